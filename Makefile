@@ -1,0 +1,29 @@
+# Everything runs in .venv, which the first target that needs it creates.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test bench soak docs constraints clean
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/evenfold demo
+
+test: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	rm -rf build/types && $(BIN)/python -m build --wheel --no-isolation --outdir build/types . > build/wheel.log
+	cd build/types && ../../$(BIN)/python -m zipfile -e *.whl .
+	MYPYPATH=build/types $(BIN)/mypy
+	$(BIN)/python -m pytest
+
+constraints:
+	$(BIN)/pip --quiet freeze --exclude-editable | grep -v '^evenfold' > constraints.txt
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .evenfold

@@ -1,0 +1,1 @@
+"""How the flows run on a schedule."""

@@ -1,0 +1,1 @@
+"""What is trained and what was learnt: models, scores, estimates. Pure."""

@@ -1,0 +1,1 @@
+"""What was decided: specification, identity, manifest and balance. Pure."""

@@ -1,0 +1,42 @@
+"""Strategies that decide which row is in which fold. Pure: arrays and a seed in, positions out."""
+
+from ._base import DrawSplitter, LabelSplitter, PairSplitter, Splitter
+from ._errors import SplitError
+from ._importing import distribution_of, import_named
+from ._order import stable_order
+from ._random import Stream
+from ._rows import Needs, Rows
+from .balanced_group_kfold import BalancedGroupKFold
+from .bootstrap import Bootstrap
+from .from_sklearn import FromSklearn
+from .kfold import KFold
+from .sorted_stratified_kfold import SortedStratifiedKFold
+from .stratified_kfold import StratifiedKFold
+
+__all__ = [
+    "BalancedGroupKFold",
+    "Bootstrap",
+    "DrawSplitter",
+    "FromSklearn",
+    "KFold",
+    "LabelSplitter",
+    "Needs",
+    "PairSplitter",
+    "Rows",
+    "SortedStratifiedKFold",
+    "SplitError",
+    "Splitter",
+    "StratifiedKFold",
+    "Stream",
+    "distribution_of",
+    "import_named",
+    "stable_order",
+    "strategies",
+]
+
+
+def strategies() -> dict[str, type[Splitter]]:
+    """Return every exported strategy by its name."""
+    shapes = {"Splitter", "LabelSplitter", "DrawSplitter", "PairSplitter"}
+    things = {name: globals()[name] for name in __all__ if name not in shapes}
+    return {name: thing for name, thing in things.items() if isinstance(thing, type) and issubclass(thing, Splitter)}

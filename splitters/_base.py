@@ -1,0 +1,178 @@
+"""A strategy, and its three shapes. Everything that is not the algorithm is done here, once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from ._errors import SplitError
+from ._random import DRAWS, LABELS, IntArray, Stream
+from ._rows import Needs, Rows
+
+Pair = tuple[IntArray, IntArray]
+
+
+class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
+    """A strategy: its parameters, what it needs, what it promises, and the version of its algorithm.
+
+    Speaks scikit-learn's protocol (``split``, ``get_n_splits``, ``get_params``, ``clone``). Like scikit-learn's
+    splitters a bare strategy is positional: it sees rows by position, never by index label.
+    ``split`` is pure: it changes neither its arguments nor the strategy nor the global random state.
+    """
+
+    kind: ClassVar[Literal["labels", "draws", "pairs"]]
+    needs: Needs = Needs()
+    promises: ClassVar[frozenset[str]] = frozenset()
+    version: str | int = 1
+    portable: ClassVar[bool] = True
+
+    def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
+        """Return the (train, test) pairs, each two int64 arrays of row positions.
+
+        Raises SplitError at once, before the first pair is asked for.
+        """
+        return self.pairs(self.rows(X, y, groups))
+
+    def rows(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Rows:
+        """Return the rows as this strategy may see them, checked against its needs and parameters."""
+        rows = Rows.of(X, y, groups, needs=self.needs, asked_by=type(self).__name__, **roles)
+        self._check_seed()
+        self._check(rows)
+        return rows
+
+    @abstractmethod
+    def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield the (train, test) pairs of checked rows."""
+
+    @abstractmethod
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return how many pairs ``split`` yields."""
+
+    def _check(self, rows: Rows) -> None:
+        """Raise SplitError where the parameters do not fit the rows; called before any random number is drawn."""
+
+    def _check_seed(self) -> None:
+        seed = getattr(self, "random_state", 0)
+        if not is_whole(seed) or seed < 0:
+            raise SplitError(
+                f"random_state={seed!r} cannot be repeated by anybody else; pass an integer of at least 0, such as 0."
+            )
+
+    def _stream(self, *path: int) -> Stream:
+        return Stream(int(getattr(self, "random_state", 0)), *path)
+
+
+class LabelSplitter(Splitter):
+    """A strategy that gives each row one label: the fold in which it is tested.
+
+    Promises: test sets are disjoint and together hold every row once; each train set is the rest.
+    """
+
+    kind = "labels"
+    promises = frozenset({"disjoint", "exhaustive"})
+    n_splits: int
+
+    @abstractmethod
+    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
+        """Return the fold of each row, integers of 0..n_splits-1."""
+
+    def assign(self, X: Any = None, y: Any = None, groups: Any = None) -> NDArray[Any]:
+        """Return the fold of each row: int16, or int32 where there are more than 32,767 folds.
+
+        The cheap way to a split: one small integer a row instead of n_splits lists of positions.
+        """
+        return self.decide(self.rows(X, y, groups))
+
+    def decide(self, rows: Rows) -> NDArray[Any]:
+        """Return the fold of each checked row, as ``assign`` does."""
+        labels = self.labels(rows, self._stream(LABELS))
+        return labels.astype(label_type(self._n_splits(rows)), copy=False)
+
+    def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield each fold's (rest, fold), positions ascending; O(n) memory a pair."""
+        return pairs_of_labels(self.decide(rows), self._n_splits(rows))
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of folds."""
+        return int(self.n_splits)
+
+    def _n_splits(self, rows: Rows) -> int:
+        return int(self.n_splits)
+
+    def _check(self, rows: Rows) -> None:
+        check_count("n_splits", self.n_splits, least=2)
+        if self.n_splits > rows.n:
+            raise SplitError(f"n_splits={self.n_splits} with {rows.n:,} rows; choose 2 to {rows.n:,}.")
+
+
+class DrawSplitter(Splitter):
+    """A strategy that draws each (train, test) anew from a stream of its own.
+
+    Promises: no row is in both sides of a pair; split i does not depend on how many are asked for.
+    """
+
+    kind = "draws"
+    promises = frozenset({"disjoint", "appendable"})
+    n_splits: int
+
+    @abstractmethod
+    def draw(self, rows: Rows, stream: Stream) -> Pair:
+        """Return one (train, test) from ``stream``."""
+
+    def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield the draws one by one; memory does not grow with their number."""
+        return (self.pair(rows, i) for i in range(self.n_splits))
+
+    def pair(self, rows: Rows, i: int) -> Pair:
+        """Return draw ``i`` alone, in the time of one draw."""
+        return self.draw(rows, self._stream(DRAWS, i))
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of draws."""
+        return int(self.n_splits)
+
+    def _check(self, rows: Rows) -> None:
+        check_count("n_splits", self.n_splits, least=1)
+        if rows.n < 2:
+            raise SplitError(f"a draw needs a row on each side, and there is {rows.n} row; pass at least 2 rows.")
+
+
+class PairSplitter(Splitter):
+    """A strategy whose (train, test) pairs follow no label and no draw: they are stored as they are.
+
+    Promises: no row is in both sides of a pair.
+    """
+
+    kind = "pairs"
+    promises = frozenset({"disjoint"})
+
+
+def label_type(n_labels: int) -> type[np.int16] | type[np.int32]:
+    """Return the smallest of int16 and int32 that holds ``n_labels`` labels."""
+    return np.int16 if n_labels <= 32_767 else np.int32
+
+
+def pairs_of_labels(labels: NDArray[Any], n_splits: int) -> Iterator[Pair]:
+    """Yield each label's (rest, rows of the label), positions ascending; labels below -1 are in neither."""
+    order = np.argsort(labels, kind="stable")
+    bounds = np.searchsorted(labels[order], np.arange(n_splits + 1))
+    eligible = labels >= -1
+    for fold in range(n_splits):
+        yield np.flatnonzero(eligible & (labels != fold)), order[bounds[fold] : bounds[fold + 1]]
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether ``value`` is an integer of Python or NumPy, and no boolean."""
+    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))  # type: ignore[unreachable]
+
+
+def check_count(name: str, value: Any, least: int) -> None:
+    """Raise SplitError unless ``value`` is an integer of at least ``least``."""
+    if not is_whole(value) or value < least:
+        raise SplitError(f"{name}={value!r}; choose a whole number of at least {least}.")

@@ -1,0 +1,34 @@
+"""Import paths: how a specification names a class that is not ours."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import packages_distributions, version
+from typing import Any
+
+from ._errors import SplitError
+
+
+def import_named(path: str) -> Any:
+    """Return what ``package.module:Name`` (or ``package.module.Name``) names.
+
+    Raises SplitError that says which part of the path could not be found.
+    """
+    module, _, name = path.rpartition(":" if ":" in path else ".")
+    if not module:
+        raise SplitError(f"{path!r} is no import path; write it as package.module:Name.")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise SplitError(f"{path!r} does not import: no module named {error.name!r}; install or correct it.") from None
+    except AttributeError:
+        raise SplitError(f"{path!r} does not import: module {module!r} has no {name!r}; correct the name.") from None
+    except Exception as error:
+        raise SplitError(f"{path!r} does not import: {type(error).__name__}: {error}") from error
+
+
+def distribution_of(thing: type) -> str:
+    """Return ``distribution==version`` of the installed package that ``thing`` comes from, or its module's name."""
+    top = thing.__module__.partition(".")[0]
+    names = packages_distributions().get(top)
+    return f"{names[0]}=={version(names[0])}" if names else top

@@ -1,0 +1,70 @@
+"""The one source of randomness: raw Philox bits and integer arithmetic, the same on every machine."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+
+# The first element of a stream's path says what the stream is for, so that no two purposes share numbers.
+LABELS, DRAWS, HOLDOUT, PACKING = 0, 1, 2, 3
+
+
+class Stream:
+    """Random decisions that depend on ``seed`` and ``path`` alone.
+
+    NumPy guarantees the bits of a bit generator for ever, but not what ``Generator`` makes of them (NEP 19).
+    So only ``Philox`` raw bits are used here, and everything made from them is integer arithmetic or sorting.
+
+    Two streams with different paths are independent; the same seed and path give the same numbers on every CPU.
+    """
+
+    def __init__(self, seed: int, *path: int) -> None:
+        self._bits = np.random.Philox(np.random.SeedSequence(seed, spawn_key=path))
+
+    def raw(self, size: int) -> NDArray[np.uint64]:
+        """Return ``size`` uniform 64-bit integers."""
+        return self._bits.random_raw(size)
+
+    def permutation(self, n: int) -> IntArray:
+        """Return the positions 0..n-1 in random order, in O(n log n).
+
+        Equal to a stable argsort of random keys: each key carries its position in the low bits, so sorting values
+        (vectorised on every CPU) is enough and ties cannot fall differently elsewhere.
+        """
+        return self.shuffled_rows(1, n).reshape(n)
+
+    def shuffled_rows(self, rows: int, n: int) -> IntArray:
+        """Return ``rows`` independent permutations of 0..n-1, one a row."""
+        mask = np.uint64((1 << (max(n, 2) - 1).bit_length()) - 1)
+        keys = self.raw(rows * n).reshape(rows, n)
+        keys &= ~mask
+        keys |= np.arange(n, dtype=np.uint64)
+        keys.sort(axis=1)
+        keys &= mask
+        return keys.view(np.int64)
+
+    def below(self, bound: int, size: int) -> IntArray:
+        """Return ``size`` integers of 0..bound-1, each value's probability exact to 2**-32 (bound below 2**32).
+
+        Multiply-shift of 32 random bits; above 2**16 values of 64 bits, so that the bias stays below 2**-16 of a share.
+        """
+        if bound <= 1 << 16:
+            words = self.raw((size + 1) // 2).astype("<u8", copy=False).view("<u4")[:size].astype(np.uint64)
+            words *= np.uint64(bound)
+            words >>= np.uint64(32)
+            return words.view(np.int64)
+        high = self.raw(size)
+        low = high & np.uint64(0xFFFFFFFF)
+        low *= np.uint64(bound)
+        low >>= np.uint64(32)
+        high >>= np.uint64(32)
+        high *= np.uint64(bound)
+        high += low
+        high >>= np.uint64(32)
+        return high.view(np.int64)
+
+    def uniform(self, size: int) -> NDArray[np.float64]:
+        """Return ``size`` numbers of [0, 1), multiples of 2**-53."""
+        return (self.raw(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53

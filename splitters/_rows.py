@@ -1,0 +1,174 @@
+"""What a strategy may see of the data, checked and encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._encode import as_array, encode, require_present
+from ._errors import SplitError
+from ._random import IntArray
+
+Target = Literal["ignored", "classes", "numbers", "any"]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a strategy must be given.
+
+    ``y``: ignored; one class per row; one number per row; or any (absent, classes, numbers, or several columns).
+    ``groups``, ``key`` and ``time`` say whether the strategy reads them (groups may be optional). What is not
+    needed, it never sees.
+    """
+
+    y: Target = "ignored"
+    groups: bool | Literal["optional"] = False
+    key: bool = False
+    time: bool = False
+
+
+@dataclass(frozen=True)
+class Rows:
+    """``n`` rows as a strategy may see them; whatever its ``Needs`` do not declare is None.
+
+    ``y``: int64 codes of classes (n), float64 numbers (n), or int64 codes of several columns (n, columns).
+    ``groups``: int64 codes. Codes follow first appearance, so renaming a label moves no row.
+    ``levels`` and ``group_levels`` are the values behind the codes, for messages and reports only.
+    """
+
+    n: int
+    y: NDArray[Any] | None = None
+    groups: IntArray | None = None
+    key: NDArray[Any] | None = None
+    time: NDArray[Any] | None = None
+    levels: tuple[Any, ...] = ()
+    group_levels: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        X: Any = None,
+        y: Any = None,
+        groups: Any = None,
+        *,
+        needs: Needs,
+        key: Any = None,
+        time: Any = None,
+        asked_by: str = "this strategy",
+    ) -> Rows:
+        """Return the checked rows of any container (arrays, frames, series, lists), seen by position.
+
+        Raises SplitError where lengths differ, something needed is absent, or a needed value is missing.
+        O(n log n) at worst, O(n) for integer and text columns.
+        """
+        n = _count({"X": X, "y": y, "groups": groups, "key": key, "time": time})
+        _require(needs, y, groups, key, time, asked_by)
+        codes, levels = _target(y, needs.y, asked_by)
+        group_codes, group_levels = encode(groups, "groups") if groups is not None else (None, [])
+        return cls(
+            n=n,
+            y=codes,
+            groups=group_codes,
+            key=_present(key, "key") if needs.key else None,
+            time=_present(time, "time") if needs.time else None,
+            levels=tuple(levels),
+            group_levels=tuple(group_levels),
+        )
+
+    @property
+    def n_groups(self) -> int:
+        """The number of different groups, 0 where no groups are seen."""
+        return len(self.group_levels)
+
+    def class_counts(self) -> IntArray:
+        """Return the rows of each class (one target column of classes)."""
+        assert self.y is not None
+        return np.bincount(self.y, minlength=len(self.levels))
+
+
+def _count(given: dict[str, Any]) -> int:
+    lengths = {name: _length(values) for name, values in given.items() if values is not None}
+    if not lengths:
+        raise SplitError("there are no rows: X, y and groups are all None; pass one of them.")
+    (name, n), *others = lengths.items()
+    for other, length in others:
+        if length != n:
+            raise SplitError(f"{other} has {length:,} values for the {n:,} rows of {name}; pass one value per row.")
+    if n == 0:
+        raise SplitError("there are 0 rows; at least 2 are needed.")
+    return n
+
+
+def _length(values: Any) -> int:
+    shape = getattr(values, "shape", None)  # sparse matrices have a shape and no len
+    return int(shape[0]) if shape else len(values)
+
+
+def _require(needs: Needs, y: Any, groups: Any, key: Any, time: Any, asked_by: str) -> None:
+    for name, needed, value in (
+        ("y", needs.y in ("classes", "numbers"), y),
+        ("groups", needs.groups is True, groups),
+        ("key", needs.key, key),
+        ("time", needs.time, time),
+    ):
+        if needed and value is None:
+            raise SplitError(f"{asked_by} needs {name}, and none was given; pass one value per row.")
+    if groups is not None and not needs.groups:
+        raise SplitError(
+            f"{asked_by} does not keep groups whole, and groups were given; "
+            "leave them out, or use a strategy that keeps them, such as BalancedGroupKFold."
+        )
+
+
+def _target(y: Any, kind: Target, asked_by: str) -> tuple[NDArray[Any] | None, Sequence[Any]]:
+    if kind == "ignored" or y is None:
+        return None, ()
+    if kind == "numbers":
+        return _numbers(y, asked_by), ()
+    if kind == "any":
+        return _any_target(y, asked_by)
+    if _is_continuous(as_array(y, "y")):
+        distinct = np.unique(as_array(y, "y")).size
+        raise SplitError(
+            f"y holds {distinct:,} different fractional numbers, and {asked_by} needs classes; "
+            "use SortedStratifiedKFold, which stratifies numbers."
+        )
+    return encode(y, "y")
+
+
+def _any_target(y: Any, asked_by: str) -> tuple[NDArray[Any], Sequence[Any]]:
+    table = np.asarray(y)
+    if table.ndim == 2 and table.shape[1] > 1:
+        columns = [encode(table[:, j], f"column {j} of y") for j in range(table.shape[1])]
+        return np.stack([codes for codes, _ in columns], axis=1), [levels for _, levels in columns]
+    values = as_array(y, "y")
+    return (_numbers(values, asked_by), ()) if _is_continuous(values) else encode(values, "y")
+
+
+def _is_continuous(values: NDArray[Any]) -> bool:
+    return values.dtype.kind == "f" and bool(np.any(np.isfinite(values) & (values != np.floor(values))))
+
+
+def _numbers(y: Any, asked_by: str) -> NDArray[np.float64]:
+    array = as_array(y, "y")
+    if array.dtype.kind == "O":
+        require_present(array, "y")
+    try:
+        numbers = array.astype(np.float64) + 0.0
+    except (TypeError, ValueError):
+        raise SplitError(f"y holds text or objects, and {asked_by} needs numbers; use StratifiedKFold.") from None
+    require_present(numbers, "y")
+    infinite = int(np.isinf(numbers).sum())
+    if infinite:
+        raise SplitError(f"y is infinite in {infinite:,} of {numbers.size:,} rows; drop those rows first.")
+    return numbers
+
+
+def _present(values: Any, name: str) -> NDArray[Any]:
+    array = as_array(values, name)
+    require_present(array, name)
+    return array

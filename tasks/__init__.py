@@ -1,0 +1,1 @@
+"""Prefect tasks around pure calls, and the record in MLflow."""

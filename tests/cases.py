@@ -1,0 +1,24 @@
+"""Every strategy, once or more: the line that a new strategy adds."""
+
+from evenfold.splitters import (
+    BalancedGroupKFold,
+    Bootstrap,
+    FromSklearn,
+    KFold,
+    SortedStratifiedKFold,
+    Splitter,
+    StratifiedKFold,
+)
+
+CASES: list[Splitter] = [
+    BalancedGroupKFold(5),
+    Bootstrap(10),
+    FromSklearn("sklearn.model_selection:KFold", {"n_splits": 5, "shuffle": True}),
+    KFold(5),
+    KFold(7, random_state=3),
+    SortedStratifiedKFold(5),
+    SortedStratifiedKFold(7, leftovers="random"),
+    SortedStratifiedKFold(7, leftovers="end"),
+    StratifiedKFold(5),
+    StratifiedKFold(7, rare="spread"),
+]

@@ -1,0 +1,206 @@
+"""The suite catches splitters that are broken on purpose, each by the check that names its fault."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from evenfold.splitters import (
+    BalancedGroupKFold,
+    Bootstrap,
+    KFold,
+    Rows,
+    SortedStratifiedKFold,
+    Splitter,
+    StratifiedKFold,
+)
+from evenfold.splitters.conformance import CHECKS, check_conformance, data_for, failures
+
+Pairs = list[tuple[Any, Any]]
+
+
+def broken(splitter: Splitter, spoil: Callable[[Pairs, Splitter, Rows], Pairs]) -> Splitter:
+    """Return ``splitter`` with its pairs spoiled."""
+
+    class Broken(type(splitter)):  # type: ignore[misc]
+        __init__ = type(splitter).__init__  # scikit-learn reads the parameters from it
+
+        def pairs(self, rows: Rows) -> Iterator[tuple[Any, Any]]:
+            return iter(spoil(list(super().pairs(rows)), self, rows))
+
+    return Broken(**splitter.get_params())
+
+
+def first(change: Callable[[Any, Any], tuple[Any, Any]]) -> Callable[[Pairs, Splitter, Rows], Pairs]:
+    """Return a spoiler of the last pair only, which a check that looks at one split would miss."""
+    return lambda pairs, splitter, rows: [*pairs[:-1], change(*pairs[-1])]
+
+
+def draw_globally(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    np.random.random()
+    return pairs
+
+
+def draw_from_python(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    random.random()
+    return pairs
+
+
+def remember(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    splitter.n_rows_ = rows.n
+    return pairs
+
+
+def shift_each_time(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    shift_each_time.calls += 1
+    return pairs[shift_each_time.calls % 2 :] + pairs[: shift_each_time.calls % 2]
+
+
+shift_each_time.calls = 0
+
+
+def by_name(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    return sorted(pairs, key=lambda pair: str(rows.levels[rows.y[pair[1][0]]]) + str(pair[1].sum()))
+
+
+def swap_one_row(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Move one row from the second fold to the first, everywhere."""
+    row = pairs[1][1][:1]
+    moved = [(np.union1d(train, row), np.setdiff1d(test, row)) for train, test in pairs]
+    moved[0] = np.setdiff1d(pairs[0][0], row), np.union1d(pairs[0][1], row)
+    return moved
+
+
+def swap_top_and_bottom(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Trade the second fold's three smallest rows for the first fold's three largest."""
+    low = pairs[1][1][np.argsort(rows.y[pairs[1][1]])[:3]]
+    high = pairs[0][1][np.argsort(rows.y[pairs[0][1]])[-3:]]
+    tests = [np.union1d(np.setdiff1d(pairs[0][1], high), low), np.union1d(np.setdiff1d(pairs[1][1], low), high)]
+    tests += [test for _, test in pairs[2:]]
+    return [(np.setdiff1d(np.arange(rows.n), test), test) for test in tests]
+
+
+def forget_the_smallest_group(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Put the smallest group beside the largest, which empties its fold where groups are as few as folds."""
+    assert rows.groups is not None
+    sizes = np.bincount(rows.groups)
+    small = np.flatnonzero(rows.groups == np.argmin(sizes))
+    big = int(np.flatnonzero(rows.groups == np.argmax(sizes))[0])
+    tests = [np.union1d(test, small) if big in test else np.setdiff1d(test, small) for _, test in pairs]
+    return [(np.setdiff1d(np.arange(rows.n), test), test) for test in tests]
+
+
+def of_the_count(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    shift = int(splitter.n_splits)
+    return [(train, test) for train, test in pairs[shift % 3 :] + pairs[: shift % 3]]
+
+
+class Scribbler(KFold):
+    """Writes on its input."""
+
+    needs = StratifiedKFold.needs
+
+    def __init__(self, n_splits: int = 5, *, random_state: int = 0) -> None:
+        super().__init__(n_splits, random_state=random_state)
+
+    def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Any:
+        pairs = super().split(X, y)
+        y[:] = y[::-1].copy()
+        return pairs
+
+
+class ByIndex(StratifiedKFold):
+    """Takes labels for positions."""
+
+    def __init__(self, n_splits: int = 5, *, random_state: int = 0) -> None:
+        super().__init__(n_splits, random_state=random_state)
+
+    def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Any:
+        return super().split(X, [y[i] for i in range(len(y))])
+
+
+class Tolerant(StratifiedKFold):
+    """Takes None for a class."""
+
+    def __init__(self, n_splits: int = 5, *, random_state: int = 0) -> None:
+        super().__init__(n_splits, rare="spread", random_state=random_state)
+
+    def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Any:
+        return super().split(X, [str(value) for value in y])
+
+
+class Seedless(KFold):
+    """Ignores the seed."""
+
+    def __init__(self, n_splits: int = 5, *, random_state: int = 0) -> None:
+        super().__init__(n_splits, random_state=random_state)
+
+    def _stream(self, *path: int) -> Any:
+        return KFold(random_state=0)._stream(*path)
+
+
+class OneTooMany(KFold):
+    """Says that it yields one more than it does."""
+
+    def __init__(self, n_splits: int = 5, *, random_state: int = 0) -> None:
+        super().__init__(n_splits, random_state=random_state)
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        return super().get_n_splits() + 1
+
+
+FAULTS: list[tuple[Splitter, str]] = [
+    (broken(KFold(), first(lambda train, test: (np.append(train, test[0]), test))), "keeps train and test apart"),
+    (broken(KFold(), first(lambda train, test: (train, test[1:]))), "tests every row once and trains on the rest"),
+    (broken(KFold(), first(lambda train, test: (train[1:], test))), "tests every row once and trains on the rest"),
+    (broken(KFold(), first(lambda train, test: (train, test + 60))), "yields positions of its rows"),
+    (broken(KFold(), first(lambda train, test: (train, test.tolist()))), "yields positions of its rows"),
+    (broken(Bootstrap(5), first(lambda train, test: (train, test[:0]))), "has a row to train on"),
+    (broken(KFold(), lambda pairs, splitter, rows: pairs[1:]), "yields as many splits as it says"),
+    (OneTooMany(), "yields as many splits as it says"),
+    (broken(KFold(), shift_each_time), "repeats itself"),
+    (Seedless(), "obeys the seed"),
+    (broken(KFold(), draw_globally), "leaves the global random state alone"),
+    (broken(KFold(), draw_from_python), "leaves the global random state alone"),
+    (Scribbler(), "leaves its inputs alone"),
+    (broken(KFold(), remember), "leaves itself alone"),
+    (ByIndex(), "ignores the container and its index"),
+    (broken(StratifiedKFold(), by_name), "ignores what classes and groups are called"),
+    (Tolerant(), "refuses missing values"),
+    (broken(Bootstrap(5), of_the_count), "only appends when more splits are asked for"),
+    (broken(KFold(), swap_one_row), "makes folds whose sizes differ by at most 1"),
+    (broken(StratifiedKFold(), swap_one_row), "makes folds whose counts of every class"),
+    (broken(SortedStratifiedKFold(), swap_top_and_bottom), "makes folds whose counts below any threshold"),
+    (broken(BalancedGroupKFold(), swap_one_row), "keeps every group on one side"),
+    (broken(BalancedGroupKFold(), forget_the_smallest_group), "leaves no fold empty"),
+    (broken(Bootstrap(5), first(lambda train, test: (train, test[1:]))), "trains on n draws"),
+    (broken(Bootstrap(5), first(lambda train, test: (train[1:], test))), "trains on n draws"),
+]
+
+
+@pytest.mark.parametrize(("splitter", "fault"), FAULTS, ids=[f"{i}: {name}" for i, (_, name) in enumerate(FAULTS)])
+def test_a_broken_splitter_is_caught_by_the_check_that_names_its_fault(splitter: Splitter, fault: str) -> None:
+    """The check that fails is the one that says what is wrong."""
+    named = [each.name for each in failures(splitter, data_for(splitter, 60))]
+    assert any(name.startswith(fault) for name in named), named
+
+
+def test_every_check_has_caught_something() -> None:
+    """A check that has never caught anything is no check."""
+    caught = {each.name for each in CHECKS if any(each.name.startswith(fault) for _, fault in FAULTS)}
+    assert {each.name for each in CHECKS} == caught
+
+
+@pytest.mark.parametrize("splitter", [KFold(), Bootstrap(5), StratifiedKFold(), BalancedGroupKFold()], ids=repr)
+def test_the_wrapping_itself_breaks_nothing(splitter: Splitter) -> None:
+    """The faults come from the spoilers, not from the harness."""
+    check_conformance(broken(splitter, lambda pairs, splitter, rows: pairs))
+
+
+def test_the_message_names_every_failed_check() -> None:
+    """Whoever runs the suite on a strategy of their own reads what it does not do."""
+    with pytest.raises(AssertionError, match="obeys the seed"):
+        check_conformance(Seedless())
