@@ -169,7 +169,7 @@ def pairs_of_labels(labels: NDArray[Any], n_splits: int) -> Iterator[Pair]:
 
 def is_whole(value: Any) -> bool:
     """Return whether ``value`` is an integer of Python or NumPy, and no boolean."""
-    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))  # type: ignore[unreachable]
+    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
 
 
 def check_count(name: str, value: Any, least: int) -> None:
