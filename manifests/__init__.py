@@ -1,1 +1,34 @@
 """What was decided: specification, identity, manifest and balance. Pure."""
+
+from ._balance import BalanceReport, measure
+from ._columns import canonical_table, column_types, require_columns
+from ._decide import Plan, decide, is_numeric_target
+from ._identity import canonical_json, digest_json, fingerprint
+from ._manifest import Manifest, ManifestCV
+from ._read import read_table
+from ._spec import Columns, SplitSpec, explain, read_spec
+from ._storage import describe, read_manifest, write_manifest
+
+__all__ = [
+    "BalanceReport",
+    "Columns",
+    "Manifest",
+    "ManifestCV",
+    "Plan",
+    "SplitSpec",
+    "canonical_json",
+    "canonical_table",
+    "column_types",
+    "decide",
+    "describe",
+    "digest_json",
+    "explain",
+    "fingerprint",
+    "is_numeric_target",
+    "measure",
+    "read_manifest",
+    "read_spec",
+    "read_table",
+    "require_columns",
+    "write_manifest",
+]

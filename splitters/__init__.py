@@ -1,6 +1,7 @@
 """Strategies that decide which row is in which fold. Pure: arrays and a seed in, positions out."""
 
-from ._base import DrawSplitter, LabelSplitter, PairSplitter, Splitter
+from ._base import DrawSplitter, LabelSplitter, Pair, PairSplitter, Splitter, label_type, pairs_of_labels
+from ._encode import require_present
 from ._errors import SplitError
 from ._importing import distribution_of, import_named
 from ._order import stable_order
@@ -21,6 +22,7 @@ __all__ = [
     "KFold",
     "LabelSplitter",
     "Needs",
+    "Pair",
     "PairSplitter",
     "Rows",
     "SortedStratifiedKFold",
@@ -30,6 +32,9 @@ __all__ = [
     "Stream",
     "distribution_of",
     "import_named",
+    "label_type",
+    "pairs_of_labels",
+    "require_present",
     "stable_order",
     "strategies",
 ]

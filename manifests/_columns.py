@@ -1,0 +1,193 @@
+"""The one place where a container's columns become canonical: same values, same bytes, whatever held them."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from evenfold.splitters import SplitError
+from numpy.typing import NDArray
+
+ColumnType = Literal["int", "float", "text", "bool", "timestamp", "date"]
+
+ARROW_TYPES: dict[str, pa.DataType] = {
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "text": pa.large_string(),
+    "bool": pa.bool_(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "date": pa.date32(),
+}
+
+
+def canonical_table(table: pa.Table, columns: Iterable[str], types: Mapping[str, str]) -> pa.Table:
+    """Return ``columns`` of ``table`` in their canonical Arrow types, one chunk each.
+
+    int64, float64 (-0.0 becomes 0.0; float32 its exact float64), UTF-8 text in Unicode's NFC form, bool,
+    UTC microseconds, dates. A type comes from ``types`` or from the data. Raises SplitError where a column is
+    absent (with the nearest names) or does not fit its type.
+    """
+    names = list(dict.fromkeys(columns))
+    require_columns(names, table.column_names)
+    return pa.table({name: _canonical(table.column(name), types.get(name), name) for name in names})
+
+
+def column_types(table: pa.Table) -> dict[str, str]:
+    """Return the type name of each column of a canonical table."""
+    by_arrow = {arrow: name for name, arrow in ARROW_TYPES.items()}
+    return {field.name: by_arrow[field.type] for field in table.schema}
+
+
+def require_columns(names: Iterable[str], available: Collection[str]) -> None:
+    """Raise SplitError where a name is not among the available ones, with the nearest that are."""
+    for name in names:
+        if name not in available:
+            nearest = difflib.get_close_matches(name, available, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"it has {_listed(available)}."
+            raise SplitError(f"there is no column {name!r} in the data; {hint}")
+
+
+def _listed(names: Collection[str], most: int = 12) -> str:
+    shown = ", ".join(sorted(names)[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def infer_type(arrow: pa.DataType, name: str) -> str:
+    """Return the type name that an Arrow type stands for; raises SplitError for one that has none."""
+    if pa.types.is_dictionary(arrow):
+        return infer_type(arrow.value_type, name)
+    for known, matches in (
+        ("bool", pa.types.is_boolean),
+        ("int", pa.types.is_integer),
+        ("float", pa.types.is_floating),
+        ("timestamp", pa.types.is_timestamp),
+        ("date", pa.types.is_date),
+        ("text", _is_text),
+    ):
+        if matches(arrow):
+            return known
+    if pa.types.is_null(arrow):
+        raise SplitError(f"column {name!r} has no value in any row; drop it or fill it.")
+    raise SplitError(
+        f"column {name!r} is of type {arrow}; cast it to an integer, float, text, bool, timestamp or date."
+    )
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow))
+
+
+def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.Array:
+    wanted = declared or infer_type(column.type, name)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_timestamp(column.type) and wanted == "timestamp":
+        # Nanoseconds are cut to microseconds on purpose; two keys that become equal are found by the unique check.
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    try:
+        array = _one_chunk(column.cast(ARROW_TYPES[wanted]))
+    except pa.ArrowInvalid as error:
+        raise SplitError(
+            f"column {name!r} is declared {wanted} and holds something else ({error}); correct it."
+        ) from None
+    return _normal_form(array, wanted)
+
+
+def _normal_form(array: pa.Array, wanted: str) -> pa.Array:
+    if wanted == "float":
+        return pc.add(array, 0.0)
+    if wanted == "text" and not pc.all(pc.string_is_ascii(array)).as_py():
+        return pc.utf8_normalize(array, form="NFC")
+    return array
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+
+
+def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
+    """Return a canonical column as an array that a strategy reads; missing values stay visible as None or NaN."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
+    """Return the positions of the rows in ascending key order, or None where they are in order already.
+
+    Numbers and times by value, text by UTF-8 bytes, several columns lexicographically.
+    Raises SplitError where a key is missing or stands in more than one row.
+    """
+    for name in key:
+        if table.column(name).null_count:
+            raise SplitError(_missing_key(table.column(name), name))
+    if _ascending(table, key):
+        return None
+    order = pc.sort_indices(table.select(key), sort_keys=[(name, "ascending") for name in key]).to_numpy()
+    _require_unique(table.select(key).take(order), key, order)
+    return order.astype(np.int64)
+
+
+def _missing_key(column: pa.ChunkedArray, name: str) -> str:
+    rows = np.flatnonzero(column.is_null().to_numpy())
+    return (
+        f"key column {name!r} is missing in {rows.size:,} of {len(column):,} rows "
+        f"(first at rows {', '.join(map(str, rows[:3]))}); every row needs a key."
+    )
+
+
+def _ascending(table: pa.Table, key: list[str]) -> bool:
+    """Return whether one key column is strictly ascending already: then nothing need be sorted."""
+    column = table.column(key[0]).combine_chunks()
+    if len(key) > 1 or len(column) < 2:
+        return False
+    return bool(pc.all(pc.less(column[:-1], column[1:])).as_py())
+
+
+def _require_unique(ordered: pa.Table, key: list[str], order: NDArray[Any]) -> None:
+    same = np.ones(max(ordered.num_rows - 1, 0), dtype=np.bool_)
+    for name in key:
+        column = ordered.column(name).combine_chunks()
+        same &= pc.equal(column[:-1], column[1:]).to_numpy(zero_copy_only=False)
+    repeats = np.flatnonzero(same)
+    if repeats.size:
+        at = int(repeats[0])
+        shown = ", ".join(str(ordered.column(name)[at].as_py()) for name in key)
+        raise SplitError(
+            f"key {'+'.join(key)} is not unique: {repeats.size:,} of {order.size:,} rows repeat an earlier key "
+            f"(first {shown!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
+            "name a unique key, or several columns that are unique together."
+        )
+
+
+def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
+    """Return the SHA-256 of a canonical column's bytes: little-endian numbers, text as lengths and UTF-8 bytes."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    digest = hashlib.sha256(f"{array.type}|{len(array)}|".encode())
+    for part in _canonical_bytes(array):
+        digest.update(memoryview(part))
+    return digest.digest()
+
+
+def _canonical_bytes(array: pa.Array) -> Iterable[NDArray[Any]]:
+    if array.null_count:
+        yield np.packbits(array.is_null().to_numpy(zero_copy_only=False))
+        array = array.fill_null("" if pa.types.is_large_string(array.type) else pa.scalar(0).cast(array.type))
+    if pa.types.is_large_string(array.type):
+        offsets = np.frombuffer(array.buffers()[1], dtype="<i8")[array.offset : array.offset + len(array) + 1]
+        yield np.diff(offsets).astype("<i8")
+        if array.buffers()[2] is not None:
+            yield np.frombuffer(array.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
+    elif pa.types.is_boolean(array.type):
+        yield array.to_numpy(zero_copy_only=False).astype(np.uint8)
+    elif pa.types.is_floating(array.type):
+        yield np.ascontiguousarray(array.to_numpy(), dtype="<f8")
+    else:
+        yield np.ascontiguousarray(array.cast(pa.int32()) if pa.types.is_date32(array.type) else array.view(pa.int64()))

@@ -1,0 +1,76 @@
+"""Digests: what names the data, the plan and the decision."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ._columns import column_types, digest_column
+
+
+def canonical_json(value: Any) -> str:
+    """Return JSON with sorted keys and no spaces: the same text for the same value everywhere."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no canonical JSON")
+
+
+def digest_json(value: Any) -> str:
+    """Return the SHA-256 of the canonical JSON of ``value``, as 64 hex digits."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def fingerprint(table: pa.Table) -> str:
+    """Return what names the content of a canonical table in key order.
+
+    Independent of container, width of types, column order and row order (the table comes in key order).
+    One changed value, one row more or less, or another type changes it.
+    """
+    types = column_types(table)
+    columns = {name: [types[name], digest_column(table.column(name)).hex()] for name in sorted(table.column_names)}
+    return digest_json({"rows": table.num_rows, "columns": columns})
+
+
+def plan_id(decision: dict[str, Any], data: str, algorithm: dict[str, Any], parent_split_id: str | None = None) -> str:
+    """Return the key of the split cache: what was asked, of which data, by which algorithm, grown from what."""
+    return digest_json(
+        {"decision": decision, "fingerprint": data, "algorithm": algorithm, "parent_split_id": parent_split_id}
+    )
+
+
+def digest_keys(keys: pa.Table | None, n: int) -> str:
+    """Return the SHA-256 of the keys in key order; without keys the position is the key and the count is enough."""
+    if keys is None:
+        return digest_json({"positions": n})
+    return digest_json([digest_column(keys.column(name)).hex() for name in keys.column_names])
+
+
+def digest_codes(codes: NDArray[Any]) -> str:
+    """Return the SHA-256 of integer codes as little-endian int32, one row after the other."""
+    return hashlib.sha256(np.ascontiguousarray(codes, dtype="<i4").tobytes()).hexdigest()
+
+
+def digest_resample(counts: NDArray[Any]) -> str:
+    """Return the SHA-256 of one resample: how often each row trains, -1 where it tests, 0 where it does neither."""
+    return hashlib.sha256(np.ascontiguousarray(counts, dtype="<i2").tobytes()).hexdigest()
+
+
+def resample_counts(train: NDArray[Any], test: NDArray[Any], n: int) -> NDArray[np.int64]:
+    """Return the counts that ``digest_resample`` reads, from a (train, test) pair of positions."""
+    counts = np.bincount(train, minlength=n)
+    counts[test] = -1
+    return counts
+
+
+def split_id(kind: str, keys: str, codes: str, members: list[str] | None = None) -> str:
+    """Return the identity of a decision: which row is where, and nothing else."""
+    return digest_json({"kind": kind, "keys": keys, "codes": codes, "members": members})

@@ -1,0 +1,152 @@
+"""The contract: what is to be split, and how, as JSON or YAML."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from evenfold.splitters import SplitError, Splitter, strategies
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from ._columns import ColumnType
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Columns(_Strict):
+    """Which column plays which part."""
+
+    key: list[str] = Field(
+        default=[], description="Names each row once and for all; several columns together if need be."
+    )
+    target: str | None = Field(default=None, description="What a model learns to predict.")
+    group: str | None = Field(default=None, description="Rows of one group stay together.")
+    stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
+    time: str | None = Field(default=None, description="When each row happened.")
+
+    @field_validator("key", "stratify", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value or []
+
+    @field_validator("key")
+    @classmethod
+    def _not_reserved(cls, value: list[str]) -> list[str]:
+        for name in value:
+            if name.startswith("fold"):
+                raise ValueError(f"key column {name!r} begins with 'fold', a reserved name; rename it")
+        return value
+
+    def roles(self) -> list[str]:
+        """Return every named column, each once: columns that no model may use as a feature."""
+        named = [*self.key, self.target, self.group, *self.stratify, self.time]
+        return list(dict.fromkeys(name for name in named if name))
+
+
+class SplitSpec(_Strict):
+    """What decides a split. Two specifications that mean the same have the same decision fields.
+
+    ``strategy`` may be left out: groups choose BalancedGroupKFold, a numeric target SortedStratifiedKFold, classes
+    StratifiedKFold, nothing KFold.
+    """
+
+    name: str = Field(default="split", description="What the split is called on disk and in MLflow.")
+    columns: Columns = Columns()
+    types: dict[str, ColumnType] = Field(default={}, description="Types of columns; inferred once where not given.")
+    strategy: str | None = Field(default=None, description="The class name of a strategy.")
+    params: dict[str, Any] = Field(default={}, description="The strategy's parameters, without random_state.")
+    seed: int = Field(default=0, ge=0, description="Decides everything that is random.")
+    on_new_rows: Literal["fill", "hash", "freeze"] = Field(default="fill", description="What extending does.")
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_folder_name(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", value):
+            raise ValueError(f"name {value!r} cannot name a folder; use letters, digits, '.', '_' and '-'")
+        return value
+
+    @model_validator(mode="after")
+    def _seed_has_one_place(self) -> SplitSpec:
+        if "random_state" in self.params:
+            raise ValueError("params hold random_state; give it as the specification's seed")
+        return self
+
+    def splitter(self) -> Splitter:
+        """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
+        known = strategies()
+        if self.strategy not in known:
+            nearest = difflib.get_close_matches(str(self.strategy), known, n=2, cutoff=0.4)
+            hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose {', '.join(known)}."
+            raise SplitError(f"there is no strategy {self.strategy!r}; {hint}")
+        return _made(known[self.strategy], self.params, self.seed)
+
+    def decision(self, types: dict[str, str]) -> dict[str, Any]:
+        """Return what the plan's identity rests on; parameters that have their default are left out."""
+        made = self.splitter()
+        defaults = _defaults(type(made))
+        params = made.get_params(deep=False)
+        changed = {k: v for k, v in params.items() if k != "random_state" and (k not in defaults or v != defaults[k])}
+        decided = {
+            "columns": self.columns.model_dump(exclude_defaults=True),
+            "types": dict(sorted(types.items())),
+            "strategy": self.strategy,
+            "params": changed,
+            "seed": self.seed,
+        }
+        return decided | ({} if self.on_new_rows == "fill" else {"on_new_rows": self.on_new_rows})
+
+
+def read_spec(source: Any) -> SplitSpec:
+    """Return the specification in a YAML or JSON file, a mapping, or a specification itself.
+
+    Raises SplitError that names each field which does not fit.
+    """
+    if isinstance(source, SplitSpec):
+        return source
+    values = _load(Path(source)) if isinstance(source, (str, Path)) else source
+    try:
+        return SplitSpec.model_validate(values)
+    except ValidationError as error:
+        raise SplitError(explain(error, "the specification")) from None
+
+
+def explain(error: ValidationError, what: str) -> str:
+    """Return a validation error as one sentence a field."""
+    told = [f"{'.'.join(map(str, e['loc'])) or 'it'}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()]
+    return f"{what} does not fit: " + "; ".join(told) + "."
+
+
+def _load(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except FileNotFoundError:
+        raise SplitError(f"there is no specification file {path}.") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SplitError(f"{path} is neither YAML nor JSON ({' '.join(str(error).split())}); correct it.") from None
+
+
+def _defaults(strategy: type[Splitter]) -> dict[str, Any]:
+    import inspect
+
+    parameters = inspect.signature(strategy).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
+
+
+def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitter:
+    known = set(strategy._get_param_names())
+    for name in params:
+        if name not in known:
+            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            hint = (
+                f"did you mean {nearest[0]}?" if nearest else f"it has {', '.join(sorted(known - {'random_state'}))}."
+            )
+            raise SplitError(f"{strategy.__name__} has no parameter {name!r}; {hint}")
+    try:
+        return strategy(**params, **({"random_state": seed} if "random_state" in known else {}))
+    except TypeError as error:
+        raise SplitError(f"{strategy.__name__} cannot be made: {error}.") from None
