@@ -1,0 +1,67 @@
+"""How a flow is started: with Prefect or without, from a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home, PlainEngine, data_reference, prepare_environment
+
+from ._bodies import Say, evaluate_body, silent, split_body
+from ._requests import EvaluateRequest, Evaluation, SplitOutcome, SplitRequest
+
+EngineName = Literal["prefect", "plain"]
+Outcome = TypeVar("Outcome")
+
+
+def split(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fields: Any) -> SplitOutcome:
+    """Split ``data`` (a file or a frame) and record the manifest in MLflow.
+
+    ``fields`` are those of SplitRequest: spec, refresh. The same rows and the same specification are split once: the
+    second call says ``cached``. Raises SplitError where the data or the specification do not allow it.
+    """
+    home = _home()
+    request = SplitRequest(data=data_reference(data, home), **fields)
+    return _started("split", engine, home, request, split_body, say)
+
+
+def evaluate(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fields: Any) -> Evaluation:
+    """Split ``data`` (a file or a frame), train one model per fold or draw, and record the estimate in MLflow.
+
+    ``fields`` are those of EvaluateRequest: spec, model, run_label, refresh, allow_partial. Finished folds come from
+    the cache, so a run that died goes on where it stopped. Raises SplitError or ModelError for bad input and
+    EvaluationError where a fold could not be evaluated; the split and the finished folds are then kept.
+    """
+    home = _home()
+    request = EvaluateRequest(data=data_reference(data, home), **fields)
+    return _started("evaluate", engine, home, request, evaluate_body, say)
+
+
+def _home() -> Home:
+    home = Home.here()
+    prepare_environment(home)
+    return home
+
+
+def _started(
+    name: str,
+    engine: EngineName,
+    home: Home,
+    request: Any,
+    body: Callable[[Any, Home, Any, Say], Outcome],
+    say: Say,
+) -> Outcome:
+    if engine == "plain":
+        return body(PlainEngine(), home, request, say)
+    if engine != "prefect":
+        raise SplitError(f"there is no engine {engine!r}; choose 'prefect' or 'plain'.")
+    from evenfold.tasks._prefect import PrefectEngine, as_flow
+
+    def run(request: dict[str, Any]) -> Any:
+        return body(PrefectEngine(home, refresh=asked.refresh), home, asked, say)
+
+    asked = request
+    started = as_flow(run, name=name, run_name=f"{name} {request.spec.name}")
+    outcome: Outcome = started(request=request.model_dump(mode="json"))
+    return outcome

@@ -1,0 +1,129 @@
+"""Prefect around plain steps: caching by our keys, locks that free themselves, names that read well."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE, CachePolicy
+from prefect.context import FlowRunContext, TaskRunContext
+from prefect.futures import as_completed
+from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_UI_URL, temporary_settings
+from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.transactions import IsolationLevel
+
+from ._engine import Call, Done
+from ._home import Home, default_workers
+from ._locks import FileLocks
+
+
+@dataclass
+class ByKey(CachePolicy):
+    """Results by the key that a call carries: content, specification and versions, never arguments or source text.
+
+    A key is held by one task at a time, so two flows that want the same result compute it once.
+    """
+
+    def compute_key(
+        self, task_ctx: TaskRunContext, inputs: dict[str, Any], flow_parameters: dict[str, Any], **kwargs: Any
+    ) -> str | None:
+        """Return the call's own key."""
+        return str(inputs["key"])
+
+
+class PrefectEngine:
+    """Runs each call as a Prefect task of the flow run that is under way."""
+
+    name = "prefect"
+
+    def __init__(self, home: Home, refresh: bool = False) -> None:
+        self.home = home
+        self.refresh = refresh
+
+    def run(self, call: Call) -> Done:
+        """Return the outcome of one call; raises what it raises."""
+        done = self._outcome(call, self._submit(call))
+        if done.error:
+            raise done.error
+        return done
+
+    def map(self, calls: Sequence[Call]) -> Iterator[Done]:
+        """Yield the outcome of each call, in the order in which they finish."""
+        futures = {self._submit(call): call for call in calls}
+        for future in as_completed(list(futures)):
+            yield self._outcome(futures[future], future)
+
+    def tags(self) -> dict[str, str]:
+        """Return the flow run's id, and its page where there is a user interface."""
+        context = FlowRunContext.get()
+        if context is None or context.flow_run is None:
+            return {}
+        run, ui = str(context.flow_run.id), PREFECT_UI_URL.value()
+        return {"prefect.flow_run_id": run} | ({"prefect.flow_run_url": f"{ui}/runs/flow-run/{run}"} if ui else {})
+
+    def _submit(self, call: Call, refresh: bool = False) -> Any:
+        options: dict[str, Any] = {"task_run_name": call.name}
+        if call.key is not None and (refresh or self.refresh):
+            options["refresh_cache"] = True
+        made = _task(call.step, call.key is not None, self.home.locks, call.retries).with_options(**options)
+        return made.submit(key=call.key, arguments=call.arguments)
+
+    def _outcome(self, call: Call, future: Any) -> Done:
+        future.wait()
+        value = future.result(raise_on_failure=False)
+        if isinstance(value, Exception):
+            return Done(call, error=value)
+        cached = future.state.name == "Cached"
+        if cached and not call.intact(value):
+            return self._outcome(call, self._submit(call, refresh=True))
+        return Done(call, value=value, cached=cached)
+
+
+@cache
+def _task(step: Callable[..., Any], keyed: bool, locks: Path, retries: int) -> Any:
+    """Return the Prefect task of a step; its name keeps two steps from sharing one task key."""
+
+    def run(key: str | None, arguments: dict[str, Any]) -> Any:
+        return step(**arguments)
+
+    run.__name__ = run.__qualname__ = step.__name__
+    run.__doc__ = step.__doc__
+    policy = ByKey(isolation_level=IsolationLevel.SERIALIZABLE, lock_manager=FileLocks(locks)) if keyed else NO_CACHE
+    return task(
+        run,
+        name=step.__name__.replace("_", " "),
+        cache_policy=policy,
+        persist_result=keyed,
+        result_serializer="json" if keyed else None,
+        retries=retries,
+        retry_delay_seconds=2,
+    )
+
+
+def as_flow(body: Callable[..., Any], name: str, run_name: str) -> Callable[..., Any]:
+    """Return ``body`` as a Prefect flow with a bounded thread runner."""
+    made = flow(
+        name=name, flow_run_name=run_name, task_runner=ThreadPoolTaskRunner(max_workers=default_workers()), validate_parameters=False
+    )(body)  # fmt: skip
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with _quiet_exit():
+            return made(*args, **kwargs)
+
+    return call
+
+
+@contextlib.contextmanager
+def _quiet_exit() -> Iterator[None]:
+    # The heartbeat thread holds every flow's end up for about a second, and only a real server looks at it.
+    if PREFECT_API_URL.value() or os.environ.get("PREFECT_FLOWS_HEARTBEAT_FREQUENCY"):
+        yield
+    else:
+        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+            yield

@@ -1,0 +1,79 @@
+"""The split step: decide once, keep the manifest, return what names it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from evenfold.manifests import Plan, SplitSpec, read_manifest, write_manifest
+
+from ._home import Home
+from ._locks import locked
+from ._split_ref import SplitRef
+
+
+def plan_of(spec: SplitSpec, data: str) -> Plan:
+    """Return the resolved plan; the same file and specification are read once per process."""
+    return _plan(spec.model_dump_json(), data, stamp(data))
+
+
+@lru_cache(maxsize=2)
+def _plan(spec: str, data: str, _stamp: tuple[Any, ...]) -> Plan:
+    return Plan(json.loads(spec), data)
+
+
+def stamp(data: str) -> tuple[Any, ...]:
+    """Return what changes when a file is written again."""
+    path = Path(data)
+    if not path.is_file():
+        return (data,)
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def split_data(spec: dict[str, Any], data: str, home: str) -> dict[str, Any]:
+    """Decide the split of ``data``, write its manifest below the home and return its SplitRef as JSON.
+
+    A plan that was decided before gives the folder that holds it; another plan of the same name gets the next major
+    version. The decision itself is pure; only the folder is new.
+    """
+    place = Home(Path(home))
+    plan = plan_of(SplitSpec.model_validate(spec), data)
+    manifest = plan.decide()
+    with locked(place.locks, f"name/{manifest.name}"):
+        found = find_plan(place.splits / manifest.name, plan.plan_id)
+        if found is None:
+            manifest = _with_version(manifest, place.splits / manifest.name)
+            found = write_manifest(manifest, place.splits)
+    return SplitRef.of(read_manifest(found), str(found)).to_json()
+
+
+def still_there(ref: dict[str, Any]) -> bool:
+    """Return whether the manifest that a cached reference names still lies there, undamaged."""
+    try:
+        return read_manifest(ref["uri"]).split_id == ref["split_id"]
+    except (ValueError, OSError):
+        return False
+
+
+def find_plan(folder: Path, plan_id: str) -> Path | None:
+    """Return the version of a name that was decided by this very plan, if there is one."""
+    return next((path for path, header in _headers(folder) if header.get("plan_id") == plan_id), None)
+
+
+def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for path in sorted(folder.glob("[0-9]*.[0-9]*/manifest.json")):
+        try:
+            yield path.parent, json.loads(path.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            continue  # a damaged neighbour is found by whoever reads it
+
+
+def _with_version(manifest: Any, folder: Path) -> Any:
+    from dataclasses import replace
+
+    majors = [int(path.name.partition(".")[0]) for path in folder.glob("[0-9]*.[0-9]*")]
+    return replace(manifest, version=f"{max(majors, default=0) + 1}.0")
