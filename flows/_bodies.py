@@ -135,7 +135,7 @@ class Fits:
 
 
 def _fit(engine: Engine, home: Home, request: EvaluateRequest, split: Split, work: Work, say: Say) -> Fits:
-    manifest, in_blocks = work.manifest, work.manifest.kind == "draws" or work.manifest.n_splits > MOST_SINGLE_FOLDS
+    in_blocks = work.manifest.kind == "draws" or work.manifest.n_splits > MOST_SINGLE_FOLDS
     seed = request.spec.seed
     shared = {"data": request.data, "split": split.ref, "model": request.model.model_dump(mode="json"), "seed": seed}
     calls = _blocks(work, shared, seed, home) if in_blocks else _folds(work, shared, seed, home)
@@ -152,7 +152,7 @@ def _fit(engine: Engine, home: Home, request: EvaluateRequest, split: Split, wor
     for call in calls:
         if call.name in finished:
             _collect(fits, call, finished[call.name])
-    return fits if manifest.n_splits else fits
+    return fits
 
 
 def _reason(error: Exception) -> str:

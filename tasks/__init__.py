@@ -1,6 +1,7 @@
 """Steps around pure calls, what runs them, and the record in MLflow.
 
-Nothing here imports Prefect or MLflow until it is used: ``_prefect`` and ``record`` are imported where a flow needs them.
+Nothing here imports Prefect or MLflow until it is used: ``_prefect`` and ``record`` are imported where a flow needs
+them.
 """
 
 from ._engine import Call, Done, Engine, PlainEngine

@@ -108,9 +108,8 @@ def _task(step: Callable[..., Any], keyed: bool, locks: Path, retries: int) -> A
 
 def as_flow(body: Callable[..., Any], name: str, run_name: str) -> Callable[..., Any]:
     """Return ``body`` as a Prefect flow with a bounded thread runner."""
-    made = flow(
-        name=name, flow_run_name=run_name, task_runner=ThreadPoolTaskRunner(max_workers=default_workers()), validate_parameters=False
-    )(body)  # fmt: skip
+    runner = ThreadPoolTaskRunner(max_workers=default_workers())
+    made = flow(name=name, flow_run_name=run_name, task_runner=runner, validate_parameters=False)(body)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with _quiet_exit():

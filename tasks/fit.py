@@ -147,7 +147,7 @@ def scores_in(table: pd.DataFrame) -> list[FoldScore]:
             test=side(row, "test_"),
             apparent=side(row, "apparent_"),
             **{name: row[name] for name in plain},
-        )  # fmt: skip
+        )
         for row in table.to_dict("records")
     ]
 
