@@ -14,6 +14,7 @@ from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks.fit import (
     BLOCK,
     Work,
+    check_model,
     fit_all,
     fit_block,
     fit_fold,
@@ -46,6 +47,13 @@ class Split:
     cached: bool
     report: BalanceReport
     fingerprint: str
+
+
+def check(request: SplitRequest) -> None:
+    """Raise SplitError or ModelError for bad input, before anything is started or written."""
+    plan_of(request.spec, request.data).rows()
+    if isinstance(request, EvaluateRequest):
+        check_model(request.data, request.spec, request.model)
 
 
 def split_body(engine: Engine, home: Home, request: SplitRequest, say: Say = silent) -> SplitOutcome:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, PlainEngine, data_reference, prepare_environment
 
-from ._bodies import Say, evaluate_body, silent, split_body
+from ._bodies import Say, check, evaluate_body, silent, split_body
 from ._requests import EvaluateRequest, Evaluation, SplitOutcome, SplitRequest
 
 EngineName = Literal["prefect", "plain"]
@@ -52,16 +52,11 @@ def _started(
     body: Callable[[Any, Home, Any, Say], Outcome],
     say: Say,
 ) -> Outcome:
+    check(request)
     if engine == "plain":
         return body(PlainEngine(), home, request, say)
     if engine != "prefect":
         raise SplitError(f"there is no engine {engine!r}; choose 'prefect' or 'plain'.")
-    from evenfold.tasks._prefect import PrefectEngine, as_flow
+    from evenfold.tasks._prefect import run_as_flow
 
-    def run(request: dict[str, Any]) -> Any:
-        return body(PrefectEngine(home, refresh=asked.refresh), home, asked, say)
-
-    asked = request
-    started = as_flow(run, name=name, run_name=f"{name} {request.spec.name}")
-    outcome: Outcome = started(request=request.model_dump(mode="json"))
-    return outcome
+    return run_as_flow(lambda made: body(made, home, request, say), home, name, request)

@@ -40,6 +40,10 @@ class Plan:
         _refuse_ignored_groups(self.spec, self.splitter)
         used = used_columns(self.spec, self.splitter.needs)
         canonical = canonical_table(*_read_used(data if table is None else table, used, self.spec))
+        for name in canonical.column_names:
+            if name not in self.spec.columns.key:
+                require_present(to_numpy(canonical.column(name)), f"column {name!r}")
+
         self.table = _in_key_order(canonical, self.spec.columns.key)
         self.types = column_types(self.table)
         self.algorithm = {"name": self.spec.strategy, "version": self.splitter.version}
@@ -50,9 +54,7 @@ class Plan:
         """Return the rows as the strategy may see them."""
         table, needs = self.table, self.splitter.needs
         columns = self.spec.columns
-        for name in used_columns(self.spec, needs):
-            if name in table.column_names:
-                require_present(to_numpy(table.column(name)), f"column {name!r}")
+
         y = _balanced(table, columns.stratify or [columns.target]) if needs.y != "ignored" else None
         roles = {
             "key": _joined_key(table, columns.key) if needs.key and columns.key else None,

@@ -66,7 +66,8 @@ def prepare_environment(home: Home) -> None:
         "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
         "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_LOGGING_LEVEL": "WARNING",
+        # What goes wrong is said by us in a sentence; Prefect would print the traceback as well.
+        "PREFECT_LOGGING_LEVEL": "CRITICAL",
         "DO_NOT_TRACK": "true",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",

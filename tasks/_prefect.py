@@ -15,6 +15,7 @@ from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.futures import as_completed
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_UI_URL, temporary_settings
+from prefect.states import Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.transactions import IsolationLevel
 
@@ -106,16 +107,29 @@ def _task(step: Callable[..., Any], keyed: bool, locks: Path, retries: int) -> A
     )
 
 
-def as_flow(body: Callable[..., Any], name: str, run_name: str) -> Callable[..., Any]:
-    """Return ``body`` as a Prefect flow with a bounded thread runner."""
+def run_as_flow(body: Callable[[PrefectEngine], Any], home: Home, name: str, request: Any) -> Any:
+    """Return what ``body`` returns, run as a Prefect flow; raises what it raises.
+
+    An error makes the flow run Failed with its sentence, and is raised here without Prefect's traceback.
+    """
+    raised: list[Exception] = []
+    returned: list[Any] = []
+
+    def run(request: dict[str, Any]) -> Any:
+        try:
+            returned.append(body(PrefectEngine(home, refresh=bool(request.get("refresh")))))
+        except Exception as error:
+            raised.append(error)
+            return Failed(message=str(error))
+        return Completed(message="evaluated" if name == "evaluate" else "done")
+
     runner = ThreadPoolTaskRunner(max_workers=default_workers())
-    made = flow(name=name, flow_run_name=run_name, task_runner=runner, validate_parameters=False)(body)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with _quiet_exit():
-            return made(*args, **kwargs)
-
-    return call
+    made = flow(name=name, flow_run_name=f"{name} {request.spec.name}", task_runner=runner, validate_parameters=False)
+    with _quiet_exit():
+        made(run)(request=request.model_dump(mode="json"), return_state=True)
+    if raised:
+        raise raised[0]
+    return returned[0]
 
 
 @contextlib.contextmanager

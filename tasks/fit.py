@@ -13,7 +13,17 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from evenfold.estimates import FoldScore, ModelSpec, Problem, fit_and_score, score_key
-from evenfold.manifests import Manifest, canonical_table, digest_json, fingerprint, read_manifest, read_table
+from evenfold.manifests import (
+    Manifest,
+    SplitSpec,
+    canonical_table,
+    digest_json,
+    fingerprint,
+    read_manifest,
+    read_table,
+    require_columns,
+)
+from evenfold.splitters import SplitError
 
 from ._files import sha256, write_aside
 from ._home import Home
@@ -40,16 +50,25 @@ def work_of(data: str, split: dict[str, Any], model: ModelSpec) -> Work:
 @lru_cache(maxsize=2)
 def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     manifest = read_manifest(uri)
-    columns = manifest.spec.columns
-    table = read_table(data, types=manifest.spec.types).replace_schema_metadata(None)
+    table = read_table(data, types=manifest.spec.types)
     ordered = table.take(manifest.positions(table))
-    if columns.target is None:
-        raise ValueError("no target column is named; pass --target.")
-    problem = Problem.of(
-        ordered.to_pandas(), ModelSpec.of(json.loads(model)), columns.target, columns.roles(), groups=columns.group
-    )
+    problem = _problem(ordered, manifest.spec, ModelSpec.of(json.loads(model)))
     read = canonical_table(ordered, problem.columns_read, manifest.types)
     return Work(manifest, problem, fingerprint(read), manifest.keys)
+
+
+def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
+    """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
+    _problem(read_table(data, types=spec.types), spec, model)
+
+
+def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
+    columns = spec.columns
+    if columns.target is None:
+        raise SplitError("no target column is named, and a model has to predict one; pass --target.")
+    require_columns([columns.target], table.column_names)
+    frame = table.replace_schema_metadata(None).to_pandas()
+    return Problem.of(frame, model, columns.target, columns.roles(), groups=columns.group)
 
 
 def key_of_split(work: Work, i: int, seed: int) -> str:

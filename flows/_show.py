@@ -1,0 +1,139 @@
+"""What people read on a terminal; on anything else the same words without colour."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from evenfold.estimates import Estimate
+from evenfold.manifests import BalanceReport
+from evenfold.tasks import Home
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ._bodies import Say
+from ._requests import Evaluation, SplitOutcome
+
+MOST_FOLD_ROWS = 12
+
+
+def consoles() -> tuple[Console, Console]:
+    """Return where results go and where progress and errors go."""
+    out = Console(highlight=False, soft_wrap=True)
+    return out, Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def progress(console: Console) -> Iterator[Say]:
+    """Yield a function that says what is under way: a live bar on a terminal, plain lines elsewhere."""
+    if not console.is_terminal:
+        yield _lines(console)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
+        yield _bars(bar)
+
+
+def _lines(console: Console) -> Say:
+    def say(what: str, done: int, of: int) -> None:
+        if done == 0 or done == of:
+            console.print(f"{what}: {done} of {of}" if of > 1 else f"{what}{' done' if done else ' ...'}")
+
+    return say
+
+
+def _bars(bar: Progress) -> Say:
+    known: dict[str, Any] = {}
+    guard = threading.Lock()
+
+    def say(what: str, done: int, of: int) -> None:
+        with guard:
+            if what not in known:
+                known[what] = bar.add_task(what, total=of)
+            bar.update(known[what], completed=done, total=of)
+
+    return say
+
+
+def show_split(console: Console, outcome: SplitOutcome) -> None:
+    """Print what a split came to: its identity, its balance, and where it is recorded."""
+    show_balance(console, outcome.balance, outcome.split, outcome.cached)
+    _show_where(console, outcome.split, outcome.run_id)
+
+
+def show_balance(console: Console, report: BalanceReport, split: dict[str, Any], cached: bool) -> None:
+    """Print a split's identity and how even it is."""
+    origin = "from the cache" if cached else "decided now"
+    console.print(f"[bold]{split['name']} {split['version']}[/]: {split['strategy']}, {_amount(split)}, {origin}")
+    console.print(f"  split_id {split['split_id'][:16]}   {_worst(report)}")
+
+
+def _amount(split: dict[str, Any]) -> str:
+    what = "resamples" if split["kind"] == "draws" else "folds"
+    return f"{split['n_rows']:,} rows, {split['n_splits']:,} {what}"
+
+
+_WORST = {
+    "size": "fold sizes within {:.2%} of their mean",
+    "class_share": "class shares within {:.2%} of the whole",
+    "ks": "target distributions within KS {:.4f} of the whole",
+}
+
+
+def _worst(report: BalanceReport) -> str:
+    return "; ".join(said.format(report.worst[name]) for name, said in _WORST.items() if name in report.worst)
+
+
+def show_evaluation(console: Console, outcome: Evaluation) -> None:
+    """Print an evaluation: every fold, every estimate under its own name, and where it is recorded."""
+    show_balance(console, outcome.balance, outcome.split, outcome.cached)
+    reused = f", {outcome.n_cached} of them from the cache" if outcome.n_cached else ""
+    fits = len(outcome.scores) + (outcome.apparent is not None)
+    console.print(f"  {outcome.model.estimator}, {len(outcome.features)} features, {fits} fits{reused}")
+    if outcome.left_out:
+        console.print(f"  left out: {', '.join(outcome.left_out)} (reasons: features.json)")
+    if 1 < len(outcome.scores) <= MOST_FOLD_ROWS:
+        console.print(_fold_table(outcome))
+    console.print(_estimate_table(outcome.estimates))
+    console.print("  sd: spread of the splits' scores (n-1), no interval; apparent: score on training rows.")
+    _show_where(console, outcome.split, outcome.run_id)
+
+
+def _fold_table(outcome: Evaluation) -> Table:
+    metrics = list(outcome.scores[0].test)
+    table = Table("split", "train", "test", *metrics, *(f"apparent {name}" for name in metrics[:1]), box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for score in outcome.scores:
+        values = [_number(score.test[name]) for name in metrics] + [_number(score.apparent[metrics[0]])]
+        table.add_row(score.name, f"{score.n_train:,}", f"{score.n_test:,}", *values)
+    return table
+
+
+def _estimate_table(estimates: list[Estimate]) -> Table:
+    table = Table("metric", "method", "value", "sd", "se", "pooled", "apparent", box=None)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for each in estimates:
+        values = (each.value, each.sd, each.se, each.pooled, each.apparent)
+        table.add_row(each.metric, each.method, *(_number(value) for value in values))
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
+
+
+def _show_where(console: Console, split: dict[str, Any], run_id: str) -> None:
+    home = Home.here()
+    console.print(f"  manifest {split['uri']}\n  MLflow run {run_id}; to look at it:\n    {ui_command(home)}")
+
+
+def ui_command(home: Home) -> str:
+    """Return the exact command that opens MLflow's pages on what was recorded."""
+    mlflow = f"{sys.prefix}/bin/mlflow"
+    return f"{mlflow} ui --backend-store-uri {home.tracking_uri} --port 5000   # then http://127.0.0.1:5000"
