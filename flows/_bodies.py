@@ -145,18 +145,26 @@ class Fits:
 def _fit(engine: Engine, home: Home, request: EvaluateRequest, split: Split, work: Work, say: Say) -> Fits:
     in_blocks = work.manifest.kind == "draws" or work.manifest.n_splits > MOST_SINGLE_FOLDS
     seed = request.spec.seed
-    shared = {"data": request.data, "split": split.ref, "model": request.model.model_dump(mode="json"), "seed": seed}
+    shared = {
+        "data": request.data,
+        "split": split.ref,
+        "model": request.model.model_dump(mode="json"),
+        "seed": seed,
+        "threads": engine.threads,
+    }
     calls = _blocks(work, shared, seed, home) if in_blocks else _folds(work, shared, seed, home)
     fits = Fits([], [], [], [], 0)
-    say("fitting models", 0, len(calls))
+    total, number = sum(call.size for call in calls), 0
+    say("fitting models", 0, total)
     finished: dict[str, Any] = {}
-    for number, done in enumerate(engine.map(calls), start=1):
-        fits.n_cached += done.cached
+    for done in engine.map(calls):
+        number += done.call.size
+        fits.n_cached += done.call.size if done.cached else 0
         if done.error is None:
             finished[done.call.name] = done.value
         else:
             fits.errors.append(_reason(done.error))
-        say("fitting models", number, len(calls))
+        say("fitting models", number, total)
     for call in calls:
         if call.name in finished:
             _collect(fits, call, finished[call.name])
@@ -194,7 +202,9 @@ def _blocks(work: Work, shared: dict[str, Any], seed: int, home: Home) -> list[C
         last = min(first + BLOCK, n)
         key = key_of_block(work, first, last, seed)
         arguments = {**shared, "first": first, "last": last, "key": key, "home": str(home.path)}
-        calls.append(Call(fit_block, arguments, f"draws {first}-{last - 1}", key=f"score/{key}", intact=kept))
+        calls.append(
+            Call(fit_block, arguments, f"draws {first}-{last - 1}", key=f"score/{key}", intact=kept, size=last - first)
+        )
     return calls
 
 

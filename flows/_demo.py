@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 from evenfold.estimates import ModelSpec
-from evenfold.manifests import SplitSpec
+from evenfold.manifests import Columns, SplitSpec
 from evenfold.splitters import SplitError
 from sklearn.datasets import load_breast_cancer
 
@@ -32,7 +32,7 @@ def run_demo(engine: Any) -> None:
         ("flights-random", key, "KFold"),
         ("flights-by-date", {**key, "group": "date"}, "BalancedGroupKFold"),
     ):
-        spec = SplitSpec(name=name, columns=columns, strategy=strategy)
+        spec = SplitSpec(name=name, columns=Columns.model_validate(columns), strategy=strategy)
         with progress(err) as say:
             found.append(evaluate(flights, engine=engine, say=say, spec=spec, model=model))
         show_evaluation(out, found[-1])
@@ -62,7 +62,7 @@ def _breast_cancer(engine: Any, say: Any) -> Evaluation:
     frame = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
     spec = SplitSpec(
         name="breast-cancer",
-        columns={"key": "patient", "target": "benign"},
+        columns=Columns(key=["patient"], target="benign"),
         strategy="Bootstrap",
         params={"n_splits": 200},
     )

@@ -59,4 +59,5 @@ def _started(
         raise SplitError(f"there is no engine {engine!r}; choose 'prefect' or 'plain'.")
     from evenfold.tasks._prefect import run_as_flow
 
-    return run_as_flow(lambda made: body(made, home, request, say), home, name, request)
+    outcome: Outcome = run_as_flow(lambda made: body(made, home, request, say), home, name, request)
+    return outcome

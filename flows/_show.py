@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from evenfold.estimates import Estimate
@@ -23,7 +24,8 @@ MOST_FOLD_ROWS = 12
 
 def consoles() -> tuple[Console, Console]:
     """Return where results go and where progress and errors go."""
-    out = Console(highlight=False, soft_wrap=True)
+    width = None if sys.stdout.isatty() else 140
+    out = Console(highlight=False, soft_wrap=True, width=width)
     return out, Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -78,7 +80,7 @@ def _amount(split: dict[str, Any]) -> str:
 
 
 _WORST = {
-    "size": "fold sizes within {:.2%} of their mean",
+    "size": "test sizes within {:.2%} of their mean",
     "class_share": "class shares within {:.2%} of the whole",
     "ks": "target distributions within KS {:.4f} of the whole",
 }
@@ -130,10 +132,17 @@ def _number(value: float | None) -> str:
 
 def _show_where(console: Console, split: dict[str, Any], run_id: str) -> None:
     home = Home.here()
-    console.print(f"  manifest {split['uri']}\n  MLflow run {run_id}; to look at it:\n    {ui_command(home)}")
+    console.print(
+        f"  manifest {_from_here(Path(split['uri']))}\n  MLflow run {run_id}; to look at it:\n    {ui_command(home)}"
+    )
 
 
 def ui_command(home: Home) -> str:
     """Return the exact command that opens MLflow's pages on what was recorded."""
-    mlflow = f"{sys.prefix}/bin/mlflow"
-    return f"{mlflow} ui --backend-store-uri {home.tracking_uri} --port 5000   # then http://127.0.0.1:5000"
+    mlflow = _from_here(Path(sys.prefix) / "bin" / "mlflow")
+    store = f"sqlite:///{_from_here(home.path / 'mlflow.db')}" if home.tracks_here else home.tracking_uri
+    return f"{mlflow} ui --backend-store-uri {store} --port 5000   # then http://127.0.0.1:5000"
+
+
+def _from_here(path: Path) -> str:
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

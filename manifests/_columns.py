@@ -132,7 +132,7 @@ def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
         return None
     order = pc.sort_indices(table.select(key), sort_keys=[(name, "ascending") for name in key]).to_numpy()
     _require_unique(table.select(key).take(order), key, order)
-    return order.astype(np.int64)
+    return np.asarray(order, dtype=np.int64)
 
 
 def _missing_key(column: pa.ChunkedArray, name: str) -> str:
@@ -172,7 +172,7 @@ def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     digest = hashlib.sha256(f"{array.type}|{len(array)}|".encode())
     for part in _canonical_bytes(array):
-        digest.update(memoryview(part))
+        digest.update(np.ascontiguousarray(part).data)
     return digest.digest()
 
 

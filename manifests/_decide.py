@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -111,10 +112,9 @@ def decide(spec: Any, data: Any) -> Manifest:
 def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
     """Return the columns that decide the split: the key, and what the strategy needs. No others are read."""
     columns = spec.columns
-    target = columns.stratify or ([columns.target] if columns.target else [])
-    group = [columns.group] if needs.groups and columns.group else []
-    time = [columns.time] if needs.time and columns.time else []
-    return list(dict.fromkeys([*columns.key, *(target if needs.y != "ignored" else []), *group, *time]))
+    balanced = (columns.stratify or [columns.target]) if needs.y != "ignored" else []
+    used = [*columns.key, *balanced, columns.group if needs.groups else None, columns.time if needs.time else None]
+    return list(dict.fromkeys(name for name in used if name))
 
 
 def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:
@@ -161,7 +161,7 @@ def _needs_of(strategy: type[Splitter]) -> Needs:
     return strategy.needs if isinstance(strategy.needs, Needs) else Needs()
 
 
-def _balanced(table: pa.Table, names: list[str | None]) -> NDArray[Any] | None:
+def _balanced(table: pa.Table, names: Sequence[str | None]) -> NDArray[Any] | None:
     columns = [to_numpy(table.column(name)) for name in names if name]
     if not columns:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,7 +12,8 @@ from typing import Any, Protocol
 class Call:
     """One step to run: a plain function, its JSON arguments, what it is called, and the key of its result.
 
-    ``key`` None means never cached. ``intact`` says whether what a cached result names still exists.
+    ``key`` None means never cached. ``intact`` says whether what a cached result names still exists. ``size`` counts
+    what the step does (a block of draws fits many models).
     """
 
     step: Callable[..., Any]
@@ -20,6 +22,7 @@ class Call:
     key: str | None = None
     intact: Callable[[Any], bool] = field(default=lambda _: True)
     retries: int = 0
+    size: int = 1
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,13 @@ class Done:
 
 
 class Engine(Protocol):
-    """Runs calls; ``run`` raises what the step raised, ``map`` yields every outcome as it comes."""
+    """Runs calls; ``run`` raises what the step raised, ``map`` yields every outcome as it comes.
+
+    ``threads`` is how many threads each call may use, so that all calls together use every core once.
+    """
 
     name: str
+    threads: int
 
     def run(self, call: Call) -> Done:
         """Return the outcome of one call."""
@@ -51,6 +58,9 @@ class PlainEngine:
     """Calls the functions one after the other: no server, no cache, nothing to wait for."""
 
     name = "plain"
+
+    def __init__(self) -> None:
+        self.threads = os.cpu_count() or 1
 
     def run(self, call: Call) -> Done:
         """Return the outcome of one call; raises what it raises."""

@@ -46,6 +46,7 @@ class PrefectEngine:
     def __init__(self, home: Home, refresh: bool = False) -> None:
         self.home = home
         self.refresh = refresh
+        self.threads = max(1, (os.cpu_count() or 1) // default_workers())
 
     def run(self, call: Call) -> Done:
         """Return the outcome of one call; raises what it raises."""
@@ -96,7 +97,8 @@ def _task(step: Callable[..., Any], keyed: bool, locks: Path, retries: int) -> A
     run.__name__ = run.__qualname__ = step.__name__
     run.__doc__ = step.__doc__
     policy = ByKey(isolation_level=IsolationLevel.SERIALIZABLE, lock_manager=FileLocks(locks)) if keyed else NO_CACHE
-    return task(
+    decorate: Any = task  # its overloads do not know a function beside options
+    return decorate(
         run,
         name=step.__name__.replace("_", " "),
         cache_policy=policy,
@@ -123,7 +125,7 @@ def run_as_flow(body: Callable[[PrefectEngine], Any], home: Home, name: str, req
             return Failed(message=str(error))
         return Completed(message="evaluated" if name == "evaluate" else "done")
 
-    runner = ThreadPoolTaskRunner(max_workers=default_workers())
+    runner: Any = ThreadPoolTaskRunner(max_workers=default_workers())
     made = flow(name=name, flow_run_name=f"{name} {request.spec.name}", task_runner=runner, validate_parameters=False)
     with _quiet_exit():
         made(run)(request=request.model_dump(mode="json"), return_state=True)

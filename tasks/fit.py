@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +26,7 @@ from evenfold.manifests import (
     require_columns,
 )
 from evenfold.splitters import SplitError
+from threadpoolctl import ThreadpoolController
 
 from ._files import sha256, write_aside
 from ._home import Home
@@ -91,41 +94,66 @@ def _key(work: Work, membership: str, seed: int) -> str:
 
 
 def fit_fold(
-    data: str, split: dict[str, Any], i: int, model: dict[str, Any], seed: int, key: str, home: str
+    data: str, split: dict[str, Any], i: int, model: dict[str, Any], seed: int, threads: int, key: str, home: str
 ) -> dict[str, Any]:
     """Fit split ``i``, write its test predictions as Parquet, and return score, file and digest as JSON."""
     work = work_of(data, split, ModelSpec.of(model))
     repeat, fold = work.manifest.split_name(i)
     train, test = work.manifest.pair(i)
-    score, predictions = fit_and_score(
-        work.problem.model, work.problem, train, test, seed=seed, name=split_title(work.manifest, i), repeat=repeat,
-        fold=fold,
-    )  # fmt: skip
+    title = split_title(work.manifest, i)
+    with limited(threads):
+        score, predictions = fit_and_score(
+            work.problem.model, work.problem, train, test, seed=seed, name=title, repeat=repeat, fold=fold
+        )
     file = _keep(_with_keys(work, predictions), Home(Path(home)).scores / f"{key}.parquet")
     return {"score": score.to_json(), **file}
 
 
-def fit_all(data: str, split: dict[str, Any], model: dict[str, Any], seed: int) -> dict[str, Any]:
+def fit_all(data: str, split: dict[str, Any], model: dict[str, Any], seed: int, threads: int) -> dict[str, Any]:
     """Fit all rows that may be used, score the same rows, and return the apparent score as JSON."""
     work = work_of(data, split, ModelSpec.of(model))
     rows = np.flatnonzero(work.manifest.codes.reshape(work.manifest.n, -1)[:, 0] >= -1)
-    score, _ = fit_and_score(work.problem.model, work.problem, rows, rows, seed=seed, name="all rows")
+    with limited(threads):
+        score, _ = fit_and_score(work.problem.model, work.problem, rows, rows, seed=seed, name="all rows")
     return {"score": score.to_json()}
 
 
 def fit_block(
-    data: str, split: dict[str, Any], first: int, last: int, model: dict[str, Any], seed: int, key: str, home: str
+    data: str,
+    split: dict[str, Any],
+    first: int,
+    last: int,
+    model: dict[str, Any],
+    seed: int,
+    threads: int,
+    key: str,
+    home: str,
 ) -> dict[str, Any]:
     """Fit the draws first..last-1, write the table of their scores as Parquet, and return file and digest as JSON."""
     work = work_of(data, split, ModelSpec.of(model))
     scores = []
     for i in range(first, last):
         train, test = work.manifest.pair(i)
-        score, _ = fit_and_score(
-            work.problem.model, work.problem, train, test, seed=seed, name=split_title(work.manifest, i), fold=i
-        )
+        title = split_title(work.manifest, i)
+        with limited(threads):
+            score, _ = fit_and_score(work.problem.model, work.problem, train, test, seed=seed, name=title, fold=i)
         scores.append(score)
     return _keep(scores_table(scores), Home(Path(home)).scores / f"{key}.parquet")
+
+
+@lru_cache(maxsize=1)
+def _pools() -> ThreadpoolController:
+    return ThreadpoolController()  # looking for the loaded libraries takes milliseconds, and draws are many
+
+
+def limited(threads: int) -> AbstractContextManager[Any]:
+    """Return a context in which a fit uses ``threads`` OpenMP threads and one BLAS thread.
+
+    Parallel fits with a full set of threads each would wait for one another; and one BLAS thread gives the same
+    rounding whatever else runs.
+    """
+    limits: AbstractContextManager[Any] = _pools().limit(limits={"openmp": threads, "blas": 1})
+    return limits
 
 
 def split_title(manifest: Manifest, i: int) -> str:
@@ -156,7 +184,7 @@ def scores_table(scores: list[FoldScore]) -> pd.DataFrame:
 def scores_in(table: pd.DataFrame) -> list[FoldScore]:
     """Return the scores that ``scores_table`` wrote."""
 
-    def side(row: dict[str, Any], prefix: str) -> dict[str, float]:
+    def side(row: Mapping[Any, Any], prefix: str) -> dict[str, float]:
         return {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
 
     plain = ["repeat", "fold", "n_train", "n_test", "seconds_fit", "seconds_score"]
@@ -176,7 +204,8 @@ def _with_keys(work: Work, predictions: pd.DataFrame) -> pd.DataFrame:
     if work.keys is None:
         return predictions
     keys = work.keys.take(predictions["row"].to_numpy()).to_pandas()
-    return pd.concat([keys, predictions.reset_index(drop=True)], axis=1)
+    together: pd.DataFrame = pd.concat([keys, predictions.reset_index(drop=True)], axis=1)
+    return together
 
 
 def _keep(table: pd.DataFrame, path: Path) -> dict[str, Any]:

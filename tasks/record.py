@@ -16,7 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-logging.getLogger("alembic").setLevel(logging.WARNING)
+for chatty in ("alembic", "mlflow.store.db.utils"):
+    logging.getLogger(chatty).setLevel(logging.WARNING)
 
 import mlflow  # noqa: E402 - alembic would announce every migration of a new store
 from evenfold.manifests import BalanceReport, digest_json  # noqa: E402

@@ -54,7 +54,7 @@ def split_data(spec: dict[str, Any], data: str, home: str) -> dict[str, Any]:
 def still_there(ref: dict[str, Any]) -> bool:
     """Return whether the manifest that a cached reference names still lies there, undamaged."""
     try:
-        return read_manifest(ref["uri"]).split_id == ref["split_id"]
+        return bool(read_manifest(ref["uri"]).split_id == ref["split_id"])
     except (ValueError, OSError):
         return False
 
