@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
@@ -57,6 +58,8 @@ def _started(
         return body(PlainEngine(), home, request, say)
     if engine != "prefect":
         raise SplitError(f"there is no engine {engine!r}; choose 'prefect' or 'plain'.")
+    if not os.environ.get("PREFECT_API_URL"):
+        say("starting Prefect's embedded server, which takes 10 to 20 s (--engine plain does without)", 0, 1)
     from evenfold.tasks._prefect import run_as_flow
 
     outcome: Outcome = run_as_flow(lambda made: body(made, home, request, say), home, name, request)

@@ -178,21 +178,12 @@ def _run(flow: str, data: str, engine: EngineChoice, as_json: bool, request: dic
     from ._show import consoles, progress, show_evaluation, show_split
 
     out, err = consoles()
-    if engine is EngineChoice.prefect and not as_json:
-        _announce(err)
     with progress(err) as say:
         outcome = getattr(flows, flow)(data, engine=engine.value, say=say, **request)
     if as_json:
         out.print_json(outcome.model_dump_json())
     else:
         (show_split if flow == "split" else show_evaluation)(out, outcome)
-
-
-def _announce(console: Any) -> None:
-    import os
-
-    if not os.environ.get("PREFECT_API_URL"):
-        console.print("starting Prefect's embedded server, which takes 10 to 20 s (--engine plain does without) ...")
 
 
 def main() -> None:

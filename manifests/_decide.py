@@ -24,7 +24,7 @@ from ._columns import canonical_table, column_types, key_order, to_numpy
 from ._identity import digest_resample, fingerprint, plan_id, resample_counts
 from ._manifest import Manifest, Resample
 from ._read import read_table
-from ._spec import SplitSpec, read_spec
+from ._spec import Columns, SplitSpec, read_spec
 
 
 class Plan:
@@ -112,9 +112,13 @@ def decide(spec: Any, data: Any) -> Manifest:
 def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
     """Return the columns that decide the split: the key, and what the strategy needs. No others are read."""
     columns = spec.columns
-    balanced = (columns.stratify or [columns.target]) if needs.y != "ignored" else []
-    used = [*columns.key, *balanced, columns.group if needs.groups else None, columns.time if needs.time else None]
+    balanced: list[str | None] = [*columns.stratify] or [columns.target]
+    used = [*columns.key, *(balanced if needs.y != "ignored" else []), *_read_if(needs, columns)]
     return list(dict.fromkeys(name for name in used if name))
+
+
+def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
+    return [columns.group if needs.groups else None, columns.time if needs.time else None]
 
 
 def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:
@@ -134,7 +138,7 @@ def _choose(spec: SplitSpec, table: pa.Table) -> str:
     columns = spec.columns
     if columns.group:
         return "BalancedGroupKFold"
-    balanced = columns.stratify or [columns.target]
+    balanced: list[str | None] = [*columns.stratify] or [columns.target]
     if balanced == [None]:
         return "KFold"
     canonical = canonical_table(table, [name for name in balanced if name], spec.types)
