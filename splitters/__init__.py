@@ -4,10 +4,12 @@ from ._base import DrawSplitter, LabelSplitter, PairSplitter, Splitter
 from ._errors import SplitError
 from ._importing import distribution_of, import_named
 from ._order import stable_order
+from ._parts import PartSplitter
 from ._random import Stream
 from ._rows import Needs, Rows
 from .balanced_group_kfold import BalancedGroupKFold
 from .bootstrap import Bootstrap
+from .fractional_stratified_split import FractionalStratifiedSplit
 from .from_sklearn import FromSklearn
 from .kfold import KFold
 from .sorted_stratified_kfold import SortedStratifiedKFold
@@ -17,11 +19,13 @@ __all__ = [
     "BalancedGroupKFold",
     "Bootstrap",
     "DrawSplitter",
+    "FractionalStratifiedSplit",
     "FromSklearn",
     "KFold",
     "LabelSplitter",
     "Needs",
     "PairSplitter",
+    "PartSplitter",
     "Rows",
     "SortedStratifiedKFold",
     "SplitError",
@@ -37,6 +41,6 @@ __all__ = [
 
 def strategies() -> dict[str, type[Splitter]]:
     """Return every exported strategy by its name."""
-    shapes = {"Splitter", "LabelSplitter", "DrawSplitter", "PairSplitter"}
+    shapes = {"Splitter", "LabelSplitter", "PartSplitter", "DrawSplitter", "PairSplitter"}
     things = {name: globals()[name] for name in __all__ if name not in shapes}
     return {name: thing for name, thing in things.items() if isinstance(thing, type) and issubclass(thing, Splitter)}

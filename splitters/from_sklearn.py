@@ -53,7 +53,7 @@ class FromSklearn(PairSplitter):
         given = self._asked(rows)
         return (_valid(train, test, rows.n) for train, test in self.wrapped().split(*given))
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return the wrapped splitter's own count."""
         return int(self.wrapped().get_n_splits(X, y, groups))
 

@@ -3,6 +3,7 @@
 from evenfold.splitters import (
     BalancedGroupKFold,
     Bootstrap,
+    FractionalStratifiedSplit,
     FromSklearn,
     KFold,
     SortedStratifiedKFold,
@@ -13,6 +14,9 @@ from evenfold.splitters import (
 CASES: list[Splitter] = [
     BalancedGroupKFold(5),
     Bootstrap(10),
+    FractionalStratifiedSplit(),
+    FractionalStratifiedSplit({"train": 0.61, "validation": 0.17, "test": 0.11, "calibration": 0.11}),
+    FractionalStratifiedSplit({"train": 0.89, "test": 0.11}, precision=30),
     FromSklearn("sklearn.model_selection:KFold", {"n_splits": 5, "shuffle": True}),
     KFold(5),
     KFold(7, random_state=3),

@@ -11,6 +11,7 @@ import pytest
 from evenfold.splitters import (
     BalancedGroupKFold,
     Bootstrap,
+    FractionalStratifiedSplit,
     KFold,
     Rows,
     SortedStratifiedKFold,
@@ -152,6 +153,24 @@ class OneTooMany(KFold):
         return super().get_n_splits() + 1
 
 
+class Loose(FractionalStratifiedSplit):
+    """Moves two rows from train to test."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        labels = super().labels(rows, stream)
+        labels[np.flatnonzero(labels == -1)[:2]] = 0
+        return labels
+
+
+class Partless(FractionalStratifiedSplit):
+    """Forgets to give a row a part."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        labels = super().labels(rows, stream)
+        labels[0] = -2
+        return labels
+
+
 FAULTS: list[tuple[Splitter, str]] = [
     (broken(KFold(), first(lambda train, test: (np.append(train, test[0]), test))), "keeps train and test apart"),
     (broken(KFold(), first(lambda train, test: (train, test[1:]))), "tests every row once and trains on the rest"),
@@ -176,6 +195,9 @@ FAULTS: list[tuple[Splitter, str]] = [
     (broken(SortedStratifiedKFold(), swap_top_and_bottom), "makes folds whose counts below any threshold"),
     (broken(BalancedGroupKFold(), swap_one_row), "keeps every group on one side"),
     (broken(BalancedGroupKFold(), forget_the_smallest_group), "leaves no fold empty"),
+    (Partless(), "gives every row a part"),
+    (broken(FractionalStratifiedSplit(), first(lambda train, test: (train[1:], test))), "gives every row a part"),
+    (Loose(), "makes parts whose sizes"),
     (broken(Bootstrap(5), first(lambda train, test: (train, test[1:]))), "trains on n draws"),
     (broken(Bootstrap(5), first(lambda train, test: (train[1:], test))), "trains on n draws"),
 ]
