@@ -9,9 +9,16 @@ from ._random import Stream
 from ._rows import Needs, Rows
 from .balanced_group_kfold import BalancedGroupKFold
 from .bootstrap import Bootstrap
+from .forward_chaining import ForwardChaining
 from .fractional_stratified_split import FractionalStratifiedSplit
 from .from_sklearn import FromSklearn
+from .hash_split import HashSplit
 from .kfold import KFold
+from .leave_one_group_out import LeaveOneGroupOut
+from .leave_one_out import LeaveOneOut
+from .predefined import Predefined
+from .predefined_pairs import PredefinedPairs
+from .repeated import Repeated
 from .sorted_stratified_kfold import SortedStratifiedKFold
 from .stratified_kfold import StratifiedKFold
 
@@ -19,13 +26,20 @@ __all__ = [
     "BalancedGroupKFold",
     "Bootstrap",
     "DrawSplitter",
+    "ForwardChaining",
     "FractionalStratifiedSplit",
     "FromSklearn",
+    "HashSplit",
     "KFold",
     "LabelSplitter",
+    "LeaveOneGroupOut",
+    "LeaveOneOut",
     "Needs",
     "PairSplitter",
     "PartSplitter",
+    "Predefined",
+    "PredefinedPairs",
+    "Repeated",
     "Rows",
     "SortedStratifiedKFold",
     "SplitError",

@@ -106,8 +106,8 @@ class LabelSplitter(Splitter):
         return pairs_of_labels(self.decide(rows), tested, parts=bool(parts))
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of folds."""
-        return int(self.n_splits)
+        """Return the number of folds, or of parts that ``split`` tests on."""
+        return sum(code >= 0 for code in self.part_codes().values()) or int(self.n_splits)
 
     def _n_splits(self, rows: Rows) -> int:
         return int(self.n_splits)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._base import LabelSplitter, Pair, Splitter
+from ._random import IntArray
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class Data:
         roles = {name: columns.get(name, values) for name, values in self.roles.items()}
         return Data(self.n, columns.get("y", self.y), columns.get("groups", self.groups), roles)
 
-    def first(self, n: int) -> Data:
-        """Return the first ``n`` of these rows."""
-        y, groups = (None if values is None else values[:n] for values in (self.y, self.groups))
-        return Data(n, y, groups, {name: values[:n] for name, values in self.roles.items()})
+    def take(self, rows: IntArray) -> Data:
+        """Return some of these rows, in the order of ``rows``."""
+        y, groups = (None if values is None else values[rows] for values in (self.y, self.groups))
+        return Data(rows.size, y, groups, {name: values[rows] for name, values in self.roles.items()})
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,6 @@ class PartSplitter(LabelSplitter):
         """Return the code of each part, in the given order."""
         return codes_of(self.parts)
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of parts that ``split`` tests on."""
-        return sum(code >= 0 for code in self.part_codes().values())
-
     def _n_splits(self, rows: Rows) -> int:
         return self.get_n_splits()
 

@@ -9,7 +9,9 @@ import numpy as np
 
 from ._base import Splitter
 from ._checks import Data, check, same, spread
+from ._encode import encode
 from ._parts import codes_of
+from ._time import gap_of, times_of
 
 
 @check("keeps train and test apart", "disjoint")
@@ -22,7 +24,7 @@ def _exhaustive(splitter: Splitter, data: Data) -> bool:
     pairs = data.split(splitter)
     once = np.bincount(np.concatenate([test for _, test in pairs]), minlength=data.n)
     rest = all(np.array_equal(np.union1d(train, test), np.arange(data.n)) for train, test in pairs)
-    return bool((once == once[0]).all()) and once[0] >= 1 and rest
+    return bool((once == splitter.get_params(deep=False).get("n_repeats", 1)).all()) and rest
 
 
 @check("only appends when more splits are asked for", "appendable")
@@ -87,3 +89,29 @@ def _exact_parts(splitter: Splitter, data: Data) -> bool:
     labels, codes = data.labels(splitter), codes_of(splitter.get_params(deep=False)["parts"])
     shares: Mapping[str, float] = splitter.get_params(deep=False)["parts"]
     return all(abs(np.sum(labels == codes[name]) - share * data.n) < 1 + 1e-6 for name, share in shares.items())
+
+
+@check("makes other folds in every repeat", "repeats_differ")
+def _repeats_differ(splitter: Splitter, data: Data) -> bool:
+    repeats = data.labels(splitter).T
+    partitions = {encode(labels, "fold")[0].tobytes() for labels in repeats}
+    return bool(len(partitions) == len(repeats) == splitter.get_params(deep=False)["n_repeats"])
+
+
+@check("keeps the labels that it was given", "as_given")
+def _as_given(splitter: Splitter, data: Data) -> bool:
+    return bool(np.array_equal(data.labels(splitter), data.roles["fixed"]))
+
+
+@check("gives a row with the same key the same sides, whatever other rows there are", "by_key_alone")
+def _by_key_alone(splitter: Splitter, data: Data) -> bool:
+    kept = np.arange(data.n - 3)[::-1]
+    fewer = [(np.sort(kept[train]), np.sort(kept[test])) for train, test in data.take(kept).split(splitter)]
+    return same(fewer, [(train[train < kept.size], test[test < kept.size]) for train, test in data.split(splitter)])
+
+
+@check("trains on times that lie more than the gap before every time it tests", "past_before_future")
+def _past_before_future(splitter: Splitter, data: Data) -> bool:
+    time = times_of(data.roles["time"], "time")
+    gap = gap_of(splitter.get_params(deep=False).get("gap", 0), time)
+    return all(bool((time[train] + gap).max() < time[test].min()) for train, test in data.split(splitter))

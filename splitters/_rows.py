@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ._encode import as_array, encode, require_present
+from ._encode import as_array, encode, present, require_present
 from ._errors import SplitError
 from ._random import IntArray
+from ._time import times_of
 
 Target = Literal["ignored", "classes", "numbers", "any"]
 
@@ -38,7 +39,7 @@ class Rows:
 
     ``y``: int64 codes of classes (n), float64 numbers (n), or int64 codes of several columns (n, columns).
     ``groups``: int64 codes. Codes follow first appearance, so renaming a label moves no row.
-    ``fixed``: int64 labels decided elsewhere.
+    ``time``: int64, float64, or datetime64[us] in UTC. ``fixed``: int64 labels decided elsewhere.
     ``levels`` and ``group_levels`` are the values behind the codes, for messages and reports only.
     """
 
@@ -78,9 +79,9 @@ class Rows:
             n=n,
             y=codes,
             groups=group_codes,
-            key=_present(key, "key") if needs.key else None,
-            time=_present(time, "time") if needs.time else None,
-            fixed=_whole_numbers(fixed, "fixed") if needs.fixed else None,
+            key=present(key, "key") if needs.key else None,
+            time=times_of(time, "time") if needs.time else None,
+            fixed=whole_numbers(fixed, "fixed") if needs.fixed else None,
             levels=tuple(levels),
             group_levels=tuple(group_levels),
         )
@@ -171,14 +172,9 @@ def _numbers(y: Any, asked_by: str) -> NDArray[np.float64]:
     return numbers
 
 
-def _present(values: Any, name: str) -> NDArray[Any]:
-    array = as_array(values, name)
-    require_present(array, name)
-    return array
-
-
-def _whole_numbers(values: Any, name: str) -> IntArray:
-    array = _present(values, name)
+def whole_numbers(values: Any, name: str) -> IntArray:
+    """Return ``values`` as int64; missing values, text and fractions are a SplitError."""
+    array = present(values, name)
     try:
         numbers = array.astype(np.int64)
     except (TypeError, ValueError, OverflowError):
