@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
@@ -32,12 +32,13 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     version: str | int = 1
     portable: ClassVar[bool] = True
 
-    def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
+    def split(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Iterator[Pair]:
         """Return the (train, test) pairs, each two int64 arrays of row positions.
 
+        ``roles`` are the columns that scikit-learn has no place for: ``key``, ``time``, ``fixed``.
         Raises SplitError at once, before the first pair is asked for.
         """
-        return self.pairs(self.rows(X, y, groups))
+        return self.pairs(self.rows(X, y, groups, **roles))
 
     def rows(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Rows:
         """Return the rows as this strategy may see them, checked against its needs and parameters."""
@@ -51,7 +52,7 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
         """Yield the (train, test) pairs of checked rows."""
 
     @abstractmethod
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return how many pairs ``split`` yields."""
 
     def _check(self, rows: Rows) -> None:
@@ -82,12 +83,16 @@ class LabelSplitter(Splitter):
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row, integers of 0..n_splits-1."""
 
-    def assign(self, X: Any = None, y: Any = None, groups: Any = None) -> NDArray[Any]:
+    def assign(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> NDArray[Any]:
         """Return the fold of each row: int16, or int32 where there are more than 32,767 folds.
 
         The cheap way to a split: one small integer a row instead of n_splits lists of positions.
         """
-        return self.decide(self.rows(X, y, groups))
+        return self.decide(self.rows(X, y, groups, **roles))
+
+    def part_codes(self) -> dict[str, int]:
+        """Return the code of each named part; none where labels are folds, which have no names."""
+        return {}
 
     def decide(self, rows: Rows) -> NDArray[Any]:
         """Return the fold of each checked row, as ``assign`` does."""
@@ -95,12 +100,14 @@ class LabelSplitter(Splitter):
         return labels.astype(label_type(self._n_splits(rows)), copy=False)
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
-        """Yield each fold's (rest, fold), positions ascending; O(n) memory a pair."""
-        return pairs_of_labels(self.decide(rows), self._n_splits(rows))
+        """Yield each fold's (rest, fold), or each part's (train, part); O(n) memory a pair, positions ascending."""
+        parts = self.part_codes()
+        tested = [code for code in parts.values() if code >= 0] if parts else range(self._n_splits(rows))
+        return pairs_of_labels(self.decide(rows), tested, parts=bool(parts))
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of folds."""
-        return int(self.n_splits)
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
+        """Return the number of folds, or of parts that ``split`` tests on."""
+        return sum(code >= 0 for code in self.part_codes().values()) or int(self.n_splits)
 
     def _n_splits(self, rows: Rows) -> int:
         return int(self.n_splits)
@@ -133,7 +140,7 @@ class DrawSplitter(Splitter):
         """Return draw ``i`` alone, in the time of one draw."""
         return self.draw(rows, self._stream(DRAWS, i))
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return the number of draws."""
         return int(self.n_splits)
 
@@ -158,13 +165,16 @@ def label_type(n_labels: int) -> type[np.int16] | type[np.int32]:
     return np.int16 if n_labels <= 32_767 else np.int32
 
 
-def pairs_of_labels(labels: NDArray[Any], n_splits: int) -> Iterator[Pair]:
-    """Yield each label's (rest, rows of the label), positions ascending; labels below -1 are in neither."""
-    order = np.argsort(labels, kind="stable")
-    bounds = np.searchsorted(labels[order], np.arange(n_splits + 1))
-    eligible = labels >= -1
-    for fold in range(n_splits):
-        yield np.flatnonzero(eligible & (labels != fold)), order[bounds[fold] : bounds[fold + 1]]
+def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool = False) -> Iterator[Pair]:
+    """Yield (train, rows of the label) for each ``tested`` label, positions ascending, O(n) a pair.
+
+    ``labels`` has one value per row, or a column per repeat: then the repeats follow one another.
+    Train is every other row of label -1 and above; where labels are ``parts``, it is the rows of label -1 alone.
+    """
+    for column in labels.reshape(labels.shape[0], -1).T:
+        for label in tested:
+            train = column == -1 if parts else (column >= -1) & (column != label)
+            yield np.flatnonzero(train), np.flatnonzero(column == label)
 
 
 def is_whole(value: Any) -> bool:

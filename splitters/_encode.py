@@ -17,8 +17,7 @@ def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
     Codes follow first appearance, so renaming a label changes no code. Missing values (None, NaN, NaT, NA) are a
     SplitError that counts them. O(n) for integers of a small range and for text, O(n log n) for other numbers.
     """
-    array = as_array(values, name)
-    require_present(array, name)
+    array = present(values, name)
     if array.dtype.kind not in "biufmM":
         return _encode_objects(array, name)
     if array.dtype.kind in "biu" and array.size > 0 and int(array.max()) - int(array.min()) <= 2 * array.size + 1024:
@@ -34,6 +33,13 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         array = array[:, 0]
     if array.ndim != 1:
         raise SplitError(f"{name} has {array.ndim} dimensions; pass one value per row.")
+    return array
+
+
+def present(values: Any, name: str) -> NDArray[Any]:
+    """Return ``values`` as an array of one dimension that misses nothing."""
+    array = as_array(values, name)
+    require_present(array, name)
     return array
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 IntArray = NDArray[np.int64]
 
 # The first element of a stream's path says what the stream is for, so that no two purposes share numbers.
-LABELS, DRAWS, HOLDOUT, PACKING = 0, 1, 2, 3
+LABELS, DRAWS, HOLDOUT, PACKING, REPEATS, MADE_UP = 0, 1, 2, 3, 4, 5
 
 
 class Stream:

@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ._encode import as_array, encode, require_present
+from ._encode import as_array, encode, present, require_present
 from ._errors import SplitError
 from ._random import IntArray
+from ._time import times_of
 
 Target = Literal["ignored", "classes", "numbers", "any"]
 
@@ -21,14 +22,15 @@ class Needs:
     """What a strategy must be given.
 
     ``y``: ignored; one class per row; one number per row; or any (absent, classes, numbers, or several columns).
-    ``groups``, ``key`` and ``time`` say whether the strategy reads them (groups may be optional). What is not
-    needed, it never sees.
+    ``groups``, ``key``, ``time`` and ``fixed`` (labels decided elsewhere) say whether the strategy reads them (groups
+    may be optional). What is not needed, it never sees.
     """
 
     y: Target = "ignored"
     groups: bool | Literal["optional"] = False
     key: bool = False
     time: bool = False
+    fixed: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Rows:
 
     ``y``: int64 codes of classes (n), float64 numbers (n), or int64 codes of several columns (n, columns).
     ``groups``: int64 codes. Codes follow first appearance, so renaming a label moves no row.
+    ``time``: int64, float64, or datetime64[us] in UTC. ``fixed``: int64 labels decided elsewhere.
     ``levels`` and ``group_levels`` are the values behind the codes, for messages and reports only.
     """
 
@@ -45,6 +48,7 @@ class Rows:
     groups: IntArray | None = None
     key: NDArray[Any] | None = None
     time: NDArray[Any] | None = None
+    fixed: IntArray | None = None
     levels: tuple[Any, ...] = ()
     group_levels: tuple[Any, ...] = ()
 
@@ -58,6 +62,7 @@ class Rows:
         needs: Needs,
         key: Any = None,
         time: Any = None,
+        fixed: Any = None,
         asked_by: str = "this strategy",
     ) -> Rows:
         """Return the checked rows of any container (arrays, frames, series, lists), seen by position.
@@ -65,16 +70,18 @@ class Rows:
         Raises SplitError where lengths differ, something needed is absent, or a needed value is missing.
         O(n log n) at worst, O(n) for integer and text columns.
         """
-        n = _count({"X": X, "y": y, "groups": groups, "key": key, "time": time})
-        _require(needs, y, groups, key, time, asked_by)
+        given = {"y": y, "groups": groups, "key": key, "time": time, "fixed": fixed}
+        n = _count({"X": X, **given})
+        _require(needs, given, asked_by)
         codes, levels = _target(y, needs.y, asked_by)
         group_codes, group_levels = encode(groups, "groups") if groups is not None else (None, [])
         return cls(
             n=n,
             y=codes,
             groups=group_codes,
-            key=_present(key, "key") if needs.key else None,
-            time=_present(time, "time") if needs.time else None,
+            key=present(key, "key") if needs.key else None,
+            time=times_of(time, "time") if needs.time else None,
+            fixed=whole_numbers(fixed, "fixed") if needs.fixed else None,
             levels=tuple(levels),
             group_levels=tuple(group_levels),
         )
@@ -108,16 +115,13 @@ def _length(values: Any) -> int:
     return int(shape[0]) if shape else len(values)
 
 
-def _require(needs: Needs, y: Any, groups: Any, key: Any, time: Any, asked_by: str) -> None:
-    for name, needed, value in (
-        ("y", needs.y in ("classes", "numbers"), y),
-        ("groups", needs.groups is True, groups),
-        ("key", needs.key, key),
-        ("time", needs.time, time),
-    ):
-        if needed and value is None:
+def _require(needs: Needs, given: dict[str, Any], asked_by: str) -> None:
+    needed = {"y": needs.y in ("classes", "numbers"), "groups": needs.groups is True}
+    needed |= {"key": needs.key, "time": needs.time, "fixed": needs.fixed}
+    for name, is_needed in needed.items():
+        if is_needed and given[name] is None:
             raise SplitError(f"{asked_by} needs {name}, and none was given; pass one value per row.")
-    if groups is not None and not needs.groups:
+    if given["groups"] is not None and not needs.groups:
         raise SplitError(
             f"{asked_by} does not keep groups whole, and groups were given; "
             "leave them out, or use a strategy that keeps them, such as BalancedGroupKFold."
@@ -168,7 +172,13 @@ def _numbers(y: Any, asked_by: str) -> NDArray[np.float64]:
     return numbers
 
 
-def _present(values: Any, name: str) -> NDArray[Any]:
-    array = as_array(values, name)
-    require_present(array, name)
-    return array
+def whole_numbers(values: Any, name: str) -> IntArray:
+    """Return ``values`` as int64; missing values, text and fractions are a SplitError."""
+    array = present(values, name)
+    try:
+        numbers = array.astype(np.int64)
+    except (TypeError, ValueError, OverflowError):
+        raise SplitError(f"{name} holds text or objects; pass whole numbers.") from None
+    if not np.array_equal(numbers, array):
+        raise SplitError(f"{name} holds fractional numbers; pass whole numbers.")
+    return numbers

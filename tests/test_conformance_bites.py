@@ -11,7 +11,12 @@ import pytest
 from evenfold.splitters import (
     BalancedGroupKFold,
     Bootstrap,
+    ForwardChaining,
+    FractionalStratifiedSplit,
+    HashSplit,
     KFold,
+    Predefined,
+    Repeated,
     Rows,
     SortedStratifiedKFold,
     Splitter,
@@ -152,6 +157,49 @@ class OneTooMany(KFold):
         return super().get_n_splits() + 1
 
 
+class Loose(FractionalStratifiedSplit):
+    """Moves two rows from train to test."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        labels = super().labels(rows, stream)
+        labels[np.flatnonzero(labels == -1)[:2]] = 0
+        return labels
+
+
+class Partless(FractionalStratifiedSplit):
+    """Forgets to give a row a part."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        labels = super().labels(rows, stream)
+        labels[0] = -2
+        return labels
+
+
+class Echo(Repeated):
+    """Repeats the same folds under other labels."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        labels = super().labels(rows, stream)
+        labels[:, 1] = (labels[:, 0] + 1) % 5
+        return labels
+
+
+class Renumbered(Predefined):
+    """Gives row 0 a label of its own choice."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        labels = super().labels(rows, stream).copy()
+        labels[0] = (labels[0] + 1) % 2
+        return labels
+
+
+class ByPosition(HashSplit):
+    """Hashes the key and the number of rows."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        return (super().labels(rows, stream) + rows.n // 2) % self.n_splits
+
+
 FAULTS: list[tuple[Splitter, str]] = [
     (broken(KFold(), first(lambda train, test: (np.append(train, test[0]), test))), "keeps train and test apart"),
     (broken(KFold(), first(lambda train, test: (train, test[1:]))), "tests every row once and trains on the rest"),
@@ -176,6 +224,16 @@ FAULTS: list[tuple[Splitter, str]] = [
     (broken(SortedStratifiedKFold(), swap_top_and_bottom), "makes folds whose counts below any threshold"),
     (broken(BalancedGroupKFold(), swap_one_row), "keeps every group on one side"),
     (broken(BalancedGroupKFold(), forget_the_smallest_group), "leaves no fold empty"),
+    (Partless(), "gives every row a part"),
+    (broken(FractionalStratifiedSplit(), first(lambda train, test: (train[1:], test))), "gives every row a part"),
+    (Loose(), "makes parts whose sizes"),
+    (Echo(KFold(5), 3), "makes other folds in every repeat"),
+    (Renumbered(), "keeps the labels that it was given"),
+    (ByPosition(3), "gives a row with the same key"),
+    (
+        broken(ForwardChaining(), first(lambda train, test: (np.append(train, test[-1]), test[:-1]))),
+        "trains on times that lie more than the gap",
+    ),
     (broken(Bootstrap(5), first(lambda train, test: (train, test[1:]))), "trains on n draws"),
     (broken(Bootstrap(5), first(lambda train, test: (train[1:], test))), "trains on n draws"),
 ]
