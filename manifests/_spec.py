@@ -28,6 +28,7 @@ class Columns(_Strict):
     group: str | None = Field(default=None, description="Rows of one group stay together.")
     stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
     time: str | None = Field(default=None, description="When each row happened.")
+    fold: str | None = Field(default=None, description="Folds that were decided elsewhere, for Predefined.")
 
     @field_validator("key", "stratify", mode="before")
     @classmethod
@@ -44,7 +45,7 @@ class Columns(_Strict):
 
     def roles(self) -> list[str]:
         """Return every named column, each once: columns that no model may use as a feature."""
-        named = [*self.key, self.target, self.group, *self.stratify, self.time]
+        named = [*self.key, self.target, self.group, *self.stratify, self.time, self.fold]
         return list(dict.fromkeys(name for name in named if name))
 
 

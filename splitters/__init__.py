@@ -3,8 +3,10 @@
 from ._base import DrawSplitter, LabelSplitter, Pair, PairSplitter, Splitter, label_type, pairs_of_labels
 from ._encode import require_present
 from ._errors import SplitError
+from ._fill import fill
 from ._importing import distribution_of, import_named
 from ._order import stable_order
+from ._pack_into import pack_into
 from ._parts import PartSplitter
 from ._random import Stream
 from ._rows import Needs, Rows
@@ -49,8 +51,10 @@ __all__ = [
     "StratifiedKFold",
     "Stream",
     "distribution_of",
+    "fill",
     "import_named",
     "label_type",
+    "pack_into",
     "pairs_of_labels",
     "require_present",
     "stable_order",

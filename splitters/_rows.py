@@ -150,7 +150,18 @@ def _any_target(y: Any, asked_by: str) -> tuple[NDArray[Any], Sequence[Any]]:
         columns = [encode(table[:, j], f"column {j} of y") for j in range(table.shape[1])]
         return np.stack([codes for codes, _ in columns], axis=1), [levels for _, levels in columns]
     values = as_array(y, "y")
-    return (_numbers(values, asked_by), ()) if _is_continuous(values) else encode(values, "y")
+    return (_numbers(values, asked_by), ()) if _is_number(values) else encode(values, "y")
+
+
+def _is_number(values: NDArray[Any]) -> bool:
+    """Return whether a target that may be classes or numbers is numbers: fractional, or of very many values.
+
+    Whole numbers of floating type count as classes up to 20 different values, integers up to 100.
+    """
+    if _is_continuous(values):
+        return True
+    most = {"f": 20, "i": 100, "u": 100}.get(values.dtype.kind)
+    return most is not None and np.unique(values).size > most
 
 
 def _is_continuous(values: NDArray[Any]) -> bool:
