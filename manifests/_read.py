@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,34 @@ def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping
     if table.num_rows == 0:
         raise SplitError(f"{_named(source)} has 0 rows; at least 2 are needed.")
     return table
+
+
+def blocks_of(source: Any, columns: Iterable[str], rows: int = 100_000) -> Iterator[pa.Table]:
+    """Yield ``columns`` of a source, in row order, as tables of at most ``rows`` rows.
+
+    Of Parquet files a few blocks are in memory at a time, of anything else the whole.
+    """
+    wanted = list(dict.fromkeys(columns))
+    if isinstance(source, (str, Path)) and is_parquet(str(source)):
+        data = pa.dataset.dataset([str(file) for file in _files(str(source))], format="parquet")
+        require_columns(wanted, data.schema.names)
+        batches = data.to_batches(columns=wanted, batch_size=rows, batch_readahead=2, fragment_readahead=1)
+        yield from (pa.Table.from_batches([batch]) for batch in batches)
+        return
+    table = read_table(source, wanted)
+    yield from (table.slice(start, rows) for start in range(0, table.num_rows, rows))
+
+
+def schema_of(source: Any) -> pa.Schema:
+    """Return the names and types of a source's columns; of Parquet files without reading a row."""
+    if isinstance(source, (str, Path)) and is_parquet(str(source)):
+        return pa.dataset.dataset([str(file) for file in _files(str(source))], format="parquet").schema
+    return read_table(source).schema
+
+
+def is_parquet(path: str) -> bool:
+    """Return whether every file of a path, folder or glob is Parquet by its ending."""
+    return all(file.suffix in (".parquet", ".pq") for file in _files(path))
 
 
 def _named(source: Any) -> str:

@@ -10,6 +10,7 @@ from ._pack_into import pack_into
 from ._parts import PartSplitter
 from ._random import Stream
 from ._rows import Needs, Rows
+from ._time import gap_of, times_of
 from .balanced_group_kfold import BalancedGroupKFold
 from .bootstrap import Bootstrap
 from .forward_chaining import ForwardChaining
@@ -52,6 +53,7 @@ __all__ = [
     "Stream",
     "distribution_of",
     "fill",
+    "gap_of",
     "import_named",
     "label_type",
     "pack_into",
@@ -59,6 +61,7 @@ __all__ = [
     "require_present",
     "stable_order",
     "strategies",
+    "times_of",
 ]
 
 
