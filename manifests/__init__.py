@@ -5,43 +5,64 @@ from ._balance import BalanceReport, measure
 from ._columns import canonical_table, column_types, require_columns
 from ._cv import ManifestCV
 from ._decide import Plan, decide, is_numeric_target
+from ._diff import Change, Difference, diff
+from ._diff_rows import Rows
+from ._export import Exported, export
 from ._extend import Extension, extend, moved_rows
 from ._finding import Audit, Finding
 from ._gates import GATES, Gate
 from ._identity import canonical_json, digest_json, fingerprint
+from ._import import import_folds, import_nnunet
 from ._manifest import Manifest
 from ._read import read_table
 from ._spec import Columns, SplitSpec, explain, read_spec
 from ._storage import describe, read_manifest, write_manifest
+from ._take import join_rows
+from ._verify import Verification, verify
+from ._verify_files import Damage
+from ._view import openml_view
 
 __all__ = [
     "GATES",
     "Audit",
     "BalanceReport",
+    "Change",
     "Columns",
+    "Damage",
+    "Difference",
+    "Exported",
     "Extension",
     "Finding",
     "Gate",
     "Manifest",
     "ManifestCV",
     "Plan",
+    "Rows",
     "SplitSpec",
+    "Verification",
     "audit",
     "canonical_json",
     "canonical_table",
     "column_types",
     "decide",
     "describe",
+    "diff",
     "digest_json",
     "explain",
+    "export",
     "extend",
     "fingerprint",
+    "import_folds",
+    "import_nnunet",
     "is_numeric_target",
+    "join_rows",
     "measure",
     "moved_rows",
+    "openml_view",
     "read_manifest",
     "read_spec",
     "read_table",
     "require_columns",
+    "verify",
     "write_manifest",
 ]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,7 +16,7 @@ from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from ._manifest import DELETED, Manifest
+from ._manifest import DELETED, Manifest, key_values
 from ._read import read_table
 from ._words import amount, listed
 
@@ -58,44 +56,38 @@ def export(manifest: Manifest, to: Format, path: str | Path, data: Any = None, *
     suffixes, make = WRITERS[to]
     if file.suffix not in suffixes:
         raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(suffixes)}.")
-    write, rows, note = make(manifest, data, repeat)
-    _write_whole(file, write)
-    return Exported(path=str(file), to=to, rows=rows, note=note)
+    content, note = make(manifest, data, repeat)
+    _write_whole(file, content)
+    return Exported(path=str(file), to=to, rows=_kept(manifest).size, note=note)
 
 
-Written = tuple[Callable[[Path], None], int, str]
+Content = NDArray[Any] | pa.Table | str
 
 
-def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> Written:
-    folds = _folds(manifest, repeat, "sklearn", least=-1)
+def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
+    folds = _folds(manifest, repeat, "sklearn", least=-1).astype(np.int64)
     order = "key order" if manifest.keys is not None else "the order of the rows that were split"
     if data is not None:
-        positions = manifest.positions(data)[_kept(manifest)]
-        in_order = np.empty(folds.size, dtype=folds.dtype)
-        in_order[positions] = folds
-        folds, order = in_order, "the order of the data's rows"
-    note = f"rows in {order}: PredefinedSplit(numpy.load(file)) tests fold 0 first and never tests -1."
-    return lambda file: _save(file, folds), folds.size, note
+        folds, order = _in_order_of(manifest, data, folds), "the order of the data's rows"
+    return folds, f"rows in {order}; PredefinedSplit(numpy.load(...)) tests folds 0, 1, ... and never -1."
 
 
-def _save(file: Path, folds: NDArray[Any]) -> None:
-    with file.open("wb") as stream:  # numpy would add a suffix to a bare name
-        np.save(stream, folds.astype(np.int64), allow_pickle=False)
+def _in_order_of(manifest: Manifest, data: Any, folds: NDArray[Any]) -> NDArray[Any]:
+    table = read_table(data, types=manifest.spec.types)
+    positions = manifest.positions(table)[_kept(manifest)]
+    if table.num_rows != folds.size:  # every row is known, so what is left are deleted rows that are back
+        raise SplitError(f"{table.num_rows - folds.size:,} rows of the data are deleted in the manifest; extend it.")
+    in_order = np.empty_like(folds)
+    in_order[positions] = folds
+    return in_order
 
 
-def _for_h2o(manifest: Manifest, data: Any, repeat: int) -> Written:
-    table = _with_fold(manifest, data, repeat, "h2o")
-    return lambda file: _write_table(table, file), table.num_rows, "h2o reads it with fold_column='fold'."
+def _for_h2o(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
+    return _with_fold(manifest, data, repeat, "h2o"), "h2o takes fold_column='fold'."
 
 
-def _for_spark(manifest: Manifest, data: Any, repeat: int) -> Written:
-    table = _with_fold(manifest, data, repeat, "spark")
-    joined = "" if data is not None else f", once joined by {listed(table.column_names[:-1])}"
-    return (
-        lambda file: _write_table(table, file),
-        table.num_rows,
-        f"Spark's CrossValidator takes foldCol='fold'{joined}.",
-    )
+def _for_spark(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
+    return _with_fold(manifest, data, repeat, "spark"), "CrossValidator takes foldCol='fold'."
 
 
 def _with_fold(manifest: Manifest, data: Any, repeat: int, to: str) -> pa.Table:
@@ -108,26 +100,23 @@ def _with_fold(manifest: Manifest, data: Any, repeat: int, to: str) -> pa.Table:
     return table.take(pa.array(manifest.positions(table)[_kept(manifest)])).append_column("fold", folds)
 
 
-def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> Written:
+def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
     if manifest.kind == "draws":
         raise SplitError(f"nnunet has no word for {amount(manifest.n_splits, 'draw')}; export folds, parts or pairs.")
-    keys = np.array(
-        [" ".join(map(str, row.values())) for row in _keys(manifest, all_rows=True).to_pylist()], dtype=object
-    )
-    splits = [{"train": keys[train].tolist(), "val": keys[test].tolist()} for train, test in manifest.pairs()]
-    text = json.dumps(splits, indent=1, ensure_ascii=False)
-    said = f"{amount(len(splits), 'split')}; nnU-Net reads splits_final.json in its folder of preprocessed data."
-    return lambda file: file.write_text(text, encoding="utf-8") and None, len(_kept(manifest)), said
+    keys = np.arange(manifest.n) if manifest.keys is None else key_values(manifest.keys)
+    names = keys.astype(str).astype(object)
+    splits = [{"train": names[train].tolist(), "val": names[test].tolist()} for train, test in manifest.pairs()]
+    note = "nnU-Net reads splits_final.json in its folder of preprocessed data."
+    return json.dumps(splits, indent=1, ensure_ascii=False), f"{amount(len(splits), 'split')}; {note}"
 
 
-def _for_csv(manifest: Manifest, data: Any, repeat: int) -> Written:
+def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
     if manifest.kind != "labels":
         raise _no_folds(manifest, "csv")
     table, kept = _keys(manifest), _kept(manifest)
     for number, codes in enumerate(manifest.codes_in_use.reshape(manifest.n, -1).T, start=1):
         table = table.append_column("fold" if number == 1 else f"fold_r{number}", pa.array(codes[kept]))
-    note = "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded."
-    return lambda file: _write_table(table, file), table.num_rows, note
+    return table, "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded."
 
 
 def _folds(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[Any]:
@@ -150,47 +139,44 @@ def _folds(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[Any]
 
 
 def _no_folds(manifest: Manifest, to: str) -> SplitError:
-    remedy = "nnunet" if manifest.kind == "pairs" else "a k-fold split"
-    return SplitError(
-        f"{to} takes one fold a row, and {manifest.name} {manifest.version} holds {manifest.kind}; use {remedy}."
-    )
+    remedy = "export to nnunet" if manifest.kind == "pairs" else "use a split into folds"
+    title = f"{manifest.name} {manifest.version}"
+    return SplitError(f"{to} takes one fold a row, and {title} holds {manifest.kind}; {remedy}.")
 
 
 def _kept(manifest: Manifest) -> NDArray[np.int64]:
     return np.flatnonzero(manifest.status != DELETED)
 
 
-def _keys(manifest: Manifest, all_rows: bool = False) -> pa.Table:
+def _keys(manifest: Manifest) -> pa.Table:
     keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
-    return keys if all_rows else keys.take(pa.array(_kept(manifest)))
+    return keys.take(pa.array(_kept(manifest)))
 
 
-def _write_table(table: pa.Table, file: Path) -> None:
-    if file.suffix == ".csv":
-        pa.csv.write_csv(table, file)
-    else:
-        pq.write_table(table.replace_schema_metadata(None), file, compression="zstd")
-
-
-def _write_whole(file: Path, write: Callable[[Path], None]) -> None:
+def _write_whole(file: Path, content: Content) -> None:
     """Write aside and rename, so that a reader never sees half a file."""
-    aside = None
+    aside = file.with_name(f".writing-{os.getpid()}-{file.name}")
     try:
-        handle, name = tempfile.mkstemp(prefix=".writing-", suffix=file.suffix, dir=file.parent)
-        os.close(handle)
-        aside = Path(name)
-        write(aside)
-        aside.chmod(0o644)
+        _write(aside, content)
         os.replace(aside, file)
     except OSError as error:
-        raise SplitError(f"{file} cannot be written ({error.strerror or error}).") from None
+        raise SplitError(f"{file} cannot be written ({error.strerror or error}); nothing was changed.") from None
     finally:
-        if aside is not None:
-            with suppress(FileNotFoundError):
-                aside.unlink()
+        aside.unlink(missing_ok=True)
 
 
-WRITERS: dict[str, tuple[tuple[str, ...], Callable[[Manifest, Any, int], Written]]] = {
+def _write(file: Path, content: Content) -> None:
+    if isinstance(content, str):
+        file.write_text(content, encoding="utf-8")
+    elif isinstance(content, np.ndarray):
+        np.save(file, content, allow_pickle=False)
+    elif file.suffix == ".csv":
+        pa.csv.write_csv(content, file)
+    else:
+        pq.write_table(content.replace_schema_metadata(None), file, compression="zstd")
+
+
+WRITERS: dict[str, tuple[tuple[str, ...], Callable[[Manifest, Any, int], tuple[Content, str]]]] = {
     "sklearn": ((".npy",), _for_sklearn),
     "h2o": ((".csv", ".parquet"), _for_h2o),
     "spark": ((".parquet",), _for_spark),

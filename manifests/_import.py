@@ -51,7 +51,7 @@ def import_nnunet(
     table, keys = (table, keys) if order is None else (table.take(order), keys.take(order))
     place = {str(value): row for row, value in enumerate(keys.column(0).to_pylist())}
     pairs = [tuple(_rows(side, place, str(path)) for side in pair) for pair in sides]
-    spec = {"name": name, "columns": columns.model_dump()}
+    spec: dict[str, Any] = {"name": name, "columns": columns.model_dump()}
     folds = _as_folds(pairs, table.num_rows)
     if folds is None:
         given = [[train.tolist(), test.tolist()] for train, test in pairs]
@@ -101,6 +101,5 @@ def _as_folds(pairs: list[Any], n: int) -> NDArray[np.int64] | None:
 
 
 def _free_name(taken: list[str]) -> str:
-    return next(
-        name for name in ("fold", "nnunet_fold", *(f"fold_{i}" for i in range(len(taken) + 1))) if name not in taken
-    )
+    names = ["fold", "nnunet_fold", *(f"nnunet_fold_{i}" for i in range(len(taken)))]
+    return next(name for name in names if name not in taken)
