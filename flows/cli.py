@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ._manifest_commands import commands
+
 app = typer.Typer(
     help="Split data once, evenly and provably; train a model per fold; record an honest estimate.",
     no_args_is_help=True,
@@ -17,6 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+app.add_typer(commands)
 
 OK, GATE_FAILED, BAD_INPUT, EVALUATION_FAILED = 0, 1, 2, 3
 

@@ -21,6 +21,7 @@ from ._take import join_rows
 from ._verify import Verification, verify
 from ._verify_files import Damage
 from ._view import openml_view
+from ._write import write_whole
 
 __all__ = [
     "GATES",
@@ -65,4 +66,5 @@ __all__ = [
     "require_columns",
     "verify",
     "write_manifest",
+    "write_whole",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -28,6 +28,7 @@ def audit(
     data: Any,
     *,
     features: Sequence[str] | None = None,
+    exclude: Collection[str] = (),
     gates: Mapping[str, Any] | None = None,
     target: str | None = None,
     group: str | None = None,
@@ -36,9 +37,9 @@ def audit(
     """Return what is wrong with ``manifest`` as a split of ``data`` (a file or a frame, in any row order).
 
     ``features`` are the columns that a model would see: by default every number, truth value and category that plays
-    no other part. ``gates`` changes limits (``GATES`` has the defaults): a number, beyond which the audit fails, or
-    "off"; they go over those of the specification. ``target``, ``group`` and ``time`` ask about columns that the split
-    was not made by: "do patients leak in this random split?"
+    no other part, without those to ``exclude``. ``gates`` changes limits (``GATES`` has the defaults): a number, beyond
+    which the audit fails, or "off"; they go over those of the specification. ``target``, ``group`` and ``time`` ask
+    about columns that the split was not made by: "do patients leak in this random split?"
 
     Promises: every check gives a finding, passes, or says why it was not asked or could not run; a check that could
     not run has not passed. Raises SplitError where the data cannot be joined at all, for an unknown column in
@@ -47,7 +48,7 @@ def audit(
     """
     limits = gates_with({**getattr(manifest.spec, "gates", {}), **(gates or {})})
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
-    names = feature_names(joined, features)
+    names = feature_names(joined, features, exclude)
     checks = _checks(joined, names, time is not None)
     told = [(name, gate, _outcome(checks[name])) for name, gate in limits.items() if gate]
     findings = [_finding(name, gate, outcome) for name, gate, outcome in told if _is_finding(gate, outcome)]

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
@@ -19,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from ._manifest import DELETED, Manifest, key_values
 from ._read import read_table
 from ._words import amount, listed
+from ._write import write_whole
 
 Format = Literal["sklearn", "h2o", "spark", "nnunet", "csv"]
 
@@ -57,11 +55,11 @@ def export(manifest: Manifest, to: Format, path: str | Path, data: Any = None, *
     if file.suffix not in suffixes:
         raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(suffixes)}.")
     content, note = make(manifest, data, repeat)
-    _write_whole(file, content)
+    write_whole(file, content)
     return Exported(path=str(file), to=to, rows=_kept(manifest).size, note=note)
 
 
-Content = NDArray[Any] | pa.Table | str
+Content = Any  # an array, an Arrow table or text
 
 
 def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
@@ -151,29 +149,6 @@ def _kept(manifest: Manifest) -> NDArray[np.int64]:
 def _keys(manifest: Manifest) -> pa.Table:
     keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
     return keys.take(pa.array(_kept(manifest)))
-
-
-def _write_whole(file: Path, content: Content) -> None:
-    """Write aside and rename, so that a reader never sees half a file."""
-    aside = file.with_name(f".writing-{os.getpid()}-{file.name}")
-    try:
-        _write(aside, content)
-        os.replace(aside, file)
-    except OSError as error:
-        raise SplitError(f"{file} cannot be written ({error.strerror or error}); nothing was changed.") from None
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def _write(file: Path, content: Content) -> None:
-    if isinstance(content, str):
-        file.write_text(content, encoding="utf-8")
-    elif isinstance(content, np.ndarray):
-        np.save(file, content, allow_pickle=False)
-    elif file.suffix == ".csv":
-        pa.csv.write_csv(content, file)
-    else:
-        pq.write_table(content.replace_schema_metadata(None), file, compression="zstd")
 
 
 WRITERS: dict[str, tuple[tuple[str, ...], Callable[[Manifest, Any, int], tuple[Content, str]]]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,17 +40,17 @@ class Features:
         return f" (in {self.rows.size:,} of {self.hashes.size:,} rows, drawn at random)" if few else ""
 
 
-def feature_names(joined: Joined, given: Sequence[str] | None) -> list[str]:
+def feature_names(joined: Joined, given: Sequence[str] | None, exclude: Collection[str]) -> list[str]:
     """Return the feature columns: as given, or every number, truth value and category that plays no other part.
 
     That is what a model of this project learns from unless told otherwise. Raises SplitError for a name that is no
     column.
     """
     schema = schema_of(joined.source)
+    require_columns([*(given or []), *exclude], schema.names)
     if given is not None:
-        require_columns(given, schema.names)
-        return list(given)
-    taken = {*joined.columns.roles(), *joined.manifest.spec.columns.roles()}
+        return [name for name in given if name not in exclude]
+    taken = {*joined.columns.roles(), *joined.manifest.spec.columns.roles(), *exclude}
     return [field.name for field in schema if field.name not in taken and _is_feature(field.type)]
 
 
