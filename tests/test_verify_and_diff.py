@@ -90,6 +90,16 @@ def test_that_nothing_moved_is_proved_from_the_files(grown: Path) -> None:
     assert f"0 rows moved: the older rows make their parent's split_id {parent.split_id[:16]}" in verify(grown).proved
 
 
+def test_a_generation_without_a_new_row_is_written_and_proved(tmp_path: Path) -> None:
+    """Only deletions: its file of assignments is empty, in labels of one column and of several."""
+    for spec in (STRATEGIES[0], STRATEGIES[5] | {"name": "repeated"}):
+        first = decide(spec, rows())
+        write_manifest(first, tmp_path)
+        found = verify(write_manifest(extend(first, rows().iloc[5:]).manifest, tmp_path))
+        assert found.intact
+        assert "0 rows moved" in found.proved[-1]
+
+
 def test_draws_are_drawn_again(tmp_path: Path) -> None:
     """The sentence says how many of how many."""
     folder = write_manifest(decide(STRATEGIES[2] | {"params": {"n_splits": 230}}, rows(60)), tmp_path)
