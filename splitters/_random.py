@@ -39,9 +39,25 @@ class Stream:
         """
         return self.shuffled_rows(1, n).reshape(n)
 
+    def shuffled_by(self, codes: IntArray, n_codes: int) -> IntArray:
+        """Return the positions of ``codes`` (0..n_codes-1) in their order, those of a code in random order.
+
+        One sort of integers that hold the code, random bits and the position. As in ``permutation``, random bits are
+        equal for about n**3 / 2**65 pairs of rows of the same code, which then keep their order.
+        """
+        code_bits, mask = max(n_codes - 1, 1).bit_length(), _position_mask(codes.size)
+        keys = self.raw(codes.size)
+        keys >>= np.uint64(code_bits)
+        keys &= ~mask
+        keys |= codes.astype(np.uint64) << np.uint64(64 - code_bits)
+        keys |= np.arange(codes.size, dtype=np.uint64)
+        keys.sort()
+        keys &= mask
+        return keys.view(np.int64)
+
     def shuffled_rows(self, rows: int, n: int) -> IntArray:
         """Return ``rows`` independent permutations of 0..n-1, one a row."""
-        mask = np.uint64((1 << (max(n, 2) - 1).bit_length()) - 1)
+        mask = _position_mask(n)
         keys = self.raw(rows * n).reshape(rows, n)
         keys &= ~mask
         keys |= np.arange(n, dtype=np.uint64)
@@ -75,3 +91,8 @@ class Stream:
     def uniform(self, size: int) -> NDArray[np.float64]:
         """Return ``size`` numbers of [0, 1), multiples of 2**-53."""
         return (self.raw(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _position_mask(n: int) -> np.uint64:
+    """Return the low bits that the positions 0..n-1 take."""
+    return np.uint64((1 << max(n - 1, 1).bit_length()) - 1)

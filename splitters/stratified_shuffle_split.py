@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ._base import Pair, label_type
+from ._base import Pair
 from ._errors import SplitError
 from ._evenly import shuffled_in_blocks, take_evenly
 from ._order import stable_order
@@ -20,8 +19,17 @@ from .shuffle_split import ShuffleSplit
 class Ordered:
     """Rows that a draw puts in order: by number, or class by class."""
 
-    y: Any
+    n: int
     by_number: IntArray | None
+    classes: IntArray | None
+    n_classes: int
+
+    def in_order(self, length: int, stream: Stream) -> IntArray:
+        """Return the rows class by class, each in random order; or by number, each ``length`` neighbours shuffled."""
+        if self.by_number is not None:
+            return self.by_number[shuffled_in_blocks(self.by_number.size, length, stream)]
+        assert self.classes is not None
+        return stream.shuffled_by(self.classes, self.n_classes)
 
 
 class StratifiedShuffleSplit(ShuffleSplit):
@@ -41,19 +49,18 @@ class StratifiedShuffleSplit(ShuffleSplit):
     promises = ShuffleSplit.promises | {"draws_class_shares"}
 
     def prepare(self, rows: Rows) -> Ordered:
-        """Return the order by number, or the classes in few bytes."""
+        """Return the order by number, or the classes."""
         assert rows.y is not None
         if rows.y.dtype.kind == "f":
-            return Ordered(rows.y, stable_order(rows.y))
-        return Ordered(rows.y.astype(label_type(len(rows.levels))), None)
+            return Ordered(rows.n, stable_order(rows.y), None, 0)
+        return Ordered(rows.n, None, rows.y, len(rows.levels))
 
     def draw(self, rows: Ordered, stream: Stream) -> Pair:
         """Return one (train, test), positions ascending."""
-        n = rows.y.size
-        n_train, n_test = self.sizes(n)
-        order = _in_order(rows, n, -(-n // n_test), stream)
-        tested = np.zeros(n, dtype=np.bool_)
-        tested[take_evenly(n, n_test, stream)] = True
+        n_train, n_test = self.sizes(rows.n)
+        order = rows.in_order(-(-rows.n // n_test), stream)
+        tested = np.zeros(rows.n, dtype=np.bool_)
+        tested[take_evenly(rows.n, n_test, stream)] = True
         test, rest = order[tested], order[~tested]
         train = rest if n_train == rest.size else rest[take_evenly(rest.size, n_train, stream)]
         return np.sort(train), np.sort(test)
@@ -64,10 +71,3 @@ class StratifiedShuffleSplit(ShuffleSplit):
             raise SplitError(
                 f"{type(self).__name__} needs y, one column of classes or numbers; for no y use ShuffleSplit."
             )
-
-
-def _in_order(rows: Ordered, n: int, interval: int, stream: Stream) -> IntArray:
-    if rows.by_number is not None:
-        return rows.by_number[shuffled_in_blocks(n, interval, stream)]
-    shuffled = stream.permutation(n)
-    return shuffled[stable_order(rows.y[shuffled])]
