@@ -15,15 +15,22 @@ from .bootstrap import Bootstrap
 from .forward_chaining import ForwardChaining
 from .fractional_stratified_split import FractionalStratifiedSplit
 from .from_sklearn import FromSklearn
+from .group_bootstrap import GroupBootstrap
+from .group_shuffle_split import GroupShuffleSplit
+from .group_stratified_shuffle_split import GroupStratifiedShuffleSplit, PickFrequencies
 from .hash_split import HashSplit
 from .kfold import KFold
 from .leave_one_group_out import LeaveOneGroupOut
 from .leave_one_out import LeaveOneOut
+from .poisson_bootstrap import PoissonBootstrap
 from .predefined import Predefined
 from .predefined_pairs import PredefinedPairs
 from .repeated import Repeated
+from .shuffle_split import ShuffleSplit
 from .sorted_stratified_kfold import SortedStratifiedKFold
+from .stratified_bootstrap import StratifiedBootstrap
 from .stratified_kfold import StratifiedKFold
+from .stratified_shuffle_split import StratifiedShuffleSplit
 
 __all__ = [
     "BalancedGroupKFold",
@@ -32,6 +39,9 @@ __all__ = [
     "ForwardChaining",
     "FractionalStratifiedSplit",
     "FromSklearn",
+    "GroupBootstrap",
+    "GroupShuffleSplit",
+    "GroupStratifiedShuffleSplit",
     "HashSplit",
     "KFold",
     "LabelSplitter",
@@ -41,14 +51,19 @@ __all__ = [
     "Pair",
     "PairSplitter",
     "PartSplitter",
+    "PickFrequencies",
+    "PoissonBootstrap",
     "Predefined",
     "PredefinedPairs",
     "Repeated",
     "Rows",
+    "ShuffleSplit",
     "SortedStratifiedKFold",
     "SplitError",
     "Splitter",
+    "StratifiedBootstrap",
     "StratifiedKFold",
+    "StratifiedShuffleSplit",
     "Stream",
     "distribution_of",
     "fill",
