@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.splitters import HashSplit, LabelSplitter, Stream, fill, pack_into
+from evenfold.splitters import EXTENDING, HashSplit, LabelSplitter, Stream, fill, pack_into
 from numpy.typing import NDArray
 
 from ._arrival import Arrival
@@ -17,7 +17,7 @@ from ._manifest import EXCLUDED, QUARANTINED, Manifest, key_values
 from ._match import positions_in
 from ._state import counted, n_strata, shares_of, strata_of
 
-EXTENDING = 4  # what the random stream of an extension is for
+
 Merged = Literal["quarantine", "accept"]
 Bins = NDArray[np.int64]
 

@@ -5,10 +5,11 @@ from ._encode import require_present
 from ._errors import SplitError
 from ._fill import fill
 from ._importing import distribution_of, import_named
+from ._locked import check_fraction, locked_rows
 from ._order import stable_order
 from ._pack_into import pack_into
 from ._parts import PartSplitter
-from ._random import Stream
+from ._random import EXTENDING, Stream
 from ._rows import Needs, Rows
 from .balanced_group_kfold import BalancedGroupKFold
 from .bootstrap import Bootstrap
@@ -19,6 +20,7 @@ from .group_bootstrap import GroupBootstrap
 from .group_shuffle_split import GroupShuffleSplit
 from .group_stratified_shuffle_split import GroupStratifiedShuffleSplit, PickFrequencies
 from .hash_split import HashSplit
+from .holdout import Holdout
 from .kfold import KFold
 from .leave_one_group_out import LeaveOneGroupOut
 from .leave_one_out import LeaveOneOut
@@ -33,6 +35,7 @@ from .stratified_kfold import StratifiedKFold
 from .stratified_shuffle_split import StratifiedShuffleSplit
 
 __all__ = [
+    "EXTENDING",
     "BalancedGroupKFold",
     "Bootstrap",
     "DrawSplitter",
@@ -43,6 +46,7 @@ __all__ = [
     "GroupShuffleSplit",
     "GroupStratifiedShuffleSplit",
     "HashSplit",
+    "Holdout",
     "KFold",
     "LabelSplitter",
     "LeaveOneGroupOut",
@@ -65,10 +69,12 @@ __all__ = [
     "StratifiedKFold",
     "StratifiedShuffleSplit",
     "Stream",
+    "check_fraction",
     "distribution_of",
     "fill",
     "import_named",
     "label_type",
+    "locked_rows",
     "pack_into",
     "pairs_of_labels",
     "require_present",

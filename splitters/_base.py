@@ -45,9 +45,13 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     def rows(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Rows:
         """Return the rows as this strategy may see them, checked against its needs and parameters."""
         rows = Rows.of(X, y, groups, needs=self.needs, asked_by=type(self).__name__, **roles)
+        self.check(rows)
+        return rows
+
+    def check(self, rows: Rows) -> None:
+        """Raise SplitError where the parameters do not fit the rows, before anything random happens."""
         self._check_seed()
         self._check(rows)
-        return rows
 
     @abstractmethod
     def pairs(self, rows: Rows) -> Iterator[Pair]:

@@ -146,3 +146,13 @@ def _past_before_future(splitter: Splitter, data: Data) -> bool:
     time = times_of(data.roles["time"], "time")
     gap = gap_of(splitter.get_params(deep=False).get("gap", 0), time)
     return all(bool((time[train] + gap).max() < time[test].min()) for train, test in data.split(splitter))
+
+
+@check("keeps the locked rows out of every pair, and nearly the asked share of them", "locked_apart")
+def _locked_apart(splitter: Splitter, data: Data) -> bool:
+    made: Any = splitter
+    locked = made.locked(np.zeros((data.n, 1)), data.y, data.groups)
+    sides = [side for pair in data.split(splitter) for side in pair]
+    untouched = all(np.intersect1d(side, locked).size == 0 for side in sides)
+    slack = 1 if data.groups is None else int(np.unique(data.groups, return_counts=True)[1].max())
+    return untouched and abs(locked.size - made.fraction * data.n) <= slack

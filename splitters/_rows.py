@@ -91,6 +91,21 @@ class Rows:
         """The number of different groups, 0 where no groups are seen."""
         return len(self.group_levels)
 
+    def take(self, positions: IntArray) -> Rows:
+        """Return the rows at ``positions``, in that order, with codes by first appearance among them."""
+        y, levels = _renumbered(self.y, self.levels, positions)
+        groups, group_levels = _renumbered(self.groups, self.group_levels, positions)
+        return Rows(
+            n=positions.size,
+            y=y,
+            groups=groups,
+            key=None if self.key is None else self.key[positions],
+            time=None if self.time is None else self.time[positions],
+            fixed=None if self.fixed is None else self.fixed[positions],
+            levels=levels,
+            group_levels=group_levels,
+        )
+
     def class_counts(self) -> IntArray:
         """Return the rows of each class (one target column of classes)."""
         assert self.y is not None
@@ -108,6 +123,18 @@ def _count(given: dict[str, Any]) -> int:
     if n == 0:
         raise SplitError("there are 0 rows; at least 2 are needed.")
     return n
+
+
+def _renumbered(
+    codes: NDArray[Any] | None, levels: tuple[Any, ...], positions: IntArray
+) -> tuple[NDArray[Any] | None, tuple[Any, ...]]:
+    if codes is None or codes.dtype.kind == "f":
+        return None if codes is None else codes[positions], ()
+    if codes.ndim == 2:
+        columns = [_renumbered(codes[:, j], tuple(levels[j]), positions) for j in range(codes.shape[1])]
+        return np.stack([column for column, _ in columns if column is not None], axis=1), tuple(h for _, h in columns)
+    numbers, seen = encode(codes[positions], "codes")
+    return numbers, tuple(levels[code] for code in seen)
 
 
 def _length(values: Any) -> int:

@@ -12,7 +12,7 @@ from ._base import DrawSplitter, Pair, is_real
 from ._errors import SplitError
 from ._exponential import exp_weights, weighted_choice
 from ._groups import groups_until
-from ._pack import group_table
+from ._table import group_table
 from ._random import IntArray, Stream
 from ._rows import Needs, Rows
 from ._sizes import sizes_of
