@@ -1,6 +1,7 @@
 """Strategies that decide which row is in which fold. Pure: arrays and a seed in, positions out."""
 
 from ._base import DrawSplitter, LabelSplitter, PairSplitter, Splitter
+from ._bounds import PackReport
 from ._errors import SplitError
 from ._importing import distribution_of, import_named
 from ._order import stable_order
@@ -8,6 +9,8 @@ from ._parts import PartSplitter
 from ._random import Stream
 from ._rows import Needs, Rows
 from .balanced_group_kfold import BalancedGroupKFold
+from .balanced_group_split import BalancedGroupSplit
+from .balanced_kfold import BalancedKFold
 from .bootstrap import Bootstrap
 from .forward_chaining import ForwardChaining
 from .fractional_stratified_split import FractionalStratifiedSplit
@@ -24,6 +27,8 @@ from .stratified_kfold import StratifiedKFold
 
 __all__ = [
     "BalancedGroupKFold",
+    "BalancedGroupSplit",
+    "BalancedKFold",
     "Bootstrap",
     "DrawSplitter",
     "ForwardChaining",
@@ -35,6 +40,7 @@ __all__ = [
     "LeaveOneGroupOut",
     "LeaveOneOut",
     "Needs",
+    "PackReport",
     "PairSplitter",
     "PartSplitter",
     "Predefined",
