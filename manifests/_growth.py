@@ -17,7 +17,6 @@ from ._manifest import EXCLUDED, QUARANTINED, Manifest, key_values
 from ._match import positions_in
 from ._state import counted, n_strata, shares_of, strata_of
 
-
 Merged = Literal["quarantine", "accept"]
 Bins = NDArray[np.int64]
 

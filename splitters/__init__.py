@@ -1,6 +1,7 @@
 """Strategies that decide which row is in which fold. Pure: arrays and a seed in, positions out."""
 
 from ._base import DrawSplitter, LabelSplitter, Pair, PairSplitter, Splitter, label_type, pairs_of_labels
+from ._bounds import PackReport
 from ._encode import require_present
 from ._errors import SplitError
 from ._fill import fill
@@ -12,6 +13,8 @@ from ._parts import PartSplitter
 from ._random import EXTENDING, Stream
 from ._rows import Needs, Rows
 from .balanced_group_kfold import BalancedGroupKFold
+from .balanced_group_split import BalancedGroupSplit
+from .balanced_kfold import BalancedKFold
 from .bootstrap import Bootstrap
 from .forward_chaining import ForwardChaining
 from .fractional_stratified_split import FractionalStratifiedSplit
@@ -37,6 +40,8 @@ from .stratified_shuffle_split import StratifiedShuffleSplit
 __all__ = [
     "EXTENDING",
     "BalancedGroupKFold",
+    "BalancedGroupSplit",
+    "BalancedKFold",
     "Bootstrap",
     "DrawSplitter",
     "ForwardChaining",
@@ -52,6 +57,7 @@ __all__ = [
     "LeaveOneGroupOut",
     "LeaveOneOut",
     "Needs",
+    "PackReport",
     "Pair",
     "PairSplitter",
     "PartSplitter",

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from ._cost import Aim, FloatArray, SizeWeight, cost_of_chance
+from ._exact import best_packing
 from ._order import stable_order
 from ._pair import ALL_AT_ONCE
 from ._random import IntArray, Stream
@@ -63,8 +64,19 @@ def pack_to(aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT) -> IntArr
 
 
 def pack_few(aim: Aim, stream: Stream, effort: Effort) -> IntArray:
-    """Return a bin for each of few entries: the best of several starts, or one of many that are good enough."""
-    starts, enough = (MOST_EFFORT, 0.0) if effort == "max" else (effort, GOOD_ENOUGH * cost_of_chance(aim))
+    """Return a bin for each of few entries: one of the many packings that are good enough, or the best."""
+    if effort == "max":
+        best = best_of_starts(aim, stream, DEFAULT_EFFORT)
+        proven = best_packing(aim, best.cost).bins
+        return best.bins if proven is None else proven
+    enough = GOOD_ENOUGH * cost_of_chance(aim)
+    best = best_of_starts(aim, stream, effort, enough)
+    best.wander(effort // 2, max(enough, best.cost))
+    return best.bins
+
+
+def best_of_starts(aim: Aim, stream: Stream, starts: int, enough: float = 0.0) -> Packing:
+    """Return the best of ``starts`` packings that no exchange between two bins betters, or the first good enough."""
     best = _placed(aim, np.full(aim.sizes.size, -1), stream)
     for start in range(starts):
         packing = best if start == 0 else _placed(aim, np.full(aim.sizes.size, -1), stream)
@@ -73,9 +85,7 @@ def pack_few(aim: Aim, stream: Stream, effort: Effort) -> IntArray:
             best = packing
         if best.cost <= enough:
             break
-    if effort != "max":
-        best.wander(effort // 2, max(enough, best.cost))
-    return best.bins
+    return best
 
 
 def _placed(aim: Aim, bins: IntArray, stream: Stream, movable: IntArray | None = None) -> Packing:

@@ -12,10 +12,10 @@ from ._base import DrawSplitter, Pair, is_real
 from ._errors import SplitError
 from ._exponential import exp_weights, weighted_choice
 from ._groups import groups_until
-from ._table import group_table
 from ._random import IntArray, Stream
 from ._rows import Needs, Rows
 from ._sizes import sizes_of
+from ._table import group_table
 from .group_shuffle_split import check_two_groups
 
 REPAIRS = 16

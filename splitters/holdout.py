@@ -28,9 +28,7 @@ class Holdout(Splitter):
     kind = "pairs"
     promises = frozenset({"disjoint", "locked_apart"})
 
-    def __init__(
-        self, strategy: Splitter | Mapping[str, Any], fraction: float = 0.2, *, random_state: int = 0
-    ) -> None:
+    def __init__(self, strategy: Splitter | Mapping[str, Any], fraction: float = 0.2, *, random_state: int = 0) -> None:
         self.strategy = strategy
         self.fraction = fraction
         self.random_state = random_state

@@ -2,6 +2,8 @@
 
 from evenfold.splitters import (
     BalancedGroupKFold,
+    BalancedGroupSplit,
+    BalancedKFold,
     Bootstrap,
     ForwardChaining,
     FractionalStratifiedSplit,
@@ -28,6 +30,11 @@ from evenfold.splitters import (
 
 CASES: list[Splitter] = [
     BalancedGroupKFold(5),
+    BalancedGroupKFold(4, size_weight=1.0, effort="max"),
+    BalancedGroupKFold(3, optimiser={"name": "published", "start": "random", "min_cost": 1e-3, "max_retries": 10}),
+    BalancedGroupSplit({"train": 0.7, "validation": 0.2, "test": 0.1}),
+    BalancedGroupSplit({"train": 0.75, "test": 0.25}, size_weight=1.0),
+    BalancedKFold(5),
     Bootstrap(10),
     ForwardChaining(5),
     ForwardChaining(3, gap="1 day", max_train_size=12, test_size=6),
