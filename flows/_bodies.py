@@ -51,7 +51,7 @@ class Split:
 
 def check(request: SplitRequest) -> None:
     """Raise SplitError or ModelError for bad input, before anything is started or written."""
-    plan_of(request.spec, request.data).rows()
+    plan_of(request.spec, request.data).check()
     if isinstance(request, EvaluateRequest):
         check_model(request.data, request.spec, request.model)
 

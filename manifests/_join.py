@@ -9,7 +9,8 @@ import pyarrow as pa
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
-from ._columns import canonical_table, key_order, require_columns
+from ._columns import key_order
+from ._keys import key_table
 from ._match import positions_in
 from ._read import read_table
 
@@ -38,17 +39,7 @@ def join_positions(manifest: Manifest, frame: Any) -> NDArray[np.int64]:
 
 def keys_of(manifest: Manifest, frame: Any) -> pa.Table:
     """Return the key columns of ``frame`` in the manifest's types; SplitError where one is absent."""
-    assert manifest.keys is not None
-    key = manifest.keys.column_names
-    table = read_table(frame, types=manifest.types)
-    for name in key:
-        if name not in table.column_names:
-            raise SplitError(
-                f"the manifest joins by {'+'.join(key)}, and the data have no column {name!r}; "
-                "pass the data with their key."
-            )
-    require_columns(key, table.column_names)
-    return canonical_table(table, key, manifest.types)
+    return key_table(read_table(frame, types=manifest.spec.types), manifest.spec, manifest.types)
 
 
 def _by_position(manifest: Manifest, frame: Any) -> NDArray[np.int64]:

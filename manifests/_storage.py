@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from evenfold.splitters import SplitError
 
 from ._identity import digest_table
+from ._keys import key_names
 from ._manifest import Manifest
 from ._spec import read_spec
 from ._tables import codes_in, groups_in, pairs_in, resamples_in, status_in, strata_in, tables_of, write_parquet
@@ -99,7 +100,8 @@ def _from_files(path: Path, header: dict[str, Any]) -> Manifest:
     spec = read_spec(header["spec"])
     generation = len(header["generations"]) - 1
     tables = [pq.read_table(path / f"assignments-{g:04d}.parquet") for g in range(generation + 1)]
-    table, born = _together(tables, spec.columns.key)
+    key = key_names(spec)
+    table, born = _together(tables, key)
     groups = [pq.read_table(file) for file in sorted(path.glob("groups-*.parquet"))]
     changes = [(int(file.stem[-4:]), pq.read_table(file)) for file in sorted(path.glob("status-*.parquet"))]
     return Manifest(
@@ -110,7 +112,7 @@ def _from_files(path: Path, header: dict[str, Any]) -> Manifest:
         plan_id=header["plan_id"],
         algorithm={name: header["algorithm"][name] for name in ("name", "version")},
         codes=codes_in(table),
-        keys=table.select(spec.columns.key).replace_schema_metadata(None) if spec.columns.key else None,
+        keys=table.select(key).replace_schema_metadata(None) if key else None,
         n_splits=header["n_splits"],
         strata=strata_in(table),
         groups=groups_in(table),

@@ -10,7 +10,7 @@ from ._locked import check_fraction, locked_rows
 from ._order import stable_order
 from ._pack_into import pack_into
 from ._parts import PartSplitter
-from ._random import EXTENDING, Stream
+from ._random import EXTENDING, HOLDOUT, Stream
 from ._rows import Needs, Rows
 from .balanced_group_kfold import BalancedGroupKFold
 from .balanced_group_split import BalancedGroupSplit
@@ -39,6 +39,7 @@ from .stratified_shuffle_split import StratifiedShuffleSplit
 
 __all__ = [
     "EXTENDING",
+    "HOLDOUT",
     "BalancedGroupKFold",
     "BalancedGroupSplit",
     "BalancedKFold",

@@ -20,7 +20,7 @@ def stable_order(values: NDArray[Any]) -> IntArray:
     values is several times faster than sorting positions. Where leading bits are equal and later ones are not, the
     few rows concerned are put right afterwards. O(n log n).
     """
-    if values.dtype.kind == "O" or values.dtype.itemsize <= 2:
+    if values.size == 0 or values.dtype.kind == "O" or values.dtype.itemsize <= 2:
         return np.argsort(values, kind="stable").astype(np.int64, copy=False)  # small integers: a radix sort, O(n)
     keys, position_bits = _ordered_bits(values), max(values.size - 1, 1).bit_length()
     keys -= keys.min()

@@ -92,7 +92,7 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
     def prepare(self, rows: Rows) -> Table:
         """Return the table of groups x classes, made once for all draws."""
         assert rows.groups is not None
-        counts = group_table(rows.groups, rows.n_groups, rows.y, len(rows.levels))
+        counts = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
         wanted = sizes_of(rows.n, None, self.train_size, default=0.2)
         return Table(rows.groups, counts, counts.sum(axis=1), _pulls(counts, wanted[1]), wanted)
 
@@ -106,7 +106,7 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
         """Return the share of the ``n_splits`` draws in which each group is tested, with its size and prevalences."""
         rows = self.rows(X, y, groups)
         assert rows.groups is not None
-        counts = group_table(rows.groups, rows.n_groups, rows.y, len(rows.levels))
+        counts = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
         picks = np.zeros(rows.n_groups, dtype=np.int64)
         for _, test in self.pairs(rows):
             picks[np.unique(rows.groups[test])] += 1

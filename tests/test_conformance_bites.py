@@ -15,6 +15,7 @@ from evenfold.splitters import (
     FractionalStratifiedSplit,
     GroupBootstrap,
     HashSplit,
+    Holdout,
     KFold,
     Predefined,
     Repeated,
@@ -40,7 +41,7 @@ def broken(splitter: Splitter, spoil: Callable[[Pairs, Splitter, Rows], Pairs]) 
         def pairs(self, rows: Rows) -> Iterator[tuple[Any, Any]]:
             return iter(spoil(list(super().pairs(rows)), self, rows))
 
-    return Broken(**splitter.get_params())
+    return Broken(**splitter.get_params(deep=False))
 
 
 def first(change: Callable[[Any, Any], tuple[Any, Any]]) -> Callable[[Pairs, Splitter, Rows], Pairs]:
@@ -226,7 +227,13 @@ class ByPosition(HashSplit):
         return (super().labels(rows, stream) + rows.n // 2) % self.n_splits
 
 
+def look_at_the_locked(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Train the last split on one locked row."""
+    return [*pairs[:-1], (np.append(pairs[-1][0], splitter.locked_of(rows)[0]), pairs[-1][1])]
+
+
 FAULTS: list[tuple[Splitter, str]] = [
+    (broken(Holdout(KFold(4), 0.25), look_at_the_locked), "keeps the locked rows out of every pair"),
     (broken(KFold(), first(lambda train, test: (np.append(train, test[0]), test))), "keeps train and test apart"),
     (broken(KFold(), first(lambda train, test: (train, test[1:]))), "tests every row once and trains on the rest"),
     (broken(KFold(), first(lambda train, test: (train[1:], test))), "tests every row once and trains on the rest"),
