@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from evenfold.estimates import Estimate, EvaluationError, FoldScore, aggregate, bootstrap_aggregate
 from evenfold.manifests import BalanceReport, measure, read_manifest, read_table
+from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks.fit import (
     BLOCK,
@@ -26,9 +28,10 @@ from evenfold.tasks.fit import (
     split_title,
     work_of,
 )
-from evenfold.tasks.split import plan_of, split_data, still_there
+from evenfold.tasks.split import extend_split, plan_of, reference, split_data, still_there
 
-from ._requests import EvaluateRequest, Evaluation, SplitOutcome, SplitRequest
+from ._look import look_at_holdout
+from ._requests import EvaluateRequest, Evaluation, ExtendOutcome, ExtendRequest, SplitOutcome, SplitRequest
 
 MOST_SINGLE_FOLDS = 1_000
 
@@ -51,15 +54,34 @@ class Split:
 
 def check(request: SplitRequest) -> None:
     """Raise SplitError or ModelError for bad input, before anything is started or written."""
-    plan_of(request.spec, request.data).check()
+    given = request.manifest if isinstance(request, EvaluateRequest) else None
+    spec = read_manifest(given).spec if given else request.spec
+    if not given:
+        plan_of(spec, request.data).check()
     if isinstance(request, EvaluateRequest):
-        check_model(request.data, request.spec, request.model)
+        check_model(request.data, spec, request.model)
+        if request.on == "holdout" and not request.reason.strip():
+            raise SplitError("a look at the holdout needs a reason, which is recorded; pass --reason.")
+
+
+def extend_body(engine: Engine, home: Home, request: ExtendRequest, say: Say = silent) -> ExtendOutcome:
+    """Extend a manifest, measure it and record the new version."""
+    say("extending", 0, 1)
+    arguments = request.model_dump(mode="json")
+    done = engine.run(Call(extend_split, arguments, name=f"extend {Path(request.manifest).parent.name}"))
+    told = dict(done.value)
+    ref = told.pop("split")
+    manifest = read_manifest(ref["uri"])
+    report = measure(manifest, None if request.batch else read_table(request.data, types=manifest.spec.types))
+    say("extending", 1, 1)
+    run_id = _record_split(engine, home, request.data, Split(ref, False, report, manifest.fingerprint), say)
+    return ExtendOutcome(split=ref, balance=report, run_id=run_id, **told)
 
 
 def split_body(engine: Engine, home: Home, request: SplitRequest, say: Say = silent) -> SplitOutcome:
     """Split, measure and record."""
     split = _split(engine, home, request, say)
-    run_id = _record_split(engine, home, request, split, say)
+    run_id = _record_split(engine, home, request.data, split, say)
     return SplitOutcome(split=split.ref, cached=split.cached, balance=split.report, run_id=run_id)
 
 
@@ -80,14 +102,21 @@ def _split(engine: Engine, home: Home, request: SplitRequest, say: Say) -> Split
     return Split(done.value, done.cached, report, plan.fingerprint)
 
 
-def _record_split(engine: Engine, home: Home, request: SplitRequest, split: Split, say: Say) -> str:
+def _given(request: EvaluateRequest) -> Split:
+    """Return the split that a manifest holds already."""
+    manifest = read_manifest(str(request.manifest))
+    report = measure(manifest, read_table(request.data, types=manifest.spec.types))
+    return Split(reference(str(request.manifest)), True, report, manifest.fingerprint)
+
+
+def _record_split(engine: Engine, home: Home, data: str, split: Split, say: Say) -> str:
     from evenfold.tasks.record import record_split
 
     say("recording the split", 0, 1)
     arguments = {
         "split": split.ref,
         "report": split.report.model_dump(mode="json"),
-        "data": request.data,
+        "data": data,
         "fingerprint": split.fingerprint,
         "tags": engine.tags(),
         "home": str(home.path),
@@ -100,9 +129,11 @@ def _record_split(engine: Engine, home: Home, request: SplitRequest, split: Spli
 def evaluate_body(engine: Engine, home: Home, request: EvaluateRequest, say: Say = silent) -> Evaluation:
     """Split, fit every split, aggregate and record; raises EvaluationError where folds are missing."""
     started = time.monotonic()
-    split = _split(engine, home, request, say)
-    split_run_id = _record_split(engine, home, request, split, say)
+    split = _given(request) if request.manifest else _split(engine, home, request, say)
+    split_run_id = _record_split(engine, home, request.data, split, say)
     work = work_of(request.data, split.ref, request.model)
+    if request.on == "holdout":
+        return look_at_holdout(engine, home, request, split, split_run_id, work)
     fits = _fit(engine, home, request, split, work, say)
     estimates = [] if fits.errors and not request.allow_partial else _aggregate(fits, work)
     run_id = _record(engine, home, request, split, split_run_id, work, fits, estimates, say)

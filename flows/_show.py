@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from ._bodies import Say
-from ._requests import Evaluation, SplitOutcome
+from ._requests import Evaluation, ExtendOutcome, SplitOutcome
 
 MOST_FOLD_ROWS = 12
 
@@ -98,10 +98,24 @@ def show_evaluation(console: Console, outcome: Evaluation) -> None:
     console.print(f"  {outcome.model.estimator}, {len(outcome.features)} features, {fits} fits{reused}")
     if outcome.left_out:
         console.print(f"  left out: {', '.join(outcome.left_out)} (reasons: features.json)")
+    if outcome.look:
+        console.print(f"  this is look {outcome.look} at the locked part of {outcome.split['name']}; it is recorded")
     if 1 < len(outcome.scores) <= MOST_FOLD_ROWS:
         console.print(_fold_table(outcome))
     console.print(_estimate_table(outcome.estimates))
     console.print("  sd: spread of the splits' scores (n-1), no interval; apparent: score on training rows.")
+    _show_where(console, outcome.split, outcome.run_id)
+
+
+def show_extension(console: Console, outcome: ExtendOutcome) -> None:
+    """Print what an extension came to: rows that joined and left, and that none moved."""
+    show_balance(console, outcome.balance, outcome.split, cached=False)
+    console.print(
+        f"  {outcome.added:,} rows added, {outcome.deleted:,} deleted, {outcome.returned:,} back, "
+        f"{outcome.quarantined:,} quarantined, {outcome.moved} moved"
+    )
+    for note in outcome.notes:
+        console.print(f"  {note}")
     _show_where(console, outcome.split, outcome.run_id)
 
 

@@ -109,6 +109,21 @@ def fit_fold(
     return {"score": score.to_json(), **file}
 
 
+def fit_holdout(
+    data: str, split: dict[str, Any], model: dict[str, Any], seed: int, threads: int, home: str
+) -> dict[str, Any]:
+    """Fit every row but the locked ones, score the locked ones, and return score and predictions' file as JSON."""
+    work = work_of(data, split, ModelSpec.of(model))
+    train, test = work.manifest.locked_pair()
+    with limited(threads):
+        score, predictions = fit_and_score(work.problem.model, work.problem, train, test, seed=seed, name="holdout")
+    key = _key(work, f"holdout {work.manifest.split_id}", seed)
+    return {
+        "score": score.to_json(),
+        **_keep(_with_keys(work, predictions), Home(Path(home)).scores / f"{key}.parquet"),
+    }
+
+
 def fit_all(data: str, split: dict[str, Any], model: dict[str, Any], seed: int, threads: int) -> dict[str, Any]:
     """Fit all rows that may be used, score the same rows, and return the apparent score as JSON."""
     work = work_of(data, split, ModelSpec.of(model))

@@ -6,8 +6,10 @@ Recording is idempotent: the same key finds and completes the same run. A run th
 
 from __future__ import annotations
 
+import getpass
 import json
 import logging
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -229,6 +231,44 @@ def _child(parent_key: str, score: dict[str, Any], tags: Mapping[str, str]) -> E
 
 
 _PREFIX = {"out-of-bag": "boot/{}_oob", ".632": "boot/{}_632", ".632+": "boot/{}_632plus"}
+
+
+def record_look(
+    split: dict[str, Any], model: dict[str, Any], reason: str, data: str, tags: dict[str, str], home: str
+) -> dict[str, Any]:
+    """Record that somebody is about to look at the locked part, and return the run and the number of the look.
+
+    The look is recorded before the rows are touched: where it cannot be recorded, nobody looks.
+    """
+    tracker = Tracker(Home(Path(home)), split["name"])
+    with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{split['name']}"):
+        before = tracker.client.search_runs([tracker.experiment_id], "tags.`evenfold.look` != ''", max_results=1000)
+        number = len(before) + 1
+        entry = Entry(
+            key=run_key(kind="look", split_id=split["split_id"], number=number),
+            name=f"look {number}/{model['estimator'].rpartition(':')[2]}",
+            tags=split_tags(split)
+            | {"evenfold.look": str(number), "evenfold.look_reason": reason, "evenfold.look_by": _who()}
+            | tags,
+            params={f"model.{name}": value for name, value in model.items()},
+            metrics={},
+        )
+        with tracker.run(entry) as run_id:
+            tracker.reads(run_id, Path(data).name, data, split["split_id"])
+    return {"run_id": run_id, "look": number}
+
+
+def record_look_scores(name: str, run_id: str, score: dict[str, Any], file: str, home: str) -> None:
+    """Record what a look at the locked part showed, in the run that announced it."""
+    tracker = Tracker(Home(Path(home)), name)
+    when = tracker.client.get_run(run_id).info.start_time
+    metrics = [Metric(f"holdout/{metric}", float(value), when, 0) for metric, value in score["test"].items()]
+    tracker.client.log_batch(run_id, metrics=metrics)
+    tracker.keep(run_id, "predictions", Path(file))
+
+
+def _who() -> str:
+    return os.environ.get("EVENFOLD_USER") or getpass.getuser()
 
 
 def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
