@@ -137,6 +137,24 @@ def test_sizes_and_prevalences_of_a_group_draw_are_close() -> None:
     assert picks.frequency.std() / picks.frequency.mean() <= 0.25
 
 
+def test_the_table_is_made_once_for_all_draws() -> None:
+    """30 draws share what prepare returns, and draw 7 alone is the seventh of them."""
+
+    class Counting(GroupStratifiedShuffleSplit):
+        made: list[int] = []
+
+        def prepare(self, rows: Any) -> Any:
+            self.made.append(rows.n)
+            return super().prepare(rows)
+
+    y, groups = students(6)
+    splitter = Counting(30)
+    rows = splitter.rows(None, y, groups)
+    pairs = list(splitter.pairs(rows))
+    assert Counting.made == [1000]
+    assert all(np.array_equal(one, other) for one, other in zip(splitter.pair(rows, 7), pairs[7], strict=True))
+
+
 @pytest.mark.parametrize("classes", [3, 8])
 def test_any_number_of_classes_is_kept(classes: int) -> None:
     """Each class's prevalence is closer than in a random draw of groups, many times over."""
