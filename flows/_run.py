@@ -10,8 +10,9 @@ from typing import Any, Literal, TypeVar
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, PlainEngine, data_reference, prepare_environment
 
-from ._bodies import Say, check, evaluate_body, extend_body, silent, split_body
+from ._bodies import check, evaluate_body, extend_body, split_body
 from ._requests import EvaluateRequest, Evaluation, ExtendOutcome, ExtendRequest, SplitOutcome, SplitRequest
+from ._say import Say, silent
 
 EngineName = Literal["prefect", "plain"]
 Outcome = TypeVar("Outcome")

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ._bodies import Say
 from ._requests import Evaluation, ExtendOutcome, SplitOutcome
+from ._say import Say
 
 MOST_FOLD_ROWS = 12
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from ._flags import model_of, spec_of
 
 app = typer.Typer(
     help="Split data once, evenly and provably; train a model per fold; record an honest estimate.",
@@ -84,7 +85,7 @@ def split(
     Example: evenfold split examples/flights.parquet --target arr_delay --group date --key flight_id
     """
     columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
-    request = {"spec": _spec(data, spec, columns, strategy, n_splits, param, seed, name, holdout), "refresh": refresh}
+    request = {"spec": spec_of(data, spec, columns, strategy, n_splits, param, seed, name, holdout), "refresh": refresh}
     _run("split", data, engine, as_json, request)
 
 
@@ -123,8 +124,8 @@ def evaluate(
     """
     columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
     request = {
-        "spec": _spec(data, spec, columns, strategy, n_splits, param, seed, name, holdout),
-        "model": _model(model, {"metrics": metric, "features": features, "exclude": exclude, "task": task}),
+        "spec": spec_of(data, spec, columns, strategy, n_splits, param, seed, name, holdout),
+        "model": model_of(model, {"metrics": metric, "features": features, "exclude": exclude, "task": task}),
         "manifest": manifest,
         "on": on.value,
         "reason": reason,
@@ -172,57 +173,6 @@ def demo(engine: Engine = EngineChoice.prefect) -> None:
     from ._demo import run_demo
 
     run_demo(engine.value)
-
-
-def _spec(
-    data: str,
-    file: Path | None,
-    columns: dict[str, Any],
-    strategy: str | None,
-    n_splits: int | None,
-    param: list[str] | None,
-    seed: int | None,
-    name: str | None,
-    holdout: float | None,
-) -> Any:
-    """Return the specification in the file with the flags put over it."""
-    from evenfold.manifests import read_spec
-
-    base = read_spec(file).model_dump(exclude_unset=True) if file else {}
-    fields = {"strategy": strategy, "seed": seed, "name": name or base.get("name") or _name_of(data)}
-    params = {**base.get("params", {}), **_params(param), **({} if n_splits is None else {"n_splits": n_splits})}
-    fields["holdout"] = None if holdout is None else {"fraction": holdout}
-    given = {field: value for field, value in columns.items() if value}
-    merged = base | {field: value for field, value in fields.items() if value is not None}
-    return read_spec(merged | {"params": params, "columns": base.get("columns", {}) | given})
-
-
-def _name_of(data: str) -> str:
-    stem = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in Path(data).stem)
-    return stem.strip("._-")[:100] or "split"
-
-
-def _params(given: list[str] | None) -> dict[str, Any]:
-    from evenfold.splitters import SplitError
-
-    params = {}
-    for each in given or []:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise SplitError(f"--param {each!r} has no '='; write NAME=JSON, such as leftovers=\"end\".")
-        try:
-            params[name] = json.loads(value)
-        except json.JSONDecodeError:
-            params[name] = value
-    return params
-
-
-def _model(given: str | None, fields: dict[str, Any]) -> Any:
-    from evenfold.estimates import ModelSpec
-
-    base = ModelSpec.read(given) if given and given.endswith((".yaml", ".yml", ".json")) else ModelSpec.of(given)
-    changed = {name: value for name, value in fields.items() if value}
-    return ModelSpec.of(base.model_dump(exclude_unset=True) | changed)
 
 
 def _run(flow: str, data: str, engine: EngineChoice, as_json: bool, request: dict[str, Any]) -> None:

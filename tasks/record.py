@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,10 +22,11 @@ for chatty in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(chatty).setLevel(logging.WARNING)
 
 import mlflow  # noqa: E402 - alembic would announce every migration of a new store
-from evenfold.manifests import BalanceReport, digest_json  # noqa: E402
+from evenfold.manifests import BalanceReport  # noqa: E402
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag  # noqa: E402
 from mlflow.tracking import MlflowClient  # noqa: E402
 
+from ._figures import balance_metrics, estimate_metrics, run_key, split_tags  # noqa: E402
 from ._home import Home  # noqa: E402
 from ._locks import locked  # noqa: E402
 
@@ -129,11 +130,6 @@ class Tracker:
         self.client.log_inputs(run_id, datasets=[DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
 
 
-def run_key(**parts: Any) -> str:
-    """Return the key of a run: what it is about, without when or where it ran."""
-    return digest_json(parts)
-
-
 def record_split(
     split: dict[str, Any], report: dict[str, Any], data: str, fingerprint: str, tags: dict[str, str], home: str
 ) -> str:
@@ -158,25 +154,6 @@ def record_split(
         tracker.keep(run_id, "split/balance.json", report)
         tracker.reads(run_id, Path(data).name, data, fingerprint)
     return run_id
-
-
-def balance_metrics(report: BalanceReport) -> dict[str, float]:
-    """Return the figures of a balance report that are worth a metric: the worst of each, and each fold's rows."""
-    metrics = {f"balance/worst_{name}": value for name, value in report.worst.items()}
-    if report.n_splits <= 100:
-        metrics |= {f"balance/rows_fold_{fold.split}": float(fold.rows) for fold in report.folds}
-    return metrics
-
-
-def split_tags(split: dict[str, Any]) -> dict[str, str]:
-    """Return the tags by which any project finds what rests on a split."""
-    return {
-        "evenfold.split_id": split["split_id"],
-        "evenfold.plan_id": split["plan_id"],
-        "evenfold.spec": f"{split['name']}@{split['version']}",
-        "evenfold.generation": split["version"].partition(".")[2],
-        "evenfold.kind": split["kind"],
-    }
 
 
 def record_evaluation(
@@ -230,9 +207,6 @@ def _child(parent_key: str, score: dict[str, Any], tags: Mapping[str, str]) -> E
     return Entry(key=key, name=score["name"], tags={**tags, **place}, params={}, metrics=metrics)
 
 
-_PREFIX = {"out-of-bag": "boot/{}_oob", ".632": "boot/{}_632", ".632+": "boot/{}_632plus"}
-
-
 def record_look(
     split: dict[str, Any], model: dict[str, Any], reason: str, data: str, tags: dict[str, str], home: str
 ) -> dict[str, Any]:
@@ -269,19 +243,6 @@ def record_look_scores(name: str, run_id: str, score: dict[str, Any], file: str,
 
 def _who() -> str:
     return os.environ.get("EVENFOLD_USER") or getpass.getuser()
-
-
-def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return every figure of the estimates under its own name, such as cv/r2_mean, cv/r2_sd and apparent/r2."""
-    metrics: dict[str, float | None] = {}
-    for each in estimates:
-        prefix = _PREFIX.get(each["method"], "cv/{}").format(each["metric"])
-        metrics[prefix if each["method"] in _PREFIX else f"{prefix}_mean"] = each["value"]
-        metrics |= {f"{prefix}_{name}": each[name] for name in ("sd", "se", "pooled")}
-        metrics[f"apparent/{each['metric']}"] = each["apparent"]
-        if each.get("interval"):
-            metrics |= {f"{prefix}_ci_{side}": each["interval"][side] for side in ("low", "high")}
-    return {name: float(value) for name, value in metrics.items() if value is not None}
 
 
 def client_version() -> str:
