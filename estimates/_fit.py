@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.splitters import Splitter
 from numpy.typing import NDArray
 
 from ._assemble import assemble
@@ -31,6 +32,7 @@ def fit_and_score(
     name: str,
     repeat: int = 0,
     fold: int = 0,
+    inner: Splitter | None = None,
 ) -> tuple[FoldScore, pd.DataFrame]:
     """Fit on the rows ``train``, score on ``test`` and on ``train``, and return the scores and test predictions.
 
@@ -43,12 +45,12 @@ def fit_and_score(
     Raises EvaluationError where the fit fails or a metric is undefined.
     """
     started = perf_counter()
-    model_fitted = fitted(model, problem, train, seed=seed, name=name)
+    estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner)
     between = perf_counter()
     metrics = model.completed(problem.task, len(problem.classes)).metrics
-    answers = Responses(model_fitted, problem.X.iloc[test])
+    answers = Responses(estimator, problem.X.iloc[test])
     on_test = scores_of(metrics, answers, problem.y[test], _part(problem.weights, test), name=name, side="test")
-    known = Responses(model_fitted, problem.X.iloc[train])
+    known = Responses(estimator, problem.X.iloc[train])
     on_train = scores_of(metrics, known, problem.y[train], _part(problem.weights, train), name=name, side="training")
     predictions = _predictions(problem, test, answers, repeat, fold)
     seconds_fit, seconds_score = between - started, perf_counter() - between
@@ -56,7 +58,15 @@ def fit_and_score(
     return score, predictions
 
 
-def fitted(model: ModelSpec, problem: Problem, train: IntArray, *, seed: int, name: str) -> Any:
+def fitted(
+    model: ModelSpec,
+    problem: Problem,
+    train: IntArray,
+    *,
+    seed: int,
+    name: str,
+    inner: Splitter | None = None,
+) -> Any:
     """Return the assembled estimator, fitted on the rows ``train``; raises EvaluationError where that fails."""
     y = problem.y[train]
     estimator = assemble(model, problem, seed)

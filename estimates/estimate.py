@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import sqrt
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ._responses import Replay
+from ._responses import replay
 from .fold_score import FoldScore
 from .metrics import score
 from .model_spec import ModelSpec
@@ -38,6 +38,7 @@ class Estimate:
     where it would shrink to nothing. ``pooled``: the score of all out-of-fold predictions together (with repeats,
     the mean of the repeats' pooled scores); None where there is none. ``apparent``: the mean score on training rows.
     ``gap``: apparent - value; above 0 the model does better on rows it has seen. ``notes``: sentences to be read.
+    ``ingredients``: the numbers that ``value`` is made of, by name.
     """
 
     metric: str
@@ -51,6 +52,7 @@ class Estimate:
     gap: float | None = None
     interval: Interval | None = None
     notes: tuple[str, ...] = ()
+    ingredients: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -80,26 +82,6 @@ def aggregate(
     return [_over_folds(metric, scores, together, problem) for metric in metrics]
 
 
-def bootstrap_aggregate(scores: Sequence[FoldScore], apparent: FoldScore) -> list[Estimate]:
-    """Return the out-of-bag mean and the .632 estimate per metric, from draws and one extra fit on all rows.
-
-    ``apparent``: the score of that fit, ``fit_and_score`` with all rows on both sides.
-    ``.632`` = .368 x apparent + .632 x out-of-bag mean (Efron 1983, with the mean over draws for the mean over rows).
-    """
-    estimates = []
-    for metric, on_all in apparent.apparent.items():
-        out = [each.test[metric] for each in scores]
-        mean, spread = float(np.mean(out)), _sd(out)
-        common: dict[str, Any] = {"sd": spread, "se": None, "n_splits": len(out), "apparent": on_all}
-        notes = (_SPREAD.format(n=len(out), what="draws"),)
-        value = 0.368 * on_all + 0.632 * mean
-        estimates += [
-            Estimate(metric, "out-of-bag", mean, gap=on_all - mean, notes=notes, **common),
-            Estimate(metric, ".632", value, gap=on_all - value, notes=notes, **common),
-        ]
-    return estimates
-
-
 def pooled_score(metric: str, predictions: pd.DataFrame, problem: Problem) -> float | None:
     """Return the metric of all predictions together, averaged over repeats; None where it is undefined."""
     try:
@@ -110,9 +92,6 @@ def pooled_score(metric: str, predictions: pd.DataFrame, problem: Problem) -> fl
     return None if np.isnan(mean) else mean
 
 
-_SPREAD = (
-    "sd is the spread of {n} {what}' scores, not an interval: it does not say how far the value is from the truth."
-)
 _DEPENDENT = "se = sd/sqrt({n}) takes the folds for independent; they share training rows, so it tends to be too small."
 _REPEATED = "There is no se: repeats use the same rows again, and sd/sqrt(splits) would shrink without new information."
 _NO_POOLED = "There is no pooled score: {metric} cannot be computed from the predictions of all folds together."
@@ -121,11 +100,11 @@ _ONE = "There is one split, so there is no spread."
 
 def _over_folds(metric: str, scores: Sequence[FoldScore], predictions: pd.DataFrame, problem: Problem) -> Estimate:
     test = [each.test[metric] for each in scores]
-    mean, spread = float(np.mean(test)), _sd(test)
+    mean, spread = float(np.mean(test)), sample_sd(test)
     repeated = len({each.repeat for each in scores}) > 1
     pooled = pooled_score(metric, predictions, problem)
     apparent = float(np.mean([each.apparent[metric] for each in scores]))
-    notes = [_SPREAD.format(n=len(test), what="folds") if spread is not None else _ONE]
+    notes = [spread_note(len(test), "folds") if spread is not None else _ONE]
     if spread is not None:
         notes.append(_REPEATED if repeated else _DEPENDENT.format(n=len(test)))
     if pooled is None:
@@ -144,17 +123,17 @@ def _over_folds(metric: str, scores: Sequence[FoldScore], predictions: pd.DataFr
     )
 
 
-def _sd(values: Sequence[float]) -> float | None:
+def spread_note(n: int, what: str) -> str:
+    """Return the sentence that keeps a spread from being read as an interval."""
+    return f"sd is the spread of {n:,} {what}' scores, not an interval: it does not say how far off the value is."
+
+
+def sample_sd(values: Sequence[float]) -> float | None:
+    """Return the sample standard deviation (ddof=1), or None for fewer than two values."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
 def _replayed(metric: str, predictions: pd.DataFrame, problem: Problem) -> float:
-    answers: dict[str, Any] = {"predict": predictions["prediction"].to_numpy()}
-    for method, prefix in (("predict_proba", "proba"), ("decision_function", "decision")):
-        names = [f"{prefix}_{label}" for label in problem.classes]
-        if problem.classes and names[0] in predictions:
-            answers[method] = predictions[names].to_numpy()
-    if "decision" in predictions:
-        answers["decision_function"] = predictions["decision"].to_numpy()
+    answers = replay(predictions, problem.classes)
     weights = predictions["weight"].to_numpy() if "weight" in predictions else None
-    return score(metric, Replay(answers, problem.classes), predictions["y"].to_numpy(), weights)
+    return score(metric, answers, predictions["y"].to_numpy(), weights)
