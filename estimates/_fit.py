@@ -68,10 +68,14 @@ def fitted(
     inner: Splitter | None = None,
 ) -> Any:
     """Return the assembled estimator, fitted on the rows ``train``; raises EvaluationError where that fails."""
+    return fit_on(problem.X.iloc[train], assemble(model, problem, seed), problem, train, name=name)
+
+
+def fit_on(X: Any, estimator: Any, problem: Problem, train: IntArray, *, name: str) -> Any:
+    """Return ``estimator`` fitted on the features ``X`` of the rows ``train``."""
     y = problem.y[train]
-    estimator = assemble(model, problem, seed)
     try:
-        return estimator.fit(problem.X.iloc[train], y)
+        return estimator.fit(X, y)
     except Exception as error:
         held = f", which hold {describe_classes(y)}" if problem.classes else ""
         raise EvaluationError(

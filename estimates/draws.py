@@ -11,17 +11,20 @@ import numpy as np
 import pandas as pd
 from evenfold.splitters import Splitter
 
+from ._aggregate import sample_sd, spread_note
+from ._assemble import assemble
 from ._errors import EvaluationError
-from ._fit import fitted
+from ._fit import fit_on
+from ._quick import QUICK, from_losses, reads_names
 from ._responses import Responses, replay
 from .bootstrap import BootstrapEstimate, RowTotals, bootstrap_score_estimate, from_totals, in_units
-from .estimate import Estimate, sample_sd, spread_note
+from .estimate import Estimate
 from .fold_score import FoldScore
 from .metrics import score
 from .model_spec import ModelSpec
 from .no_information import no_information_rate
 from .problem import IntArray, Problem
-from .row_losses import ROW_LOSSES, losses_of
+from .row_losses import ROW_LOSSES, Floats, losses_of
 
 MOST_FAILED = 0.5
 
@@ -119,25 +122,44 @@ def _one(
     train, test = pair
     row: dict[str, Any] = {"draw": i, "n_train": train.size, "n_test": test.size}
     started = perf_counter()
+    estimator = assemble(model, problem, seed)
+    X = problem.X if problem.array is None or reads_names(estimator) else problem.array
     try:
-        estimator = fitted(model, problem, train, seed=seed, name=f"draw {i}", inner=inner)
+        fit_on(_take(X, train), estimator, problem, train, name=f"draw {i}")
     except EvaluationError as error:
         return {**row, "seconds_fit": perf_counter() - started, "seconds_score": 0.0, "error": str(error)}
     between = perf_counter()
-    answers = Responses(estimator, problem.X.iloc[test])
-    scored = _scores(model, problem, answers, test)
+    scored, losses = _scores(model, problem, Responses(estimator, _take(X, test)), test)
     for metric, total in totals.items():
-        total.add(test, losses_of(metric, answers, problem.y[test], problem.classes))
+        total.add(test, losses[metric])
     if apparent:
-        known = Responses(estimator, problem.X.iloc[train])
-        scored |= {f"apparent_{name}": value for name, value in _scores(model, problem, known, train).items()}
+        known, _ = _scores(model, problem, Responses(estimator, _take(X, train)), train)
+        scored |= {f"apparent_{metric}": value for metric, value in known.items()}
     times = {"seconds_fit": between - started, "seconds_score": perf_counter() - between, "error": None}
     return {**row, **times, **scored}
 
 
-def _scores(model: ModelSpec, problem: Problem, answers: Responses, rows: IntArray) -> dict[str, float]:
+def _take(X: Any, rows: IntArray) -> Any:
+    # Taking along the contiguous axis keeps the layout that scikit-learn makes of a frame, and so every bit.
+    return X.iloc[rows] if isinstance(X, pd.DataFrame) else X.T.take(rows, axis=1).T
+
+
+def _scores(
+    model: ModelSpec, problem: Problem, answers: Responses, rows: IntArray
+) -> tuple[dict[str, float], dict[str, Floats]]:
     y, weights = problem.y[rows], None if problem.weights is None else problem.weights[rows]
-    return {metric: _score_or_nan(metric, answers, y, weights) for metric in model.metrics}
+    losses = {
+        metric: losses_of(metric, answers, y, problem.classes) for metric in model.metrics if metric in ROW_LOSSES
+    }
+    scores = {}
+    for metric in model.metrics:
+        if metric in losses:
+            scores[metric] = from_losses(metric, losses[metric], weights)
+        elif metric in QUICK and weights is None:
+            scores[metric] = QUICK[metric](answers, y, problem.classes)
+        else:
+            scores[metric] = _score_or_nan(metric, answers, y, weights)
+    return scores, losses
 
 
 def _score_or_nan(metric: str, answers: Any, y: Any, weights: Any) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,13 @@ class Problem:
     def n(self) -> int:
         """The number of rows."""
         return len(self.y)
+
+    @cached_property
+    def array(self) -> NDArray[Any] | None:
+        """The features as one array of numbers, or None where some are categories or text."""
+        if self.encoded:
+            return None
+        return self.X.to_numpy(dtype=np.result_type(*self.X.dtypes))
 
     @classmethod
     def of(

@@ -25,7 +25,7 @@ from evenfold.estimates import (
 )
 from evenfold.estimates._responses import Replay
 from evenfold.splitters import Bootstrap, Stream
-from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.metrics import get_scorer
 
 LOGISTIC = "evenfold.estimates:scaled_logistic_regression"
@@ -380,3 +380,26 @@ def test_fold_scores_alone_give_the_first_two() -> None:
     mean = np.mean([each.test["accuracy"] for each in scores])
     assert accuracy["out-of-bag"].value == pytest.approx(mean)
     assert accuracy[".632"].value == pytest.approx(0.632 * mean + 0.368 * apparent_of(CANCER)[0].test["accuracy"])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "load", "metrics"),
+    [
+        (LOGISTIC, load_breast_cancer, ("roc_auc", "balanced_accuracy", "accuracy", "neg_log_loss", "f1_macro")),
+        ("sklearn.naive_bayes:GaussianNB", load_breast_cancer, ("roc_auc", "neg_brier_score")),
+        ("sklearn.tree:DecisionTreeClassifier", load_wine, ("balanced_accuracy", "accuracy", "roc_auc_ovr")),
+        ("sklearn.linear_model:Ridge", load_diabetes, ("r2", "neg_root_mean_squared_error", "neg_max_error")),
+        (None, load_diabetes, ()),
+    ],
+)
+def test_draws_score_as_folds_do(estimator: Any, load: Any, metrics: tuple[str, ...]) -> None:
+    """The quick way through thousands of draws gives scikit-learn's scores, on test and training rows."""
+    params = {} if estimator else {"max_iter": 5}
+    problem = Problem.of(table_of(load), ModelSpec(estimator=estimator, metrics=metrics, params=params), "target")
+    draws = draws_of(problem, 3)
+    table = score_draws(problem.model, problem, draws, seed=1, apparent=True).table
+    for i, pair in draws:
+        slow, _ = fit_and_score(problem.model, problem, *pair, seed=1, name=f"draw {i}")
+        for metric in problem.model.metrics:
+            assert table[metric][i] == pytest.approx(slow.test[metric], abs=1e-12)
+            assert table[f"apparent_{metric}"][i] == pytest.approx(slow.apparent[metric], abs=1e-12)
