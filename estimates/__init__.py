@@ -2,13 +2,15 @@
 
 from ._aggregate import aggregate, pooled_score
 from ._assemble import assemble
+from ._bootstrap import bootstrap_aggregate
 from ._compare import Comparison, compare
 from ._errors import EvaluationError, ModelError
 from ._fit import FIT_VERSION, fit_and_score, fitted
 from ._score_key import score_key
 from .bootstrap import BootstrapEstimate, bootstrap_estimate, bootstrap_score_estimate
+from .classes import class_scores, confusion_table
 from .defaults import DEFAULTS, Default, default_for, infer_task
-from .draws import DrawScores, bootstrap_aggregate, score_draws
+from .draws import DrawScores, score_draws
 from .estimate import Estimate
 from .factories import scaled_logistic_regression
 from .fold_score import FoldScore
@@ -53,7 +55,9 @@ __all__ = [
     "bootstrap_interval",
     "bootstrap_score_estimate",
     "check_metrics",
+    "class_scores",
     "compare",
+    "confusion_table",
     "corrected_resampled_t",
     "default_for",
     "fit_and_score",

@@ -9,9 +9,14 @@ import numpy as np
 import pandas as pd
 from evenfold.splitters import Splitter
 from numpy.typing import NDArray
+from sklearn import config_context
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import TunedThresholdClassifierCV
 
 from ._assemble import assemble
-from ._errors import EvaluationError
+from ._errors import EvaluationError, ModelError
+from ._options import by_column, parts_of, takes
+from ._quick import reads_names
 from ._responses import Responses
 from .fold_score import FoldScore
 from .metrics import describe_classes, scores_of
@@ -66,22 +71,65 @@ def fitted(
     seed: int,
     name: str,
     inner: Splitter | None = None,
+    arrays: bool = False,
 ) -> Any:
-    """Return the assembled estimator, fitted on the rows ``train``; raises EvaluationError where that fails."""
-    return fit_on(problem.X.iloc[train], assemble(model, problem, seed), problem, train, name=name)
+    """Return the assembled estimator, fitted on the rows ``train``; raises EvaluationError where that fails.
 
-
-def fit_on(X: Any, estimator: Any, problem: Problem, train: IntArray, *, name: str) -> Any:
-    """Return ``estimator`` fitted on the features ``X`` of the rows ``train``."""
-    y = problem.y[train]
+    ``arrays``: features go in as an array where no part can read column names, which is quicker.
+    """
     try:
-        return estimator.fit(X, y)
+        estimator = assemble(model, problem, seed, train, inner)
+        X = take(features_for(problem, estimator, arrays), train)
+        return _fit(estimator, X, problem.y[train], _fit_params(model, problem, train))
+    except ModelError:
+        raise
     except Exception as error:
-        held = f", which hold {describe_classes(y)}" if problem.classes else ""
+        held = f", which hold {describe_classes(problem.y[train])}" if problem.classes else ""
         raise EvaluationError(
             f"{name}: the model could not be fitted on its {len(train):,} training rows{held}: "
             f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
         ) from error
+
+
+def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:
+    """Return the features as a frame, or as an array where that is asked for and gives the same model."""
+    use_array = arrays and problem.array is not None and not reads_names(estimator)
+    return problem.array if use_array else problem.X
+
+
+def _fit(estimator: Any, X: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
+    if not given:
+        return estimator.fit(X, y)
+    with config_context(enable_metadata_routing=True):
+        for part in parts_of(estimator):
+            _request(part, given)
+        return estimator.fit(X, y, **given)
+
+
+def _request(part: Any, given: dict[str, Any]) -> None:
+    # Weights are for what predicts; a scaler before it stays unweighted, as scikit-learn has it by default.
+    asked = {name: name != "sample_weight" or hasattr(part, "predict") for name in given if takes(part, name)}
+    if asked and hasattr(part, "set_fit_request"):
+        part.set_fit_request(**asked)
+    if "sample_weight" in given and isinstance(part, TunedThresholdClassifierCV):
+        part.scoring = get_scorer("balanced_accuracy").set_score_request(sample_weight=True)
+
+
+def _fit_params(model: ModelSpec, problem: Problem, train: IntArray) -> dict[str, Any]:
+    given = dict(model.fit_params)
+    for name, column in by_column(model.fit_params).items():
+        if column not in problem.columns:
+            raise ModelError(f"fit parameter {name!r} reads column {column!r}; make the problem with this model.")
+        given[name] = problem.columns[column][train]
+    if problem.weights is not None:
+        given["sample_weight"] = problem.weights[train]
+    return given
+
+
+def take(X: Any, rows: IntArray) -> Any:
+    """Return some rows of features."""
+    # Taking along the contiguous axis keeps the layout that scikit-learn makes of a frame, and so every bit.
+    return X.iloc[rows] if isinstance(X, pd.DataFrame) else X.T.take(rows, axis=1).T
 
 
 def _part(values: NDArray[Any] | None, rows: IntArray) -> NDArray[Any] | None:

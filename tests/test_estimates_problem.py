@@ -263,7 +263,7 @@ MESSAGES: list[tuple[str, Any, str]] = [
     (
         "a field of another kind",
         lambda: ModelSpec.of({"text": "hash"}),
-        "model field 'text': input should be 'onehot' or 'ordinal'",
+        "model field 'text' is 'hash'; input should be 'onehot' or 'ordinal'.",
     ),
     (
         "text as weights",
