@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV
+from sklearn.pipeline import Pipeline
 
 from ._assemble import assemble
 from ._errors import EvaluationError, ModelError
@@ -38,11 +39,15 @@ def fit_and_score(
     repeat: int = 0,
     fold: int = 0,
     inner: Splitter | None = None,
+    validation: IntArray | None = None,
 ) -> tuple[FoldScore, pd.DataFrame]:
     """Fit on the rows ``train``, score on ``test`` and on ``train``, and return the scores and test predictions.
 
     Positions in ``train`` may repeat. Pure: the same arguments give the same result, times aside. Scores equal those
     of scikit-learn's ``cross_validate`` with ``assemble(model, problem, seed)`` on the same pair.
+
+    ``inner``: the strategy of the cross-validation inside the training rows, for ``threshold: tuned``. ``validation``:
+    the rows that ``eval_set: validation`` hands to an estimator that stops early.
 
     Predictions have a row per test row: row (position), repeat, fold, y, prediction, then proba_<class> for every
     class of the problem (0 for a class absent from training), or decision (decision_<class> for three classes or
@@ -50,7 +55,7 @@ def fit_and_score(
     Raises EvaluationError where the fit fails or a metric is undefined.
     """
     started = perf_counter()
-    estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner)
+    estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner, validation=validation)
     between = perf_counter()
     metrics = model.completed(problem.task, len(problem.classes)).metrics
     answers = Responses(estimator, problem.X.iloc[test])
@@ -71,16 +76,19 @@ def fitted(
     seed: int,
     name: str,
     inner: Splitter | None = None,
+    validation: IntArray | None = None,
     arrays: bool = False,
 ) -> Any:
     """Return the assembled estimator, fitted on the rows ``train``; raises EvaluationError where that fails.
 
-    ``arrays``: features go in as an array where no part can read column names, which is quicker.
+    ``inner`` and ``validation``: as in ``fit_and_score``. ``arrays``: features go in as an array where no part can read
+    column names, which is quicker.
     """
     try:
         estimator = assemble(model, problem, seed, train, inner)
-        X = take(features_for(problem, estimator, arrays), train)
-        return _fit(estimator, X, problem.y[train], _fit_params(model, problem, train))
+        X = features_for(problem, estimator, arrays)
+        given = _fit_params(model, problem, train) | _validation(model, problem, estimator, X, validation)
+        return _fit(estimator, take(X, train), problem.y[train], given)
     except ModelError:
         raise
     except Exception as error:
@@ -126,6 +134,19 @@ def _fit_params(model: ModelSpec, problem: Problem, train: IntArray) -> dict[str
     return given
 
 
+def _validation(
+    model: ModelSpec, problem: Problem, estimator: Any, X: Any, validation: IntArray | None
+) -> dict[str, Any]:
+    if model.eval_set is None:
+        return {}
+    if validation is None:
+        raise ModelError("eval_set: validation needs validation rows; use a strategy that makes a validation part.")
+    if isinstance(estimator, Pipeline):
+        raise ModelError("eval_set: validation rows would not be encoded; list features that are numbers only.")
+    rows, y = take(X, validation), problem.y[validation]
+    return {"X_val": rows, "y_val": y} if takes(estimator, "X_val") else {"eval_set": [(rows, y)]}
+
+
 def take(X: Any, rows: IntArray) -> Any:
     """Return some rows of features."""
     # Taking along the contiguous axis keeps the layout that scikit-learn makes of a frame, and so every bit.
@@ -157,8 +178,10 @@ def _confidence(problem: Problem, answers: Responses) -> dict[str, NDArray[Any]]
         kind, given = "decision", answers.say("decision_function")
     if given is None:
         return {}
-    if given.ndim == 1:
+    if given.ndim == 1 and len(problem.classes) == 2:
         return {"decision": given}
+    if given.ndim == 1:  # two of the problem's classes are known, and the second's decision is the first's negative
+        given = np.stack([-given, given], axis=1)
     column = {label: j for j, label in enumerate(answers.classes_.tolist())}
     absent = np.zeros(len(given)) if kind == "proba" else np.full(len(given), np.nan)
     return {f"{kind}_{label}": given[:, column[label]] if label in column else absent for label in problem.classes}

@@ -27,6 +27,7 @@ def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDA
     if model.target_transform is not None:
         _check_transform(target_transformer(model), model.target_transform.transformer, y, target)
     _check_methods(model, estimator)
+    _check_eval_set(model, estimator)
     for name in [*model.fit_params, *(["sample_weight"] if model.weights else [])]:
         _check_taken(name, model, estimator)
 
@@ -127,6 +128,18 @@ def _check_methods(model: ModelSpec, estimator: Any) -> None:
                 f"metric {metric!r} needs {' or '.join(methods)}, and {model.estimator!r} has none; "
                 "choose another metric, or another estimator."
             )
+
+
+def _check_eval_set(model: ModelSpec, estimator: Any) -> None:
+    if model.eval_set is None:
+        return
+    if not takes(estimator, "eval_set") and not takes(estimator, "X_val"):
+        raise ModelError(f"eval_set: {model.estimator!r} takes no validation rows when it is fitted; leave it out.")
+    around = [name for name in ("balance", "threshold", "target_transform") if getattr(model, name) is not None]
+    if around:
+        raise ModelError(
+            f"eval_set and {around[0]} do not go together: validation rows would pass it by; use one of them."
+        )
 
 
 def _check_taken(name: str, model: ModelSpec, estimator: Any) -> None:

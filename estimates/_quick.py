@@ -32,6 +32,8 @@ def _may_read_names(part: Any) -> bool:
 
 
 def _auc(answers: Any, y: NDArray[Any], classes: tuple[Any, ...]) -> float:
+    if len(answers.classes_) < 2:
+        return float("nan")
     rows = np.empty((y.size, 0))
     decides = hasattr(answers, "decision_function")
     said = answers.decision_function(rows) if decides else answers.predict_proba(rows)[:, 1]

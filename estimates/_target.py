@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,14 @@ def require_target(column: pd.Series) -> None:
         )
 
 
+def target_column(table: pd.DataFrame, target: str) -> pd.Series:
+    """Return the target's column; objects that are all numbers or booleans become that."""
+    column = table[target].infer_objects()
+    if column.dtype == object and kind_of(column) == "number" and not column.isna().any():
+        return pd.Series(plain_numbers(column), index=column.index, name=target)
+    return column
+
+
 def task_of(model: ModelSpec, column: pd.Series) -> Task:
     """Return the task that is asked for, or that the estimator says, or that the table of defaults says."""
     if model.task is not None:
@@ -33,9 +42,9 @@ def task_of(model: ModelSpec, column: pd.Series) -> Task:
     if model.estimator is not None:
         estimator = named_estimator(model.estimator, model.params)
         kind = kind_of(column)
-        if is_classifier(estimator):
+        if _says(is_classifier, estimator):
             return "classification"
-        if is_regressor(estimator) and kind == "number":
+        if _says(is_regressor, estimator) and kind == "number":
             return "regression"
     return infer_task(column)
 
@@ -89,11 +98,17 @@ def _whole(y: NDArray[Any], name: str) -> NDArray[Any]:
     return y.astype(np.int64)
 
 
+def _says(kind: Callable[[Any], bool], estimator: Any) -> bool:
+    try:
+        return bool(kind(estimator))
+    except AttributeError:  # an estimator of another library, without scikit-learn's tags
+        return False
+
+
 def check_kind(model: ModelSpec, task: Task, column: pd.Series) -> None:
     """Raise ModelError for a classifier on numbers or a regressor on classes."""
     estimator = model.build(0)
-    wrong = is_regressor(estimator) if task == "classification" else is_classifier(estimator)
-    if wrong:
+    if _says(is_regressor if task == "classification" else is_classifier, estimator):
         kind, other = ("regressor", "regression") if task == "classification" else ("classifier", "classification")
         raise ModelError(
             f"{model.estimator!r} is a {kind}, and the task is {task} (target {column.name!r} holds "

@@ -60,6 +60,7 @@ class ModelSpec(BaseModel):
     accuracy, Youden's J, in a cross-validation inside the training rows). ``target_transform``: see Transform.
     ``weights``: the column of row weights, for fits and scores.
     ``fit_params``: what ``fit`` gets besides X and y; ``{"column": name}`` stands for that column's training rows.
+    ``eval_set: validation``: ``fit`` gets the validation rows as ``eval_set``, or ``X_val`` and ``y_val``, to stop at.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,6 +77,7 @@ class ModelSpec(BaseModel):
     target_transform: Transform | None = None
     weights: str | None = None
     fit_params: dict[str, Any] = Field(default_factory=dict)
+    eval_set: Literal["validation"] | None = None
 
     @field_validator("threshold", mode="before")
     @classmethod

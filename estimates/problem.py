@@ -22,7 +22,7 @@ from ._columns import (
 )
 from ._errors import ModelError
 from ._options import by_column, check_options
-from ._target import check_kind, require_target, task_of, values_of
+from ._target import check_kind, require_target, target_column, task_of, values_of
 from .defaults import Task
 from .metrics import check_metrics, takes_weights
 from .model_spec import ModelSpec
@@ -90,7 +90,7 @@ class Problem:
         if len(table) == 0:
             raise ModelError("the data holds 0 rows; at least 2 are needed.")
         kinds, left_out = choose_features(table, model.features, model.exclude, taken)
-        column = table[target]
+        column = target_column(table, target)
         require_target(column)
         task = task_of(model, column)
         y, classes = values_of(column, task)

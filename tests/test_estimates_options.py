@@ -25,6 +25,7 @@ from evenfold.splitters import BalancedGroupKFold, Bootstrap, KFold, StratifiedK
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, classification_report, confusion_matrix
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV, cross_validate
@@ -68,7 +69,7 @@ def rare(n: int = 600, share: float = 0.15) -> pd.DataFrame:
 
 
 TABLE = rare()
-PAIRS = list(StratifiedKFold(5).split(TABLE, TABLE["y"]))
+PAIRS = list(StratifiedKFold(3).split(TABLE, TABLE["y"]))
 
 
 def problem(table: pd.DataFrame = TABLE, target: str = "y", groups: Any = None, **model: Any) -> Problem:
@@ -330,9 +331,26 @@ def grouped_search() -> Any:
     return GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
 
 
+def test_validation_rows_stop_an_estimator_early() -> None:
+    """It stops where scikit-learn's own call with X_val and y_val stops, and the test rows play no part."""
+    boost = "sklearn.ensemble:HistGradientBoostingRegressor"
+    params = {"early_stopping": True, "n_iter_no_change": 3, "learning_rate": 0.3}
+    seen = problem(DIABETES, "target", estimator=boost, params=params, eval_set="validation", metrics=["r2"])
+    train, validation, test = np.arange(300), np.arange(300, 380), np.arange(380, 442)
+    ours = fitted(seen.model, seen, train, seed=0, name="", validation=validation)
+    theirs = HistGradientBoostingRegressor(**params, random_state=0)
+    X, y = seen.X, seen.y
+    theirs.fit(X.iloc[train], y[train], X_val=X.iloc[validation], y_val=y[validation])
+    assert ours.n_iter_ == theirs.n_iter_ < 100
+    score, _ = fit_and_score(seen.model, seen, train, test, seed=0, name="", validation=validation)
+    assert score.test["r2"] == pytest.approx(theirs.score(X.iloc[test], y[test]), abs=1e-12)
+    with pytest.raises(ModelError, match="needs validation rows"):
+        fit_and_score(seen.model, seen, train, test, seed=0, name="")
+
+
 def test_draws_take_every_option() -> None:
     """Thousands of draws go the same way as folds."""
-    pairs = list(enumerate(Bootstrap(3).split(TABLE)))
+    pairs = list(enumerate(Bootstrap(2).split(TABLE)))
     for more in ({"balance": "undersample"}, {"threshold": "tuned"}, {"threshold": "prevalence"}, {"weights": "w"}):
         seen = problem(estimator=LOGISTIC, metrics=["accuracy", "roc_auc", "balanced_accuracy"], **more)
         table = score_draws(seen.model, seen, pairs, seed=0).table
@@ -423,6 +441,11 @@ MESSAGES: list[tuple[str, Any, str]] = [
         f"fit parameter 'colour' is taken by no part of '{REMEMBERING}'; did you mean 'colours' or 'loud'?",
     ),
     (
+        "nothing stops early",
+        lambda: problem(estimator=LOGISTIC, eval_set="validation"),
+        "eval_set: 'sklearn.linear_model:LogisticRegression' takes no validation rows when it is fitted; leave it out.",
+    ),
+    (
         "a threshold of one",
         lambda: ModelSpec.of({"threshold": 1.5}),
         "model field 'threshold' is '1.5'; choose 'tuned', 'prevalence' or a number between 0 and 1.",
@@ -451,7 +474,7 @@ def test_confusion_and_class_scores_are_scikit_learns() -> None:
     seen = problem(estimator=LOGISTIC, balance="undersample", metrics=["accuracy"])
     together = pd.concat([frame for _, frame in evaluate(seen)])
     cells, scores = confusion_table(together, seen.classes), class_scores(together, seen.classes)
-    for fold in (-1, 0, 3):
+    for fold in (-1, 0, 2):
         part = together if fold == -1 else together[together["fold"] == fold]
         theirs = confusion_matrix(part["y"], part["prediction"])
         np.testing.assert_array_equal(cells[cells["fold"] == fold]["rows"].to_numpy().reshape(2, 2), theirs)
