@@ -23,6 +23,7 @@ from evenfold.estimates import (
     no_information_rate,
     score_draws,
 )
+from evenfold.estimates._quick import QUICK
 from evenfold.estimates._responses import Replay
 from evenfold.splitters import Bootstrap, Stream
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
@@ -403,3 +404,11 @@ def test_draws_score_as_folds_do(estimator: Any, load: Any, metrics: tuple[str, 
         for metric in problem.model.metrics:
             assert table[metric][i] == pytest.approx(slow.test[metric], abs=1e-12)
             assert table[f"apparent_{metric}"][i] == pytest.approx(slow.apparent[metric], abs=1e-12)
+
+
+@pytest.mark.parametrize(("y", "said"), [([1.0, 1.0], [1.0, 1.0]), ([1.0, 1.0], [1.0, 2.0]), ([1.0], [2.0])])
+def test_r2_of_a_constant_truth_follows_scikit_learn(y: list[float], said: list[float]) -> None:
+    """1 where every prediction is right, else 0; undefined for one row."""
+    answers = Replay({"predict": np.array(said)})
+    ours = QUICK["r2"](answers, np.array(y), ())
+    assert ours == pytest.approx(get_scorer("r2")(answers, np.empty((len(y), 0)), np.array(y)), nan_ok=True)
