@@ -19,8 +19,8 @@ HEAVY_SHARE = 0.5
 MOST_UNITS_FOR_BCA = 1_000
 
 MODELS_AS_GIVEN = (
-    "The interval takes the trained models as given, so it is a little short: it covered the truth in .82 to .88 of the "
-    "cases where it said .90. Nested cross-validation is the careful option."
+    "The interval takes the trained models as given, so it is a little short: it covered the truth in .82 to .88 of "
+    "the cases where it said .90. Nested cross-validation is the careful option."
 )
 STRATIFIED = (
     "The folds are stratified on the target: they are alike by design, so their spread understates the uncertainty, "
