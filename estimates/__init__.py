@@ -6,6 +6,7 @@ from ._bootstrap import bootstrap_aggregate
 from ._compare import Comparison, compare
 from ._errors import EvaluationError, ModelError
 from ._fit import FIT_VERSION, fit_and_score, fitted
+from ._resampled import resampled_aggregate
 from ._score_key import score_key
 from .bootstrap import BootstrapEstimate, bootstrap_estimate, bootstrap_score_estimate
 from .classes import class_scores, confusion_table
@@ -74,6 +75,7 @@ __all__ = [
     "pooled_interval",
     "pooled_rows_interval",
     "pooled_score",
+    "resampled_aggregate",
     "resampled_interval",
     "row_loss",
     "scaled_logistic_regression",

@@ -114,7 +114,7 @@ def evaluate_body(engine: Engine, home: Home, request: EvaluateRequest, say: Say
     if request.on == "holdout":
         return look_at_holdout(engine, home, request, split, split_run_id, work)
     fits = fit_splits(engine, home, request, split.ref, work, say)
-    estimates = [] if fits.errors and not request.allow_partial else conclude(fits, work)
+    estimates = [] if fits.errors and not request.allow_partial else conclude(fits, work, request.spec.seed)
     run_id = _record(engine, home, request, split, split_run_id, work, fits, estimates, say)
     if fits.errors and not (request.allow_partial and fits.scores):
         raise EvaluationError(fits.failure(work.manifest.n_splits))
@@ -132,6 +132,7 @@ def evaluate_body(engine: Engine, home: Home, request: EvaluateRequest, say: Say
         apparent=fits.apparent,
         estimates=estimates,
         n_cached=fits.n_cached,
+        n_fits=fits.n_fits,
         seconds=time.monotonic() - started,
     )
 

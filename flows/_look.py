@@ -58,6 +58,7 @@ def look_at_holdout(
         apparent=None,
         estimates=[_estimate(name, value, score) for name, value in score.test.items()],
         n_cached=0,
+        n_fits=1,
         seconds=time.monotonic() - started,
         look=look["look"],
     )

@@ -27,6 +27,9 @@ class EvaluateRequest(SplitRequest):
     model: ModelSpec = Field(default=ModelSpec(), description="What is trained and how it is scored.")
     on: Literal["folds", "holdout"] = Field(default="folds", description="The locked part needs a reason.")
     reason: str = Field(default="", description="Why the holdout is looked at; recorded with the look.")
+    apparent: Literal["full", "resample"] = Field(
+        default="full", description="Bootstraps: one fit on all rows, or also each resample on itself."
+    )
     run_label: str = Field(default="", description="Another label makes another MLflow run of the same evaluation.")
 
 
@@ -87,5 +90,6 @@ class Evaluation(BaseModel):
     apparent: FoldScore | None
     estimates: list[Estimate]
     n_cached: int
+    n_fits: int
     seconds: float
     look: int | None = None

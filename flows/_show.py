@@ -94,8 +94,7 @@ def show_evaluation(console: Console, outcome: Evaluation) -> None:
     """Print an evaluation: every fold, every estimate under its own name, and where it is recorded."""
     show_balance(console, outcome.balance, outcome.split, outcome.cached)
     reused = f", {outcome.n_cached} of them from the cache" if outcome.n_cached else ""
-    fits = len(outcome.scores) + (outcome.apparent is not None)
-    console.print(f"  {outcome.model.estimator}, {len(outcome.features)} features, {fits} fits{reused}")
+    console.print(f"  {outcome.model.estimator}, {len(outcome.features)} features, {outcome.n_fits:,} fits{reused}")
     if outcome.left_out:
         console.print(f"  left out: {', '.join(outcome.left_out)} (reasons: features.json)")
     if outcome.look:
