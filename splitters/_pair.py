@@ -12,9 +12,9 @@ from ._order import stable_order
 from ._random import IntArray, Stream
 
 ALL_AT_ONCE = 12  # with at most so many entries in two bins, every exchange is tried
-HALF = 11  # otherwise the subsets of two lists of so many entries are joined: 2**22 exchanges
-CHOICE = 64  # the lists are drawn from so many entries: those whose move alone does the least harm
-MEETINGS = 16_384  # about so many joined exchanges get their exact cost
+HALF = 10  # otherwise the subsets of two lists of so many entries are joined: 2**20 exchanges
+CHOICE = 32  # the lists are drawn from so many entries: those whose move alone does the least harm
+MEETINGS = 81_920  # the joined exchanges that get their exact cost have about so many numbers in all
 
 
 class Pair:
@@ -55,7 +55,9 @@ class Pair:
         half = chosen.size // 2
         left, right = subset_sums(self.changes[:, chosen[:half]]), subset_sums(self.changes[:, chosen[half:]])
         aims = (ideal[:, None] - right * scale[:, None], left * scale[:, None])
-        first, second, width = close_pairs(aims[1], aims[0], width or self._first_width(), stream, MEETINGS)
+        first, second, width = close_pairs(
+            aims[1], aims[0], width or self._first_width(), stream, MEETINGS // ideal.size
+        )
         if first.size == 0:
             return math.inf, chosen[:0], width
         costs = self.costs(left[:, first] + right[:, second], self.entries[chosen])

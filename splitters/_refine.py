@@ -10,6 +10,7 @@ from ._cost import Aim
 from ._pair import ALL_AT_ONCE, Pair
 from ._random import IntArray, Stream
 
+PATIENCE = 6  # rounds in a row without a gain after which a search ends
 GAIN = 1e-9  # a relative gain below this is rounding
 
 
@@ -30,7 +31,7 @@ class Packing:
         """The cost of the whole packing."""
         return math.fsum(self.costs.tolist())
 
-    def improve(self, rounds: int, patience: int = 3, enough: float = 0.0) -> None:
+    def improve(self, rounds: int, patience: int = PATIENCE, enough: float = 0.0) -> None:
         """Exchange between pairs of bins until ``patience`` rounds bring nothing, or the cost is ``enough``.
 
         A round brings each bin together with two others, at random.
