@@ -20,10 +20,10 @@ from evenfold.splitters import (
 )
 from numpy.typing import NDArray
 
-from ._columns import canonical_table, column_types, key_order, to_numpy
+from ._columns import canonical_table, column_types, key_order, require_columns, to_numpy
 from ._identity import digest_resample, fingerprint, plan_id, resample_counts
 from ._manifest import Manifest, Resample
-from ._read import read_table
+from ._read import column_names, read_table
 from ._spec import Columns, SplitSpec, read_spec
 
 
@@ -122,6 +122,7 @@ def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
 
 
 def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:
+    require_columns([*spec.columns.roles(), *spec.types], column_names(data))
     # A plain k-fold without a key reads no column at all; the number of rows still has to be known.
     table = read_table(data, used or None, spec.types)
     if used:
