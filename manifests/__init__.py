@@ -4,10 +4,11 @@ from ._balance import BalanceReport, measure
 from ._columns import canonical_table, column_types, require_columns
 from ._decide import Plan, decide, is_numeric_target
 from ._identity import canonical_json, digest_json, fingerprint
+from ._load import read_header, read_manifest
 from ._manifest import Manifest, ManifestCV
-from ._read import read_table
+from ._read import column_names, data_files, read_table
 from ._spec import Columns, SplitSpec, explain, read_spec
-from ._storage import describe, read_manifest, write_manifest
+from ._storage import describe, write_manifest
 
 __all__ = [
     "BalanceReport",
@@ -18,7 +19,9 @@ __all__ = [
     "SplitSpec",
     "canonical_json",
     "canonical_table",
+    "column_names",
     "column_types",
+    "data_files",
     "decide",
     "describe",
     "digest_json",
@@ -26,6 +29,7 @@ __all__ = [
     "fingerprint",
     "is_numeric_target",
     "measure",
+    "read_header",
     "read_manifest",
     "read_spec",
     "read_table",

@@ -2,109 +2,67 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-import tempfile
+from contextlib import suppress
 from importlib.metadata import version as installed
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from evenfold.splitters import SplitError
-from numpy.typing import NDArray
 
-from ._manifest import Manifest, Resample
-from ._spec import read_spec
+from ._load import SCHEMA, read_header, sha256
+from ._manifest import Manifest
 
-SCHEMA = "evenfold-manifest/1"
 MOST_COUNTED_FOLDS = 1_000
 
 
 def write_manifest(manifest: Manifest, root: str | Path) -> Path:
     """Write ``manifest`` as ``<root>/<name>/<version>/`` and return that folder.
 
-    The folder is written aside and renamed, so a reader never sees half of it. A folder with the same decision is
-    left as it is; a version that holds another decision is a SplitError.
+    The folder is written aside and renamed, so a reader never sees half of it, and nothing is left where writing fails.
+    A folder with the same decision is left as it is; one that holds another decision, or anything else, is a
+    SplitError.
     """
     final = Path(root) / manifest.name / manifest.version
-    final.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=".writing-", dir=final.parent))
+    made = [folder for folder in (final.parent, *final.parent.parents) if not folder.exists()]
+    aside = final.parent / f".writing-{uuid4().hex}"
+    aside.mkdir(parents=True)
     try:
         _write_files(manifest, aside)
-        os.rename(aside, final)
-    except OSError:
-        shutil.rmtree(aside, ignore_errors=True)
-        if not (final / "manifest.json").exists():
-            raise
-        if _header(final)["split_id"] != manifest.split_id:
-            raise SplitError(
-                f"{final} already holds another decision ({_header(final)['split_id'][:12]}, not "
-                f"{manifest.split_id[:12]}); choose another name or version."
-            ) from None
+        _put_in_place(aside, final, manifest)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
+        with suppress(OSError):  # others may have written there meanwhile
+            for folder in made:
+                folder.rmdir()
         raise
     return final
 
 
-def read_manifest(folder: str | Path) -> Manifest:
-    """Return the manifest in ``folder``; every file is compared with its SHA-256 first.
-
-    Raises SplitError for a folder that holds none, a newer schema, or a damaged or missing file (by name).
-    """
-    path = Path(folder)
-    header = _header(path)
-    for entry in header["files"]:
-        _compare(path / entry["path"], entry["sha256"])
-    table = pq.read_table(path / "assignments-0000.parquet")
-    key = header["spec"]["columns"].get("key", [])
-    manifest = Manifest(
-        kind=header["kind"],
-        spec=read_spec(header["spec"]),
-        types=header["types"],
-        fingerprint=header["fingerprint"],
-        plan_id=header["plan_id"],
-        algorithm=header["algorithm"],
-        codes=_codes(table),
-        keys=table.select(key).replace_schema_metadata(None) if key else None,
-        n_splits=header["n_splits"],
-        strata=_column(table, "stratum"),
-        groups=_column(table, "group_code"),
-        resamples=_read_resamples(path / "resamples.parquet"),
-        stored_pairs=_read_pairs(path / "splits.parquet", header["n_splits"]),
-        group_table=pq.read_table(path / "groups-0000.parquet") if (path / "groups-0000.parquet").exists() else None,
-        version=header["version"],
-        parent_split_id=header["parent_split_id"],
-        uri=str(path),
-    )
-    if manifest.split_id != header["split_id"]:
-        raise SplitError(
-            f"{path} says it is {header['split_id'][:12]} and its rows are {manifest.split_id[:12]}; "
-            "restore it from its MLflow run."
-        )
-    return manifest
-
-
-def _header(path: Path) -> dict[str, Any]:
+def _put_in_place(aside: Path, final: Path, manifest: Manifest) -> None:
     try:
-        header = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SplitError(f"{path} holds no manifest.json; pass the folder of a manifest.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise SplitError(f"{path / 'manifest.json'} is damaged ({error}); restore it from its MLflow run.") from None
-    if not isinstance(header, dict) or header.get("schema") != SCHEMA:
-        found = header.get("schema") if isinstance(header, dict) else None
-        raise SplitError(f"{path} has schema {found!r}; this version of evenfold reads {SCHEMA!r}.")
-    return header
+        os.rename(aside, final)
+    except OSError:
+        if not final.exists():
+            raise
+        found = read_header(final)
+        if found["split_id"] != manifest.split_id:
+            raise SplitError(
+                f"{final} already holds another decision ({found['split_id'][:12]}, not "
+                f"{manifest.split_id[:12]}); choose another name or version."
+            ) from None
+        shutil.rmtree(aside)
 
 
 def _write_files(manifest: Manifest, folder: Path) -> None:
-    metadata = {b"evenfold": json.dumps({"plan_id": manifest.plan_id, "split_id": manifest.split_id}).encode()}
+    said = describe(manifest)
+    metadata = {b"evenfold": json.dumps(said, ensure_ascii=False).encode()}
     tables = {
         "assignments-0000.parquet": _assignments(manifest),
         "groups-0000.parquet": manifest.group_table,
@@ -116,7 +74,7 @@ def _write_files(manifest: Manifest, folder: Path) -> None:
         if table is not None:
             _write_parquet(table.replace_schema_metadata(metadata), folder / name)
             files.append(_entry(folder / name, table.num_rows))
-    header = json.dumps(describe(manifest) | {"files": files}, indent=1, ensure_ascii=False)
+    header = json.dumps(said | {"files": files}, indent=1, ensure_ascii=False)
     with (folder / "manifest.json").open("w", encoding="utf-8") as stream:
         stream.write(header)
         stream.flush()
@@ -183,15 +141,6 @@ def _assignments(manifest: Manifest) -> pa.Table:
     return pa.table(columns)
 
 
-def _codes(table: pa.Table) -> NDArray[Any]:
-    columns = [table.column(n).to_numpy() for n in table.column_names if n == "fold" or n.startswith("fold_r")]
-    return np.array(columns[0]) if len(columns) == 1 else np.column_stack(columns)
-
-
-def _column(table: pa.Table, name: str) -> NDArray[Any] | None:
-    return np.asarray(table.column(name).to_numpy()) if name in table.column_names else None
-
-
 def _resamples(manifest: Manifest) -> pa.Table | None:
     if manifest.kind != "draws":
         return None
@@ -207,14 +156,6 @@ def _resamples(manifest: Manifest) -> pa.Table | None:
     )
 
 
-def _read_resamples(path: Path) -> tuple[Resample, ...]:
-    if not path.exists():
-        return ()
-    columns = pq.read_table(path, columns=["n_train", "n_test", "digest"]).to_pydict()
-    rows = zip(columns["n_train"], columns["n_test"], columns["digest"], strict=True)
-    return tuple(Resample(train, test, digest.hex()) for train, test, digest in rows)
-
-
 def _splits(manifest: Manifest) -> pa.Table | None:
     if manifest.kind != "pairs":
         return None
@@ -228,32 +169,5 @@ def _splits(manifest: Manifest) -> pa.Table | None:
     )
 
 
-def _read_pairs(path: Path, n_splits: int) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]:
-    if not path.exists():
-        return ()
-    columns = {name: column.to_numpy() for name, column in zip(*_named_columns(path), strict=True)}
-    side = columns["split"].astype(np.int64) * 2 + columns["role"]
-    bounds = np.searchsorted(side, np.arange(2 * n_splits + 1))
-    parts = [columns["position"][a:b] for a, b in pairwise(bounds)]
-    return tuple((parts[2 * i], parts[2 * i + 1]) for i in range(n_splits))
-
-
-def _named_columns(path: Path) -> tuple[list[str], list[pa.ChunkedArray]]:
-    table = pq.read_table(path)
-    return table.column_names, table.columns
-
-
 def _entry(path: Path, rows: int) -> dict[str, Any]:
-    return {"path": path.name, "sha256": _sha256(path), "bytes": path.stat().st_size, "rows": rows}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _compare(path: Path, wanted: str) -> None:
-    if not path.exists():
-        raise SplitError(f"{path} is missing; restore it from its MLflow run.")
-    if _sha256(path) != wanted:
-        raise SplitError(f"{path} is damaged: its SHA-256 is not the recorded {wanted[:12]}; restore it.")
+    return {"path": path.name, "sha256": sha256(path), "bytes": path.stat().st_size, "rows": rows}
