@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
@@ -63,6 +62,11 @@ def require_columns(names: Iterable[str], available: Collection[str]) -> None:
             nearest = difflib.get_close_matches(name, available, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"it has {_listed(available)}."
             raise SplitError(f"there is no column {name!r} in the data; {hint}")
+
+
+def counted(n: int, one: str, many: str) -> str:
+    """Return ``1 row has`` or ``2,000 rows have``."""
+    return f"1 {one}" if n == 1 else f"{n:,} {many}"
 
 
 def _listed(names: Collection[str], most: int = 12) -> str:
@@ -191,7 +195,7 @@ def _missing_key(column: pa.ChunkedArray, name: str) -> str:
     rows = np.flatnonzero(column.is_null().to_numpy())
     return (
         f"key column {name!r} is missing in {rows.size:,} of {len(column):,} rows "
-        f"(first at rows {', '.join(map(str, rows[:3]))}); every row needs a key."
+        f"(first at {'row' if rows.size == 1 else 'rows'} {', '.join(map(str, rows[:3]))}); every row needs a key."
     )
 
 
@@ -213,33 +217,8 @@ def _require_unique(ordered: pa.Table, key: list[str], order: NDArray[Any]) -> N
         at = int(repeats[0])
         shown = ", ".join(str(ordered.column(name)[at].as_py()) for name in key)
         raise SplitError(
-            f"key {'+'.join(key)} is not unique: {repeats.size:,} of {order.size:,} rows repeat an earlier key "
+            f"key {'+'.join(key)} is not unique: {repeats.size:,} of {order.size:,} rows "
+            f"{'repeats' if repeats.size == 1 else 'repeat'} an earlier key "
             f"(first {shown!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
             "name a unique key, or several columns that are unique together."
         )
-
-
-def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
-    """Return the SHA-256 of a canonical column's bytes: little-endian numbers, text as lengths and UTF-8 bytes."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    digest = hashlib.sha256(f"{TYPE_NAMES[array.type]}|{len(array)}|".encode())
-    for part in _canonical_bytes(array):
-        digest.update(np.ascontiguousarray(part).data)
-    return digest.digest()
-
-
-def _canonical_bytes(array: pa.Array) -> Iterable[NDArray[Any]]:
-    if array.null_count:
-        yield np.packbits(array.is_null().to_numpy(zero_copy_only=False))
-        array = array.fill_null("" if pa.types.is_large_string(array.type) else pa.scalar(0).cast(array.type))
-    if pa.types.is_large_string(array.type):
-        offsets = np.frombuffer(array.buffers()[1], dtype="<i8")[array.offset : array.offset + len(array) + 1]
-        yield np.diff(offsets).astype("<i8")
-        if array.buffers()[2] is not None:
-            yield np.frombuffer(array.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
-    elif pa.types.is_boolean(array.type):
-        yield array.to_numpy(zero_copy_only=False).astype(np.uint8)
-    elif pa.types.is_floating(array.type):
-        yield np.ascontiguousarray(array.to_numpy(), dtype="<f8")
-    else:
-        yield np.ascontiguousarray(array.cast(pa.int32()) if pa.types.is_date32(array.type) else array.view(pa.int64()))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from evenfold.splitters import DrawSplitter, Pair, Rows, SplitError, Splitter, pairs_of_labels
 from numpy.typing import NDArray
 
-from ._columns import canonical_table, key_order, require_columns
+from ._columns import canonical_table, counted, key_order, require_columns
 from ._identity import digest_codes, digest_keys, digest_resample, resample_counts, split_id
 from ._read import read_table
 from ._spec import SplitSpec
@@ -183,7 +183,7 @@ class ManifestCV:
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions; SplitError where X or y has another number of rows than the frame."""
         for name, given in (("X", X), ("y", y)):
-            rows = self.manifest.n if given is None else int(getattr(given, "shape", (len(given),))[0])
+            rows = self.manifest.n if given is None else _length(given)
             if rows != self.manifest.n:
                 raise SplitError(
                     f"{name} has {rows:,} rows and the manifest was joined to {self.manifest.n:,}; "
@@ -196,16 +196,25 @@ class ManifestCV:
         return self.manifest.n_splits
 
 
+def _length(values: Any) -> int:
+    shape = getattr(values, "shape", None)  # sparse matrices have a shape and no len
+    return int(shape[0]) if shape else len(values)
+
+
 def _difference(ours: pa.Table, theirs: pa.Table) -> str:
     unknown = theirs.join(ours, keys=ours.column_names, join_type="left anti")
     absent = ours.join(theirs, keys=ours.column_names, join_type="left anti")
     told = [
-        f"{rows.num_rows:,} rows {what} (first key {_first_key(rows)})"
-        for rows, what in ((unknown, "have no fold"), (absent, "of the manifest are not in the data"))
+        f"{counted(rows.num_rows, one, many)} (first key {_first_key(rows)})"
+        for rows, one, many in (
+            (unknown, "row has no fold", "rows have no fold"),
+            (absent, "row of the manifest is not in the data", "rows of the manifest are not in the data"),
+        )
         if rows.num_rows
     ]
     return " and ".join(told) + "; use the data that were split, or extend the manifest."
 
 
 def _first_key(rows: pa.Table) -> str:
-    return ", ".join(str(value) for value in rows.slice(0, 1).to_pylist()[0].values())
+    first = rows.sort_by([(name, "ascending") for name in rows.column_names]).slice(0, 1)
+    return ", ".join(str(value) for value in first.to_pylist()[0].values())
