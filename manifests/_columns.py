@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.splitters import SplitError
+from evenfold.splitters import SplitError, require_present
 from numpy.typing import NDArray
 
 ColumnType = Literal["int", "float", "text", "bool", "timestamp", "date"]
@@ -175,6 +175,22 @@ def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
+def require_complete(column: pa.ChunkedArray, name: str) -> None:
+    """Raise SplitError where a canonical column has missing or infinite values, counting them."""
+    values = to_numpy(column)
+    require_present(values, f"column {name!r}")
+    infinite = np.flatnonzero(np.isinf(values)) if values.dtype.kind == "f" else np.empty(0)
+    if infinite.size:
+        raise SplitError(
+            f"column {name!r} is infinite in {infinite.size:,} of {values.size:,} rows (first at "
+            f"{_rows_listed(infinite)}); drop or correct those rows first."
+        )
+
+
+def _rows_listed(rows: NDArray[Any]) -> str:
+    return ("row " if rows.size == 1 else "rows ") + ", ".join(str(row) for row in rows[:3].tolist())
+
+
 def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
     """Return the positions of the rows in ascending key order, or None where they are in order already.
 
@@ -195,7 +211,7 @@ def _missing_key(column: pa.ChunkedArray, name: str) -> str:
     rows = np.flatnonzero(column.is_null().to_numpy())
     return (
         f"key column {name!r} is missing in {rows.size:,} of {len(column):,} rows "
-        f"(first at {'row' if rows.size == 1 else 'rows'} {', '.join(map(str, rows[:3]))}); every row needs a key."
+        f"(first at {_rows_listed(rows)}); every row needs a key."
     )
 
 

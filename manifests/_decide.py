@@ -15,12 +15,11 @@ from evenfold.splitters import (
     SplitError,
     Splitter,
     label_type,
-    require_present,
     strategies,
 )
 from numpy.typing import NDArray
 
-from ._columns import canonical_table, column_types, key_order, require_columns, to_numpy
+from ._columns import canonical_table, column_types, key_order, require_columns, require_complete, to_numpy
 from ._identity import digest_resample, fingerprint, plan_id, resample_counts
 from ._manifest import Manifest, Resample
 from ._read import column_names, read_table
@@ -43,8 +42,7 @@ class Plan:
         canonical = canonical_table(*_read_used(data if table is None else table, used, self.spec))
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
-                require_present(to_numpy(canonical.column(name)), f"column {name!r}")
-
+                require_complete(canonical.column(name), name)
         self.table = _in_key_order(canonical, self.spec.columns.key)
         self.types = column_types(self.table)
         self.algorithm = {"name": self.spec.strategy, "version": self.splitter.version}
