@@ -6,10 +6,11 @@ from ._cv import ManifestCV
 from ._decide import Plan, decide, is_numeric_target
 from ._extend import Extension, extend, moved_rows
 from ._identity import canonical_json, digest_json, fingerprint
+from ._load import read_header, read_manifest
 from ._manifest import Manifest
-from ._read import read_table
+from ._read import column_names, data_files, read_table
 from ._spec import Columns, SplitSpec, explain, read_spec
-from ._storage import describe, read_manifest, write_manifest
+from ._storage import describe, write_manifest
 
 __all__ = [
     "BalanceReport",
@@ -21,7 +22,9 @@ __all__ = [
     "SplitSpec",
     "canonical_json",
     "canonical_table",
+    "column_names",
     "column_types",
+    "data_files",
     "decide",
     "describe",
     "digest_json",
@@ -31,6 +34,7 @@ __all__ = [
     "is_numeric_target",
     "measure",
     "moved_rows",
+    "read_header",
     "read_manifest",
     "read_spec",
     "read_table",
