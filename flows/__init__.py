@@ -1,7 +1,17 @@
 """The order of tasks, and the command line."""
 
-from ._requests import EvaluateRequest, Evaluation, ExtendOutcome, ExtendRequest, SplitOutcome, SplitRequest
-from ._run import evaluate, extend, split
+from ._compare import compare_runs
+from ._requests import (
+    EvaluateRequest,
+    Evaluation,
+    ExtendOutcome,
+    ExtendRequest,
+    SplitOutcome,
+    SplitRequest,
+    TuneRequest,
+    Tuning,
+)
+from ._run import evaluate, extend, split, tune
 
 __all__ = [
     "EvaluateRequest",
@@ -10,7 +20,11 @@ __all__ = [
     "ExtendRequest",
     "SplitOutcome",
     "SplitRequest",
+    "TuneRequest",
+    "Tuning",
+    "compare_runs",
     "evaluate",
     "extend",
     "split",
+    "tune",
 ]

@@ -50,6 +50,10 @@ class Fits:
     apparent: FoldScore | None = None
     apparent_file: str | None = None
 
+    def frame(self) -> pd.DataFrame:
+        """Return all predictions together."""
+        return pd.concat([pd.read_parquet(file) for file in self.predictions], ignore_index=True)
+
     def failure(self, n_splits: int) -> str:
         """Return why there is no estimate, in a sentence."""
         return f"{len(self.errors)} of {max(n_splits, len(self.errors))} fits failed: " + "; ".join(self.errors[:3])
@@ -124,8 +128,7 @@ def _calls(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, 
 def conclude(fits: Fits, work: Work, seed: int) -> list[Estimate]:
     """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation."""
     if not fits.tables:
-        predictions = [pd.read_parquet(file) for file in fits.predictions]
-        return aggregate(fits.scores, predictions, work.problem, work.problem.model)
+        return aggregate(fits.scores, fits.frame(), work.problem, work.problem.model)
     blocks = [
         DrawScores.from_frames(pd.read_parquet(table), pd.read_parquet(rows))
         for table, rows in zip(fits.tables, fits.sums, strict=True)

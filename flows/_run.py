@@ -11,8 +11,18 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home, PlainEngine, data_reference, prepare_environment
 
 from ._bodies import check, evaluate_body, extend_body, split_body
-from ._requests import EvaluateRequest, Evaluation, ExtendOutcome, ExtendRequest, SplitOutcome, SplitRequest
+from ._requests import (
+    EvaluateRequest,
+    Evaluation,
+    ExtendOutcome,
+    ExtendRequest,
+    SplitOutcome,
+    SplitRequest,
+    TuneRequest,
+    Tuning,
+)
 from ._say import Say, silent
+from ._tune import tune_body
 
 EngineName = Literal["prefect", "plain"]
 Outcome = TypeVar("Outcome")
@@ -51,6 +61,18 @@ def extend(
     home = _home()
     request = ExtendRequest(manifest=str(manifest), data=data_reference(data, home), **fields)
     return _started("extend", engine, home, request, extend_body, say)
+
+
+def tune(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fields: Any) -> Tuning:
+    """Try every configuration of a grid on every fold of ``data``, choose one, and say what the winner is worth.
+
+    ``fields`` are those of TuneRequest: spec, model, grid, n_random, metric, one_standard_error; with on="holdout" and
+    a reason, the winner is fitted on all rows but the locked ones and scored on those, once. Each fit of each
+    configuration is cached on its own. Raises as ``evaluate`` does.
+    """
+    home = _home()
+    request = TuneRequest(data=data_reference(data, home), **fields)
+    return _started("tune", engine, home, request, tune_body, say)
 
 
 def _home() -> Home:

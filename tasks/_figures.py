@@ -29,6 +29,7 @@ def split_tags(split: dict[str, Any]) -> dict[str, str]:
         "evenfold.spec": f"{split['name']}@{split['version']}",
         "evenfold.generation": split["version"].partition(".")[2],
         "evenfold.kind": split["kind"],
+        "evenfold.strategy": split["strategy"],
     }
 
 
@@ -43,6 +44,9 @@ def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]
         metrics[prefix if each["method"] in _PREFIX else f"{prefix}_mean"] = each["value"]
         metrics |= {f"{prefix}_{name}": each[name] for name in ("sd", "se", "pooled")}
         metrics[f"apparent/{each['metric']}"] = each["apparent"]
+        if each.get("ingredients"):
+            names = (name for name in each["ingredients"] if name not in ("oob",))
+            metrics |= {f"boot/{each['metric']}_{name}": each["ingredients"][name] for name in names}
         if each.get("interval"):
             metrics |= {f"{prefix}_ci_{side}": each["interval"][side] for side in ("low", "high")}
     return {name: float(value) for name, value in metrics.items() if value is not None}

@@ -63,6 +63,8 @@ class Work:
 
     def keyed(self, predictions: pd.DataFrame) -> pd.DataFrame:
         """Return predictions with the key columns in front, so that any later run can be compared row by row."""
+        if self.problem.groups is not None:
+            predictions = predictions.assign(group=self.problem.groups[predictions["row"].to_numpy()])
         if self.keys is None:
             return predictions
         keys = self.keys.take(predictions["row"].to_numpy()).to_pandas()
