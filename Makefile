@@ -30,3 +30,7 @@ clean:
 
 readme: $(VENV)/.installed
 	$(BIN)/python docs/regenerate.py
+
+bench: $(VENV)/.installed
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt iterative-stratification
+	$(BIN)/python -m benchmarks

@@ -1,6 +1,16 @@
 """The order of tasks, and the command line."""
 
-from ._requests import EvaluateRequest, Evaluation, SplitOutcome, SplitRequest
-from ._run import evaluate, split
+from ._requests import EvaluateRequest, Evaluation, ExtendOutcome, ExtendRequest, SplitOutcome, SplitRequest
+from ._run import evaluate, extend, split
 
-__all__ = ["EvaluateRequest", "Evaluation", "SplitOutcome", "SplitRequest", "evaluate", "split"]
+__all__ = [
+    "EvaluateRequest",
+    "Evaluation",
+    "ExtendOutcome",
+    "ExtendRequest",
+    "SplitOutcome",
+    "SplitRequest",
+    "evaluate",
+    "extend",
+    "split",
+]

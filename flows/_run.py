@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, PlainEngine, data_reference, prepare_environment
 
-from ._bodies import Say, check, evaluate_body, silent, split_body
-from ._requests import EvaluateRequest, Evaluation, SplitOutcome, SplitRequest
+from ._bodies import check, evaluate_body, extend_body, split_body
+from ._requests import EvaluateRequest, Evaluation, ExtendOutcome, ExtendRequest, SplitOutcome, SplitRequest
+from ._say import Say, silent
 
 EngineName = Literal["prefect", "plain"]
 Outcome = TypeVar("Outcome")
@@ -39,6 +41,18 @@ def evaluate(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **
     return _started("evaluate", engine, home, request, evaluate_body, say)
 
 
+def extend(
+    manifest: str | Path, data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fields: Any
+) -> ExtendOutcome:
+    """Extend the manifest in a folder by the new rows of ``data``, write the next version beside it, and record it.
+
+    ``fields`` are those of ExtendRequest: batch, merged. No assigned row or group changes its fold. Raises SplitError.
+    """
+    home = _home()
+    request = ExtendRequest(manifest=str(manifest), data=data_reference(data, home), **fields)
+    return _started("extend", engine, home, request, extend_body, say)
+
+
 def _home() -> Home:
     home = Home.here()
     prepare_environment(home)
@@ -53,7 +67,8 @@ def _started(
     body: Callable[[Any, Home, Any, Say], Outcome],
     say: Say,
 ) -> Outcome:
-    check(request)
+    if isinstance(request, SplitRequest):
+        check(request)
     if engine == "plain":
         return body(PlainEngine(), home, request, say)
     if engine != "prefect":
@@ -62,5 +77,6 @@ def _started(
         say("starting Prefect's embedded server, which takes 10 to 20 s (--engine plain does without)", 0, 1)
     from evenfold.tasks._prefect import run_as_flow
 
-    outcome: Outcome = run_as_flow(lambda made: body(made, home, request, say), home, name, request)
+    subject = Path(request.manifest).parent.name if getattr(request, "manifest", None) else request.spec.name
+    outcome: Outcome = run_as_flow(lambda made: body(made, home, request, say), home, name, subject, request)
     return outcome

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ._bodies import Say
-from ._requests import Evaluation, SplitOutcome
+from ._requests import Evaluation, ExtendOutcome, SplitOutcome
+from ._say import Say
 
 MOST_FOLD_ROWS = 12
 
@@ -94,14 +94,27 @@ def show_evaluation(console: Console, outcome: Evaluation) -> None:
     """Print an evaluation: every fold, every estimate under its own name, and where it is recorded."""
     show_balance(console, outcome.balance, outcome.split, outcome.cached)
     reused = f", {outcome.n_cached} of them from the cache" if outcome.n_cached else ""
-    fits = len(outcome.scores) + (outcome.apparent is not None)
-    console.print(f"  {outcome.model.estimator}, {len(outcome.features)} features, {fits} fits{reused}")
+    console.print(f"  {outcome.model.estimator}, {len(outcome.features)} features, {outcome.n_fits:,} fits{reused}")
     if outcome.left_out:
         console.print(f"  left out: {', '.join(outcome.left_out)} (reasons: features.json)")
+    if outcome.look:
+        console.print(f"  this is look {outcome.look} at the locked part of {outcome.split['name']}; it is recorded")
     if 1 < len(outcome.scores) <= MOST_FOLD_ROWS:
         console.print(_fold_table(outcome))
     console.print(_estimate_table(outcome.estimates))
     console.print("  sd: spread of the splits' scores (n-1), no interval; apparent: score on training rows.")
+    _show_where(console, outcome.split, outcome.run_id)
+
+
+def show_extension(console: Console, outcome: ExtendOutcome) -> None:
+    """Print what an extension came to: rows that joined and left, and that none moved."""
+    show_balance(console, outcome.balance, outcome.split, cached=False)
+    console.print(
+        f"  {outcome.added:,} rows added, {outcome.deleted:,} deleted, {outcome.returned:,} back, "
+        f"{outcome.quarantined:,} quarantined, {outcome.moved} moved"
+    )
+    for note in outcome.notes:
+        console.print(f"  {note}")
     _show_where(console, outcome.split, outcome.run_id)
 
 

@@ -199,7 +199,7 @@ def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
     """
     for name in key:
         if table.column(name).null_count:
-            raise SplitError(_missing_key(table.column(name), name))
+            raise SplitError(missing_key(table.column(name), name))
     if _ascending(table, key):
         return None
     order = pc.sort_indices(table.select(key), sort_keys=[(name, "ascending") for name in key]).to_numpy()
@@ -207,7 +207,8 @@ def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
     return np.asarray(order, dtype=np.int64)
 
 
-def _missing_key(column: pa.ChunkedArray, name: str) -> str:
+def missing_key(column: pa.ChunkedArray, name: str) -> str:
+    """Return in a sentence where a key column is missing."""
     rows = np.flatnonzero(column.is_null().to_numpy())
     return (
         f"key column {name!r} is missing in {rows.size:,} of {len(column):,} rows "

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from evenfold.splitters import (
+    HOLDOUT,
     DrawSplitter,
     LabelSplitter,
     Needs,
     Rows,
     SplitError,
     Splitter,
-    label_type,
+    Stream,
+    check_fraction,
+    locked_rows,
     strategies,
 )
 from numpy.typing import NDArray
 
-from ._columns import canonical_table, column_types, key_order, require_columns, require_complete, to_numpy
+from ._columns import canonical_table, key_order, require_columns, require_complete, to_numpy
+from ._groups import first_group_table
 from ._identity import digest_resample, fingerprint, plan_id, resample_counts
-from ._manifest import Manifest, Resample
+from ._keys import key_names, type_names, with_keys
+from ._manifest import LOCKED, Manifest, Resample, key_values
 from ._read import column_names, read_table
 from ._spec import Columns, SplitSpec, read_spec
+from ._state import first_state
 
 
 class Plan:
@@ -43,58 +49,87 @@ class Plan:
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
                 require_complete(canonical.column(name), name)
-        self.table = _in_key_order(canonical, self.spec.columns.key)
-        self.types = column_types(self.table)
+        self.key = key_names(self.spec)
+        self.table = _in_key_order(with_keys(canonical, self.spec, {}), self.key)
+        self.types = type_names(self.table, self.spec)
         self.algorithm = {"name": self.spec.strategy, "version": self.splitter.version}
         self.fingerprint = fingerprint(self.table)
         self.plan_id = plan_id(self.spec.decision(self.types), self.fingerprint, self.algorithm)
 
     def rows(self) -> Rows:
         """Return the rows as the strategy may see them."""
-        table, needs = self.table, self.splitter.needs
-        columns = self.spec.columns
-
-        y = _balanced(table, columns.stratify or [columns.target]) if needs.y != "ignored" else None
+        needs, columns = self.splitter.needs, self.spec.columns
+        y = balanced_columns(self.table, columns) if needs.y != "ignored" else None
+        group = to_numpy(self.table.column(columns.group)) if needs.groups and columns.group else None
         roles = {
-            "key": _joined_key(table, columns.key) if needs.key and columns.key else None,
-            "time": to_numpy(table.column(columns.time)) if needs.time and columns.time else None,
+            "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
+            "time": to_numpy(self.table.column(columns.time)) if needs.time and columns.time else None,
+            "fixed": to_numpy(self.table.column(columns.fold)) if needs.fixed and columns.fold else None,
         }
-        group = columns.group if needs.groups else None
-        return self.splitter.rows(
-            np.empty((table.num_rows, 0)), y, None if group is None else to_numpy(table.column(group)), **roles
-        )
+        return self.splitter.rows(np.empty((self.table.num_rows, 0)), y, group, **roles)
 
     def decide(self) -> Manifest:
         """Return the decision. Pure: the same plan gives the same manifest on every machine."""
         rows = self.rows()
-        shared: dict[str, Any] = {
-            "spec": self.spec,
-            "types": self.types,
-            "fingerprint": self.fingerprint,
-            "plan_id": self.plan_id,
-            "algorithm": self.algorithm,
-            "keys": self.table.select(self.spec.columns.key) if self.spec.columns.key else None,
-        }
+        rest = self._unlocked(rows)
+        codes = np.full(rows.n, LOCKED, dtype=np.int16)
+        codes[rest] = 0
         if isinstance(self.splitter, LabelSplitter):
-            codes = self.splitter.decide(rows)
-            n_splits = self.splitter.get_n_splits(np.empty((rows.n, 0)), rows.y, rows.groups)
-            return Manifest(
-                kind="labels", codes=codes, n_splits=n_splits, group_table=_group_table(rows, codes), **shared
-            )
-        eligible = np.zeros(rows.n, dtype=label_type(1))
+            return self._labelled(self.splitter, rows, rest)
         if isinstance(self.splitter, DrawSplitter):
-            resamples = tuple(_resample(*pair, rows.n) for pair in self.splitter.pairs(rows))
-            return Manifest(
-                kind="draws",
-                codes=eligible,
-                n_splits=len(resamples),
-                resamples=resamples,
-                strata=rows.y,
-                groups=rows.groups,
-                **shared,
-            )
-        pairs = tuple(self.splitter.pairs(rows))
-        return Manifest(kind="pairs", codes=eligible, n_splits=len(pairs), stored_pairs=pairs, **shared)
+            drawn = self._manifest(kind="draws", codes=codes, n_splits=0, strata=rows.y, groups=rows.groups)
+            resamples = resamples_of(drawn)
+            state = first_state(self.splitter, rows, codes, 1, self._fraction())
+            return replace(drawn, resamples=resamples, n_splits=len(resamples), state=state)
+        pairs = tuple((rest[train], rest[test]) for train, test in self.splitter.pairs(rows.take(rest)))
+        return self._manifest(kind="pairs", codes=codes, n_splits=len(pairs), stored_pairs=pairs)
+
+    def check(self) -> None:
+        """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
+        self._unlocked(self.rows())
+
+    def _fraction(self) -> float:
+        return self.spec.holdout.fraction if self.spec.holdout else 0.0
+
+    def _unlocked(self, rows: Rows) -> NDArray[np.int64]:
+        """Return the positions of the rows that the strategy splits: all but the locked part, which is drawn first."""
+        everything = np.arange(rows.n)
+        if self.spec.holdout is None:
+            return everything
+        check_fraction(self.spec.holdout.fraction, rows)
+        if isinstance(self.splitter, LabelSplitter) and LOCKED in self.splitter.part_codes().values():
+            raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
+        locked = locked_rows(rows, self.spec.holdout.fraction, Stream(self.spec.holdout.seed, HOLDOUT))
+        rest = np.setdiff1d(everything, locked)
+        self.splitter.check(rows.take(rest))
+        return rest
+
+    def _labelled(self, splitter: LabelSplitter, rows: Rows, rest: NDArray[np.int64]) -> Manifest:
+        decided = splitter.decide(rows if rest.size == rows.n else rows.take(rest))
+        codes = np.full((rows.n, *decided.shape[1:]), LOCKED, dtype=decided.dtype)
+        codes[rest] = decided
+        repeats = codes.shape[1] if codes.ndim == 2 else 1
+        tested = sum(code >= 0 for code in splitter.part_codes().values())
+        n_folds = tested or int(codes.max()) + 1
+        group = self.spec.columns.group if rows.groups is not None else None
+        made = self._manifest(
+            kind="labels",
+            codes=codes,
+            n_splits=n_folds * repeats,
+            group_table=first_group_table(rows, self.table.column(group), codes) if group else None,
+        )
+        return replace(made, state=first_state(splitter, rows, codes, n_folds, self._fraction()))
+
+    def _manifest(self, **decided: Any) -> Manifest:
+        return Manifest(
+            spec=self.spec,
+            types=self.types,
+            fingerprint=self.fingerprint,
+            plan_id=self.plan_id,
+            algorithm=self.algorithm,
+            keys=self.table.select(self.key) if self.key else None,
+            **decided,
+        )
 
 
 def decide(spec: Any, data: Any) -> Manifest:
@@ -116,7 +151,8 @@ def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
 
 
 def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
-    return [columns.group if needs.groups else None, columns.time if needs.time else None]
+    fold = columns.fold if needs.fixed else None
+    return [columns.group if needs.groups else None, columns.time if needs.time else None, fold]
 
 
 def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:
@@ -164,37 +200,25 @@ def _needs_of(strategy: type[Splitter]) -> Needs:
     return strategy.needs if isinstance(strategy.needs, Needs) else Needs()
 
 
-def _balanced(table: pa.Table, names: Sequence[str | None]) -> NDArray[Any] | None:
-    columns = [to_numpy(table.column(name)) for name in names if name]
-    if not columns:
-        return None
-    return columns[0] if len(columns) == 1 else np.column_stack([column.astype(object) for column in columns])
+def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:
+    """Return what is to be shared out evenly: one column's values, several side by side, or None."""
+    named: list[str | None] = [*columns.stratify] or [columns.target]
+    given = [table.column(name) for name in named if name]
+    values = [to_numpy(column) for column in given]
+    if len(values) == 1 and is_numeric_target(given[0]):
+        return values[0].astype(np.float64)
+    if len(values) < 2:
+        return values[0] if values else None
+    return np.column_stack([column.astype(object) for column in values])
 
 
-def _joined_key(table: pa.Table, key: list[str]) -> NDArray[Any]:
-    if len(key) == 1:
-        return to_numpy(table.column(key[0]))
-    parts = [to_numpy(table.column(name)).astype(str) for name in key]
-    return np.array(["|".join(values) for values in zip(*parts, strict=True)], dtype=object)
+def resamples_of(manifest: Manifest) -> tuple[Resample, ...]:
+    """Return what is recorded of each draw on a manifest's eligible rows."""
+    splitter, eligible = manifest.splitter, np.flatnonzero(manifest.codes_in_use == 0)
+    assert isinstance(splitter, DrawSplitter)
+    drawn = splitter.pairs(manifest.rows_of(eligible))
+    return tuple(_resample(eligible[train], eligible[test], manifest.n) for train, test in drawn)
 
 
 def _resample(train: NDArray[Any], test: NDArray[Any], n: int) -> Resample:
     return Resample(int(train.size), int(test.size), digest_resample(resample_counts(train, test, n)))
-
-
-def _group_table(rows: Rows, codes: NDArray[Any]) -> pa.Table | None:
-    """Return each group with its fold and its rows (of each class, where there are classes)."""
-    if rows.groups is None or codes.ndim == 2:
-        return None
-    first = np.full(rows.n_groups, rows.n, dtype=np.int64)
-    np.minimum.at(first, rows.groups, np.arange(rows.n))
-    columns: dict[str, Any] = {
-        "group": pa.array(rows.group_levels),
-        "fold": codes[first],
-        "rows": np.bincount(rows.groups, minlength=rows.n_groups),
-    }
-    if rows.y is not None and rows.y.dtype.kind == "i" and rows.y.ndim == 1 and len(rows.levels) <= 100:
-        counts = np.bincount(rows.groups * len(rows.levels) + rows.y, minlength=rows.n_groups * len(rows.levels))
-        for level, column in zip(rows.levels, counts.reshape(rows.n_groups, -1).T, strict=True):
-            columns[f"rows_{level}"] = column
-    return pa.table(columns)

@@ -101,3 +101,18 @@ def resample_counts(train: NDArray[Any], test: NDArray[Any], n: int) -> NDArray[
 def split_id(kind: str, keys: str, codes: str, members: list[str] | None = None) -> str:
     """Return the identity of a decision: which row is where, and nothing else."""
     return digest_json({"kind": kind, "keys": keys, "codes": codes, "members": members})
+
+
+def digest_table(table: pa.Table) -> str:
+    """Return the SHA-256 of a table's values, column after column, whatever file held them."""
+    return digest_json([[name, _digest_any(table.column(name))] for name in table.column_names])
+
+
+def _digest_any(column: pa.ChunkedArray) -> str:
+    array = column.combine_chunks()
+    array = array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
+    if pa.types.is_integer(array.type):
+        array = array.cast(pa.int64())
+    if pa.types.is_binary(array.type) or pa.types.is_fixed_size_binary(array.type):
+        return hashlib.sha256(b"".join(array.to_pylist())).hexdigest()
+    return digest_column(array).hex()

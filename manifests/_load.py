@@ -5,21 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from evenfold.splitters import SplitError
-from numpy.typing import NDArray
 
-from ._manifest import Manifest, Resample
+from ._keys import key_names
+from ._manifest import Manifest
 from ._spec import read_spec
+from ._tables import codes_in, groups_in, pairs_in, resamples_in, status_in, strata_in
 
 SCHEMA = "evenfold-manifest/1"
-ROWS = "assignments-0000.parquet"
+FIRST = "assignments-0000.parquet"
 REMEDY = "restore it from its MLflow run."
 
 
@@ -30,28 +31,11 @@ def read_manifest(folder: str | Path) -> Manifest:
     """
     path = Path(folder)
     header = read_header(path)
-    tables = {entry["path"]: _read_file(path / entry["path"], entry["sha256"]) for entry in _files(header, path)}
-    _compare_headers(header, tables[ROWS], path)
-    rows, key = tables[ROWS], header["spec"]["columns"].get("key", [])
-    manifest = Manifest(
-        kind=header["kind"],
-        spec=read_spec(header["spec"]),
-        types=header["types"],
-        fingerprint=header["fingerprint"],
-        plan_id=header["plan_id"],
-        algorithm=header["algorithm"],
-        codes=_codes(rows),
-        keys=rows.select(key).replace_schema_metadata(None) if key else None,
-        n_splits=header["n_splits"],
-        strata=_column(rows, "stratum"),
-        groups=_column(rows, "group_code"),
-        resamples=_resamples(tables.get("resamples.parquet")),
-        stored_pairs=_pairs(tables.get("splits.parquet"), header["n_splits"]),
-        group_table=tables.get("groups-0000.parquet"),
-        version=header["version"],
-        parent_split_id=header["parent_split_id"],
-        uri=str(path),
-    )
+    files = _files(header, path)
+    for entry in files:
+        _require_intact(path / entry["path"], entry["sha256"])
+    _compare_headers(header, path / max(e["path"] for e in files if e["path"].startswith("assignments")), path)
+    manifest = _from_files(path, header)
     if manifest.split_id != header["split_id"]:
         raise SplitError(
             f"{path} says it is {header['split_id'][:12]} and its rows are {manifest.split_id[:12]}; {REMEDY}"
@@ -78,7 +62,7 @@ def _files(header: dict[str, Any], folder: Path) -> list[dict[str, str]]:
     files = header.get("files")
     if not isinstance(files, list) or not all(_is_entry(entry) for entry in files):
         raise SplitError(f"{folder / 'manifest.json'} is damaged (its list of files); {REMEDY}")
-    unlisted = {ROWS, *(file.name for file in folder.glob("*.parquet"))} - {entry["path"] for entry in files}
+    unlisted = {FIRST, *(file.name for file in folder.glob("*.parquet"))} - {entry["path"] for entry in files}
     if unlisted:
         raise SplitError(f"{folder / 'manifest.json'} does not list {', '.join(sorted(unlisted))}; {REMEDY}")
     return files
@@ -90,26 +74,26 @@ def _is_entry(entry: Any) -> bool:
     return isinstance(entry.get("path"), str) and bool(re.fullmatch(r"[a-z]+(-\d{4})?\.parquet", entry["path"]))
 
 
-def _read_file(path: Path, wanted: str) -> pa.Table:
+def _require_intact(path: Path, wanted: str) -> None:
     try:
-        found = sha256(path)
+        found = sha256_of(path)
     except FileNotFoundError:
         raise SplitError(f"{path} is missing; {REMEDY}") from None
     except OSError as error:
         raise SplitError(f"{path} cannot be read ({error.strerror}); {REMEDY}") from None
     if found != wanted:
         raise SplitError(f"{path} is damaged: its SHA-256 is not the {wanted[:12]} of manifest.json; {REMEDY}")
-    return pq.read_table(path)
 
 
-def _compare_headers(header: dict[str, Any], rows: pa.Table, folder: Path) -> None:
-    """Raise SplitError where the header says something else than its copy, which the rows' SHA-256 proves."""
-    copy = _told(json.loads((rows.schema.metadata or {}).get(b"evenfold", b"{}")))
+def _compare_headers(header: dict[str, Any], newest: Path, folder: Path) -> None:
+    """Raise SplitError where the header says something else than its copy, which the newest rows' SHA-256 proves."""
+    copy = _told(json.loads((pq.read_schema(newest).metadata or {}).get(b"evenfold", b"{}")))
     said = _told({name: value for name, value in header.items() if name != "files"})
     odd = sorted(name for name, _ in copy ^ said)
     if odd:
+        fields = ", ".join(dict.fromkeys(odd))[:200]
         raise SplitError(
-            f"{folder / 'manifest.json'} does not fit the copy in {ROWS} (fields: {', '.join(odd)[:200]}); {REMEDY}"
+            f"{folder / 'manifest.json'} does not fit the copy in {newest.name} (fields: {fields}); {REMEDY}"
         )
 
 
@@ -117,32 +101,48 @@ def _told(fields: dict[str, Any]) -> set[tuple[str, str]]:
     return {(name, json.dumps(value, sort_keys=True)) for name, value in fields.items()}
 
 
-def sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _codes(table: pa.Table) -> NDArray[Any]:
-    columns = [table.column(n).to_numpy() for n in table.column_names if n == "fold" or n.startswith("fold_r")]
-    return np.array(columns[0]) if len(columns) == 1 else np.column_stack(columns)
+def _from_files(path: Path, header: dict[str, Any]) -> Manifest:
+    spec = read_spec(header["spec"])
+    generation = len(header["generations"]) - 1
+    tables = [pq.read_table(path / f"assignments-{g:04d}.parquet") for g in range(generation + 1)]
+    key = key_names(spec)
+    table, born = _together(tables, key)
+    groups = [pq.read_table(file) for file in sorted(path.glob("groups-*.parquet"))]
+    changes = [(int(file.stem[-4:]), pq.read_table(file)) for file in sorted(path.glob("status-*.parquet"))]
+    return Manifest(
+        kind=header["kind"],
+        spec=spec,
+        types=header["types"],
+        fingerprint=header["fingerprint"],
+        plan_id=header["plan_id"],
+        algorithm={name: header["algorithm"][name] for name in ("name", "version")},
+        codes=codes_in(table),
+        keys=table.select(key).replace_schema_metadata(None) if key else None,
+        n_splits=header["n_splits"],
+        strata=strata_in(table),
+        groups=groups_in(table),
+        resamples=resamples_in(path / "resamples.parquet"),
+        stored_pairs=pairs_in(path / "splits.parquet", header["n_splits"]),
+        group_table=pa.concat_tables(groups).combine_chunks().replace_schema_metadata(None) if groups else None,
+        state=header["state"],
+        born=born,
+        changes=tuple(status_in(changed.replace_schema_metadata(None), g) for g, changed in changes),
+        version=header["version"],
+        parent_split_id=header["parent_split_id"],
+        uri=str(path),
+    )
 
 
-def _column(table: pa.Table, name: str) -> NDArray[Any] | None:
-    return np.asarray(table.column(name).to_numpy()) if name in table.column_names else None
-
-
-def _resamples(table: pa.Table | None) -> tuple[Resample, ...]:
-    if table is None:
-        return ()
-    columns = (table.column(name).to_pylist() for name in ("n_train", "n_test", "digest"))
-    return tuple(Resample(train, test, digest.hex()) for train, test, digest in zip(*columns, strict=True))
-
-
-def _pairs(table: pa.Table | None, n_splits: int) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]:
-    if table is None:
-        return ()
-    split, role, position = (table.column(name).to_numpy() for name in ("split", "role", "position"))
-    bounds = np.searchsorted(split.astype(np.int64) * 2 + role, np.arange(2 * n_splits + 1))
-    parts = [position[a:b] for a, b in pairwise(bounds)]
-    return tuple((parts[2 * i], parts[2 * i + 1]) for i in range(n_splits))
+def _together(tables: list[pa.Table], key: list[str]) -> tuple[pa.Table, Any]:
+    if len(tables) == 1:
+        return tables[0], None
+    born = np.repeat(np.arange(len(tables), dtype=np.int16), [table.num_rows for table in tables])
+    table = pa.concat_tables([each.replace_schema_metadata(None) for each in tables]).combine_chunks()
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in key])
+    return table.take(order).combine_chunks(), born[order.to_numpy()]

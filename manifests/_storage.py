@@ -13,34 +13,39 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from evenfold.splitters import SplitError
 
-from ._load import SCHEMA, read_header, sha256
+from ._identity import digest_table
+from ._load import SCHEMA, read_header, sha256_of
 from ._manifest import Manifest
+from ._tables import tables_of, write_parquet
 
 MOST_COUNTED_FOLDS = 1_000
+BLOCK_ROWS = 1_000_000
 
 
 def write_manifest(manifest: Manifest, root: str | Path) -> Path:
     """Write ``manifest`` as ``<root>/<name>/<version>/`` and return that folder.
 
-    The folder is written aside and renamed, so a reader never sees half of it, and nothing is left where writing fails.
-    A folder with the same decision is left as it is; one that holds another decision, or anything else, is a
-    SplitError.
+    The folder is written aside and renamed, so a reader never sees half of it. Files of older generations are those
+    of the version before, unchanged. A folder with the same decision is left as it is; a version that holds another
+    decision, as after two extensions at once, and a disk that is full are SplitErrors that leave nothing behind.
     """
     final = Path(root) / manifest.name / manifest.version
     made = [folder for folder in (final.parent, *final.parent.parents) if not folder.exists()]
     aside = final.parent / f".writing-{uuid4().hex}"
-    aside.mkdir(parents=True)
     try:
-        _write_files(manifest, aside)
+        aside.mkdir(parents=True)
+        _write_files(manifest, aside, final.parent)
         _put_in_place(aside, final, manifest)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(aside, ignore_errors=True)
         with suppress(OSError):  # others may have written there meanwhile
             for folder in made:
                 folder.rmdir()
+        if isinstance(error, OSError):
+            reason = error.strerror or error
+            raise SplitError(f"{final} cannot be written ({reason}); nothing was changed.") from None
         raise
     return final
 
@@ -49,58 +54,69 @@ def _put_in_place(aside: Path, final: Path, manifest: Manifest) -> None:
     try:
         os.rename(aside, final)
     except OSError:
-        if not final.exists():
+        if not (final / "manifest.json").exists():
             raise
-        found = read_header(final)
-        if found["split_id"] != manifest.split_id:
+        held = read_header(final)["split_id"]
+        if held != manifest.split_id:
             raise SplitError(
-                f"{final} already holds another decision ({found['split_id'][:12]}, not "
-                f"{manifest.split_id[:12]}); choose another name or version."
+                f"{final} already holds another decision ({held[:12]}, not {manifest.split_id[:12]}); "
+                "extend that one, or choose another name."
             ) from None
         shutil.rmtree(aside)
 
 
-def _write_files(manifest: Manifest, folder: Path) -> None:
+def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
+    before = _version_before(manifest, versions)
+    files = [] if before is None else _linked(before, folder)
+    first = 0 if before is None else manifest.generation
     said = describe(manifest)
     metadata = {b"evenfold": json.dumps(said, ensure_ascii=False).encode()}
-    tables = {
-        "assignments-0000.parquet": _assignments(manifest),
-        "groups-0000.parquet": manifest.group_table,
-        "resamples.parquet": _resamples(manifest),
-        "splits.parquet": _splits(manifest),
-    }
-    files = []
-    for name, table in tables.items():
-        if table is not None:
-            _write_parquet(table.replace_schema_metadata(metadata), folder / name)
-            files.append(_entry(folder / name, table.num_rows))
-    header = json.dumps(said | {"files": files}, indent=1, ensure_ascii=False)
+    for generation in range(first, manifest.generation + 1):
+        for name, table in tables_of(manifest, generation).items():
+            write_parquet(table.replace_schema_metadata(metadata), folder / name)
+            files.append(_entry(folder / name, table))
     with (folder / "manifest.json").open("w", encoding="utf-8") as stream:
-        stream.write(header)
+        stream.write(_a_line_each(said | {"files": files}))
         stream.flush()
         os.fsync(stream.fileno())
 
 
-def _write_parquet(table: pa.Table, path: Path) -> None:
-    # Sorted integers take a third of a byte as differences; a dictionary would only be in the way.
-    delta = {f.name: "DELTA_BINARY_PACKED" for f in table.schema if pa.types.is_int64(f.type)}
-    text = {f.name: "DELTA_BYTE_ARRAY" for f in table.schema if pa.types.is_large_string(f.type)}
-    codes = [f.name for f in table.schema if f.name not in delta and f.name not in text]
-    pq.write_table(
-        table, path, compression="zstd", use_dictionary=codes, column_encoding={**delta, **text} or None,
-        row_group_size=1_000_000,
-    )  # fmt: skip
+def _a_line_each(header: dict[str, Any]) -> str:
+    # A line per number, as indented JSON has it, would make five times as much of it.
+    lines = (f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in header.items())
+    return "{\n " + ",\n ".join(lines) + "\n}\n"
+
+
+def _version_before(manifest: Manifest, versions: Path) -> Path | None:
+    major, _, minor = manifest.version.partition(".")
+    path = versions / f"{major}.{int(minor) - 1}"
+    held = (path / "manifest.json").exists() and read_header(path)["split_id"] == manifest.parent_split_id
+    return path if held else None
+
+
+def _linked(before: Path, folder: Path) -> list[dict[str, Any]]:
+    """Return the entries of the older generations' files, which are shared with the version before."""
+    entries = [entry for entry in read_header(before)["files"] if entry["path"][-12:-8].isdigit()]
+    for entry in entries:
+        try:
+            os.link(before / entry["path"], folder / entry["path"])
+        except OSError:
+            shutil.copyfile(before / entry["path"], folder / entry["path"])
+    return entries
 
 
 def describe(manifest: Manifest) -> dict[str, Any]:
     """Return the header of a manifest: everything but its rows and files, as JSON."""
+    generations = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
+    rows = np.bincount(generations, minlength=manifest.generation + 1).tolist()
+    shares = {int(code): share for code, share in (manifest.state or {}).get("shares", [])}
+    parts = [{"name": name, "code": code, "share": shares.get(code)} for name, code in manifest.part_codes().items()]
     return {
         "schema": SCHEMA,
         "name": manifest.name,
         "version": manifest.version,
         "kind": manifest.kind,
-        "spec": manifest.spec.model_dump(exclude_defaults=True)
-        | {"name": manifest.name, "columns": _columns(manifest)},
+        "spec": manifest.spec.model_dump(mode="json", exclude_defaults=True),
         "types": manifest.types,
         "fingerprint": manifest.fingerprint,
         "plan_id": manifest.plan_id,
@@ -110,64 +126,28 @@ def describe(manifest: Manifest) -> dict[str, Any]:
         "n_rows": manifest.n,
         "n_splits": manifest.n_splits,
         "counts": counts(manifest),
-        "generations": [{"n": 0, "rows": manifest.n}],
+        "parts": parts,
+        "state": manifest.state,
+        "generations": [{"n": number, "rows": count} for number, count in enumerate(rows)],
         "versions": {name: installed(name) for name in ("evenfold", "numpy", "scikit-learn", "pyarrow")},
     }
 
 
-def _columns(manifest: Manifest) -> dict[str, Any]:
-    return manifest.spec.columns.model_dump(exclude_defaults=True)
-
-
 def counts(manifest: Manifest) -> dict[str, int]:
-    """Return the rows of each code (of the first repeat); left empty above 1,000 folds."""
-    codes = manifest.codes[:, 0] if manifest.codes.ndim == 2 else manifest.codes
+    """Return the rows of each code in use (of the first repeat); left empty above 1,000 folds."""
+    codes = manifest.codes_in_use.reshape(manifest.n, -1)[:, 0]
     values, rows = np.unique(codes, return_counts=True)
     if values.size > MOST_COUNTED_FOLDS:
         return {}
     return {str(value): int(count) for value, count in zip(values, rows, strict=True)}
 
 
-def _assignments(manifest: Manifest) -> pa.Table:
-    keys = manifest.keys
-    columns: dict[str, Any] = {name: keys.column(name) for name in keys.column_names} if keys is not None else {}
-    repeats = [manifest.codes] if manifest.codes.ndim == 1 else list(manifest.codes.T)
-    for number, codes in enumerate(repeats, start=1):
-        columns["fold" if number == 1 else f"fold_r{number}"] = pa.array(codes)
-    if manifest.strata is not None and manifest.kind == "draws":
-        columns["stratum"] = pa.array(manifest.strata)
-    if manifest.groups is not None and manifest.kind == "draws":
-        columns["group_code"] = pa.array(manifest.groups)
-    return pa.table(columns)
-
-
-def _resamples(manifest: Manifest) -> pa.Table | None:
-    if manifest.kind != "draws":
-        return None
-    return pa.table(
-        {
-            "resample": pa.array(range(manifest.n_splits), pa.int32()),
-            "seed": pa.array([manifest.spec.seed] * manifest.n_splits, pa.int64()),
-            "n_train": pa.array([r.n_train for r in manifest.resamples], pa.int32()),
-            "n_test": pa.array([r.n_test for r in manifest.resamples], pa.int32()),
-            "digest": pa.array([bytes.fromhex(r.digest) for r in manifest.resamples], pa.binary(32)),
-            "generation": pa.array([0] * manifest.n_splits, pa.int16()),
-        }
-    )
-
-
-def _splits(manifest: Manifest) -> pa.Table | None:
-    if manifest.kind != "pairs":
-        return None
-    sides = [(i, role, side) for i, pair in enumerate(manifest.stored_pairs) for role, side in enumerate(pair)]
-    return pa.table(
-        {
-            "split": pa.array(np.repeat([i for i, _, _ in sides], [s.size for _, _, s in sides]), pa.int32()),
-            "role": pa.array(np.repeat([r for _, r, _ in sides], [s.size for _, _, s in sides]), pa.int8()),
-            "position": pa.array(np.concatenate([s for _, _, s in sides]), pa.int64()),
-        }
-    )
-
-
-def _entry(path: Path, rows: int) -> dict[str, Any]:
-    return {"path": path.name, "sha256": sha256(path), "bytes": path.stat().st_size, "rows": rows}
+def _entry(path: Path, table: pa.Table) -> dict[str, Any]:
+    blocks = [digest_table(table.slice(start, BLOCK_ROWS)) for start in range(0, table.num_rows, BLOCK_ROWS)]
+    return {
+        "path": path.name,
+        "sha256": sha256_of(path),
+        "bytes": path.stat().st_size,
+        "rows": table.num_rows,
+        "blocks": [block[:16] for block in blocks],
+    }

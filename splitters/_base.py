@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from numbers import Integral
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,6 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from ._errors import SplitError
+from ._numbers import check_count as check_count
+from ._numbers import is_real as is_real
+from ._numbers import is_whole as is_whole
 from ._random import DRAWS, LABELS, IntArray, Stream
 from ._rows import Needs, Rows
 
@@ -32,26 +34,31 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     version: str | int = 1
     portable: ClassVar[bool] = True
 
-    def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
+    def split(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Iterator[Pair]:
         """Return the (train, test) pairs, each two int64 arrays of row positions.
 
+        ``roles`` are the columns that scikit-learn has no place for: ``key``, ``time``, ``fixed``.
         Raises SplitError at once, before the first pair is asked for.
         """
-        return self.pairs(self.rows(X, y, groups))
+        return self.pairs(self.rows(X, y, groups, **roles))
 
     def rows(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Rows:
         """Return the rows as this strategy may see them, checked against its needs and parameters."""
         rows = Rows.of(X, y, groups, needs=self.needs, asked_by=type(self).__name__, **roles)
+        self.check(rows)
+        return rows
+
+    def check(self, rows: Rows) -> None:
+        """Raise SplitError where the parameters do not fit the rows, before anything random happens."""
         self._check_seed()
         self._check(rows)
-        return rows
 
     @abstractmethod
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the (train, test) pairs of checked rows."""
 
     @abstractmethod
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return how many pairs ``split`` yields."""
 
     def _check(self, rows: Rows) -> None:
@@ -82,12 +89,16 @@ class LabelSplitter(Splitter):
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row, integers of 0..n_splits-1."""
 
-    def assign(self, X: Any = None, y: Any = None, groups: Any = None) -> NDArray[Any]:
+    def assign(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> NDArray[Any]:
         """Return the fold of each row: int16, or int32 where there are more than 32,767 folds.
 
         The cheap way to a split: one small integer a row instead of n_splits lists of positions.
         """
-        return self.decide(self.rows(X, y, groups))
+        return self.decide(self.rows(X, y, groups, **roles))
+
+    def part_codes(self) -> dict[str, int]:
+        """Return the code of each named part; none where labels are folds, which have no names."""
+        return {}
 
     def decide(self, rows: Rows) -> NDArray[Any]:
         """Return the fold of each checked row, as ``assign`` does."""
@@ -95,12 +106,14 @@ class LabelSplitter(Splitter):
         return labels.astype(label_type(self._n_splits(rows)), copy=False)
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
-        """Yield each fold's (rest, fold), positions ascending; O(n) memory a pair."""
-        return pairs_of_labels(self.decide(rows), self._n_splits(rows))
+        """Yield each fold's (rest, fold), or each part's (train, part); O(n) memory a pair, positions ascending."""
+        parts = self.part_codes()
+        tested = [code for code in parts.values() if code >= 0] if parts else range(self._n_splits(rows))
+        return pairs_of_labels(self.decide(rows), tested, parts=bool(parts))
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of folds."""
-        return int(self.n_splits)
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
+        """Return the number of folds, or of parts that ``split`` tests on."""
+        return sum(code >= 0 for code in self.part_codes().values()) or int(self.n_splits)
 
     def _n_splits(self, rows: Rows) -> int:
         return int(self.n_splits)
@@ -121,19 +134,24 @@ class DrawSplitter(Splitter):
     promises = frozenset({"disjoint", "appendable"})
     n_splits: int
 
+    def prepare(self, rows: Rows) -> Any:
+        """Return what all draws of ``rows`` share, made once; ``draw`` gets it in place of the rows."""
+        return rows
+
     @abstractmethod
-    def draw(self, rows: Rows, stream: Stream) -> Pair:
-        """Return one (train, test) from ``stream``."""
+    def draw(self, rows: Any, stream: Stream) -> Pair:
+        """Return one (train, test) from ``stream``; ``rows`` is what ``prepare`` returned."""
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the draws one by one; memory does not grow with their number."""
-        return (self.pair(rows, i) for i in range(self.n_splits))
+        prepared = self.prepare(rows)
+        return (self.draw(prepared, self._stream(DRAWS, i)) for i in range(self.n_splits))
 
     def pair(self, rows: Rows, i: int) -> Pair:
         """Return draw ``i`` alone, in the time of one draw."""
-        return self.draw(rows, self._stream(DRAWS, i))
+        return self.draw(self.prepare(rows), self._stream(DRAWS, i))
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return the number of draws."""
         return int(self.n_splits)
 
@@ -158,21 +176,13 @@ def label_type(n_labels: int) -> type[np.int16] | type[np.int32]:
     return np.int16 if n_labels <= 32_767 else np.int32
 
 
-def pairs_of_labels(labels: NDArray[Any], n_splits: int) -> Iterator[Pair]:
-    """Yield each label's (rest, rows of the label), positions ascending; labels below -1 are in neither."""
-    order = np.argsort(labels, kind="stable")
-    bounds = np.searchsorted(labels[order], np.arange(n_splits + 1))
-    eligible = labels >= -1
-    for fold in range(n_splits):
-        yield np.flatnonzero(eligible & (labels != fold)), order[bounds[fold] : bounds[fold + 1]]
+def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool = False) -> Iterator[Pair]:
+    """Yield (train, rows of the label) for each ``tested`` label, positions ascending, O(n) a pair.
 
-
-def is_whole(value: Any) -> bool:
-    """Return whether ``value`` is an integer of Python or NumPy, and no boolean."""
-    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
-
-
-def check_count(name: str, value: Any, least: int) -> None:
-    """Raise SplitError unless ``value`` is an integer of at least ``least``."""
-    if not is_whole(value) or value < least:
-        raise SplitError(f"{name}={value!r}; choose a whole number of at least {least}.")
+    ``labels`` has one value per row, or a column per repeat: then the repeats follow one another.
+    Train is every other row of label -1 and above; where labels are ``parts``, it is the rows of label -1 alone.
+    """
+    for column in labels.reshape(labels.shape[0], -1).T:
+        for label in tested:
+            train = column == -1 if parts else (column >= -1) & (column != label)
+            yield np.flatnonzero(train), np.flatnonzero(column == label)

@@ -17,8 +17,7 @@ def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
     Codes follow first appearance, so renaming a label changes no code. Missing values (None, NaN, NaT, NA) are a
     SplitError that counts them. O(n) for integers of a small range and for text, O(n log n) for other numbers.
     """
-    array = as_array(values, name)
-    require_present(array, name)
+    array = present(values, name)
     if array.dtype.kind not in "biufmM":
         return _encode_objects(array, name)
     if array.dtype.kind in "biu" and _has_small_range(array):
@@ -57,6 +56,13 @@ def _converted(values: Any) -> NDArray[Any]:
     # NumPy makes text of everything beside text (NaN becomes the word), and floats of integers beyond its own.
     changed = array.dtype.kind in "US" or (array.dtype.kind == "f" and bool((np.abs(array) >= 2.0**53).any()))
     return np.array(values, dtype=object) if changed else array
+
+
+def present(values: Any, name: str) -> NDArray[Any]:
+    """Return ``values`` as an array of one dimension that misses nothing."""
+    array = as_array(values, name)
+    require_present(array, name)
+    return array
 
 
 def require_present(array: NDArray[Any], name: str) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from ._base import Pair, PairSplitter
 from ._errors import SplitError
+from ._given import valid_pair
 from ._importing import distribution_of, import_named
-from ._random import IntArray
 from ._rows import Needs, Rows
 
 
@@ -51,9 +51,9 @@ class FromSklearn(PairSplitter):
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the wrapped splitter's pairs as int64 positions, checked."""
         given = self._asked(rows)
-        return (_valid(train, test, rows.n) for train, test in self.wrapped().split(*given))
+        return (valid_pair(train, test, rows.n, "the wrapped splitter") for train, test in self.wrapped().split(*given))
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return the wrapped splitter's own count."""
         return int(self.wrapped().get_n_splits(X, y, groups))
 
@@ -72,20 +72,3 @@ def _seeded(made: Any, seed: int) -> Any:
     seeded = copy.copy(made)
     seeded.random_state = seed
     return seeded
-
-
-def _valid(train: Any, test: Any, n: int) -> Pair:
-    pair = _positions(train, n), _positions(test, n)
-    shared = np.intersect1d(*pair)
-    if shared.size:
-        raise SplitError(f"the wrapped splitter put {shared.size:,} rows in both train and test; it cannot be used.")
-    return pair
-
-
-def _positions(given: Any, n: int) -> IntArray:
-    positions = np.asarray(given)
-    if positions.dtype.kind == "b":
-        positions = np.flatnonzero(positions)
-    if positions.size and (positions.dtype.kind not in "iu" or positions.min() < 0 or positions.max() >= n):
-        raise SplitError(f"the wrapped splitter returned positions outside 0..{n - 1}; it cannot be used.")
-    return positions.astype(np.int64)

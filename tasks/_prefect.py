@@ -109,7 +109,7 @@ def _task(step: Callable[..., Any], keyed: bool, locks: Path, retries: int) -> A
     )
 
 
-def run_as_flow(body: Callable[[PrefectEngine], Any], home: Home, name: str, request: Any) -> Any:
+def run_as_flow(body: Callable[[PrefectEngine], Any], home: Home, name: str, subject: str, request: Any) -> Any:
     """Return what ``body`` returns, run as a Prefect flow; raises what it raises.
 
     An error makes the flow run Failed with its sentence, and is raised here without Prefect's traceback.
@@ -126,7 +126,7 @@ def run_as_flow(body: Callable[[PrefectEngine], Any], home: Home, name: str, req
         return Completed(message="evaluated" if name == "evaluate" else "done")
 
     runner: Any = ThreadPoolTaskRunner(max_workers=default_workers())
-    made = flow(name=name, flow_run_name=f"{name} {request.spec.name}", task_runner=runner, validate_parameters=False)
+    made = flow(name=name, flow_run_name=f"{name} {subject}", task_runner=runner, validate_parameters=False)
     with _quiet_exit():
         made(run)(request=request.model_dump(mode="json"), return_state=True)
     if raised:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from evenfold.estimates import FoldScore, ModelSpec, Problem, fit_and_score, score_key
+from evenfold.estimates import FoldScore, ModelSpec, Problem, fit_and_score, score_draws, score_key
 from evenfold.manifests import (
     Manifest,
     SplitSpec,
@@ -25,7 +24,8 @@ from evenfold.manifests import (
     read_table,
     require_columns,
 )
-from evenfold.splitters import SplitError
+from evenfold.splitters import LabelSplitter, SplitError, Splitter
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from ._files import sha256, write_aside
@@ -37,12 +37,37 @@ BLOCK = 250
 
 @dataclass(frozen=True)
 class Work:
-    """A data set joined with its manifest, in key order, as a model sees it: loaded once per process."""
+    """A data set joined with its manifest, in key order, as a model sees it: loaded once per process.
+
+    ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
+    """
 
     manifest: Manifest
     problem: Problem
     fingerprint: str
+    place: NDArray[np.int64]
     keys: pa.Table | None
+
+    def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return split ``i`` as positions in the problem."""
+        train, test = self.manifest.pair(i)
+        return self.place[train], self.place[test]
+
+    @cached_property
+    def inner(self) -> Splitter | None:
+        """The strategy of cross-validations inside the training rows: the split's own, where it can do that."""
+        made = self.manifest.splitter
+        needs = made.needs
+        usable = isinstance(made, LabelSplitter) and not made.part_codes() and "exhaustive" in made.promises
+        return made if usable and not (needs.key or needs.time or needs.fixed) else None
+
+    def keyed(self, predictions: pd.DataFrame) -> pd.DataFrame:
+        """Return predictions with the key columns in front, so that any later run can be compared row by row."""
+        if self.keys is None:
+            return predictions
+        keys = self.keys.take(predictions["row"].to_numpy()).to_pandas()
+        together: pd.DataFrame = pd.concat([keys, predictions.reset_index(drop=True)], axis=1)
+        return together
 
 
 def work_of(data: str, split: dict[str, Any], model: ModelSpec) -> Work:
@@ -54,10 +79,14 @@ def work_of(data: str, split: dict[str, Any], model: ModelSpec) -> Work:
 def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     manifest = read_manifest(uri)
     table = read_table(data, types=manifest.spec.types)
-    ordered = table.take(manifest.positions(table))
+    positions = manifest.positions(table)
+    present = positions >= 0
+    ordered = table.take(positions[present])
     problem = _problem(ordered, manifest.spec, ModelSpec.of(json.loads(model)))
-    read = canonical_table(ordered, problem.columns_read, manifest.types)
-    return Work(manifest, problem, fingerprint(read), manifest.keys)
+    read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
+    place = np.where(present, np.cumsum(present) - 1, -1)
+    keys = None if manifest.keys is None else manifest.keys.filter(present)
+    return Work(manifest, problem, read, place, keys)
 
 
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
@@ -79,9 +108,9 @@ def key_of_split(work: Work, i: int, seed: int) -> str:
     return _key(work, work.manifest.member_digest(i), seed)
 
 
-def key_of_block(work: Work, first: int, last: int, seed: int) -> str:
-    """Return the score key of the draws first..last-1: asking for more draws leaves finished blocks alone."""
-    return _key(work, digest_json([work.manifest.member_digest(i) for i in range(first, last)]), seed)
+def key_of_block(work: Work, first: int, last: int, seed: int, more: str = "") -> str:
+    """Return the score key of the splits first..last-1: asking for more draws leaves finished blocks alone."""
+    return _key(work, more + digest_json([work.manifest.member_digest(i) for i in range(first, last)]), seed)
 
 
 def key_of_all(work: Work, seed: int) -> str:
@@ -90,7 +119,10 @@ def key_of_all(work: Work, seed: int) -> str:
 
 
 def _key(work: Work, membership: str, seed: int) -> str:
-    return score_key(work.problem.model, membership=membership, fingerprint=work.fingerprint, seed=seed)
+    tuned = work.problem.model.threshold == "tuned" and work.inner is not None
+    inner = {"strategy": repr(work.inner)} if tuned else None
+    model = work.problem.model
+    return score_key(model, membership=membership, fingerprint=work.fingerprint, seed=seed, inner=inner)
 
 
 def fit_fold(
@@ -98,27 +130,74 @@ def fit_fold(
 ) -> dict[str, Any]:
     """Fit split ``i``, write its test predictions as Parquet, and return score, file and digest as JSON."""
     work = work_of(data, split, ModelSpec.of(model))
+    score, predictions = _fitted(work, i, seed, threads)
+    return {"score": score.to_json(), **_keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")}
+
+
+def _fitted(work: Work, i: int, seed: int, threads: int) -> tuple[FoldScore, pd.DataFrame]:
     repeat, fold = work.manifest.split_name(i)
-    train, test = work.manifest.pair(i)
-    title = split_title(work.manifest, i)
+    train, test = work.pair(i)
+    # A part that is made for validating is also what an estimator that stops early may watch.
+    validation = test if work.problem.model.eval_set else None
+    with limited(threads):
+        return fit_and_score(
+            work.problem.model, work.problem, train, test, seed=seed, name=split_title(work.manifest, i),
+            repeat=repeat, fold=fold, inner=work.inner, validation=validation,
+        )  # fmt: skip
+
+
+def fit_holdout(
+    data: str, split: dict[str, Any], model: dict[str, Any], seed: int, threads: int, home: str
+) -> dict[str, Any]:
+    """Fit every row but the locked ones, score the locked ones, and return score and predictions' file as JSON."""
+    work = work_of(data, split, ModelSpec.of(model))
+    train, test = (work.place[rows] for rows in work.manifest.locked_pair())
     with limited(threads):
         score, predictions = fit_and_score(
-            work.problem.model, work.problem, train, test, seed=seed, name=title, repeat=repeat, fold=fold
+            work.problem.model, work.problem, train, test, seed=seed, name="holdout", inner=work.inner
         )
-    file = _keep(_with_keys(work, predictions), Home(Path(home)).scores / f"{key}.parquet")
-    return {"score": score.to_json(), **file}
+    key = _key(work, f"holdout {work.manifest.split_id}", seed)
+    return {"score": score.to_json(), **_keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")}
 
 
-def fit_all(data: str, split: dict[str, Any], model: dict[str, Any], seed: int, threads: int) -> dict[str, Any]:
-    """Fit all rows that may be used, score the same rows, and return the apparent score as JSON."""
+def fit_all(
+    data: str, split: dict[str, Any], model: dict[str, Any], seed: int, threads: int, key: str, home: str
+) -> dict[str, Any]:
+    """Fit all rows that may be used and score the same rows: the apparent score, with its predictions in a file."""
     work = work_of(data, split, ModelSpec.of(model))
-    rows = np.flatnonzero(work.manifest.codes.reshape(work.manifest.n, -1)[:, 0] >= -1)
+    codes = work.manifest.codes_in_use.reshape(work.manifest.n, -1)[:, 0]
+    rows = work.place[np.flatnonzero(codes >= -1)]
     with limited(threads):
-        score, _ = fit_and_score(work.problem.model, work.problem, rows, rows, seed=seed, name="all rows")
-    return {"score": score.to_json()}
+        score, predictions = fit_and_score(
+            work.problem.model, work.problem, rows, rows, seed=seed, name="all rows", inner=work.inner
+        )
+    return {"score": score.to_json(), **_keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")}
 
 
 def fit_block(
+    data: str,
+    split: dict[str, Any],
+    first: int,
+    last: int,
+    apparent: bool,
+    model: dict[str, Any],
+    seed: int,
+    threads: int,
+    key: str,
+    home: str,
+) -> dict[str, Any]:
+    """Fit the draws first..last-1; write the table of their scores and the sums of losses per row; return the files."""
+    work = work_of(data, split, ModelSpec.of(model))
+    draws = ((i, work.pair(i)) for i in range(first, last))
+    with limited(threads):
+        scored = score_draws(work.problem.model, work.problem, draws, seed=seed, apparent=apparent, inner=work.inner)
+    table, rows = scored.to_frames()
+    place = Home(Path(home)).scores
+    sums = _keep(rows, place / f"{key}-rows.parquet")
+    return {**_keep(table, place / f"{key}.parquet"), "rows": sums}
+
+
+def fit_folds(
     data: str,
     split: dict[str, Any],
     first: int,
@@ -129,16 +208,12 @@ def fit_block(
     key: str,
     home: str,
 ) -> dict[str, Any]:
-    """Fit the draws first..last-1, write the table of their scores as Parquet, and return file and digest as JSON."""
+    """Fit the folds first..last-1 of very many, and write their predictions; scores come back as JSON."""
     work = work_of(data, split, ModelSpec.of(model))
-    scores = []
-    for i in range(first, last):
-        train, test = work.manifest.pair(i)
-        title = split_title(work.manifest, i)
-        with limited(threads):
-            score, _ = fit_and_score(work.problem.model, work.problem, train, test, seed=seed, name=title, fold=i)
-        scores.append(score)
-    return _keep(scores_table(scores), Home(Path(home)).scores / f"{key}.parquet")
+    fitted = [_fitted(work, i, seed, threads) for i in range(first, last)]
+    predictions = work.keyed(pd.concat([each for _, each in fitted], ignore_index=True))
+    file = _keep(predictions, Home(Path(home)).scores / f"{key}.parquet")
+    return {"scores": [score.to_json() for score, _ in fitted], **file}
 
 
 @lru_cache(maxsize=1)
@@ -164,50 +239,6 @@ def split_title(manifest: Manifest, i: int) -> str:
     return f"repeat {repeat} fold {fold}" if manifest.codes.ndim == 2 else f"fold {fold}"
 
 
-def scores_table(scores: list[FoldScore]) -> pd.DataFrame:
-    """Return one row per score: split, sizes, seconds, and every metric as test_<name> and apparent_<name>."""
-    return pd.DataFrame(
-        {
-            "repeat": s.repeat,
-            "fold": s.fold,
-            "n_train": s.n_train,
-            "n_test": s.n_test,
-            "seconds_fit": s.seconds_fit,
-            "seconds_score": s.seconds_score,
-            **{f"test_{name}": value for name, value in s.test.items()},
-            **{f"apparent_{name}": value for name, value in s.apparent.items()},
-        }
-        for s in scores
-    )
-
-
-def scores_in(table: pd.DataFrame) -> list[FoldScore]:
-    """Return the scores that ``scores_table`` wrote."""
-
-    def side(row: Mapping[Any, Any], prefix: str) -> dict[str, float]:
-        return {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
-
-    plain = ["repeat", "fold", "n_train", "n_test", "seconds_fit", "seconds_score"]
-    return [
-        FoldScore(
-            name=f"resample {row['fold']}",
-            test=side(row, "test_"),
-            apparent=side(row, "apparent_"),
-            **{name: row[name] for name in plain},
-        )
-        for row in table.to_dict("records")
-    ]
-
-
-def _with_keys(work: Work, predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return the predictions with the key columns in front, so that any later run can be compared row by row."""
-    if work.keys is None:
-        return predictions
-    keys = work.keys.take(predictions["row"].to_numpy()).to_pandas()
-    together: pd.DataFrame = pd.concat([keys, predictions.reset_index(drop=True)], axis=1)
-    return together
-
-
 def _keep(table: pd.DataFrame, path: Path) -> dict[str, Any]:
     arrow = pa.Table.from_pandas(table, preserve_index=False)
     write_aside(path, lambda aside: pq.write_table(arrow, aside, compression="zstd"))
@@ -216,5 +247,5 @@ def _keep(table: pd.DataFrame, path: Path) -> dict[str, Any]:
 
 def kept(result: dict[str, Any]) -> bool:
     """Return whether the file that a cached result names still lies there, undamaged."""
-    path = Path(result["file"])
-    return path.exists() and sha256(path) == result["sha256"]
+    files = [result, *([result["rows"]] if "rows" in result else [])]
+    return all(Path(each["file"]).exists() and sha256(Path(each["file"])) == each["sha256"] for each in files)

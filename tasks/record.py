@@ -6,10 +6,12 @@ Recording is idempotent: the same key finds and completes the same run. A run th
 
 from __future__ import annotations
 
+import getpass
 import json
 import logging
+import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,10 +22,11 @@ for chatty in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(chatty).setLevel(logging.WARNING)
 
 import mlflow  # noqa: E402 - alembic would announce every migration of a new store
-from evenfold.manifests import BalanceReport, digest_json  # noqa: E402
+from evenfold.manifests import BalanceReport  # noqa: E402
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag  # noqa: E402
 from mlflow.tracking import MlflowClient  # noqa: E402
 
+from ._figures import balance_metrics, estimate_metrics, run_key, split_tags  # noqa: E402
 from ._home import Home  # noqa: E402
 from ._locks import locked  # noqa: E402
 
@@ -127,11 +130,6 @@ class Tracker:
         self.client.log_inputs(run_id, datasets=[DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
 
 
-def run_key(**parts: Any) -> str:
-    """Return the key of a run: what it is about, without when or where it ran."""
-    return digest_json(parts)
-
-
 def record_split(
     split: dict[str, Any], report: dict[str, Any], data: str, fingerprint: str, tags: dict[str, str], home: str
 ) -> str:
@@ -156,25 +154,6 @@ def record_split(
         tracker.keep(run_id, "split/balance.json", report)
         tracker.reads(run_id, Path(data).name, data, fingerprint)
     return run_id
-
-
-def balance_metrics(report: BalanceReport) -> dict[str, float]:
-    """Return the figures of a balance report that are worth a metric: the worst of each, and each fold's rows."""
-    metrics = {f"balance/worst_{name}": value for name, value in report.worst.items()}
-    if report.n_splits <= 100:
-        metrics |= {f"balance/rows_fold_{fold.split}": float(fold.rows) for fold in report.folds}
-    return metrics
-
-
-def split_tags(split: dict[str, Any]) -> dict[str, str]:
-    """Return the tags by which any project finds what rests on a split."""
-    return {
-        "evenfold.split_id": split["split_id"],
-        "evenfold.plan_id": split["plan_id"],
-        "evenfold.spec": f"{split['name']}@{split['version']}",
-        "evenfold.generation": split["version"].partition(".")[2],
-        "evenfold.kind": split["kind"],
-    }
 
 
 def record_evaluation(
@@ -228,20 +207,42 @@ def _child(parent_key: str, score: dict[str, Any], tags: Mapping[str, str]) -> E
     return Entry(key=key, name=score["name"], tags={**tags, **place}, params={}, metrics=metrics)
 
 
-_PREFIX = {"out-of-bag": "boot/{}_oob", ".632": "boot/{}_632", ".632+": "boot/{}_632plus"}
+def record_look(
+    split: dict[str, Any], model: dict[str, Any], reason: str, data: str, tags: dict[str, str], home: str
+) -> dict[str, Any]:
+    """Record that somebody is about to look at the locked part, and return the run and the number of the look.
+
+    The look is recorded before the rows are touched: where it cannot be recorded, nobody looks.
+    """
+    tracker = Tracker(Home(Path(home)), split["name"])
+    with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{split['name']}"):
+        before = tracker.client.search_runs([tracker.experiment_id], "tags.`evenfold.look` != ''", max_results=1000)
+        number = len(before) + 1
+        entry = Entry(
+            key=run_key(kind="look", split_id=split["split_id"], number=number),
+            name=f"look {number}/{model['estimator'].rpartition(':')[2]}",
+            tags=split_tags(split)
+            | {"evenfold.look": str(number), "evenfold.look_reason": reason, "evenfold.look_by": _who()}
+            | tags,
+            params={f"model.{name}": value for name, value in model.items()},
+            metrics={},
+        )
+        with tracker.run(entry) as run_id:
+            tracker.reads(run_id, Path(data).name, data, split["split_id"])
+    return {"run_id": run_id, "look": number}
 
 
-def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return every figure of the estimates under its own name, such as cv/r2_mean, cv/r2_sd and apparent/r2."""
-    metrics: dict[str, float | None] = {}
-    for each in estimates:
-        prefix = _PREFIX.get(each["method"], "cv/{}").format(each["metric"])
-        metrics[prefix if each["method"] in _PREFIX else f"{prefix}_mean"] = each["value"]
-        metrics |= {f"{prefix}_{name}": each[name] for name in ("sd", "se", "pooled")}
-        metrics[f"apparent/{each['metric']}"] = each["apparent"]
-        if each.get("interval"):
-            metrics |= {f"{prefix}_ci_{side}": each["interval"][side] for side in ("low", "high")}
-    return {name: float(value) for name, value in metrics.items() if value is not None}
+def record_look_scores(name: str, run_id: str, score: dict[str, Any], file: str, home: str) -> None:
+    """Record what a look at the locked part showed, in the run that announced it."""
+    tracker = Tracker(Home(Path(home)), name)
+    when = tracker.client.get_run(run_id).info.start_time
+    metrics = [Metric(f"holdout/{metric}", float(value), when, 0) for metric, value in score["test"].items()]
+    tracker.client.log_batch(run_id, metrics=metrics)
+    tracker.keep(run_id, "predictions", Path(file))
+
+
+def _who() -> str:
+    return os.environ.get("EVENFOLD_USER") or getpass.getuser()
 
 
 def client_version() -> str:

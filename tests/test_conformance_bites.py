@@ -11,11 +11,21 @@ import pytest
 from evenfold.splitters import (
     BalancedGroupKFold,
     Bootstrap,
+    ForwardChaining,
+    FractionalStratifiedSplit,
+    GroupBootstrap,
+    HashSplit,
+    Holdout,
     KFold,
+    Predefined,
+    Repeated,
     Rows,
+    ShuffleSplit,
     SortedStratifiedKFold,
     Splitter,
+    StratifiedBootstrap,
     StratifiedKFold,
+    StratifiedShuffleSplit,
 )
 from evenfold.splitters.conformance import CHECKS, check_conformance, data_for, failures
 
@@ -31,7 +41,7 @@ def broken(splitter: Splitter, spoil: Callable[[Pairs, Splitter, Rows], Pairs]) 
         def pairs(self, rows: Rows) -> Iterator[tuple[Any, Any]]:
             return iter(spoil(list(super().pairs(rows)), self, rows))
 
-    return Broken(**splitter.get_params())
+    return Broken(**splitter.get_params(deep=False))
 
 
 def first(change: Callable[[Any, Any], tuple[Any, Any]]) -> Callable[[Pairs, Splitter, Rows], Pairs]:
@@ -98,6 +108,28 @@ def of_the_count(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
     return [(train, test) for train, test in pairs[shift % 3 :] + pairs[: shift % 3]]
 
 
+def swap_a_draw(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Replace one of several draws of a row of one class by one more draw of a row of another."""
+    (train, test), *others = pairs
+    twice = np.flatnonzero((np.bincount(train) > 1) & (rows.y[: train.max() + 1] == 0))[0]
+    instead = train[rows.y[train] == 1][0]
+    return [(np.append(np.delete(train, np.flatnonzero(train == twice)[0]), instead), test), *others]
+
+
+def swap_classes(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Test all rows of one class that are trained on, for as many of another."""
+    (train, test), *others = pairs
+    leave, come = test[rows.y[test] == 0][:3], train[rows.y[train] == 1][:3]
+    return [(np.setdiff1d(np.union1d(train, leave), come), np.setdiff1d(np.union1d(test, come), leave)), *others]
+
+
+class OneForAll(ShuffleSplit):
+    """Draws the same test set each time."""
+
+    def draw(self, rows: Any, stream: Any) -> Any:
+        return super().draw(rows, KFold()._stream(9))
+
+
 class Scribbler(KFold):
     """Writes on its input."""
 
@@ -152,7 +184,56 @@ class OneTooMany(KFold):
         return super().get_n_splits() + 1
 
 
+class Loose(FractionalStratifiedSplit):
+    """Moves two rows from train to test."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        labels = super().labels(rows, stream)
+        labels[np.flatnonzero(labels == -1)[:2]] = 0
+        return labels
+
+
+class Partless(FractionalStratifiedSplit):
+    """Forgets to give a row a part."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        labels = super().labels(rows, stream)
+        labels[0] = -2
+        return labels
+
+
+class Echo(Repeated):
+    """Repeats the same folds under other labels."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        labels = super().labels(rows, stream)
+        labels[:, 1] = (labels[:, 0] + 1) % 5
+        return labels
+
+
+class Renumbered(Predefined):
+    """Gives row 0 a label of its own choice."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        labels = super().labels(rows, stream).copy()
+        labels[0] = (labels[0] + 1) % 2
+        return labels
+
+
+class ByPosition(HashSplit):
+    """Hashes the key and the number of rows."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        return (super().labels(rows, stream) + rows.n // 2) % self.n_splits
+
+
+def look_at_the_locked(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Train the last split on one locked row."""
+    return [*pairs[:-1], (np.append(pairs[-1][0], splitter.locked_of(rows)[0]), pairs[-1][1])]
+
+
 FAULTS: list[tuple[Splitter, str]] = [
+    (broken(Holdout(KFold(4), 0.25), look_at_the_locked), "keeps the locked rows out of every pair"),
     (broken(KFold(), first(lambda train, test: (np.append(train, test[0]), test))), "keeps train and test apart"),
     (broken(KFold(), first(lambda train, test: (train, test[1:]))), "tests every row once and trains on the rest"),
     (broken(KFold(), first(lambda train, test: (train[1:], test))), "tests every row once and trains on the rest"),
@@ -176,8 +257,27 @@ FAULTS: list[tuple[Splitter, str]] = [
     (broken(SortedStratifiedKFold(), swap_top_and_bottom), "makes folds whose counts below any threshold"),
     (broken(BalancedGroupKFold(), swap_one_row), "keeps every group on one side"),
     (broken(BalancedGroupKFold(), forget_the_smallest_group), "leaves no fold empty"),
-    (broken(Bootstrap(5), first(lambda train, test: (train, test[1:]))), "trains on n draws"),
-    (broken(Bootstrap(5), first(lambda train, test: (train[1:], test))), "trains on n draws"),
+    (Partless(), "gives every row a part"),
+    (broken(FractionalStratifiedSplit(), first(lambda train, test: (train[1:], test))), "gives every row a part"),
+    (Loose(), "makes parts whose sizes"),
+    (Echo(KFold(5), 3), "makes other folds in every repeat"),
+    (Renumbered(), "keeps the labels that it was given"),
+    (ByPosition(3), "gives a row with the same key"),
+    (
+        broken(ForwardChaining(), first(lambda train, test: (np.append(train, test[-1]), test[:-1]))),
+        "trains on times that lie more than the gap",
+    ),
+    (OneForAll(5), "only appends when more splits"),
+    (broken(Bootstrap(5), first(lambda train, test: (train, test[1:]))), "tests every row that train lacks"),
+    (broken(Bootstrap(5), lambda pairs, splitter, rows: [(np.unique(a), b) for a, b in pairs]), "tests every row that"),
+    (broken(Bootstrap(5), first(lambda train, test: (np.append(train, train[0]), test))), "trains on n draws"),
+    (broken(StratifiedBootstrap(5), swap_a_draw), "draws each class as often"),
+    (
+        broken(GroupBootstrap(5), first(lambda train, test: (np.append(train, train[0]), test))),
+        "draws all rows of a group",
+    ),
+    (broken(ShuffleSplit(5), first(lambda train, test: (train[1:], test))), "draws as many rows as it says"),
+    (broken(StratifiedShuffleSplit(5, test_size=0.5), swap_classes), "tests each class's share"),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
@@ -15,9 +16,6 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("splitters", "manifests", "estimates", "tasks", "flows", "deployments")
-
-if sys.version_info >= (3, 11):
-    import tomllib
 
 
 @pytest.fixture(scope="session")

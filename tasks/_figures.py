@@ -1,0 +1,48 @@
+"""The figures, tags and keys of the record: plain data, whatever keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evenfold.manifests import BalanceReport, digest_json
+
+
+def run_key(**parts: Any) -> str:
+    """Return the key of a run: what it is about, without when or where it ran."""
+    return digest_json(parts)
+
+
+def balance_metrics(report: BalanceReport) -> dict[str, float]:
+    """Return the figures of a balance report that are worth a metric: the worst of each, and each fold's rows."""
+    metrics = {f"balance/worst_{name}": value for name, value in report.worst.items()}
+    if report.n_splits <= 100:
+        metrics |= {f"balance/rows_fold_{fold.split}": float(fold.rows) for fold in report.folds}
+    return metrics
+
+
+def split_tags(split: dict[str, Any]) -> dict[str, str]:
+    """Return the tags by which any project finds what rests on a split."""
+    return {
+        "evenfold.split_id": split["split_id"],
+        "evenfold.plan_id": split["plan_id"],
+        "evenfold.spec": f"{split['name']}@{split['version']}",
+        "evenfold.generation": split["version"].partition(".")[2],
+        "evenfold.kind": split["kind"],
+    }
+
+
+_PREFIX = {"out-of-bag": "boot/{}_oob", ".632": "boot/{}_632", ".632+": "boot/{}_632plus"}
+
+
+def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return every figure of the estimates under its own name, such as cv/r2_mean, cv/r2_sd and apparent/r2."""
+    metrics: dict[str, float | None] = {}
+    for each in estimates:
+        prefix = _PREFIX.get(each["method"], "cv/{}").format(each["metric"])
+        metrics[prefix if each["method"] in _PREFIX else f"{prefix}_mean"] = each["value"]
+        metrics |= {f"{prefix}_{name}": each[name] for name in ("sd", "se", "pooled")}
+        metrics[f"apparent/{each['metric']}"] = each["apparent"]
+        if each.get("interval"):
+            metrics |= {f"{prefix}_ci_{side}": each["interval"][side] for side in ("low", "high")}
+    return {name: float(value) for name, value in metrics.items() if value is not None}

@@ -1,0 +1,131 @@
+"""Time: the past trains, the future tests, and equal times are never parted."""
+
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from evenfold.splitters import ForwardChaining, SplitError
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+
+def split(splitter: ForwardChaining, time: Any, groups: Any = None) -> list[tuple[Any, Any]]:
+    return list(splitter.split(None, None, groups, time=time))
+
+
+def test_without_ties_the_stretches_are_those_of_textbooks() -> None:
+    """12 rows in 3 splits: 3 to train on, then stretches of 3."""
+    pairs = split(ForwardChaining(3), np.arange(12)[::-1])
+    assert [(train.tolist(), test.tolist()) for train, test in pairs] == [
+        ([9, 10, 11], [6, 7, 8]),
+        ([6, 7, 8, 9, 10, 11], [3, 4, 5]),
+        ([3, 4, 5, 6, 7, 8, 9, 10, 11], [0, 1, 2]),
+    ]
+
+
+def test_a_window_slides_when_its_size_is_given() -> None:
+    """max_train_size keeps the latest rows, test_size sets the stretch."""
+    pairs = split(ForwardChaining(2, max_train_size=3, test_size=2), np.arange(10))
+    assert [(train.tolist(), test.tolist()) for train, test in pairs] == [([3, 4, 5], [6, 7]), ([5, 6, 7], [8, 9])]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    times=st.lists(st.integers(0, 30), min_size=4, max_size=80),
+    k=st.integers(1, 6),
+    gap=st.integers(0, 5),
+    limit=st.none() | st.integers(1, 20),
+)
+def test_every_train_time_and_gap_lies_before_every_test_time(
+    times: list[int], k: int, gap: int, limit: int | None
+) -> None:
+    """With ties anywhere: the past is past, stretches follow one another, and no time is in two of them."""
+    time = np.array(times)
+    assume(np.unique(time).size > k)
+    stretches = split(ForwardChaining(k, max_train_size=limit), time)
+    assume((time + gap < time[stretches[0][1]].min()).any())
+    pairs = split(ForwardChaining(k, gap=gap, max_train_size=limit), time)
+    tests = [time[test] for _, test in pairs]
+    assert len(pairs) == k
+    assert all((time[train] + gap).max() < time[test].min() for train, test in pairs)
+    assert all(train.size <= (limit or train.size) for train, _ in pairs)
+    assert all(before.max() < after.min() for before, after in pairwise(tests))
+    assert tests[-1].max() == time.max()
+    assert sum(test.size for test in tests) == np.sum(time >= tests[0].min())
+
+
+def test_as_many_times_as_stretches_and_one_are_enough() -> None:
+    """Where one time holds nearly all rows, the others still get a stretch each."""
+    time = np.concatenate([np.full(90, 5), [0, 1, 2, 6, 7]])
+    assert [np.unique(time[test]).tolist() for _, test in split(ForwardChaining(5), time)] == [[1], [2], [5], [6], [7]]
+
+
+def test_a_group_in_the_future_is_dropped_from_the_past() -> None:
+    """Group 1 straddles the boundary: its past is in neither side, and is counted."""
+    time, groups = np.arange(8), np.array([0, 1, 0, 2, 2, 0, 1, 3])
+    splitter = ForwardChaining(1, test_size=2)
+    ((train, test),) = split(splitter, time, groups)
+    assert (train.tolist(), test.tolist()) == ([0, 2, 3, 4, 5], [6, 7])
+    assert splitter.dropped(splitter.rows(None, None, groups, time=time)) == [1]
+
+
+DAYS = [datetime(2024, 1, 1) + timedelta(days=i) for i in range(20)]
+
+
+@pytest.mark.parametrize("gap", ["3 days", "72 hours", "0.3 weeks", timedelta(days=3), " 4320 minutes "])
+def test_a_gap_between_timestamps_says_of_what(gap: Any) -> None:
+    """Three days are three days however they are written (0.3 weeks are 2.1 days)."""
+    ((train, test),) = split(ForwardChaining(1, gap=gap, test_size=5), np.array(DAYS, dtype="datetime64[s]"))
+    assert test.tolist() == [15, 16, 17, 18, 19]
+    assert train.tolist() == list(range(13 if "weeks" in str(gap) else 12))
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        DAYS,
+        [day.date() for day in DAYS],
+        [day.replace(tzinfo=UTC) for day in DAYS],
+        np.array(DAYS, dtype="datetime64[ns]"),
+        pd.Series(DAYS, index=range(20, 0, -1)),
+        pd.Series(DAYS).dt.tz_localize("Europe/Prague"),
+        pd.Series(DAYS).dt.date,
+        pl.Series(DAYS),
+    ],
+    ids=lambda container: type(container).__name__,
+)
+def test_timestamps_come_from_any_container(container: Any) -> None:
+    """Dates and timestamps, with zones and without, are read alike."""
+    pairs = split(ForwardChaining(3, gap="2 days"), container)
+    assert [test.tolist() for _, test in pairs] == [[5, 6, 7, 8, 9], [10, 11, 12, 13, 14], [15, 16, 17, 18, 19]]
+    assert [train.size for train, _ in pairs] == [3, 8, 13]
+
+
+@pytest.mark.parametrize(
+    ("splitter", "time", "message"),
+    [
+        (ForwardChaining(3), [1, 1, 2, 2], "n_splits=3 with 2 different times; choose 1 to 1"),
+        (ForwardChaining(1), [1, 1, 1, 1], "pass rows of at least 2 times"),
+        (ForwardChaining(2, test_size=2), range(4), "choose a test_size of 1 to 1"),
+        (ForwardChaining(2, gap=7), DAYS, "gap=7 for timestamps; choose text such as '7 days'"),
+        (ForwardChaining(2, gap="soon"), DAYS, "gap='soon'"),
+        (ForwardChaining(2, gap="2 days"), range(20), "gap='2 days' for times that are numbers"),
+        (ForwardChaining(2, gap=-1), range(20), "gap=-1"),
+        (ForwardChaining(2, gap=8), range(20), "split 0 has nothing to train on"),
+        (ForwardChaining(2), ["2024-01-01"] * 20, "time holds text"),
+        (ForwardChaining(2), [True, False] * 10, "time holds text or truth values"),
+        (ForwardChaining(2), [*DAYS[:10], *[day.replace(tzinfo=UTC) for day in DAYS[10:]]], "with and without"),
+        (ForwardChaining(2), [*range(19), np.inf], "time is infinite in 1 rows"),
+        (ForwardChaining(2), [date(2024, 1, 1), None] * 10, "time is missing"),
+        (ForwardChaining(0), range(20), "n_splits=0"),
+        (ForwardChaining(2, max_train_size=0), range(20), "max_train_size=0"),
+    ],
+)
+def test_times_that_cannot_be_chained_are_refused(splitter: ForwardChaining, time: Any, message: str) -> None:
+    """The error comes before the first pair, in numbers, with what would work."""
+    with pytest.raises(SplitError, match=message):
+        splitter.split(None, time=time)

@@ -1,0 +1,110 @@
+"""Named parts: their codes, their exact sizes, and what they refuse."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from evenfold.splitters import FractionalStratifiedSplit, SplitError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    ("parts", "codes"),
+    [
+        ({"train": 0.8, "test": 0.2}, {"train": -1, "test": 0}),
+        ({"train": 0.8, "validation": 0.2}, {"train": -1, "validation": 0}),
+        ({"test": 0.1, "train": 0.8, "validation": 0.1}, {"test": -2, "train": -1, "validation": 0}),
+        ({"train": 0.7, "b": 0.1, "test": 0.1, "a": 0.1}, {"train": -1, "b": 1, "test": -2, "a": 2}),
+    ],
+)
+def test_parts_have_the_codes_that_a_manifest_stores(parts: dict[str, float], codes: dict[str, int]) -> None:
+    """Train is -1, validation 0, test -2 unless it stands beside train alone, others count up from 1."""
+    splitter = FractionalStratifiedSplit(parts)
+    assert splitter.part_codes() == codes
+    assert splitter.get_n_splits() == sum(code >= 0 for code in codes.values())
+
+
+def test_a_test_part_beside_validation_is_in_no_pair() -> None:
+    """The test part is kept for the end: it is neither trained on nor tested by split."""
+    y = np.random.default_rng(0).pareto(1.5, 200)
+    splitter = FractionalStratifiedSplit({"train": 0.6, "validation": 0.2, "test": 0.2})
+    ((train, validation),) = splitter.split(None, y)
+    assert (train.size, validation.size) == (120, 40)
+    assert set(np.union1d(train, validation)).isdisjoint(np.flatnonzero(splitter.assign(None, y) == -2))
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"train": 1.0}, "name two or more"),
+        ({"fit": 0.5, "test": 0.5}, "train among them"),
+        (["train", "test"], "name two or more"),
+        ({"train": 0.8, "test": 0.3}, r"sum to 1\.1; choose shares that sum to 1"),
+        ({"train": 0.8, "test": 0.2, "extra": 0.0}, r"\{'extra': 0.0\} is no share"),
+        ({"train": 0.8, "test": "0.2"}, r"\{'test': '0.2'\} is no share"),
+        ({"train": float("nan"), "test": 0.2}, "is no share"),
+        ({"train": 0.99, "test": 0.01}, r"part 'test' would get 0\.4 of 40 rows; .* at least 100 rows"),
+    ],
+)
+def test_parts_that_cannot_be_are_refused_with_what_would_work(parts: Any, message: str) -> None:
+    """A share, a sum or a size that cannot be is a SplitError in numbers."""
+    with pytest.raises(SplitError, match=message):
+        FractionalStratifiedSplit(parts).assign(None, np.arange(40.0))
+
+
+@pytest.mark.parametrize("precision", [0, -1, 2.5, 41])
+def test_a_precision_without_rows_is_refused(precision: Any) -> None:
+    """Precision is a number of blocks of at least a row each."""
+    with pytest.raises(SplitError, match="precision="):
+        FractionalStratifiedSplit(precision=precision).assign(None, np.arange(40.0))
+
+
+@st.composite
+def shares(draw: st.DrawFn) -> dict[str, float]:
+    weights = draw(st.lists(st.integers(1, 50), min_size=2, max_size=6))
+    names = ["train", *(f"part {i}" for i in range(1, len(weights)))]
+    return {name: weight / sum(weights) for name, weight in zip(names, weights, strict=True)}
+
+
+@settings(max_examples=150, deadline=None)
+@given(parts=shares(), n=st.integers(1, 400), ties=st.integers(1, 400), precision=st.none() | st.integers(1, 400))
+def test_every_part_is_exact_and_follows_the_distribution(
+    parts: dict[str, float], n: int, ties: int, precision: int | None
+) -> None:
+    """Sizes are within 1 row, and no part's count below a threshold strays further than the blocks that it cuts.
+
+    In every round a threshold cuts one block, of at most 1 + undecided / blocks rows, and whole blocks are shared in
+    whole rows; so the rounds' blocks bound the distance. With ties, any order of equal values is as good.
+    """
+    n = max(n, int(np.ceil(1 / min(parts.values()))))
+    y = np.random.default_rng(n).integers(0, ties, n).astype(float)
+    splitter = FractionalStratifiedSplit(parts, precision=None if precision is None else min(precision, n))
+    labels = splitter.assign(None, y)
+    assert np.isin(labels, list(splitter.part_codes().values())).all()
+    rounds = int(np.log2(splitter._precision(n))) + 1
+    block = 1 + n // splitter._precision(n) + 2 * len(parts)
+    thresholds = np.unique(y)
+    for name, code in splitter.part_codes().items():
+        assert abs(np.sum(labels == code) - parts[name] * n) < 1 + 1e-9
+        below = np.searchsorted(np.sort(y[labels == code]), thresholds, side="right")
+        wanted = parts[name] * np.searchsorted(np.sort(y), thresholds, side="right")
+        assert np.abs(below - wanted).max() <= rounds * block
+
+
+def test_every_partition_of_a_block_can_come_out() -> None:
+    """Which rows of a block go where is random: among 4 rows all 6 halves appear."""
+    y = np.arange(4.0)
+    halves = {
+        tuple(FractionalStratifiedSplit({"train": 0.5, "test": 0.5}, precision=1, random_state=seed).assign(None, y))
+        for seed in range(60)
+    }
+    assert len(halves) == 6
+
+
+def test_tails_are_shared_out_to_a_few_rows_of_a_million() -> None:
+    """At any threshold of a heavy tail, a part of 11 % holds its share to within 10 rows of 200,000."""
+    y = np.random.default_rng(1).pareto(1.5, 200_000)
+    labels = FractionalStratifiedSplit({"train": 0.89, "test": 0.11}).assign(None, y)
+    ranked = labels[np.argsort(y)] == 0
+    assert np.abs(np.cumsum(ranked) - 0.11 * np.arange(1, y.size + 1)).max() < 10

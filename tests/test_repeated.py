@@ -1,0 +1,105 @@
+"""Repeats: the first is the strategy itself, the others differ, and what cannot be repeated says so."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from evenfold.splitters import (
+    BalancedGroupKFold,
+    Bootstrap,
+    FractionalStratifiedSplit,
+    KFold,
+    LabelSplitter,
+    LeaveOneOut,
+    Repeated,
+    SortedStratifiedKFold,
+    SplitError,
+)
+from evenfold.splitters.conformance import check_conformance
+
+ROWS = np.zeros((53, 1))
+
+
+def test_repeat_0_is_the_strategy_itself() -> None:
+    """Repeating adds columns and changes none."""
+    labels = Repeated(KFold(5, random_state=7), 4).assign(ROWS)
+    assert labels.shape == (53, 4)
+    assert labels.dtype == np.int16
+    assert np.array_equal(labels[:, 0], KFold(5, random_state=7).assign(ROWS))
+
+
+def test_a_further_repeat_moves_no_earlier_one() -> None:
+    """Ten repeats begin with the same three as three repeats."""
+    assert np.array_equal(Repeated(KFold(5), 10).assign(ROWS)[:, :3], Repeated(KFold(5), 3).assign(ROWS))
+
+
+def test_pairs_follow_repeat_by_repeat() -> None:
+    """Pair i of repeat r is number r * k + i, and tests the rows that the column says."""
+    splitter = Repeated(KFold(5), 3)
+    labels = splitter.assign(ROWS)
+    for number, (_, test) in enumerate(splitter.split(ROWS)):
+        assert np.array_equal(test, np.flatnonzero(labels[:, number // 5] == number % 5))
+
+
+def test_groups_are_repeated_with_other_partitions() -> None:
+    """Grouped folds are repeated too, and no repeat is another one renamed."""
+    check_conformance(Repeated(BalancedGroupKFold(3), 3), n=120)
+
+
+def test_a_named_strategy_takes_the_seed_unless_it_has_its_own() -> None:
+    """What JSON can hold is enough to say what is repeated."""
+    named = {"strategy": "KFold", "params": {"n_splits": 4}}
+    assert np.array_equal(Repeated(named, 1, random_state=9).assign(ROWS)[:, 0], KFold(4, random_state=9).assign(ROWS))
+    seeded = {"strategy": "KFold", "params": {"random_state": 2}}
+    assert np.array_equal(Repeated(seeded, 1, random_state=9).assign(ROWS)[:, 0], KFold(random_state=2).assign(ROWS))
+    pathed = {"strategy": "evenfold.splitters.kfold:KFold"}
+    assert np.array_equal(Repeated(pathed, 1).assign(ROWS)[:, 0], KFold().assign(ROWS))
+
+
+def test_parts_are_repeated_when_none_is_kept_for_the_end() -> None:
+    """A repeated split into train and test tests each part once a repeat."""
+    splitter = Repeated(FractionalStratifiedSplit(), 3)
+    tests = [set(test) for _, test in splitter.split(None, np.arange(50.0))]
+    assert [len(test) for test in tests] == [10, 10, 10]
+    assert tests[0] != tests[1]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "message"),
+    [
+        (LeaveOneOut(), "nothing to repeat"),
+        (Bootstrap(5), "nothing to repeat"),
+        (FractionalStratifiedSplit({"train": 0.6, "validation": 0.2, "test": 0.2}), "keeps a test part for the end"),
+        ("KFold", "is no strategy; pass one"),
+        ({"strategy": "KFolds"}, "'KFolds' is no strategy; choose one of BalancedGroupKFold"),
+        ({"strategy": "KFold", "params": {"n_fold": 3}}, "KFold cannot be made of"),
+        ({"strategy": "KFold", "seed": 3}, "is no strategy; pass one"),
+        ({"strategy": "collections:OrderedDict"}, "is no strategy; choose one of"),
+    ],
+)
+def test_what_cannot_be_repeated_is_refused(strategy: Any, message: str) -> None:
+    """The error says what is wrong with the strategy, and what would work."""
+    with pytest.raises(SplitError, match=message):
+        Repeated(strategy).assign(ROWS, np.arange(53.0))
+
+
+def test_too_few_partitions_are_an_error_and_not_a_repetition() -> None:
+    """4 rows have 3 partitions into two pairs; a fourth repeat would repeat one of them."""
+    assert Repeated(KFold(2), 3).assign(ROWS[:4]).shape == (4, 3)
+    with pytest.raises(SplitError, match="too few different partitions; choose n_repeats of 1 to 3"):
+        Repeated(KFold(2), 4).assign(ROWS[:4])
+
+
+def test_a_repeated_strategy_keeps_its_own_bounds() -> None:
+    """Repeating sorted stratification keeps thresholds even in every repeat."""
+    check_conformance(Repeated(SortedStratifiedKFold(4, leftovers="end"), 3), n=63)
+
+
+def test_the_version_follows_the_strategys() -> None:
+    """A new algorithm inside is a new algorithm outside."""
+
+    class Newer(KFold):
+        version = 2
+
+    assert Repeated(KFold()).version != Repeated(Newer()).version
+    assert isinstance(Repeated(KFold()), LabelSplitter)
