@@ -57,7 +57,7 @@ def difference(unknown: pa.Table, absent: pa.Table) -> str:
     told = [
         f"{counted(rows.num_rows, one, many)} (first key {_first_key(rows)})"
         for rows, one, many in (
-            (unknown, "row of the data has no fold", "rows of the data have no fold"),
+            (unknown, "row has no fold", "rows have no fold"),
             (absent, "row of the manifest is not in the data", "rows of the manifest are not in the data"),
         )
         if rows.num_rows

@@ -8,7 +8,7 @@ import numpy as np
 from evenfold.splitters import LabelSplitter, Rows, Splitter, stable_order
 from numpy.typing import NDArray
 
-MOST_CELLS = 2_000
+MOST_CELLS = 1_000
 MOST_EDGES = 100
 MOST_SHARES = 100
 
@@ -33,8 +33,8 @@ def first_state(
     """Return shares, classes or frozen quantile edges, and what each bin holds of each (repeats by bins by strata).
 
     Every later generation is counted by the same edges, so data that drift are seen as drifting. None where there
-    would be more than 2,000 counts: then only a whole table can extend the manifest. More than 100 shares are left out
-    of the header; they follow from the strategy.
+    would be more than 1,000 counts: then only a whole table can extend the manifest. More than 100 shares are left
+    out; they follow from the strategy.
     """
     shares = shares_of(splitter, n_folds, locked)
     few = len(shares) <= MOST_SHARES
@@ -48,7 +48,7 @@ def first_state(
     cells = len(shares) * n_strata(state, state.get("classes", []))
     columns = codes.reshape(rows.n, -1).T
     if cells * len(columns) > MOST_CELLS:
-        return state if len(shares) <= MOST_CELLS and cells <= 10 * MOST_CELLS else None
+        return state if len(shares) <= MOST_CELLS // 10 and len(state.get("classes", ())) <= MOST_CELLS else None
     lookup = {code: number for number, code in enumerate(shares)}
     bins = [np.array([lookup.get(code, -1) for code in range(-3, int(codes.max()) + 1)])[c + 3] for c in columns]
     state["counts"] = [counted(b, strata, len(shares), cells // len(shares)).tolist() for b in bins]

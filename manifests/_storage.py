@@ -16,7 +16,7 @@ import pyarrow as pa
 from evenfold.splitters import SplitError
 
 from ._identity import digest_table
-from ._load import SCHEMA, read_header, sha256_of
+from ._load import SCHEMA, read_header, sha256
 from ._manifest import Manifest
 from ._tables import tables_of, write_parquet
 
@@ -33,36 +33,44 @@ def write_manifest(manifest: Manifest, root: str | Path) -> Path:
     """
     final = Path(root) / manifest.name / manifest.version
     made = [folder for folder in (final.parent, *final.parent.parents) if not folder.exists()]
-    aside = final.parent / f".writing-{uuid4().hex}"
+    aside = _aside(final.parent)
     try:
-        aside.mkdir(parents=True)
         _write_files(manifest, aside, final.parent)
-        _put_in_place(aside, final, manifest)
     except BaseException as error:
         shutil.rmtree(aside, ignore_errors=True)
         with suppress(OSError):  # others may have written there meanwhile
             for folder in made:
                 folder.rmdir()
         if isinstance(error, OSError):
-            reason = error.strerror or error
-            raise SplitError(f"{final} cannot be written ({reason}); nothing was changed.") from None
+            raise SplitError(f"{final} cannot be written ({error.strerror or error}); nothing was changed.") from None
         raise
+    try:
+        os.rename(aside, final)
+    except OSError as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        _require_same(manifest, final, error)
     return final
 
 
-def _put_in_place(aside: Path, final: Path, manifest: Manifest) -> None:
+def _aside(folder: Path) -> Path:
+    """Return a new folder beside the versions, which a reader never takes for one."""
     try:
-        os.rename(aside, final)
-    except OSError:
-        if not (final / "manifest.json").exists():
-            raise
-        held = read_header(final)["split_id"]
-        if held != manifest.split_id:
-            raise SplitError(
-                f"{final} already holds another decision ({held[:12]}, not {manifest.split_id[:12]}); "
-                "extend that one, or choose another name."
-            ) from None
-        shutil.rmtree(aside)
+        aside = folder / f".writing-{uuid4().hex}"
+        aside.mkdir(parents=True)
+        return aside
+    except OSError as error:
+        raise SplitError(f"{folder} cannot be written ({error.strerror or error}); nothing was changed.") from None
+
+
+def _require_same(manifest: Manifest, final: Path, error: OSError) -> None:
+    if not final.exists():
+        raise SplitError(f"{final} cannot be written ({error.strerror or error}); nothing was changed.")
+    held = read_header(final)["split_id"]
+    if held != manifest.split_id:
+        raise SplitError(
+            f"{final} already holds another decision ({held[:12]}, not {manifest.split_id[:12]}); "
+            "extend that one, or choose another name."
+        )
 
 
 def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
@@ -146,7 +154,7 @@ def _entry(path: Path, table: pa.Table) -> dict[str, Any]:
     blocks = [digest_table(table.slice(start, BLOCK_ROWS)) for start in range(0, table.num_rows, BLOCK_ROWS)]
     return {
         "path": path.name,
-        "sha256": sha256_of(path),
+        "sha256": sha256(path),
         "bytes": path.stat().st_size,
         "rows": table.num_rows,
         "blocks": [block[:16] for block in blocks],

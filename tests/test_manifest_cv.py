@@ -54,7 +54,7 @@ def test_other_columns_and_containers_may_come_along() -> None:
     [
         (
             lambda f: pd.concat([f, f.iloc[:2].assign(id=[901, 900])]),
-            "2 rows of the data have no fold (first key 900); use the data that were split, or extend the manifest.",
+            "2 rows have no fold (first key 900); use the data that were split, or extend the manifest.",
         ),
         (
             lambda f: f[~f["id"].isin([-50, -43, 6])],
@@ -63,8 +63,8 @@ def test_other_columns_and_containers_may_come_along() -> None:
         ),
         (
             lambda f: f.replace({"id": {-50: 900}}),
-            "1 row of the data has no fold (first key 900) and 1 row of the manifest is not in the data (first key "
-            "-50); use the data that were split, or extend the manifest.",
+            "1 row has no fold (first key 900) and 1 row of the manifest is not in the data (first key -50); use the "
+            "data that were split, or extend the manifest.",
         ),
         (
             lambda f: pd.concat([f, f.iloc[[4]]], ignore_index=True),
@@ -77,7 +77,7 @@ def test_other_columns_and_containers_may_come_along() -> None:
         ),
         (
             lambda f: f.rename(columns={"id": "idd"}),
-            "the manifest joins by id, and the data have no column 'id'; pass the data with their key.",
+            "there is no column 'id' in the data; did you mean 'idd'?",
         ),
         (
             lambda f: f.assign(id=f["id"] + 0.5),
@@ -115,7 +115,7 @@ def test_keys_of_every_type_tell_unknown_rows(values: Any) -> None:
     other = frame.copy()
     other.loc[1, "part"] = 2
     with pytest.raises(
-        SplitError, match=r"1 row of the data has no fold \(first key 2, .*1 row of the manifest is not in the data"
+        SplitError, match=r"1 row has no fold \(first key 2, .*1 row of the manifest is not in the data"
     ):
         manifest.as_cv(other)
 
