@@ -21,7 +21,8 @@ class FoldBalance(BaseModel):
     """The test rows of one split: how many, and how their target is distributed.
 
     ``ks`` is the largest difference between the fold's cumulative distribution and that of all rows (0..1);
-    ``wasserstein`` the area between the two, in units of the target. ``shares`` are of each class, in its order.
+    ``wasserstein`` the area between the two, in units of the target. ``shares`` are of each class, in its order. One
+    row has no ``sd``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

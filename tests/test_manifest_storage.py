@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cases import CASES
-from evenfold.manifests import Manifest, decide, describe, read_manifest, write_manifest
+from evenfold.manifests import Manifest, decide, describe, extend, read_manifest, write_manifest
 from evenfold.splitters import SplitError, Splitter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -45,6 +45,7 @@ def assert_same(one: Manifest, two: Manifest) -> None:
     assert one.algorithm.items() <= two.algorithm.items()
     assert one.codes.dtype == two.codes.dtype
     assert np.array_equal(one.codes, two.codes)
+    assert np.array_equal(one.status, two.status)
     assert (one.keys is None and two.keys is None) or one.keys.equals(two.keys)
     for some, others in zip(one.pairs(), two.pairs(), strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(some, others, strict=True))
@@ -137,15 +138,18 @@ def test_others_read_it_without_us(spec: dict[str, Any], reader: str, tmp_path: 
         assert rows_of("splits.parquet", "split") == {"0": 97, "1": 97}
 
 
-def test_the_header_is_small_and_complete(tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", ["SortedStratifiedKFold", "KFold"])
+@pytest.mark.parametrize("n_splits", [2, 10, 20, 100, 101, 333, 999, 1000, 1001])
+def test_the_header_is_small_and_complete(strategy: str, n_splits: int, tmp_path: Path) -> None:
     """Even a thousand folds keep it below 20 kB, and every file is listed with its digest."""
-    frame = pd.DataFrame({"id": range(3000), "y": np.arange(3000) * 0.5})
-    manifest = decide({"columns": {"key": "id", "target": "y"}, "params": {"n_splits": 1000}}, frame)
+    frame = pd.DataFrame({"id": range(3000), "y": np.arange(3000) / 7})
+    columns = {"key": "id", "target": "y"}
+    manifest = decide({"columns": columns, "strategy": strategy, "params": {"n_splits": n_splits}}, frame)
     folder = write_manifest(manifest, tmp_path)
     text = (folder / "manifest.json").read_bytes()
     header = json.loads(text)
     assert len(text) < 20_000
-    assert len(header["counts"]) == 1000
+    assert len(header["counts"]) == (n_splits if n_splits <= 1000 else 0)
     assert {entry["path"] for entry in header["files"]} | {"manifest.json"} == {p.name for p in folder.iterdir()}
     assert header["schema"] == "evenfold-manifest/1"
     assert header["n_rows"] == 3000
@@ -204,7 +208,10 @@ def files_of_at_most(size: int) -> Iterator[None]:
 def test_a_disk_that_refuses_leaves_nothing_behind(size: int, tmp_path: Path) -> None:
     """Wherever the writing stops, there is no folder with half a manifest."""
     manifest = decide(SORTED, table(2000))
-    with files_of_at_most(size), pytest.raises(SplitError, match="too large"):
+    with (
+        files_of_at_most(size),
+        pytest.raises(SplitError, match=r"cannot be written \(.*too large\); nothing was changed"),
+    ):
         write_manifest(manifest, tmp_path)
     assert list(tmp_path.rglob("*")) == []
     assert write_manifest(manifest, tmp_path).exists()
@@ -215,7 +222,8 @@ def test_a_column_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -
     union = pa.UnionArray.from_dense(
         pa.array([0, 1], pa.int8()), pa.array([0, 0], pa.int32()), [pa.array([1]), pa.array(["a"])]
     )
-    manifest = replace(decide(SORTED, table()), group_table=pa.table({"group": union, "generation": [0, 0]}))
+    groups = pa.table({"group": union, "generation": pa.array([0, 0], pa.int16())})
+    manifest = replace(decide(SORTED, table()), group_table=groups)
     with pytest.raises(pa.ArrowException):
         write_manifest(manifest, tmp_path)
     assert list(tmp_path.rglob("*")) == []
@@ -325,11 +333,30 @@ VALUES = st.recursive(
 )
 
 
-@pytest.fixture(scope="module", params=KINDS, ids=lambda spec: spec["name"])
+def grown(root: Path) -> tuple[Manifest, Path]:
+    """Return a manifest with two generations, of which some rows are gone, and the folder that holds it."""
+    first = read_manifest(write_manifest(decide(GROUPED, table(60).iloc[:40]), root))
+    manifest = extend(first, table(60).iloc[5:]).manifest
+    return manifest, write_manifest(manifest, root)
+
+
+def test_a_grown_manifest_is_kept(tmp_path: Path) -> None:
+    """Both generations, and which rows are gone; the first version stays readable."""
+    manifest, folder = grown(tmp_path)
+    assert folder.name == "1.1"
+    assert_same(manifest, read_manifest(folder))
+    assert manifest.status.sum() == 5
+    assert read_manifest(folder.parent / "1.0").n == 40
+
+
+@pytest.fixture(scope="module", params=[*KINDS, None], ids=lambda spec: spec["name"] if spec else "grown")
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Manifest, Path]:
     """Return a manifest and the folder that holds it."""
+    root = tmp_path_factory.mktemp("fuzz")
+    if request.param is None:
+        return grown(root)
     manifest = decide(request.param, table(30))
-    return manifest, write_manifest(manifest, tmp_path_factory.mktemp("fuzz"))
+    return manifest, write_manifest(manifest, root)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
