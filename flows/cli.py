@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ._flags import model_of, spec_of
+from ._manifest_commands import commands
 from ._options import (
     Data,
     Engine,
@@ -42,6 +43,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+app.add_typer(commands)
 
 OK, GATE_FAILED, BAD_INPUT, EVALUATION_FAILED = 0, 1, 2, 3
 
