@@ -12,6 +12,8 @@ from evenfold.tasks import Home, PlainEngine, data_reference, prepare_environmen
 
 from ._bodies import check, evaluate_body, extend_body, split_body
 from ._requests import EvaluateRequest, Evaluation, ExtendOutcome, ExtendRequest, SplitOutcome, SplitRequest
+from ._retrain import retrain_body
+from ._retrain_request import Retraining, RetrainRequest
 from ._say import Say, silent
 
 EngineName = Literal["prefect", "plain"]
@@ -51,6 +53,17 @@ def extend(
     home = _home()
     request = ExtendRequest(manifest=str(manifest), data=data_reference(data, home), **fields)
     return _started("extend", engine, home, request, extend_body, say)
+
+
+def retrain(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fields: Any) -> Retraining:
+    """Let new rows join the split, compare the candidate with the champion, and register the winner in MLflow.
+
+    ``fields`` are those of RetrainRequest: those of ``evaluate``, registered_name, metric, gates, merged. The rule of
+    promotion is in the outcome. Raises GateError where a gate of the audit fails, and what ``evaluate`` raises.
+    """
+    home = _home()
+    request = RetrainRequest(data=data_reference(data, home), **fields)
+    return _started("retrain", engine, home, request, retrain_body, say)
 
 
 def _home() -> Home:

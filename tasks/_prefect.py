@@ -13,9 +13,10 @@ from typing import Any
 
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.splitters import SplitError
-from prefect import flow, task
+from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
+from prefect.exceptions import MissingContextError
 from prefect.futures import as_completed
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_UI_URL, temporary_settings
 from prefect.states import Completed, Failed
@@ -120,6 +121,13 @@ class Step:
         for name, value in self.settings.items():
             os.environ.setdefault(name, value)
         return self.step(**arguments)
+
+
+def log(message: str, **facts: Any) -> None:
+    """Write a line of ``message name=value ...`` to the log of the run under way, where there is one."""
+    told = " ".join(f"{name}={value}" for name, value in facts.items())
+    with contextlib.suppress(MissingContextError):
+        get_run_logger().info(f"{message} {told}".strip())
 
 
 def worth_another_try(task: Any, run: Any, state: Any) -> bool:

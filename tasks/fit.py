@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -26,6 +27,7 @@ from evenfold.manifests import (
     require_columns,
 )
 from evenfold.splitters import SplitError
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from ._files import sha256, write_aside
@@ -85,8 +87,13 @@ def key_of_block(work: Work, first: int, last: int, seed: int) -> str:
 
 
 def key_of_all(work: Work, seed: int) -> str:
-    """Return the score key of the one fit on all rows."""
-    return _key(work, f"all {work.manifest.n} rows", seed)
+    """Return the score key of the one fit on all rows: more draws leave it alone, another locked part does not."""
+    return _key(work, f"all rows {hashlib.sha256(training_rows(work).astype('<i8').tobytes()).hexdigest()}", seed)
+
+
+def training_rows(work: Work) -> NDArray[np.int64]:
+    """Return the rows that a model of all rows learns from: in use, and neither locked nor excluded."""
+    return np.flatnonzero(work.manifest.codes_in_use.reshape(work.manifest.n, -1)[:, 0] >= -1)
 
 
 def _key(work: Work, membership: str, seed: int) -> str:
@@ -127,7 +134,7 @@ def fit_holdout(
 def fit_all(data: str, split: dict[str, Any], model: dict[str, Any], seed: int, threads: int) -> dict[str, Any]:
     """Fit all rows that may be used, score the same rows, and return the apparent score as JSON."""
     work = work_of(data, split, ModelSpec.of(model))
-    rows = np.flatnonzero(work.manifest.codes.reshape(work.manifest.n, -1)[:, 0] >= -1)
+    rows = training_rows(work)
     with limited(threads):
         score, _ = fit_and_score(work.problem.model, work.problem, rows, rows, seed=seed, name="all rows")
     return {"score": score.to_json()}
