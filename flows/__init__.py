@@ -11,13 +11,17 @@ from ._requests import (
     TuneRequest,
     Tuning,
 )
-from ._run import evaluate, extend, split, tune
+from ._retrain_request import GateError, Retraining, RetrainRequest
+from ._run import evaluate, extend, retrain, split, tune
 
 __all__ = [
     "EvaluateRequest",
     "Evaluation",
     "ExtendOutcome",
     "ExtendRequest",
+    "GateError",
+    "RetrainRequest",
+    "Retraining",
     "SplitOutcome",
     "SplitRequest",
     "TuneRequest",
@@ -25,6 +29,7 @@ __all__ = [
     "compare_runs",
     "evaluate",
     "extend",
+    "retrain",
     "split",
     "tune",
 ]

@@ -12,8 +12,8 @@ from evenfold.manifests import BalanceReport, measure, read_manifest, read_table
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks._figures import run_key
-from evenfold.tasks.fit import Work, check_model, work_of
 from evenfold.tasks.split import extend_split, plan_of, reference, split_data, still_there
+from evenfold.tasks.work import Work, check_model, work_of
 
 from ._fits import Fits, conclude, fit_splits
 from ._look import look_at_holdout

@@ -16,19 +16,8 @@ from evenfold.estimates import (
     resampled_aggregate,
 )
 from evenfold.tasks import Call, Engine, Home
-from evenfold.tasks.fit import (
-    BLOCK,
-    Work,
-    fit_all,
-    fit_block,
-    fit_fold,
-    fit_folds,
-    kept,
-    key_of_all,
-    key_of_block,
-    key_of_split,
-    split_title,
-)
+from evenfold.tasks.fit import BLOCK, fit_all, fit_block, fit_fold, fit_folds, kept, split_title
+from evenfold.tasks.work import Work, key_of_all, key_of_block, key_of_split
 
 from ._requests import EvaluateRequest
 from ._say import Say

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from evenfold.estimates import Estimate, EvaluationError, FoldScore
 from evenfold.tasks import Call, Engine, Home
-from evenfold.tasks.fit import Work, fit_holdout
+from evenfold.tasks.fit import fit_holdout
+from evenfold.tasks.work import Work
 
 from ._requests import EvaluateRequest, Evaluation
 

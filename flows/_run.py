@@ -21,6 +21,8 @@ from ._requests import (
     TuneRequest,
     Tuning,
 )
+from ._retrain import retrain_body
+from ._retrain_request import Retraining, RetrainRequest
 from ._say import Say, silent
 from ._tune import tune_body
 
@@ -73,6 +75,17 @@ def tune(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fiel
     home = _home()
     request = TuneRequest(data=data_reference(data, home), **fields)
     return _started("tune", engine, home, request, tune_body, say)
+
+
+def retrain(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fields: Any) -> Retraining:
+    """Let new rows join the split, compare the candidate with the champion, and register the winner in MLflow.
+
+    ``fields`` are those of RetrainRequest: those of ``evaluate``, registered_name, metric, gates, merged. The rule of
+    promotion is in the outcome. Raises GateError where a gate of the audit fails, and what ``evaluate`` raises.
+    """
+    home = _home()
+    request = RetrainRequest(data=data_reference(data, home), **fields)
+    return _started("retrain", engine, home, request, retrain_body, say)
 
 
 def _home() -> Home:

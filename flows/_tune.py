@@ -10,7 +10,7 @@ import yaml
 from evenfold.estimates import ModelError, choose
 from evenfold.splitters import Stream
 from evenfold.tasks import Engine, Home
-from evenfold.tasks.fit import work_of
+from evenfold.tasks.work import work_of
 
 from ._bodies import record_split_of, split_of
 from ._fits import conclude, fit_splits

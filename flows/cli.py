@@ -199,8 +199,14 @@ def main() -> None:
     from evenfold.estimates import EvaluationError, ModelError
     from evenfold.splitters import SplitError
 
+    from ._commands import add_commands
+    from ._retrain_request import GateError
+
+    add_commands(app)
     try:
         app()
+    except GateError as error:
+        _stop(str(error), GATE_FAILED)
     except (SplitError, ModelError) as error:
         _stop(str(error), BAD_INPUT)
     except EvaluationError as error:

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from evenfold.manifests import BalanceReport, digest_json
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one MLflow run shall hold; ``key`` names the run, so that saying it twice changes nothing."""
+
+    key: str
+    name: str
+    tags: Mapping[str, str]
+    params: Mapping[str, Any]
+    metrics: Mapping[str, float]
 
 
 def run_key(**parts: Any) -> str:
@@ -50,3 +62,13 @@ def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]
         if each.get("interval"):
             metrics |= {f"{prefix}_ci_{side}": each["interval"][side] for side in ("low", "high")}
     return {name: float(value) for name, value in metrics.items() if value is not None}
+
+
+def child_entry(parent_key: str, score: Mapping[str, Any], tags: Mapping[str, str]) -> Entry:
+    """Return what the run of one fold holds, below the evaluation that ``parent_key`` names."""
+    metrics = {f"test/{name}": value for name, value in score["test"].items()}
+    metrics |= {f"apparent/{name}": value for name, value in score["apparent"].items()}
+    metrics |= {name: score[name] for name in ("n_train", "n_test", "seconds_fit", "seconds_score")}
+    place = {"evenfold.repeat": str(score["repeat"]), "evenfold.fold": str(score["fold"])}
+    key = run_key(kind="fold", parent=parent_key, repeat=score["repeat"], fold=score["fold"])
+    return Entry(key=key, name=score["name"], tags={**tags, **place}, params={}, metrics=metrics)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ._figures import estimate_metrics, run_key, split_tags
+from ._figures import Entry, estimate_metrics, run_key, split_tags
 from ._home import Home
-from .record import Entry, Tracker
+from .record import Tracker
 
 
 def record_tuning(
