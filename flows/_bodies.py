@@ -12,6 +12,7 @@ from evenfold.manifests import BalanceReport, measure, read_manifest, read_table
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks._figures import run_key
+from evenfold.tasks._pictures import split_note
 from evenfold.tasks.fit import Work, check_model, work_of
 from evenfold.tasks.split import extend_split, plan_of, reference, split_data, still_there
 
@@ -102,6 +103,7 @@ def _record_split(engine: Engine, home: Home, data: str, split: Split, say: Say)
     }
     done = engine.run(Call(record_split, arguments, name=f"record split {split.ref['name']}", retries=2))
     say("recording the split", 1, 1)
+    engine.note(f"split {split.ref['name']}", split_note(split.ref, split.report, done.value))
     return str(done.value)
 
 

@@ -8,6 +8,8 @@ from ._extend import Extension, extend, moved_rows
 from ._identity import canonical_json, digest_json, fingerprint
 from ._manifest import Manifest
 from ._read import read_table
+from ._report import report_html
+from ._report_png import split_figures
 from ._spec import Columns, SplitSpec, explain, read_spec
 from ._storage import describe, read_manifest, write_manifest
 
@@ -34,6 +36,8 @@ __all__ = [
     "read_manifest",
     "read_spec",
     "read_table",
+    "report_html",
     "require_columns",
+    "split_figures",
     "write_manifest",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,3 +48,8 @@ def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]
         if each.get("interval"):
             metrics |= {f"{prefix}_ci_{side}": each["interval"][side] for side in ("low", "high")}
     return {name: float(value) for name, value in metrics.items() if value is not None}
+
+
+def who() -> str:
+    """Return who looks: ``EVENFOLD_USER``, or the name of the account."""
+    return os.environ.get("EVENFOLD_USER") or getpass.getuser()

@@ -6,10 +6,8 @@ Recording is idempotent: the same key finds and completes the same run. A run th
 
 from __future__ import annotations
 
-import getpass
 import json
 import logging
-import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,9 +24,10 @@ from evenfold.manifests import BalanceReport  # noqa: E402
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag  # noqa: E402
 from mlflow.tracking import MlflowClient  # noqa: E402
 
-from ._figures import balance_metrics, estimate_metrics, run_key, split_tags  # noqa: E402
+from ._figures import balance_metrics, estimate_metrics, run_key, split_tags, who  # noqa: E402
 from ._home import Home  # noqa: E402
 from ._locks import locked  # noqa: E402
+from ._pictures import pictures_of  # noqa: E402
 
 RUN_KEY = "evenfold.run_key"
 
@@ -110,10 +109,12 @@ class Tracker:
         self.client.log_batch(run_id, params=params[:100], tags=tags[:100])
 
     def keep(self, run_id: str, name: str, value: Any) -> None:
-        """Log ``value`` as a JSON artifact, or the file or folder that a Path names."""
+        """Log ``value`` as a JSON artifact, or the file or folder that a Path names, or a page or picture as it is."""
         if isinstance(value, Path):
             log = self.client.log_artifacts if value.is_dir() else self.client.log_artifact
             log(run_id, str(value), name)
+        elif name.endswith((".html", ".png")):
+            (self.client.log_text if name.endswith(".html") else self.client.log_figure)(run_id, value, name)
         else:
             self.client.log_text(run_id, json.dumps(value, indent=1, ensure_ascii=False, default=str), name)
 
@@ -152,6 +153,8 @@ def record_split(
         tracker.client.set_tag(run_id, "evenfold.split_run_id", run_id)
         tracker.keep(run_id, "split", Path(split["uri"]))
         tracker.keep(run_id, "split/balance.json", report)
+        for name, picture in pictures_of(split["uri"], report, data).items():
+            tracker.keep(run_id, f"split/{name}", picture)
         tracker.reads(run_id, Path(data).name, data, fingerprint)
     return run_id
 
@@ -222,7 +225,7 @@ def record_look(
             key=run_key(kind="look", split_id=split["split_id"], number=number),
             name=f"look {number}/{model['estimator'].rpartition(':')[2]}",
             tags=split_tags(split)
-            | {"evenfold.look": str(number), "evenfold.look_reason": reason, "evenfold.look_by": _who()}
+            | {"evenfold.look": str(number), "evenfold.look_reason": reason, "evenfold.look_by": who()}
             | tags,
             params={f"model.{name}": value for name, value in model.items()},
             metrics={},
@@ -239,10 +242,6 @@ def record_look_scores(name: str, run_id: str, score: dict[str, Any], file: str,
     metrics = [Metric(f"holdout/{metric}", float(value), when, 0) for metric, value in score["test"].items()]
     tracker.client.log_batch(run_id, metrics=metrics)
     tracker.keep(run_id, "predictions", Path(file))
-
-
-def _who() -> str:
-    return os.environ.get("EVENFOLD_USER") or getpass.getuser()
 
 
 def client_version() -> str:
