@@ -6,6 +6,7 @@ from ._bootstrap import bootstrap_aggregate
 from ._compare import Comparison, compare
 from ._errors import EvaluationError, ModelError
 from ._fit import FIT_VERSION, fit_and_score, fitted
+from ._report import evaluation_html
 from ._score_key import score_key
 from .bootstrap import BootstrapEstimate, bootstrap_estimate, bootstrap_score_estimate
 from .classes import class_scores, confusion_table
@@ -60,6 +61,7 @@ __all__ = [
     "confusion_table",
     "corrected_resampled_t",
     "default_for",
+    "evaluation_html",
     "fit_and_score",
     "fitted",
     "infer_task",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import Estimate, EvaluationError, FoldScore, aggregate, bootstrap_aggregate
+from evenfold.estimates import Estimate, EvaluationError, FoldScore, aggregate, bootstrap_aggregate, evaluation_html
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks.fit import (
     BLOCK,
@@ -42,6 +42,13 @@ class Fits:
     def failure(self, n_splits: int) -> str:
         """Return why there is no estimate, in a sentence."""
         return f"{len(self.errors)} of {max(n_splits, len(self.errors))} fits failed: " + "; ".join(self.errors[:3])
+
+    def report(self, work: Work, estimates: list[Estimate]) -> str:
+        """Return the page about what was evaluated."""
+        tables = [pd.read_parquet(file) for file in self.predictions]
+        predictions = pd.concat(tables, ignore_index=True) if tables else None
+        title = f"Evaluation on {work.manifest.name} {work.manifest.version}"
+        return evaluation_html(work.problem, self.scores, estimates, predictions, title)
 
 
 def fit_splits(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, Any], work: Work, say: Say) -> Fits:
