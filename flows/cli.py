@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ._flags import model_of, spec_of
+from ._look_commands import looking
 
 app = typer.Typer(
     help="Split data once, evenly and provably; train a model per fold; record an honest estimate.",
@@ -18,6 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+app.add_typer(looking)
 
 OK, GATE_FAILED, BAD_INPUT, EVALUATION_FAILED = 0, 1, 2, 3
 

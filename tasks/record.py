@@ -19,7 +19,6 @@ from typing import Any
 for chatty in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(chatty).setLevel(logging.WARNING)
 
-import mlflow  # noqa: E402 - alembic would announce every migration of a new store
 from evenfold.manifests import BalanceReport  # noqa: E402
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag  # noqa: E402
 from mlflow.tracking import MlflowClient  # noqa: E402
@@ -107,6 +106,11 @@ class Tracker:
         for start in range(0, max(len(metrics), 1), 900):
             self.client.log_batch(run_id, metrics=metrics[start : start + 900])
         self.client.log_batch(run_id, params=params[:100], tags=tags[:100])
+
+    def fetch(self, run_id: str, name: str, folder: Path) -> Path:
+        """Download an artifact of a run into a folder, and return where it lies."""
+        folder.mkdir(parents=True, exist_ok=True)
+        return Path(self.client.download_artifacts(run_id, name, str(folder)))
 
     def keep(self, run_id: str, name: str, value: Any) -> None:
         """Log ``value`` as a JSON artifact, or the file or folder that a Path names, or a page or picture as it is."""
@@ -242,8 +246,3 @@ def record_look_scores(name: str, run_id: str, score: dict[str, Any], file: str,
     metrics = [Metric(f"holdout/{metric}", float(value), when, 0) for metric, value in score["test"].items()]
     tracker.client.log_batch(run_id, metrics=metrics)
     tracker.keep(run_id, "predictions", Path(file))
-
-
-def client_version() -> str:
-    """Return the version of MLflow that records."""
-    return str(mlflow.__version__)
