@@ -7,6 +7,7 @@ from ._choose import Choice, choose
 from ._compare import Comparison, compare
 from ._errors import EvaluationError, ModelError
 from ._fit import FIT_VERSION, fit_and_score, fitted
+from ._report import evaluation_html
 from ._resampled import resampled_aggregate
 from ._score_key import score_key
 from ._studies import fold_count_study, stratification_study
@@ -65,6 +66,7 @@ __all__ = [
     "confusion_table",
     "corrected_resampled_t",
     "default_for",
+    "evaluation_html",
     "fit_and_score",
     "fitted",
     "fold_count_study",

@@ -12,6 +12,7 @@ from evenfold.manifests import BalanceReport, measure, read_manifest, read_table
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks._figures import run_key
+from evenfold.tasks._pictures import split_note
 from evenfold.tasks.split import extend_split, plan_of, reference, split_data, still_there
 from evenfold.tasks.work import Work, check_model, work_of
 
@@ -104,6 +105,7 @@ def record_split_of(engine: Engine, home: Home, data: str, split: Split, say: Sa
     }
     done = engine.run(Call(record_split, arguments, name=f"record split {split.ref['name']}", retries=2))
     say("recording the split", 1, 1)
+    engine.note(f"split {split.ref['name']}", split_note(split.ref, split.report, done.value))
     return str(done.value)
 
 
@@ -170,6 +172,7 @@ def _record(
         "artifacts": {
             "estimates.json": [each.to_json() for each in estimates],
             "features.json": {"used": list(work.problem.features), "left_out": work.problem.left_out},
+            "report.html": fits.report(work, estimates),
         },
         "tables": {"predictions.parquet": fits.predictions, "scores.parquet": fits.tables},
         "failure": fits.failure(work.manifest.n_splits) if fits.errors and not estimates else None,

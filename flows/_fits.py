@@ -13,6 +13,7 @@ from evenfold.estimates import (
     FoldScore,
     aggregate,
     bootstrap_aggregate,
+    evaluation_html,
     resampled_aggregate,
 )
 from evenfold.tasks import Call, Engine, Home
@@ -46,6 +47,29 @@ class Fits:
     def failure(self, n_splits: int) -> str:
         """Return why there is no estimate, in a sentence."""
         return f"{len(self.errors)} of {max(n_splits, len(self.errors))} fits failed: " + "; ".join(self.errors[:3])
+
+    def report(self, work: Work, estimates: list[Estimate]) -> str:
+        """Return the page about what was evaluated."""
+        title = f"Evaluation on {work.manifest.name} {work.manifest.version}"
+        predictions = self.frame() if self.predictions else None
+        return evaluation_html(work.problem, self.scores or self.drawn(work), estimates, predictions, title)
+
+    def drawn(self, work: Work) -> list[FoldScore]:
+        """Return the scores of draws, those that are defined, as scores of folds."""
+        tables = [pd.read_parquet(file).to_dict("records") for file in self.tables]
+        return [
+            FoldScore(
+                name=f"resample {row['draw']}",
+                repeat=0,
+                fold=row["draw"],
+                test={metric: row[metric] for metric in work.problem.model.metrics},
+                apparent={},
+                **{name: row[name] for name in ("n_train", "n_test", "seconds_fit", "seconds_score")},
+            )
+            for table in tables
+            for row in table
+            if row["error"] is None
+        ]
 
 
 def fit_splits(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, Any], work: Work, say: Say) -> Fits:

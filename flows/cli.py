@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ._flags import model_of, spec_of
+from ._look_commands import looking
 from ._manifest_commands import commands
 from ._options import (
     Data,
@@ -45,6 +46,7 @@ app = typer.Typer(
 )
 
 app.add_typer(commands)
+app.add_typer(looking)
 
 OK, GATE_FAILED, BAD_INPUT, EVALUATION_FAILED = 0, 1, 2, 3
 

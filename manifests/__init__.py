@@ -16,6 +16,8 @@ from ._import import import_folds, import_nnunet
 from ._load import read_header, read_manifest
 from ._manifest import Manifest
 from ._read import column_names, data_files, read_table
+from ._report import report_html
+from ._report_png import split_figures
 from ._spec import Columns, SplitSpec, explain, read_spec
 from ._storage import describe, write_manifest
 from ._take import join_rows
@@ -67,7 +69,9 @@ __all__ = [
     "read_manifest",
     "read_spec",
     "read_table",
+    "report_html",
     "require_columns",
+    "split_figures",
     "verify",
     "write_manifest",
     "write_whole",

@@ -54,6 +54,9 @@ class Engine(Protocol):
     def tags(self) -> dict[str, str]:
         """Return what a record says about the run that made it."""
 
+    def note(self, key: str, markdown: str) -> None:
+        """Show Markdown beside the run, where there is a page for it."""
+
 
 class PlainEngine:
     """Calls the functions one after the other: no server, no cache, nothing to wait for."""
@@ -78,3 +81,6 @@ class PlainEngine:
     def tags(self) -> dict[str, str]:
         """Return nothing: there is no run to name."""
         return {}
+
+    def note(self, key: str, markdown: str) -> None:
+        """Show nothing: there is no page."""

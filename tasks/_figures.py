@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,3 +74,8 @@ def child_entry(parent_key: str, score: Mapping[str, Any], tags: Mapping[str, st
     place = {"evenfold.repeat": str(score["repeat"]), "evenfold.fold": str(score["fold"])}
     key = run_key(kind="fold", parent=parent_key, repeat=score["repeat"], fold=score["fold"])
     return Entry(key=key, name=score["name"], tags={**tags, **place}, params={}, metrics=metrics)
+
+
+def who() -> str:
+    """Return who looks: ``EVENFOLD_USER``, or the name of the account."""
+    return os.environ.get("EVENFOLD_USER") or getpass.getuser()

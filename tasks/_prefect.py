@@ -14,6 +14,7 @@ from typing import Any
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.splitters import SplitError
 from prefect import flow, get_run_logger, task
+from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.exceptions import MissingContextError
@@ -77,6 +78,10 @@ class PrefectEngine:
             return {}
         run, ui = str(context.flow_run.id), PREFECT_UI_URL.value()
         return {"prefect.flow_run_id": run} | ({"prefect.flow_run_url": f"{ui}/runs/flow-run/{run}"} if ui else {})
+
+    def note(self, key: str, markdown: str) -> None:
+        """Show Markdown as an artifact of the flow run; ``key`` names it from run to run."""
+        create_markdown_artifact(markdown, key="".join(c if c.isalnum() else "-" for c in key.lower()).strip("-"))
 
     def _made(self, call: Call, refresh: bool = False) -> Any:
         options: dict[str, Any] = {"task_run_name": call.name}

@@ -84,7 +84,9 @@ def compare_draws(champion: pd.DataFrame, candidate: pd.DataFrame, metric: str) 
     """Return the same from two tables of scores of the same draws."""
     both = champion.merge(candidate, on="draw", suffixes=("_a", "_b"))
     differences = (both[f"{metric}_b"] - both[f"{metric}_a"]).dropna()
-    test = corrected_resampled_t(differences, both["n_train_a"].mean(), both["n_test_a"].mean()) if len(both) > 1 else None
+    test = (
+        corrected_resampled_t(differences, both["n_train_a"].mean(), both["n_test_a"].mean()) if len(both) > 1 else None
+    )
     return _of_test(float(differences.mean()), test, None)
 
 

@@ -6,10 +6,8 @@ Recording is idempotent: the same key finds and completes the same run. A run th
 
 from __future__ import annotations
 
-import getpass
 import json
 import logging
-import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +28,7 @@ from mlflow.tracking import MlflowClient  # noqa: E402
 from ._figures import Entry, balance_metrics, child_entry, estimate_metrics, run_key, split_tags  # noqa: E402
 from ._home import Home  # noqa: E402
 from ._locks import locked  # noqa: E402
+from ._pictures import pictures_of  # noqa: E402
 
 RUN_KEY = "evenfold.run_key"
 
@@ -108,10 +107,12 @@ class Tracker:
         self.client.log_batch(run_id, params=params[:100], tags=tags[:100])
 
     def keep(self, run_id: str, name: str, value: Any) -> None:
-        """Log ``value`` as a JSON artifact, or the file or folder that a Path names."""
+        """Log ``value`` as a JSON artifact, or the file or folder that a Path names, or a page or picture as it is."""
         if isinstance(value, Path):
             log = self.client.log_artifacts if value.is_dir() else self.client.log_artifact
             log(run_id, str(value), name)
+        elif name.endswith((".html", ".png")):
+            (self.client.log_text if name.endswith(".html") else self.client.log_figure)(run_id, value, name)
         else:
             self.client.log_text(run_id, json.dumps(value, indent=1, ensure_ascii=False, default=str), name)
 
@@ -171,6 +172,8 @@ def record_split(
         tracker.client.set_tag(run_id, "evenfold.split_run_id", run_id)
         tracker.keep(run_id, "split", Path(split["uri"]))
         tracker.keep(run_id, "split/balance.json", report)
+        for name, picture in pictures_of(split["uri"], report, data).items():
+            tracker.keep(run_id, f"split/{name}", picture)
         tracker.reads(run_id, Path(data).name, data, fingerprint)
     return run_id
 
@@ -215,44 +218,3 @@ def _keep_tables(tracker: Tracker, run_id: str, evaluation: dict[str, Any]) -> N
     for name, files in evaluation["tables"].items():
         if files:
             tracker.keep_table(run_id, name, pd.concat([pd.read_parquet(file) for file in files], ignore_index=True))
-
-
-def record_look(
-    split: dict[str, Any], model: dict[str, Any], reason: str, data: str, tags: dict[str, str], home: str
-) -> dict[str, Any]:
-    """Record that somebody is about to look at the locked part, and return the run and the number of the look.
-
-    The look is recorded before the rows are touched: where it cannot be recorded, nobody looks.
-    """
-    tracker = Tracker(Home(Path(home)), split["name"])
-    with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{split['name']}"):
-        before = tracker.client.search_runs([tracker.experiment_id], "tags.`evenfold.look` != ''", max_results=1000)
-        number = len(before) + 1
-        entry = Entry(
-            key=run_key(kind="look", split_id=split["split_id"], number=number),
-            name=f"look {number}/{model['estimator'].rpartition(':')[2]}",
-            tags=split_tags(split)
-            | {"evenfold.look": str(number), "evenfold.look_reason": reason, "evenfold.look_by": _who()}
-            | tags,
-            params={f"model.{name}": value for name, value in model.items()},
-            metrics={},
-        )
-        with tracker.run(entry) as run_id:
-            tracker.reads(run_id, Path(data).name, data, split["split_id"])
-    return {"run_id": run_id, "look": number}
-
-
-def record_look_scores(name: str, run_id: str, score: dict[str, Any], file: str, home: str) -> None:
-    """Record what a look at the locked part showed, in the run that announced it."""
-    tracker = Tracker(Home(Path(home)), name)
-    tracker.measured(run_id, {f"holdout/{metric}": value for metric, value in score["test"].items()})
-    tracker.keep(run_id, "predictions", Path(file))
-
-
-def _who() -> str:
-    return os.environ.get("EVENFOLD_USER") or getpass.getuser()
-
-
-def client_version() -> str:
-    """Return the version of MLflow that records."""
-    return str(mlflow.__version__)
