@@ -12,26 +12,33 @@ from ._errors import ModelError
 from ._nearest import nearest
 
 
-def named_estimator(path: str, params: Mapping[str, Any]) -> Any:
+def named_estimator(path: str, params: Mapping[str, Any], methods: tuple[str, ...] = ("fit", "predict")) -> Any:
     """Return the unfitted estimator that the class or factory function at ``path`` makes of ``params``.
 
     A parameter with ``__`` in its name is set on the part it names, as scikit-learn's ``set_params`` does.
     Raises ModelError where the path does not import, is no class or function, does not take the parameters, or makes
-    something without ``fit``, ``predict`` and ``get_params``.
+    something without ``methods`` and ``get_params``.
     """
     maker = _imported(path)
     nested = {name: value for name, value in params.items() if "__" in name}
     made = _made(path, maker, {name: value for name, value in params.items() if name not in nested})
-    lacking = [name for name in ("fit", "predict", "get_params") if not callable(getattr(made, name, None))]
+    lacking = [name for name in (*methods, "get_params") if not callable(getattr(made, name, None))]
     if lacking:
+        what, such = _EXAMPLES["predict" in methods]
         raise ModelError(
-            f"{path!r} is no estimator: {type(made).__name__} has no {' and no '.join(lacking)}; "
-            "name a class or a function that returns one, such as sklearn.linear_model:Ridge."
+            f"{path!r} is no {what}: {type(made).__name__} has no {' and no '.join(lacking)}; "
+            f"name a class or a function that returns one, such as {such}."
         )
     try:
         return made.set_params(**nested) if nested else made
     except ValueError as error:
         raise ModelError(f"{path!r} does not accept its parameters: {error}") from None
+
+
+_EXAMPLES = {
+    True: ("estimator", "sklearn.linear_model:Ridge"),
+    False: ("transformer that can be inverted", "sklearn.preprocessing:PowerTransformer"),
+}
 
 
 def seeded(estimator: Any, seed: int) -> Any:

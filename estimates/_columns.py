@@ -112,6 +112,11 @@ def plain_numbers(column: pd.Series) -> NDArray[Any]:
     return column.to_numpy(dtype=np.int64 if pd.api.types.is_integer_dtype(column) else np.float64)
 
 
+def plain_or_objects(column: pd.Series) -> NDArray[Any]:
+    """Return a column as an array: NumPy numbers where it holds numbers, else objects."""
+    return plain_numbers(column) if kind_of(column) == "number" else column.to_numpy(dtype=object)
+
+
 def _listed(
     table: pd.DataFrame, features: Sequence[str], exclude: Collection[str], taken: dict[str, str]
 ) -> dict[str, Kind]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, RegressorTags
@@ -72,3 +73,15 @@ class Replay(BaseEstimator):  # type: ignore[misc]
         tags.classifier_tags = ClassifierTags() if self.classes else None
         tags.regressor_tags = None if self.classes else RegressorTags()
         return tags
+
+
+def replay(predictions: pd.DataFrame, classes: tuple[Any, ...] = ()) -> Replay:
+    """Return the estimator that said what is in a frame of predictions."""
+    answers: dict[str, Any] = {"predict": predictions["prediction"].to_numpy()}
+    for method, prefix in (("predict_proba", "proba"), ("decision_function", "decision")):
+        names = [f"{prefix}_{label}" for label in classes]
+        if names and names[0] in predictions:
+            answers[method] = predictions[names].to_numpy()
+    if "decision" in predictions:
+        answers["decision_function"] = predictions["decision"].to_numpy()
+    return Replay(answers, classes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -23,18 +23,22 @@ def score_key(
     fingerprint: str,
     seed: int,
     metrics: Sequence[str] | None = None,
+    inner: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the SHA-256, in hexadecimal, of everything that a score of one split or block depends on.
 
     ``membership``: the digest of this split's or block's rows. ``fingerprint``: of the values of
     ``Problem.columns_read`` in key order. ``model``: a completed specification (``Problem.model``); its metrics count
-    unless ``metrics`` says others. Added are the versions of scikit-learn, of the estimator's distribution and of
-    our own fit code.
+    unless ``metrics`` says others. ``inner``: the inner strategy as JSON, where one is passed to ``fit_and_score``;
+    validation rows belong to the membership. Added are the versions of scikit-learn, of the estimator's distribution
+    and of our own fit code.
     """
     if model.estimator is None:
         raise ModelError("the model names no estimator yet; use Problem.model, which is complete.")
+    more = {} if inner is None else {"inner": dict(inner)}
     return digest(
         {
+            **more,
             "membership": membership,
             "fingerprint": fingerprint,
             "model": model.canonical() | {"metrics": list(model.metrics if metrics is None else metrics)},

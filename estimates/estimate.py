@@ -1,31 +1,11 @@
-"""What was learnt: fold scores in, conclusions with their name, method and caveat out."""
+"""What a conclusion is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from math import sqrt
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
-from ._responses import Replay
-from .fold_score import FoldScore
-from .metrics import score
-from .model_spec import ModelSpec
-from .problem import Problem
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Where the value of a metric lies: ``method`` covers the truth about as often as ``level`` says."""
-
-    low: float
-    high: float
-    level: float
-    method: str
-    notes: tuple[str, ...] = ()
+from .interval import Interval
 
 
 @dataclass(frozen=True)
@@ -38,6 +18,7 @@ class Estimate:
     where it would shrink to nothing. ``pooled``: the score of all out-of-fold predictions together (with repeats,
     the mean of the repeats' pooled scores); None where there is none. ``apparent``: the mean score on training rows.
     ``gap``: apparent - value; above 0 the model does better on rows it has seen. ``notes``: sentences to be read.
+    ``ingredients``: the numbers that ``value`` is made of, by name.
     """
 
     metric: str
@@ -51,6 +32,7 @@ class Estimate:
     gap: float | None = None
     interval: Interval | None = None
     notes: tuple[str, ...] = ()
+    ingredients: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -63,98 +45,3 @@ class Estimate:
         if interval is not None:
             interval = Interval(**{**interval, "notes": tuple(interval["notes"])})
         return cls(**{**given, "interval": interval, "notes": tuple(given["notes"])})
-
-
-def aggregate(
-    scores: Sequence[FoldScore],
-    predictions: Sequence[pd.DataFrame] | pd.DataFrame,
-    problem: Problem,
-    model: ModelSpec,
-) -> list[Estimate]:
-    """Return one Estimate per metric from the folds of a cross-validation, repeated or not.
-
-    ``predictions``: the frames of ``fit_and_score``, in any order, or one frame of them all.
-    """
-    together = predictions if isinstance(predictions, pd.DataFrame) else pd.concat(list(predictions))
-    metrics = model.completed(problem.task, len(problem.classes)).metrics
-    return [_over_folds(metric, scores, together, problem) for metric in metrics]
-
-
-def bootstrap_aggregate(scores: Sequence[FoldScore], apparent: FoldScore) -> list[Estimate]:
-    """Return the out-of-bag mean and the .632 estimate per metric, from draws and one extra fit on all rows.
-
-    ``apparent``: the score of that fit, ``fit_and_score`` with all rows on both sides.
-    ``.632`` = .368 x apparent + .632 x out-of-bag mean (Efron 1983, with the mean over draws for the mean over rows).
-    """
-    estimates = []
-    for metric, on_all in apparent.apparent.items():
-        out = [each.test[metric] for each in scores]
-        mean, spread = float(np.mean(out)), _sd(out)
-        common: dict[str, Any] = {"sd": spread, "se": None, "n_splits": len(out), "apparent": on_all}
-        notes = (_SPREAD.format(n=len(out), what="draws"),)
-        value = 0.368 * on_all + 0.632 * mean
-        estimates += [
-            Estimate(metric, "out-of-bag", mean, gap=on_all - mean, notes=notes, **common),
-            Estimate(metric, ".632", value, gap=on_all - value, notes=notes, **common),
-        ]
-    return estimates
-
-
-def pooled_score(metric: str, predictions: pd.DataFrame, problem: Problem) -> float | None:
-    """Return the metric of all predictions together, averaged over repeats; None where it is undefined."""
-    try:
-        each = [_replayed(metric, part, problem) for _, part in predictions.groupby("repeat", sort=True)]
-    except Exception:  # what a scorer raises is its own affair; here it means that there is no pooled score
-        return None
-    mean = float(np.mean(each))
-    return None if np.isnan(mean) else mean
-
-
-_SPREAD = (
-    "sd is the spread of {n} {what}' scores, not an interval: it does not say how far the value is from the truth."
-)
-_DEPENDENT = "se = sd/sqrt({n}) takes the folds for independent; they share training rows, so it tends to be too small."
-_REPEATED = "There is no se: repeats use the same rows again, and sd/sqrt(splits) would shrink without new information."
-_NO_POOLED = "There is no pooled score: {metric} cannot be computed from the predictions of all folds together."
-_ONE = "There is one split, so there is no spread."
-
-
-def _over_folds(metric: str, scores: Sequence[FoldScore], predictions: pd.DataFrame, problem: Problem) -> Estimate:
-    test = [each.test[metric] for each in scores]
-    mean, spread = float(np.mean(test)), _sd(test)
-    repeated = len({each.repeat for each in scores}) > 1
-    pooled = pooled_score(metric, predictions, problem)
-    apparent = float(np.mean([each.apparent[metric] for each in scores]))
-    notes = [_SPREAD.format(n=len(test), what="folds") if spread is not None else _ONE]
-    if spread is not None:
-        notes.append(_REPEATED if repeated else _DEPENDENT.format(n=len(test)))
-    if pooled is None:
-        notes.append(_NO_POOLED.format(metric=metric))
-    return Estimate(
-        metric=metric,
-        method="repeated cross-validation" if repeated else "cross-validation",
-        value=mean,
-        sd=spread,
-        se=None if spread is None or repeated else spread / sqrt(len(test)),
-        n_splits=len(test),
-        pooled=pooled,
-        apparent=apparent,
-        gap=apparent - mean,
-        notes=tuple(notes),
-    )
-
-
-def _sd(values: Sequence[float]) -> float | None:
-    return float(np.std(values, ddof=1)) if len(values) > 1 else None
-
-
-def _replayed(metric: str, predictions: pd.DataFrame, problem: Problem) -> float:
-    answers: dict[str, Any] = {"predict": predictions["prediction"].to_numpy()}
-    for method, prefix in (("predict_proba", "proba"), ("decision_function", "decision")):
-        names = [f"{prefix}_{label}" for label in problem.classes]
-        if problem.classes and names[0] in predictions:
-            answers[method] = predictions[names].to_numpy()
-    if "decision" in predictions:
-        answers["decision_function"] = predictions["decision"].to_numpy()
-    weights = predictions["weight"].to_numpy() if "weight" in predictions else None
-    return score(metric, Replay(answers, problem.classes), predictions["y"].to_numpy(), weights)

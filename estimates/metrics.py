@@ -45,7 +45,11 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
         try:
             score(metric, *_perfect(task, classes))
         except Exception as error:
-            needs = f"it needs {_method(metric)}." if isinstance(error, AttributeError) else _first_line(error)
+            needs = (
+                f"it needs {' or '.join(method_of(metric))}."
+                if isinstance(error, AttributeError)
+                else _first_line(error)
+            )
             raise ModelError(
                 f"metric {metric!r} cannot score this {task} target{_of(classes)}: {needs} "
                 f"Metrics that can: {_suited(task, classes)}."
@@ -57,6 +61,12 @@ def score(metric: str, answers: Any, y: NDArray[Any], weights: NDArray[Any] | No
     scorer = get_scorer(metric)
     given = {} if weights is None else {"sample_weight": weights}
     return float(scorer(answers, np.empty((y.size, 0)), y, **given))
+
+
+def method_of(metric: str) -> tuple[str, ...]:
+    """Return the estimator's methods of which the scorer calls the first that there is."""
+    method = get_scorer(metric)._response_method
+    return (method,) if isinstance(method, str) else tuple(method)
 
 
 def takes_weights(metric: str) -> bool:
@@ -119,11 +129,6 @@ def _meant(metric: str, known: set[str], task: Task, classes: tuple[Any, ...]) -
 
 def _suited(task: Task, classes: tuple[Any, ...]) -> str:
     return ", ".join(default_for(task, len(classes)).metrics)
-
-
-def _method(metric: str) -> str:
-    method = get_scorer(metric)._response_method
-    return method if isinstance(method, str) else " or ".join(method)
 
 
 def _of(classes: tuple[Any, ...]) -> str:

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ._build import named_estimator, seeded
 from ._errors import ModelError
 from ._nearest import nearest
 from .defaults import Task, default_for
+
+POWER = "sklearn.preprocessing:PowerTransformer"
 
 
 class Balance(BaseModel):
@@ -28,12 +30,22 @@ class Balance(BaseModel):
 
 
 class Transform(BaseModel):
-    """A scikit-learn transformer by import path, applied to the target and inverted in predictions."""
+    """A scikit-learn transformer by import path, applied to the target and inverted in predictions.
+
+    ``box-cox`` and ``yeo-johnson`` alone stand for PowerTransformer's methods.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    transformer: str = "sklearn.preprocessing:PowerTransformer"
+    transformer: str = POWER
     params: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, given: Any) -> Any:
+        if given in ("box-cox", "yeo-johnson"):
+            return {"params": {"method": given}}
+        return {"transformer": given} if isinstance(given, str) else given
 
 
 class ModelSpec(BaseModel):
@@ -43,8 +55,12 @@ class ModelSpec(BaseModel):
     ``params``: its JSON parameters. ``task``: inferred where None. ``features``: None for every numeric, boolean and
     categorical column that has no other role; ``exclude`` leaves some of them out. ``text``: how listed text columns
     and categories become numbers. ``metrics``: scikit-learn scorer names, empty for the default ones.
-    ``balance``, ``threshold``, ``target_transform``: see the classes they name. ``weights``: the column of row weights.
+    ``balance``: see Balance, or its method alone. ``threshold``: from which probability of the second class (in sorted
+    order) on a row is of it: a number, ``prevalence`` (its share among training rows) or ``tuned`` (the best balanced
+    accuracy, Youden's J, in a cross-validation inside the training rows). ``target_transform``: see Transform.
+    ``weights``: the column of row weights, for fits and scores.
     ``fit_params``: what ``fit`` gets besides X and y; ``{"column": name}`` stands for that column's training rows.
+    ``eval_set: validation``: ``fit`` gets the validation rows as ``eval_set``, or ``X_val`` and ``y_val``, to stop at.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,6 +77,20 @@ class ModelSpec(BaseModel):
     target_transform: Transform | None = None
     weights: str | None = None
     fit_params: dict[str, Any] = Field(default_factory=dict)
+    eval_set: Literal["validation"] | None = None
+
+    @field_validator("threshold", mode="before")
+    @classmethod
+    def _of_probability(cls, given: Any) -> Any:
+        number = isinstance(given, float) and 0 < given < 1
+        if given is None or given in ("tuned", "prevalence") or number:
+            return given
+        raise ValueError("choose 'tuned', 'prevalence' or a number between 0 and 1")
+
+    @field_validator("balance", mode="before")
+    @classmethod
+    def _by_method(cls, given: Any) -> Any:
+        return {"method": given} if isinstance(given, str) else given
 
     @classmethod
     def of(cls, given: ModelSpec | Mapping[str, Any] | str | None) -> ModelSpec:
@@ -112,11 +142,12 @@ class ModelSpec(BaseModel):
 
 
 def _sentence(error: ValidationError) -> str:
-    return "; ".join(_of_field(each["type"], each["loc"], each["msg"]) for each in error.errors())
+    return "; ".join(_of_field(each["type"], each["loc"], each["msg"], each["input"]) for each in error.errors())
 
 
-def _of_field(kind: str, place: tuple[int | str, ...], message: str) -> str:
+def _of_field(kind: str, place: tuple[int | str, ...], message: str, given: Any) -> str:
     name = ".".join(str(part) for part in place)
     if kind == "extra_forbidden":
         return f"the model has no field {name!r}{nearest(name, ModelSpec.model_fields)}"
-    return f"model field {name!r}: {message[:1].lower()}{message[1:]}"
+    said = message.removeprefix("Value error, ")
+    return f"model field {name!r} is {str(given)[:60]!r}; {said[:1].lower()}{said[1:]}."

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import is_classifier, is_regressor
 
-from ._build import named_estimator
-from ._columns import choose_features, feature_table, first_rows, kind_of, plain_numbers, require_columns
+from ._columns import (
+    choose_features,
+    feature_table,
+    first_rows,
+    kind_of,
+    plain_numbers,
+    plain_or_objects,
+    require_columns,
+)
 from ._errors import ModelError
-from .defaults import Task, infer_task
+from ._options import by_column, check_options
+from ._target import check_kind, require_target, target_column, task_of, values_of
+from .defaults import Task
 from .metrics import check_metrics, takes_weights
 from .model_spec import ModelSpec
 
@@ -51,6 +60,13 @@ class Problem:
         """The number of rows."""
         return len(self.y)
 
+    @cached_property
+    def array(self) -> NDArray[Any] | None:
+        """The features as one array of numbers, or None where some are categories or text."""
+        if self.encoded:
+            return None
+        return self.X.to_numpy(dtype=np.result_type(*self.X.dtypes))
+
     @classmethod
     def of(
         cls,
@@ -74,14 +90,15 @@ class Problem:
         if len(table) == 0:
             raise ModelError("the data holds 0 rows; at least 2 are needed.")
         kinds, left_out = choose_features(table, model.features, model.exclude, taken)
-        column = table[target]
-        _require_target(column)
-        task = _task(model, column)
-        y, classes = _target(column, task)
+        column = target_column(table, target)
+        require_target(column)
+        task = task_of(model, column)
+        y, classes = values_of(column, task)
         completed = model.completed(task, len(classes))
         check_metrics(completed.metrics, task, classes)
-        _check_estimator(completed, task, column)
-        read = {*kinds, target, *_fit_columns(model), *_named(model.weights), *_named(groups)}
+        check_kind(completed, task, column)
+        check_options(completed, task, classes, y, target)
+        read = {*kinds, target, *by_column(model.fit_params).values(), *_named(model.weights), *_named(groups)}
         return cls(
             X=feature_table(table, kinds),
             y=y,
@@ -95,115 +112,21 @@ class Problem:
             columns_read=tuple(sorted(read)),
             groups=_group_codes(table, groups),
             weights=_weights(table, completed),
-            columns={name: plain_or_objects(table[name]) for name in _fit_columns(model)},
+            columns={name: plain_or_objects(table[name]) for name in by_column(model.fit_params).values()},
         )
-
-
-def plain_or_objects(column: pd.Series) -> NDArray[Any]:
-    """Return a column as an array: NumPy numbers where it holds numbers, else objects."""
-    return plain_numbers(column) if kind_of(column) == "number" else column.to_numpy(dtype=object)
 
 
 def _named(column: Any) -> list[str]:
     return [column] if isinstance(column, str) else []
 
 
-def _fit_columns(model: ModelSpec) -> list[str]:
-    return [
-        str(value["column"])
-        for value in model.fit_params.values()
-        if isinstance(value, dict) and set(value) == {"column"}
-    ]
-
-
 def _taken(model: ModelSpec, target: str, roles: Collection[str], groups: Any) -> dict[str, str]:
     taken = dict.fromkeys(roles, "a key, group, time or stratify column")
     taken |= dict.fromkeys(_named(groups), "the group column")
-    taken |= dict.fromkeys(_fit_columns(model), "passed to fit")
+    taken |= dict.fromkeys(by_column(model.fit_params).values(), "passed to fit")
     taken |= dict.fromkeys(_named(model.weights), "the column of weights")
     taken[target] = "the target"
     return taken
-
-
-def _require_target(column: pd.Series) -> None:
-    missing = np.flatnonzero(column.isna().to_numpy())
-    if missing.size:
-        raise ModelError(
-            f"target {column.name!r} is missing (None or NaN) in {missing.size:,} of {len(column):,} rows "
-            f"(first at {first_rows(missing)}); drop or fill those rows first."
-        )
-
-
-def _task(model: ModelSpec, column: pd.Series) -> Task:
-    if model.task is not None:
-        return model.task
-    if model.estimator is not None:
-        estimator = named_estimator(model.estimator, model.params)
-        kind = kind_of(column)
-        if is_classifier(estimator):
-            return "classification"
-        if is_regressor(estimator) and kind == "number":
-            return "regression"
-    return infer_task(column)
-
-
-def _target(column: pd.Series, task: Task) -> tuple[NDArray[Any], tuple[Any, ...]]:
-    return (_numbers(column), ()) if task == "regression" else _labels(column)
-
-
-def _numbers(column: pd.Series) -> NDArray[Any]:
-    if kind_of(column) != "number":
-        raise ModelError(
-            f"target {column.name!r} holds {column.dtype}, and regression needs numbers; use task: classification."
-        )
-    y = plain_numbers(column).astype(np.float64)
-    infinite = np.flatnonzero(~np.isfinite(y))
-    if infinite.size:
-        raise ModelError(
-            f"target {column.name!r} is infinite in {infinite.size:,} of {y.size:,} rows "
-            f"(first at {first_rows(infinite)}); drop those rows first."
-        )
-    if y.min() == y.max():
-        raise ModelError(f"target {column.name!r} is {y[0]:g} in all {y.size:,} rows; there is nothing to predict.")
-    return y
-
-
-def _labels(column: pd.Series) -> tuple[NDArray[Any], tuple[Any, ...]]:
-    if kind_of(column) in ("date", "objects"):
-        raise ModelError(f"target {column.name!r} holds {column.dtype}, and classes are text, booleans or integers.")
-    y = plain_or_objects(column)
-    if y.dtype.kind == "f":
-        y = _whole(y, str(column.name))
-    try:
-        levels = np.unique(y).tolist()
-    except TypeError as error:
-        raise ModelError(f"target {column.name!r} mixes kinds of values ({error}); make them all text.") from None
-    if len(levels) < 2:
-        raise ModelError(
-            f"target {column.name!r} holds one class ({levels[0]!r}) in all {y.size:,} rows; "
-            "there is nothing to predict."
-        )
-    return y, tuple(levels)
-
-
-def _whole(y: NDArray[Any], name: str) -> NDArray[Any]:
-    if np.any(y != np.floor(y)):
-        raise ModelError(
-            f"target {name!r} holds {np.unique(y).size:,} different fractional numbers, and classification needs "
-            "classes; use task: regression."
-        )
-    return y.astype(np.int64)
-
-
-def _check_estimator(model: ModelSpec, task: Task, column: pd.Series) -> None:
-    estimator = model.build(0)
-    wrong = is_regressor(estimator) if task == "classification" else is_classifier(estimator)
-    if wrong:
-        kind, other = ("regressor", "regression") if task == "classification" else ("classifier", "classification")
-        raise ModelError(
-            f"{model.estimator!r} is a {kind}, and the task is {task} (target {column.name!r} holds "
-            f"{column.nunique():,} different values); use task: {other}, or another estimator."
-        )
 
 
 def _group_codes(table: pd.DataFrame, groups: Any) -> IntArray | None:

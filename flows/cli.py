@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ._flags import model_of, spec_of
+from ._look_commands import looking
 from ._manifest_commands import commands
+from ._options import (
+    Data,
+    Engine,
+    EngineChoice,
+    Exclude,
+    Features,
+    Group,
+    Json,
+    Key,
+    Locked,
+    Metrics,
+    Model,
+    Name,
+    Param,
+    Refresh,
+    Seed,
+    Spec,
+    Splits,
+    Strategy,
+    Stratify,
+    Target,
+    Task,
+    Time,
+)
+from ._study_commands import register_studies
 
 app = typer.Typer(
     help="Split data once, evenly and provably; train a model per fold; record an honest estimate.",
@@ -21,32 +46,23 @@ app = typer.Typer(
 )
 
 app.add_typer(commands)
+app.add_typer(looking)
 
 OK, GATE_FAILED, BAD_INPUT, EVALUATION_FAILED = 0, 1, 2, 3
 
 
-class EngineChoice(StrEnum):
-    """What runs the steps."""
+class OnChoice(StrEnum):
+    """What an evaluation scores."""
 
-    prefect = "prefect"
-    plain = "plain"
+    folds = "folds"
+    holdout = "holdout"
 
 
-Data = Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file, a folder or a glob of them.")]
-Target = Annotated[str | None, typer.Option(help="Column to predict.")]
-Group = Annotated[str | None, typer.Option(help="Column whose rows stay together.")]
-Key = Annotated[list[str] | None, typer.Option(help="Column that names each row; repeat for several.")]
-Stratify = Annotated[list[str] | None, typer.Option(help="Column to share out evenly, instead of the target.")]
-Time = Annotated[str | None, typer.Option(help="Column that says when a row happened.")]
-Strategy = Annotated[str | None, typer.Option(help="Class name of a strategy; chosen from the columns if left out.")]
-Splits = Annotated[int | None, typer.Option("-k", "--n-splits", help="Number of folds or draws.")]
-Param = Annotated[list[str] | None, typer.Option(help="A parameter of the strategy, as NAME=JSON.")]
-Seed = Annotated[int | None, typer.Option(help="Decides everything that is random.  [default: 0]")]
-Name = Annotated[str | None, typer.Option(help="What the split is called.  [default: the file's name]")]
-Spec = Annotated[Path | None, typer.Option(help="YAML or JSON file with a specification; flags add to it.")]
-Engine = Annotated[EngineChoice, typer.Option(help="Run the steps with Prefect, or plainly without.")]
-Refresh = Annotated[bool, typer.Option(help="Compute again what the cache holds.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+class MergedChoice(StrEnum):
+    """What happens to groups whose rows lie in several folds."""
+
+    quarantine = "quarantine"
+    accept = "accept"
 
 
 @app.command()
@@ -63,6 +79,7 @@ def split(
     seed: Seed = None,
     name: Name = None,
     spec: Spec = None,
+    holdout: Locked = None,
     engine: Engine = EngineChoice.prefect,
     refresh: Refresh = False,
     as_json: Json = False,
@@ -72,7 +89,7 @@ def split(
     Example: evenfold split examples/flights.parquet --target arr_delay --group date --key flight_id
     """
     columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
-    request = {"spec": _spec(data, spec, columns, strategy, n_splits, param, seed, name), "refresh": refresh}
+    request = {"spec": spec_of(data, spec, columns, strategy, n_splits, param, seed, name, holdout), "refresh": refresh}
     _run("split", data, engine, as_json, request)
 
 
@@ -90,11 +107,15 @@ def evaluate(
     seed: Seed = None,
     name: Name = None,
     spec: Spec = None,
-    model: Annotated[str | None, typer.Option(help="Import path of an estimator, or a YAML or JSON file.")] = None,
-    metric: Annotated[list[str] | None, typer.Option(help="A scikit-learn scorer; repeat for several.")] = None,
-    features: Annotated[list[str] | None, typer.Option(help="A column to learn from; repeat for several.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="A column not to learn from; repeat for several.")] = None,
-    task: Annotated[str | None, typer.Option(help="classification or regression.")] = None,
+    holdout: Locked = None,
+    model: Model = None,
+    metric: Metrics = None,
+    features: Features = None,
+    exclude: Exclude = None,
+    task: Task = None,
+    manifest: Annotated[str | None, typer.Option(help="Evaluate on the manifest in this folder.")] = None,
+    on: Annotated[OnChoice, typer.Option(help="The folds, or the locked part, which needs a reason.")] = OnChoice.folds,
+    reason: Annotated[str, typer.Option(help="Why the locked part is looked at; recorded.")] = "",
     run_label: Annotated[str, typer.Option(help="Another label makes another MLflow run.")] = "",
     engine: Engine = EngineChoice.prefect,
     refresh: Refresh = False,
@@ -107,13 +128,44 @@ def evaluate(
     """
     columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
     request = {
-        "spec": _spec(data, spec, columns, strategy, n_splits, param, seed, name),
-        "model": _model(model, {"metrics": metric, "features": features, "exclude": exclude, "task": task}),
+        "spec": spec_of(data, spec, columns, strategy, n_splits, param, seed, name, holdout),
+        "model": model_of(model, {"metrics": metric, "features": features, "exclude": exclude, "task": task}),
+        "manifest": manifest,
+        "on": on.value,
+        "reason": reason,
         "run_label": run_label,
         "refresh": refresh,
         "allow_partial": allow_partial,
     }
     _run("evaluate", data, engine, as_json, request)
+
+
+@app.command()
+def extend(
+    manifest: Annotated[str, typer.Argument(metavar="MANIFEST", help="Folder of a manifest.")],
+    data: Data,
+    batch: Annotated[bool, typer.Option(help="FILE holds new rows only, not the whole table.")] = False,
+    merged: Annotated[
+        MergedChoice, typer.Option(help="What happens to groups that became one.")
+    ] = MergedChoice.quarantine,
+    engine: Engine = EngineChoice.prefect,
+    as_json: Json = False,
+) -> None:
+    """Add the new rows of FILE to MANIFEST; no assigned row changes its fold.
+
+    Example: evenfold extend .evenfold/splits/flights/1.0 examples/flights.parquet
+    """
+    from evenfold import flows
+
+    from ._show import consoles, progress, show_extension
+
+    out, err = consoles()
+    with progress(err) as say:
+        outcome = flows.extend(manifest, data, engine=engine.value, say=say, batch=batch, merged=merged.value)
+    if as_json:
+        out.print_json(outcome.model_dump_json())
+    else:
+        show_extension(out, outcome)
 
 
 @app.command()
@@ -125,55 +177,6 @@ def demo(engine: Engine = EngineChoice.prefect) -> None:
     from ._demo import run_demo
 
     run_demo(engine.value)
-
-
-def _spec(
-    data: str,
-    file: Path | None,
-    columns: dict[str, Any],
-    strategy: str | None,
-    n_splits: int | None,
-    param: list[str] | None,
-    seed: int | None,
-    name: str | None,
-) -> Any:
-    """Return the specification in the file with the flags put over it."""
-    from evenfold.manifests import read_spec
-
-    base = read_spec(file).model_dump(exclude_unset=True) if file else {}
-    fields = {"strategy": strategy, "seed": seed, "name": name or base.get("name") or _name_of(data)}
-    params = {**base.get("params", {}), **_params(param), **({} if n_splits is None else {"n_splits": n_splits})}
-    given = {field: value for field, value in columns.items() if value}
-    merged = base | {field: value for field, value in fields.items() if value is not None}
-    return read_spec(merged | {"params": params, "columns": base.get("columns", {}) | given})
-
-
-def _name_of(data: str) -> str:
-    stem = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in Path(data).stem)
-    return stem.strip("._-")[:100] or "split"
-
-
-def _params(given: list[str] | None) -> dict[str, Any]:
-    from evenfold.splitters import SplitError
-
-    params = {}
-    for each in given or []:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise SplitError(f"--param {each!r} has no '='; write NAME=JSON, such as leftovers=\"end\".")
-        try:
-            params[name] = json.loads(value)
-        except json.JSONDecodeError:
-            params[name] = value
-    return params
-
-
-def _model(given: str | None, fields: dict[str, Any]) -> Any:
-    from evenfold.estimates import ModelSpec
-
-    base = ModelSpec.read(given) if given and given.endswith((".yaml", ".yml", ".json")) else ModelSpec.of(given)
-    changed = {name: value for name, value in fields.items() if value}
-    return ModelSpec.of(base.model_dump(exclude_unset=True) | changed)
 
 
 def _run(flow: str, data: str, engine: EngineChoice, as_json: bool, request: dict[str, Any]) -> None:
@@ -190,13 +193,22 @@ def _run(flow: str, data: str, engine: EngineChoice, as_json: bool, request: dic
         (show_split if flow == "split" else show_evaluation)(out, outcome)
 
 
+register_studies(app)
+
+
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2, a failed evaluation with 3."""
     from evenfold.estimates import EvaluationError, ModelError
     from evenfold.splitters import SplitError
 
+    from ._commands import add_commands
+    from ._retrain_request import GateError
+
+    add_commands(app)
     try:
         app()
+    except GateError as error:
+        _stop(str(error), GATE_FAILED)
     except (SplitError, ModelError) as error:
         _stop(str(error), BAD_INPUT)
     except EvaluationError as error:

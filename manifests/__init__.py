@@ -13,10 +13,13 @@ from ._finding import Audit, Finding
 from ._gates import GATES, Gate
 from ._identity import canonical_json, digest_json, fingerprint
 from ._import import import_folds, import_nnunet
+from ._load import read_header, read_manifest
 from ._manifest import Manifest
-from ._read import read_table
+from ._read import column_names, data_files, read_table
+from ._report import report_html
+from ._report_png import split_figures
 from ._spec import Columns, SplitSpec, explain, read_spec
-from ._storage import describe, read_manifest, write_manifest
+from ._storage import describe, write_manifest
 from ._take import join_rows
 from ._verify import Verification, verify
 from ._verify_files import Damage
@@ -44,7 +47,9 @@ __all__ = [
     "audit",
     "canonical_json",
     "canonical_table",
+    "column_names",
     "column_types",
+    "data_files",
     "decide",
     "describe",
     "diff",
@@ -60,10 +65,13 @@ __all__ = [
     "measure",
     "moved_rows",
     "openml_view",
+    "read_header",
     "read_manifest",
     "read_spec",
     "read_table",
+    "report_html",
     "require_columns",
+    "split_figures",
     "verify",
     "write_manifest",
     "write_whole",

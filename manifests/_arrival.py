@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from evenfold.splitters import SplitError, require_present
+from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
-from ._columns import canonical_table, key_order, to_numpy
+from ._columns import canonical_table, key_order, require_complete, to_numpy
 from ._decide import balanced_columns, used_columns
+from ._keys import with_keys
 from ._manifest import DELETED, Manifest
 from ._match import positions_in
 from ._read import read_table
@@ -31,11 +32,13 @@ class Arrival:
     def of(cls, manifest: Manifest, data: Any, batch: bool) -> Arrival:
         """Return the data as they stand to ``manifest``; raises SplitError for missing values and repeated keys."""
         assert manifest.keys is not None
-        used = used_columns(manifest.spec, manifest.splitter.needs)
-        table = canonical_table(read_table(data, used, manifest.types), used, manifest.types)
+        spec = manifest.spec
+        used = used_columns(spec, manifest.splitter.needs)
+        table = canonical_table(read_table(data, used, spec.types), used, manifest.types)
         for name in used:
-            if name not in manifest.keys.column_names:
-                require_present(to_numpy(table.column(name)), f"column {name!r}")
+            if name not in spec.columns.key:
+                require_complete(table.column(name), name)
+        table = with_keys(table, spec, manifest.types)
         order = key_order(table, manifest.keys.column_names)
         table = table if order is None else table.take(order)
         known = positions_in(manifest.keys, table.select(manifest.keys.column_names))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from evenfold.splitters import require_present, stable_order
+from evenfold.splitters import stable_order
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from ._columns import canonical_table, to_numpy
+from ._columns import canonical_table, require_complete, to_numpy
 from ._decide import is_numeric_target
 from ._manifest import Manifest
 from ._read import read_table
@@ -21,7 +21,8 @@ class FoldBalance(BaseModel):
     """The test rows of one split: how many, and how their target is distributed.
 
     ``ks`` is the largest difference between the fold's cumulative distribution and that of all rows (0..1);
-    ``wasserstein`` the area between the two, in units of the target. ``shares`` are of each class, in its order.
+    ``wasserstein`` the area between the two, in units of the target. ``shares`` are of each class, in its order. One
+    row has no ``sd``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,9 +72,8 @@ def measure(manifest: Manifest, data: Any = None) -> BalanceReport:
 
 def _in_order(manifest: Manifest, data: Any, name: str) -> tuple[NDArray[Any], bool]:
     table = canonical_table(read_table(data), [name], manifest.types)
-    values = to_numpy(table.column(name))[manifest.positions(data)]
-    require_present(values, f"column {name!r}")
-    return values, is_numeric_target(table.column(name))
+    require_complete(table.column(name), name)
+    return to_numpy(table.column(name))[manifest.positions(data)], is_numeric_target(table.column(name))
 
 
 def _report(
@@ -132,7 +132,7 @@ def compared_with_all(y: NDArray[np.float64], tests: list[NDArray[Any]]) -> list
         told.append(
             {
                 "mean": float(y[test].mean()),
-                "sd": float(y[test].std(ddof=1)) if test.size > 1 else 0.0,
+                "sd": float(y[test].std(ddof=1)) if test.size > 1 else None,
                 "ks": float(gap.max()),
                 "wasserstein": float((gap[:-1] * steps).sum()),
             }

@@ -8,22 +8,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from evenfold.splitters import (
+    HOLDOUT,
     DrawSplitter,
     LabelSplitter,
     Needs,
     Rows,
     SplitError,
     Splitter,
-    require_present,
+    Stream,
+    check_fraction,
+    locked_rows,
     strategies,
 )
 from numpy.typing import NDArray
 
-from ._columns import canonical_table, column_types, key_order, to_numpy
+from ._columns import canonical_table, key_order, require_columns, require_complete, to_numpy
 from ._groups import first_group_table
 from ._identity import digest_resample, fingerprint, plan_id, resample_counts
-from ._manifest import Manifest, Resample, key_values
-from ._read import read_table
+from ._keys import key_names, type_names, with_keys
+from ._manifest import LOCKED, Manifest, Resample, key_values
+from ._read import column_names, read_table
 from ._spec import Columns, SplitSpec, read_spec
 from ._state import first_state
 
@@ -44,10 +48,10 @@ class Plan:
         canonical = canonical_table(*_read_used(data if table is None else table, used, self.spec))
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
-                require_present(to_numpy(canonical.column(name)), f"column {name!r}")
-
-        self.table = _in_key_order(canonical, self.spec.columns.key)
-        self.types = column_types(self.table)
+                require_complete(canonical.column(name), name)
+        self.key = key_names(self.spec)
+        self.table = _in_key_order(with_keys(canonical, self.spec, {}), self.key)
+        self.types = type_names(self.table, self.spec)
         self.algorithm = {"name": self.spec.strategy, "version": self.splitter.version}
         self.fingerprint = fingerprint(self.table)
         self.plan_id = plan_id(self.spec.decision(self.types), self.fingerprint, self.algorithm)
@@ -58,7 +62,7 @@ class Plan:
         y = balanced_columns(self.table, columns) if needs.y != "ignored" else None
         group = to_numpy(self.table.column(columns.group)) if needs.groups and columns.group else None
         roles = {
-            "key": key_values(self.table.select(columns.key)) if needs.key and columns.key else None,
+            "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
             "time": to_numpy(self.table.column(columns.time)) if needs.time and columns.time else None,
             "fixed": to_numpy(self.table.column(columns.fold)) if needs.fixed and columns.fold else None,
         }
@@ -67,18 +71,43 @@ class Plan:
     def decide(self) -> Manifest:
         """Return the decision. Pure: the same plan gives the same manifest on every machine."""
         rows = self.rows()
-        empty: dict[str, Any] = {"codes": np.zeros(rows.n, dtype=np.int16), "n_splits": 0}
+        rest = self._unlocked(rows)
+        codes = np.full(rows.n, LOCKED, dtype=np.int16)
+        codes[rest] = 0
         if isinstance(self.splitter, LabelSplitter):
-            return self._labelled(self.splitter, rows)
+            return self._labelled(self.splitter, rows, rest)
         if isinstance(self.splitter, DrawSplitter):
-            drawn = self._manifest(kind="draws", strata=rows.y, groups=rows.groups, **empty)
-            resamples = resamples_of(drawn, rows)
-            return replace(drawn, resamples=resamples, n_splits=len(resamples))
-        pairs = tuple(self.splitter.pairs(rows))
-        return self._manifest(kind="pairs", **(empty | {"n_splits": len(pairs), "stored_pairs": pairs}))
+            drawn = self._manifest(kind="draws", codes=codes, n_splits=0, strata=rows.y, groups=rows.groups)
+            resamples = resamples_of(drawn)
+            state = first_state(self.splitter, rows, codes, 1, self._fraction())
+            return replace(drawn, resamples=resamples, n_splits=len(resamples), state=state)
+        pairs = tuple((rest[train], rest[test]) for train, test in self.splitter.pairs(rows.take(rest)))
+        return self._manifest(kind="pairs", codes=codes, n_splits=len(pairs), stored_pairs=pairs)
 
-    def _labelled(self, splitter: LabelSplitter, rows: Rows) -> Manifest:
-        codes = splitter.decide(rows)
+    def check(self) -> None:
+        """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
+        self._unlocked(self.rows())
+
+    def _fraction(self) -> float:
+        return self.spec.holdout.fraction if self.spec.holdout else 0.0
+
+    def _unlocked(self, rows: Rows) -> NDArray[np.int64]:
+        """Return the positions of the rows that the strategy splits: all but the locked part, which is drawn first."""
+        everything = np.arange(rows.n)
+        if self.spec.holdout is None:
+            return everything
+        check_fraction(self.spec.holdout.fraction, rows)
+        if isinstance(self.splitter, LabelSplitter) and LOCKED in self.splitter.part_codes().values():
+            raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
+        locked = locked_rows(rows, self.spec.holdout.fraction, Stream(self.spec.holdout.seed, HOLDOUT))
+        rest = np.setdiff1d(everything, locked)
+        self.splitter.check(rows.take(rest))
+        return rest
+
+    def _labelled(self, splitter: LabelSplitter, rows: Rows, rest: NDArray[np.int64]) -> Manifest:
+        decided = splitter.decide(rows if rest.size == rows.n else rows.take(rest))
+        codes = np.full((rows.n, *decided.shape[1:]), LOCKED, dtype=decided.dtype)
+        codes[rest] = decided
         repeats = codes.shape[1] if codes.ndim == 2 else 1
         tested = sum(code >= 0 for code in splitter.part_codes().values())
         n_folds = tested or int(codes.max()) + 1
@@ -89,7 +118,7 @@ class Plan:
             n_splits=n_folds * repeats,
             group_table=first_group_table(rows, self.table.column(group), codes) if group else None,
         )
-        return replace(made, state=first_state(splitter, rows, codes, n_folds))
+        return replace(made, state=first_state(splitter, rows, codes, n_folds, self._fraction()))
 
     def _manifest(self, **decided: Any) -> Manifest:
         return Manifest(
@@ -98,7 +127,7 @@ class Plan:
             fingerprint=self.fingerprint,
             plan_id=self.plan_id,
             algorithm=self.algorithm,
-            keys=self.table.select(self.spec.columns.key) if self.spec.columns.key else None,
+            keys=self.table.select(self.key) if self.key else None,
             **decided,
         )
 
@@ -127,6 +156,7 @@ def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
 
 
 def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:
+    require_columns([*spec.columns.roles(), *spec.types], column_names(data))
     # A plain k-fold without a key reads no column at all; the number of rows still has to be known.
     table = read_table(data, used or None, spec.types)
     if used:
@@ -182,11 +212,11 @@ def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:
     return np.column_stack([column.astype(object) for column in values])
 
 
-def resamples_of(manifest: Manifest, rows: Rows | None = None) -> tuple[Resample, ...]:
+def resamples_of(manifest: Manifest) -> tuple[Resample, ...]:
     """Return what is recorded of each draw on a manifest's eligible rows."""
     splitter, eligible = manifest.splitter, np.flatnonzero(manifest.codes_in_use == 0)
     assert isinstance(splitter, DrawSplitter)
-    drawn = splitter.pairs(manifest.rows_of(eligible) if rows is None else rows)
+    drawn = splitter.pairs(manifest.rows_of(eligible))
     return tuple(_resample(eligible[train], eligible[test], manifest.n) for train, test in drawn)
 
 

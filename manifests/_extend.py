@@ -51,7 +51,7 @@ def extend(manifest: Manifest, data: Any, *, batch: bool = False, merged: Merged
     """
     _require_growable(manifest)
     arrival = Arrival.of(manifest, data, batch)
-    growth = Growth(*_grow_draws(arrival)) if manifest.kind == "draws" else grow(manifest, arrival, merged)
+    growth = grow(manifest, arrival, merged)
     changes = _changes(manifest, arrival, growth)
     if arrival.new.size == 0 and changes is None:
         return Extension(manifest, 0, 0, 0, 0, 0, ("there is nothing new.",))
@@ -87,11 +87,6 @@ def _require_growable(manifest: Manifest) -> None:
     drawn = manifest.kind == "draws" and "by_key_alone" not in manifest.splitter.promises
     if manifest.kind == "pairs" or fixed or drawn:
         raise SplitError(f"a split by {name} cannot grow without moving rows; one by {GROWING} can.")
-
-
-def _grow_draws(arrival: Arrival) -> tuple[NDArray[Any], tuple[str, ...]]:
-    # Every row's counts follow from its key: a new row may be drawn, and that is all there is to decide.
-    return np.zeros(arrival.new.size, dtype=np.int16), ()
 
 
 def _changes(manifest: Manifest, arrival: Arrival, growth: Growth) -> StatusChange | None:

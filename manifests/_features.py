@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from evenfold.splitters import SplitError, Stream
 from numpy.typing import NDArray
 
+from ._blocks import blocks_of, schema_of
 from ._columns import canonical_table, require_columns
 from ._joined import Joined
-from ._read import blocks_of, schema_of
 
 MOST_SAMPLED = 200_000
 _ODD, _MISSING = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)

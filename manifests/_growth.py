@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.splitters import HashSplit, LabelSplitter, Stream, fill, pack_into
+from evenfold.splitters import EXTENDING, HashSplit, Stream, fill, pack_into
 from numpy.typing import NDArray
 
 from ._arrival import Arrival
@@ -17,7 +17,6 @@ from ._manifest import EXCLUDED, QUARANTINED, Manifest, key_values
 from ._match import positions_in
 from ._state import counted, n_strata, shares_of, strata_of
 
-EXTENDING = 4  # what the random stream of an extension is for
 Merged = Literal["quarantine", "accept"]
 Bins = NDArray[np.int64]
 
@@ -55,15 +54,19 @@ class _Dealing:
 
     def __init__(self, manifest: Manifest, arrival: Arrival) -> None:
         self.manifest, self.arrival = manifest, arrival
-        splitter = manifest.splitter
-        assert isinstance(splitter, LabelSplitter)
-        folds = manifest.n_splits // (manifest.codes.shape[1] if manifest.codes.ndim == 2 else 1)
-        self.state = manifest.state or {"shares": [list(pair) for pair in shares_of(splitter, folds).items()]}
-        self.bin_codes = np.array([int(code) for code, _ in self.state["shares"]])
-        self.shares = np.array([float(share) for _, share in self.state["shares"]])
+        self.state = manifest.state or {}
+        shares = self.state.get("shares") or self._shares()
+        self.bin_codes = np.array([int(code) for code, _ in shares])
+        self.shares = np.array([float(share) for _, share in shares])
         self.y = arrival.balanced()
         self.strata, self.classes = strata_of(self.y, arrival.table.num_rows, self.state)
         self.n_strata = n_strata(self.state, self.classes)
+
+    def _shares(self) -> list[list[float]]:
+        manifest = self.manifest
+        folds = manifest.n_splits // self.n_repeats if manifest.kind == "labels" else 1
+        locked = manifest.spec.holdout.fraction if manifest.spec.holdout else 0.0
+        return [[code, share] for code, share in shares_of(manifest.splitter, folds, locked).items()]
 
     @property
     def n_repeats(self) -> int:
@@ -103,7 +106,8 @@ class _Dealing:
         rule = self.manifest.spec.on_new_rows
         if rule == "freeze":
             return np.full(keys.num_rows, EXCLUDED)
-        if rule == "hash" or "by_key_alone" in self.manifest.splitter.promises:
+        by_key = self.manifest.kind == "labels" and "by_key_alone" in self.manifest.splitter.promises
+        if rule == "hash" or by_key:
             return self.hashed(keys, repeat)
         return self.bin_codes[fill(strata, self.held(repeat), self.shares, self.stream(repeat))]
 

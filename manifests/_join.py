@@ -9,7 +9,8 @@ import pyarrow as pa
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
-from ._columns import canonical_table, key_order, require_columns
+from ._columns import counted, key_order
+from ._keys import key_table
 from ._match import positions_in
 from ._read import read_table
 
@@ -38,17 +39,7 @@ def join_positions(manifest: Manifest, frame: Any) -> NDArray[np.int64]:
 
 def keys_of(manifest: Manifest, frame: Any) -> pa.Table:
     """Return the key columns of ``frame`` in the manifest's types; SplitError where one is absent."""
-    assert manifest.keys is not None
-    key = manifest.keys.column_names
-    table = read_table(frame, types=manifest.types)
-    for name in key:
-        if name not in table.column_names:
-            raise SplitError(
-                f"the manifest joins by {'+'.join(key)}, and the data have no column {name!r}; "
-                "pass the data with their key."
-            )
-    require_columns(key, table.column_names)
-    return canonical_table(table, key, manifest.types)
+    return key_table(read_table(frame, types=manifest.spec.types), manifest.spec, manifest.types)
 
 
 def _by_position(manifest: Manifest, frame: Any) -> NDArray[np.int64]:
@@ -64,12 +55,16 @@ def _by_position(manifest: Manifest, frame: Any) -> NDArray[np.int64]:
 def difference(unknown: pa.Table, absent: pa.Table) -> str:
     """Return in a sentence which rows only the data have, and which only the manifest."""
     told = [
-        f"{rows.num_rows:,} {'row' if rows.num_rows == 1 else 'rows'} {what} (first key {_first_key(rows)})"
-        for rows, what in ((unknown, "of the data have no fold"), (absent, "of the manifest are not in the data"))
+        f"{counted(rows.num_rows, one, many)} (first key {_first_key(rows)})"
+        for rows, one, many in (
+            (unknown, "row has no fold", "rows have no fold"),
+            (absent, "row of the manifest is not in the data", "rows of the manifest are not in the data"),
+        )
         if rows.num_rows
     ]
     return " and ".join(told) + "; use the data that were split, or extend the manifest."
 
 
 def _first_key(rows: pa.Table) -> str:
-    return ", ".join(str(value) for value in rows.slice(0, 1).to_pylist()[0].values())
+    first = rows.sort_by([(name, "ascending") for name in rows.column_names]).slice(0, 1)
+    return ", ".join(str(value) for value in first.to_pylist()[0].values())

@@ -13,11 +13,12 @@ import pyarrow as pa
 from evenfold.splitters import Pair
 from numpy.typing import NDArray
 
+from ._blocks import is_parquet
 from ._columns import canonical_table
 from ._join import join_positions, keys_of
 from ._manifest import DELETED, EXCLUDED, LOCKED, Manifest
 from ._match import positions_in
-from ._read import is_parquet, read_table
+from ._read import read_table
 from ._spec import Columns
 
 UNKNOWN = -4

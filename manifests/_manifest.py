@@ -190,6 +190,17 @@ class Manifest:
         key = key_values(self.keys)[eligible] if self.splitter.needs.key and self.keys is not None else None
         return Rows(n=eligible.size, y=strata, groups=groups, key=key, levels=levels, group_levels=group_levels)
 
+    def locked_pair(self) -> Pair:
+        """Return (every other row in use, the locked rows): what a look at the holdout trains and tests on.
+
+        Whoever takes it has looked; the flows record each look before they do. SplitError where nothing is locked.
+        """
+        codes = self.codes_in_use.reshape(self.n, -1)[:, 0]
+        locked = np.flatnonzero(codes == LOCKED)
+        if not locked.size:
+            raise SplitError(f"{self.name} {self.version} has no locked rows; split with a holdout, or a test part.")
+        return np.flatnonzero(codes >= NEVER_TESTED), locked
+
     def at_generation(self, generation: int) -> Manifest:
         """Return the manifest as it was when ``generation`` was the newest: the same folds, and only its rows."""
         if self.born is None or generation >= self.generation:

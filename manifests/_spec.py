@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import hmac
+import os
 import re
 from pathlib import Path
 from typing import Any, Literal
@@ -49,6 +51,22 @@ class Columns(_Strict):
         return list(dict.fromkeys(name for name in named if name))
 
 
+class LockedPart(_Strict):
+    """A test part that is drawn first and kept from every split: groups whole, the target in its share."""
+
+    fraction: float = Field(default=0.2, gt=0, lt=1, description="Share of the rows.")
+    seed: int = Field(default=0, ge=0, description="Decides which rows.")
+    locked: Literal[True] = Field(default=True, description="Each look at it is recorded.")
+
+
+class KeyEncoding(_Strict):
+    """Keys that may leave the building: HMAC-SHA256 under a secret that an environment variable holds."""
+
+    method: Literal["hmac"] = "hmac"
+    secret: str = Field(default="EVENFOLD_KEY_SECRET", description="Name of the environment variable.")
+    bits: Literal[64, 128] = Field(default=64, description="128 above about 500 million rows.")
+
+
 class SplitSpec(_Strict):
     """What decides a split. Two specifications that mean the same have the same decision fields.
 
@@ -62,7 +80,15 @@ class SplitSpec(_Strict):
     strategy: str | None = Field(default=None, description="The class name of a strategy.")
     params: dict[str, Any] = Field(default={}, description="The strategy's parameters, without random_state.")
     seed: int = Field(default=0, ge=0, description="Decides everything that is random.")
+    holdout: LockedPart | None = Field(default=None, description="A test part that is locked away first.")
+    key_encoding: KeyEncoding | None = Field(default=None, description="Pseudonyms instead of keys.")
+    gates: dict[str, float | Literal["off"]] = Field(default={}, description="Limits at which an audit fails.")
     on_new_rows: Literal["fill", "hash", "freeze"] = Field(default="fill", description="What extending does.")
+
+    @field_validator("key_encoding", mode="before")
+    @classmethod
+    def _method_alone(cls, value: Any) -> Any:
+        return {"method": value} if isinstance(value, str) else value
 
     @field_validator("name")
     @classmethod
@@ -99,7 +125,27 @@ class SplitSpec(_Strict):
             "params": changed,
             "seed": self.seed,
         }
+        if self.holdout:
+            decided["holdout"] = self.holdout.model_dump(exclude_defaults=True)
+        if self.key_encoding:
+            decided["key_encoding"] = self.key_encoding.model_dump(exclude={"secret"}) | {"check": secret_check(self)}
         return decided | ({} if self.on_new_rows == "fill" else {"on_new_rows": self.on_new_rows})
+
+
+def secret_of(spec: SplitSpec) -> bytes:
+    """Return the secret that keys are encoded with; raises SplitError where its variable is not set."""
+    assert spec.key_encoding is not None
+    value = os.environ.get(spec.key_encoding.secret)
+    if not value:
+        raise SplitError(
+            f"keys are encoded with the secret in {spec.key_encoding.secret}, and it is not set; set it and try again."
+        )
+    return value.encode()
+
+
+def secret_check(spec: SplitSpec) -> str:
+    """Return what tells one secret from another and gives neither away."""
+    return hmac.digest(secret_of(spec), b"evenfold key check", "sha256").hex()[:16]
 
 
 def read_spec(source: Any) -> SplitSpec:

@@ -123,20 +123,18 @@ def status_in(table: pa.Table, generation: int) -> StatusChange:
     return StatusChange(generation, keys, np.asarray(table.column("status").to_numpy(), dtype=np.int8))
 
 
-def resamples_in(path: Path) -> tuple[Resample, ...]:
-    """Return the recorded draws, none where there is no such file."""
-    if not path.exists():
+def resamples_in(table: pa.Table | None) -> tuple[Resample, ...]:
+    """Return the recorded draws, none where there is no such table."""
+    if table is None:
         return ()
-    columns = pq.read_table(path, columns=["n_train", "n_test", "digest", "generation"]).to_pydict()
-    rows = zip(columns["n_train"], columns["n_test"], columns["digest"], columns["generation"], strict=True)
+    rows = zip(*(table.column(n).to_pylist() for n in ("n_train", "n_test", "digest", "generation")), strict=True)
     return tuple(Resample(train, test, digest.hex(), generation) for train, test, digest, generation in rows)
 
 
-def pairs_in(path: Path, n_splits: int) -> tuple[Pair, ...]:
-    """Return the stored pairs, none where there is no such file."""
-    if not path.exists():
+def pairs_in(table: pa.Table | None, n_splits: int) -> tuple[Pair, ...]:
+    """Return the stored pairs, none where there is no such table."""
+    if table is None:
         return ()
-    table = pq.read_table(path)
     split, role, position = (table.column(name).to_numpy() for name in ("split", "role", "position"))
     bounds = np.searchsorted(split.astype(np.int64) * 2 + role, np.arange(2 * n_splits + 1))
     sides = [position[a:b] for a, b in pairwise(bounds)]

@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict
 
 from ._decide import resamples_of
 from ._identity import plan_id
+from ._load import read_header, read_manifest
 from ._manifest import Manifest
-from ._storage import describe, read_header, read_manifest
+from ._storage import describe
 from ._verify_files import RESTORE, Damage, damaged_files
 from ._words import amount
 

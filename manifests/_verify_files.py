@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
 
 from ._identity import digest_table
-from ._storage import BLOCK_ROWS, sha256_of
+from ._load import sha256
+from ._storage import BLOCK_ROWS
 from ._words import amount
 
 RESTORE = "restore it from its MLflow run."
@@ -45,7 +46,7 @@ def _damage(file: Path, entry: dict[str, Any]) -> Damage | None:
     name, rows = entry["path"], int(entry["rows"])
     if not file.exists():
         return Damage(file=name, message=f"{name} is missing, and its {amount(rows, 'row')} with it; {RESTORE}")
-    same_bytes = sha256_of(file) == entry["sha256"]
+    same_bytes = sha256(file) == entry["sha256"]
     found = _first_damaged_block(file, entry)
     if same_bytes and (found or file.stat().st_size != entry["bytes"]):
         said = f"manifest.json does not say of {name} what its undamaged bytes hold; {RESTORE}"

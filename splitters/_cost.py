@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -109,10 +110,15 @@ class Aim:
 
 
 def cost_of_chance(aim: Aim) -> float:
-    """Return the expected cost of rows that fall into the bins one by one, at random."""
-    spread = aim.pull * aim.wanted * (1.0 - aim.shares)
+    """Return the expected cost of rows that fall into the bins one by one, at random (of exact sizes, if asked)."""
+    spread = aim.pull * aim.wanted * (1.0 - aim.shares) * (not aim.exact)
     classes = aim.roots * aim.roots * aim.rates * (1.0 - aim.rates)
     return math.fsum(spread.tolist()) + math.fsum(classes.tolist()) * math.fsum((1.0 / aim.wanted).tolist())
+
+
+def is_weight(value: Any) -> bool:
+    """Return whether ``value`` is a finite number of at least 0, and no boolean."""
+    return not isinstance(value, bool) and isinstance(value, Real) and 0.0 <= float(value) < math.inf
 
 
 def _sum_by_bin(bins: IntArray, column: IntArray, n_bins: int) -> IntArray:

@@ -52,20 +52,23 @@ def place(aim: Aim, bins: IntArray, stream: Stream) -> None:
     left = _by_size(aim.sizes, np.flatnonzero(bins < 0), stream)
     totals = np.maximum(columns.sum(axis=0), 1).astype(np.float64)
     pull = (columns[left] / (totals * totals))[:, :, None]
-    if aim.exact:
-        pull[:, 0] *= 1e9
     brings = columns[left].astype(np.float64)
     missing = totals[:, None] * aim.shares - aim.loads(np.where(bins < 0, aim.shares.size, bins))
     empty = set(range(aim.shares.size)) - set(bins[bins >= 0].tolist())
-    wish = np.empty_like(missing)
+    wish, taken = np.empty_like(missing), np.zeros(aim.shares.size)
     for turn, entry in enumerate(left.tolist()):
         gain = np.add.reduce(np.multiply(missing, pull[turn], out=wish), axis=0)
+        if aim.exact:
+            gain += taken
         if empty and len(empty) >= left.size - turn:
             gain[[f for f in range(gain.size) if f not in empty]] = -np.inf
         best = int(gain.argmax())
         bins[entry] = best
         empty.discard(best)
         missing[:, best] -= brings[turn]
+        taken[best] = -np.inf
+        if (turn + 1) % taken.size == 0:
+            taken[:] = 0.0
 
 
 def _by_size(sizes: IntArray, entries: IntArray, stream: Stream) -> IntArray:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,25 +19,18 @@ for chatty in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(chatty).setLevel(logging.WARNING)
 
 import mlflow  # noqa: E402 - alembic would announce every migration of a new store
-from evenfold.manifests import BalanceReport, digest_json  # noqa: E402
+import mlflow.sklearn  # noqa: E402
+from evenfold.manifests import BalanceReport  # noqa: E402
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag  # noqa: E402
+from mlflow.models import Model  # noqa: E402
 from mlflow.tracking import MlflowClient  # noqa: E402
 
+from ._figures import Entry, balance_metrics, child_entry, estimate_metrics, run_key, split_tags  # noqa: E402
 from ._home import Home  # noqa: E402
 from ._locks import locked  # noqa: E402
+from ._pictures import pictures_of  # noqa: E402
 
 RUN_KEY = "evenfold.run_key"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What one MLflow run shall hold; ``key`` names the run, so that saying it twice changes nothing."""
-
-    key: str
-    name: str
-    tags: Mapping[str, str]
-    params: Mapping[str, Any]
-    metrics: Mapping[str, float]
 
 
 class Tracker:
@@ -64,14 +56,19 @@ class Tracker:
     @contextmanager
     def run(self, entry: Entry, parent: str | None = None) -> Iterator[str]:
         """Yield the id of the run that ``entry.key`` names, filled; it is FINISHED when the block ends well."""
-        run_id = self._open(entry, parent)
-        self._fill(run_id, entry)
+        run_id = self.begin(entry, parent)
         try:
             yield run_id
         except BaseException as error:
             self.fail(run_id, str(error))
             raise
         self.client.set_terminated(run_id, "FINISHED")
+
+    def begin(self, entry: Entry, parent: str | None = None) -> str:
+        """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
+        run_id = self._open(entry, parent)
+        self._fill(run_id, entry)
+        return run_id
 
     def fail(self, run_id: str, reason: str) -> None:
         """Mark a run as failed, with the reason where people look for it."""
@@ -96,21 +93,26 @@ class Tracker:
                 self.client.delete_tag(run_id, "mlflow.note.content")
             return run_id
 
-    def _fill(self, run_id: str, entry: Entry) -> None:
-        # The run's own start as time makes a repeated metric the same point and not another one.
+    def measured(self, run_id: str, values: Mapping[str, float]) -> None:
+        """Log metrics; the run's own start as time makes a repeated metric the same point and not another one."""
         when = self.client.get_run(run_id).info.start_time
-        metrics = [Metric(name, float(value), when, 0) for name, value in entry.metrics.items()]
+        metrics = [Metric(name, float(value), when, 0) for name, value in values.items()]
+        for start in range(0, len(metrics), 900):
+            self.client.log_batch(run_id, metrics=metrics[start : start + 900])
+
+    def _fill(self, run_id: str, entry: Entry) -> None:
+        self.measured(run_id, entry.metrics)
         params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
         tags = [RunTag(name, str(value)) for name, value in entry.tags.items()]
-        for start in range(0, max(len(metrics), 1), 900):
-            self.client.log_batch(run_id, metrics=metrics[start : start + 900])
         self.client.log_batch(run_id, params=params[:100], tags=tags[:100])
 
     def keep(self, run_id: str, name: str, value: Any) -> None:
-        """Log ``value`` as a JSON artifact, or the file or folder that a Path names."""
+        """Log ``value`` as a JSON artifact, or the file or folder that a Path names, or a page or picture as it is."""
         if isinstance(value, Path):
             log = self.client.log_artifacts if value.is_dir() else self.client.log_artifact
             log(run_id, str(value), name)
+        elif name.endswith((".html", ".png")):
+            (self.client.log_text if name.endswith(".html") else self.client.log_figure)(run_id, value, name)
         else:
             self.client.log_text(run_id, json.dumps(value, indent=1, ensure_ascii=False, default=str), name)
 
@@ -121,15 +123,31 @@ class Tracker:
             table.to_parquet(path, index=False)
             self.client.log_artifact(run_id, str(path))
 
+    def keep_model(self, run_id: str, model: Any, trusted: list[str], requirements: list[str]) -> str:
+        """Log a model without pickles and return its URI; naming what it requires saves MLflow a subprocess."""
+        mlflow.set_tracking_uri(self.home.tracking_uri)
+        kept = {"sk_model": model, "pip_requirements": requirements, "skops_trusted_types": trusted}
+        return str(Model.log(None, mlflow.sklearn, name="model", run_id=run_id, **kept).model_uri)
+
+    def load_model(self, uri: str) -> Any:
+        """Return the scikit-learn model that a URI such as models:/flights@champion names."""
+        mlflow.set_tracking_uri(self.home.tracking_uri)
+        return mlflow.sklearn.load_model(uri)
+
+    def text(self, run_id: str, name: str) -> str:
+        """Return the text of an artifact."""
+        with tempfile.TemporaryDirectory() as folder:
+            return self.fetch(run_id, name, Path(folder)).read_text(encoding="utf-8")
+
+    def fetch(self, run_id: str, name: str, folder: Path) -> Path:
+        """Download an artifact of a run into a folder, and return where it lies."""
+        folder.mkdir(parents=True, exist_ok=True)
+        return Path(self.client.download_artifacts(run_id, name, str(folder)))
+
     def reads(self, run_id: str, name: str, source: str, digest: str) -> None:
         """Say which data a run read, by our own digest: MLflow's reads the first 10,000 rows only."""
         data = Dataset(name=name[:500], digest=digest[:32], source_type="local", source=json.dumps({"uri": source}))
         self.client.log_inputs(run_id, datasets=[DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
-
-
-def run_key(**parts: Any) -> str:
-    """Return the key of a run: what it is about, without when or where it ran."""
-    return digest_json(parts)
 
 
 def record_split(
@@ -154,27 +172,10 @@ def record_split(
         tracker.client.set_tag(run_id, "evenfold.split_run_id", run_id)
         tracker.keep(run_id, "split", Path(split["uri"]))
         tracker.keep(run_id, "split/balance.json", report)
+        for name, picture in pictures_of(split["uri"], report, data).items():
+            tracker.keep(run_id, f"split/{name}", picture)
         tracker.reads(run_id, Path(data).name, data, fingerprint)
     return run_id
-
-
-def balance_metrics(report: BalanceReport) -> dict[str, float]:
-    """Return the figures of a balance report that are worth a metric: the worst of each, and each fold's rows."""
-    metrics = {f"balance/worst_{name}": value for name, value in report.worst.items()}
-    if report.n_splits <= 100:
-        metrics |= {f"balance/rows_fold_{fold.split}": float(fold.rows) for fold in report.folds}
-    return metrics
-
-
-def split_tags(split: dict[str, Any]) -> dict[str, str]:
-    """Return the tags by which any project finds what rests on a split."""
-    return {
-        "evenfold.split_id": split["split_id"],
-        "evenfold.plan_id": split["plan_id"],
-        "evenfold.spec": f"{split['name']}@{split['version']}",
-        "evenfold.generation": split["version"].partition(".")[2],
-        "evenfold.kind": split["kind"],
-    }
 
 
 def record_evaluation(
@@ -200,7 +201,7 @@ def record_evaluation(
     )
     with tracker.run(entry) as run_id:
         for score in evaluation["children"]:
-            with tracker.run(_child(entry.key, score, shared), parent=run_id):
+            with tracker.run(child_entry(entry.key, score, shared), parent=run_id):
                 pass
         for name, value in evaluation["artifacts"].items():
             tracker.keep(run_id, name, value)
@@ -217,33 +218,3 @@ def _keep_tables(tracker: Tracker, run_id: str, evaluation: dict[str, Any]) -> N
     for name, files in evaluation["tables"].items():
         if files:
             tracker.keep_table(run_id, name, pd.concat([pd.read_parquet(file) for file in files], ignore_index=True))
-
-
-def _child(parent_key: str, score: dict[str, Any], tags: Mapping[str, str]) -> Entry:
-    metrics = {f"test/{name}": value for name, value in score["test"].items()}
-    metrics |= {f"apparent/{name}": value for name, value in score["apparent"].items()}
-    metrics |= {name: score[name] for name in ("n_train", "n_test", "seconds_fit", "seconds_score")}
-    place = {"evenfold.repeat": str(score["repeat"]), "evenfold.fold": str(score["fold"])}
-    key = run_key(kind="fold", parent=parent_key, repeat=score["repeat"], fold=score["fold"])
-    return Entry(key=key, name=score["name"], tags={**tags, **place}, params={}, metrics=metrics)
-
-
-_PREFIX = {"out-of-bag": "boot/{}_oob", ".632": "boot/{}_632", ".632+": "boot/{}_632plus"}
-
-
-def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return every figure of the estimates under its own name, such as cv/r2_mean, cv/r2_sd and apparent/r2."""
-    metrics: dict[str, float | None] = {}
-    for each in estimates:
-        prefix = _PREFIX.get(each["method"], "cv/{}").format(each["metric"])
-        metrics[prefix if each["method"] in _PREFIX else f"{prefix}_mean"] = each["value"]
-        metrics |= {f"{prefix}_{name}": each[name] for name in ("sd", "se", "pooled")}
-        metrics[f"apparent/{each['metric']}"] = each["apparent"]
-        if each.get("interval"):
-            metrics |= {f"{prefix}_ci_{side}": each["interval"][side] for side in ("low", "high")}
-    return {name: float(value) for name, value in metrics.items() if value is not None}
-
-
-def client_version() -> str:
-    """Return the version of MLflow that records."""
-    return str(mlflow.__version__)

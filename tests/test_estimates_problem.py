@@ -263,7 +263,7 @@ MESSAGES: list[tuple[str, Any, str]] = [
     (
         "a field of another kind",
         lambda: ModelSpec.of({"text": "hash"}),
-        "model field 'text': input should be 'onehot' or 'ordinal'",
+        "model field 'text' is 'hash'; input should be 'onehot' or 'ordinal'.",
     ),
     (
         "text as weights",
@@ -327,9 +327,10 @@ def test_the_score_key_changes_with_everything_a_score_depends_on() -> None:
         score_key(model, **{**given, "fingerprint": "g"}),
         score_key(model, **{**given, "seed": 1}),
         score_key(model, metrics=["r2"], **given),
+        score_key(model, inner={"strategy": "KFold"}, **given),
         score_key(model.model_copy(update={"params": {"max_iter": 5}}), **given),
     ]
-    assert len({key, *others}) == 6
+    assert len({key, *others}) == 7
     assert score_key(problem(table=TABLE.iloc[::-1]).model, **given) == key
     with pytest.raises(ModelError, match="names no estimator yet"):
         score_key(ModelSpec(), **given)
