@@ -261,6 +261,21 @@ def test_an_export_is_refused_in_words(tmp_path: Path) -> None:
             export(made, to, tmp_path / name)  # type: ignore[arg-type]
 
 
+def test_pseudonyms_leave_and_the_keys_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without data an export holds row_key; with data the order is theirs, and no key is needed in the file."""
+    monkeypatch.setenv("EVENFOLD_KEY_SECRET", "a secret")
+    frame = rows()
+    manifest = read_manifest(write_manifest(split(frame, key_encoding="hmac"), tmp_path))
+    export(manifest, "csv", tmp_path / "folds.csv")
+    export(manifest, "nnunet", tmp_path / "splits.json")
+    assert "case_" not in (tmp_path / "folds.csv").read_text() + (tmp_path / "splits.json").read_text()
+    assert list(pd.read_csv(tmp_path / "folds.csv")) == ["row_key", "fold"]
+    export(manifest, "sklearn", tmp_path / "folds.npy", frame)
+    ours = join_rows(manifest, frame, 1, "test")["id"].to_pylist()
+    assert sorted(frame["id"][np.load(tmp_path / "folds.npy") == 1]) == sorted(ours)
+    assert sides_by_view(manifest) == sides_of(manifest)
+
+
 def test_deleted_rows_that_are_back_are_no_silent_gap(tmp_path: Path, grown: Manifest) -> None:
     """They have no fold in use, so the data cannot be put beside their folds."""
     with pytest.raises(SplitError, match="10 rows of the data are deleted in the manifest; extend it"):
