@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench soak docs constraints clean
+.PHONY: demo test bench soak readme constraints clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -27,3 +27,10 @@ constraints:
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .evenfold
+
+readme: $(VENV)/.installed
+	$(BIN)/python docs/regenerate.py
+
+bench: $(VENV)/.installed
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt iterative-stratification
+	$(BIN)/python -m benchmarks

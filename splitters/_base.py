@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,6 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from ._errors import SplitError
+from ._numbers import check_count as check_count
+from ._numbers import is_real as is_real
+from ._numbers import is_whole as is_whole
 from ._random import DRAWS, LABELS, IntArray, Stream
 from ._rows import Needs, Rows
 
@@ -43,9 +45,13 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     def rows(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Rows:
         """Return the rows as this strategy may see them, checked against its needs and parameters."""
         rows = Rows.of(X, y, groups, needs=self.needs, asked_by=type(self).__name__, **roles)
+        self.check(rows)
+        return rows
+
+    def check(self, rows: Rows) -> None:
+        """Raise SplitError where the parameters do not fit the rows, before anything random happens."""
         self._check_seed()
         self._check(rows)
-        return rows
 
     @abstractmethod
     def pairs(self, rows: Rows) -> Iterator[Pair]:
@@ -128,17 +134,22 @@ class DrawSplitter(Splitter):
     promises = frozenset({"disjoint", "appendable"})
     n_splits: int
 
+    def prepare(self, rows: Rows) -> Any:
+        """Return what all draws of ``rows`` share, made once; ``draw`` gets it in place of the rows."""
+        return rows
+
     @abstractmethod
-    def draw(self, rows: Rows, stream: Stream) -> Pair:
-        """Return one (train, test) from ``stream``."""
+    def draw(self, rows: Any, stream: Stream) -> Pair:
+        """Return one (train, test) from ``stream``; ``rows`` is what ``prepare`` returned."""
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the draws one by one; memory does not grow with their number."""
-        return (self.pair(rows, i) for i in range(self.n_splits))
+        prepared = self.prepare(rows)
+        return (self.draw(prepared, self._stream(DRAWS, i)) for i in range(self.n_splits))
 
     def pair(self, rows: Rows, i: int) -> Pair:
         """Return draw ``i`` alone, in the time of one draw."""
-        return self.draw(rows, self._stream(DRAWS, i))
+        return self.draw(self.prepare(rows), self._stream(DRAWS, i))
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return the number of draws."""
@@ -175,14 +186,3 @@ def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool 
         for label in tested:
             train = column == -1 if parts else (column >= -1) & (column != label)
             yield np.flatnonzero(train), np.flatnonzero(column == label)
-
-
-def is_whole(value: Any) -> bool:
-    """Return whether ``value`` is an integer of Python or NumPy, and no boolean."""
-    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
-
-
-def check_count(name: str, value: Any, least: int) -> None:
-    """Raise SplitError unless ``value`` is an integer of at least ``least``."""
-    if not is_whole(value) or value < least:
-        raise SplitError(f"{name}={value!r}; choose a whole number of at least {least}.")

@@ -16,7 +16,7 @@ def hashed(key: Any, salt: str) -> NDArray[np.uint64]:
     """Return the first 64 bits of SHA-256(salt + "|" + key) for each key.
 
     Integers are hashed as their decimal digits, text as its UTF-8 bytes as they are. Other keys have no text that
-    every engine agrees on and are a SplitError. O(n), about 2 microseconds a key.
+    every engine agrees on and are a SplitError. O(n), about a microsecond a key.
     """
     prefix = f"{salt}|"
     digests = (sha256((prefix + text).encode()).digest()[:8] for text in _texts(present(key, "key")))

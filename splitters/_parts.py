@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
+from math import fsum
 from typing import Any
 
 import numpy as np
 
-from ._base import LabelSplitter
+from ._base import LabelSplitter, is_real
 from ._errors import SplitError
 from ._random import IntArray
 from ._rows import Rows
@@ -53,7 +53,7 @@ def part_sizes(parts: Mapping[str, float], n: int) -> IntArray:
 
     Equal remainders are served in the given order. Elementwise arithmetic, so the same on every machine.
     """
-    wanted = np.array(list(parts.values()), dtype=np.float64) / sum(parts.values()) * n
+    wanted = np.array(list(parts.values()), dtype=np.float64) / fsum(parts.values()) * n
     sizes = np.floor(wanted).astype(np.int64)
     served = np.argsort(-(wanted - sizes), kind="stable")[: n - int(sizes.sum())]
     sizes[served] += 1
@@ -64,10 +64,10 @@ def check_parts(parts: Any, n: int) -> None:
     """Raise SplitError unless ``parts`` are shares above 0 that sum to 1, train among them, each worth a row of n."""
     if not isinstance(parts, Mapping) or len(parts) < 2 or "train" not in parts:
         raise SplitError(f"parts={parts!r}; name two or more with their shares, train among them, such as {_EXAMPLE}.")
-    unfit = {name: share for name, share in parts.items() if not _is_share(share)}
+    unfit = {name: share for name, share in parts.items() if not (is_real(share) and 0 < share < 1)}
     if unfit:
         raise SplitError(f"parts={parts!r}: {unfit!r} is no share; choose numbers above 0 and below 1.")
-    total = sum(parts.values())
+    total = fsum(parts.values())
     if abs(total - 1.0) > 1e-9:
         raise SplitError(f"parts={parts!r} sum to {total:.10g}; choose shares that sum to 1, such as {_EXAMPLE}.")
     name, least = min(parts.items(), key=lambda item: item[1])
@@ -76,10 +76,6 @@ def check_parts(parts: Any, n: int) -> None:
             f"part {name!r} would get {least * n:.2g} of {n:,} rows; choose a share of at least {1 / n:.2g}, "
             f"or pass at least {int(np.ceil(1 / least)):,} rows."
         )
-
-
-def _is_share(share: Any) -> bool:
-    return isinstance(share, Real) and 0 < float(share) < 1
 
 
 _EXAMPLE = "{'train': 0.8, 'test': 0.2}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +28,11 @@ def _exhaustive(splitter: Splitter, data: Data) -> bool:
     return bool((once == splitter.get_params(deep=False).get("n_repeats", 1)).all()) and rest
 
 
-@check("only appends when more splits are asked for", "appendable")
+@check("only appends when more splits are asked for, and draws anew each time", "appendable")
 def _appendable(splitter: Splitter, data: Data) -> bool:
     few = data.split(copy.deepcopy(splitter).set_params(n_splits=2))
-    more = data.split(copy.deepcopy(splitter).set_params(n_splits=5))
-    return same(few, more[:2]) and not same(more[:2], more[2:4])
+    more = data.split(copy.deepcopy(splitter).set_params(n_splits=20))
+    return same(few, more[:2]) and any(not same(more[:1], [other]) for other in more[1:])
 
 
 @check("makes folds whose sizes differ by at most 1", "even_sizes")
@@ -68,12 +69,43 @@ def _no_empty_fold(splitter: Splitter, data: Data) -> bool:
     return len(pairs) == k and all(test.size > 0 for _, test in pairs)
 
 
-@check("trains on n draws and tests on every row not drawn", "out_of_bag")
+@check("tests every row that train lacks, and train repeats rows", "out_of_bag")
 def _out_of_bag(splitter: Splitter, data: Data) -> bool:
-    return all(
-        train.size == data.n and np.array_equal(np.setdiff1d(np.arange(data.n), train), test)
-        for train, test in data.split(splitter)
-    )
+    pairs = data.split(splitter)
+    rest = all(np.array_equal(np.setdiff1d(np.arange(data.n), train), test) for train, test in pairs)
+    return rest and any(np.unique(train).size < train.size for train, _ in pairs)
+
+
+@check("trains on n draws", "n_draws")
+def _n_draws(splitter: Splitter, data: Data) -> bool:
+    return all(train.size == data.n for train, _ in data.split(splitter))
+
+
+@check("draws each class as often as it has rows", "draws_classes")
+def _draws_classes(splitter: Splitter, data: Data) -> bool:
+    y, _ = encode(data.y, "y")
+    return all(np.array_equal(np.bincount(y[train]), np.bincount(y)) for train, _ in data.split(splitter))
+
+
+@check("draws all rows of a group equally often", "draws_groups")
+def _draws_groups(splitter: Splitter, data: Data) -> bool:
+    groups, levels = encode(data.groups, "groups")
+    drawn = [np.bincount(train, minlength=data.n) for train, _ in data.split(splitter)]
+    return all(np.unique(counts[groups == group]).size == 1 for counts in drawn for group in range(len(levels)))
+
+
+@check("draws as many rows as it says", "exact_sizes")
+def _exact_sizes(splitter: Splitter, data: Data) -> bool:
+    wanted = splitter.sizes(data.n)
+    return all((train.size, test.size) == wanted for train, test in data.split(splitter))
+
+
+@check("tests each class's share of rows, rounded up or down", "draws_class_shares")
+def _draws_class_shares(splitter: Splitter, data: Data) -> bool:
+    y, levels = encode(data.y, "y")
+    counts = np.array([np.bincount(y[test], minlength=len(levels)) * data.n for _, test in data.split(splitter)])
+    wanted = np.bincount(y) * data.split(splitter)[0][1].size
+    return bool((np.abs(counts - wanted) < data.n).all())
 
 
 @check("gives every row a part, trains on train and tests the parts of code 0 and above", "parts")
@@ -115,3 +147,13 @@ def _past_before_future(splitter: Splitter, data: Data) -> bool:
     time = times_of(data.roles["time"], "time")
     gap = gap_of(splitter.get_params(deep=False).get("gap", 0), time)
     return all(bool((time[train] + gap).max() < time[test].min()) for train, test in data.split(splitter))
+
+
+@check("keeps the locked rows out of every pair, and nearly the asked share of them", "locked_apart")
+def _locked_apart(splitter: Splitter, data: Data) -> bool:
+    made: Any = splitter
+    locked = made.locked(np.zeros((data.n, 1)), data.y, data.groups)
+    sides = [side for pair in data.split(splitter) for side in pair]
+    untouched = all(np.intersect1d(side, locked).size == 0 for side in sides)
+    slack = 1 if data.groups is None else int(np.unique(data.groups, return_counts=True)[1].max())
+    return untouched and abs(locked.size - made.fraction * data.n) <= slack

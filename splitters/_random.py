@@ -7,8 +7,11 @@ from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
 
+# Numbers made at a time; a part of what the numbers are, so it never changes.
+STRETCH = 1 << 14
+
 # The first element of a stream's path says what the stream is for, so that no two purposes share numbers.
-LABELS, DRAWS, HOLDOUT, PACKING, REPEATS, MADE_UP = 0, 1, 2, 3, 4, 5
+LABELS, DRAWS, HOLDOUT, PACKING, REPEATS, MADE_UP, EXTENDING = range(7)
 
 
 class Stream:
@@ -21,6 +24,7 @@ class Stream:
     """
 
     def __init__(self, seed: int, *path: int) -> None:
+        self.path = path
         self._bits = np.random.Philox(np.random.SeedSequence(seed, spawn_key=path))
 
     def raw(self, size: int) -> NDArray[np.uint64]:
@@ -35,9 +39,25 @@ class Stream:
         """
         return self.shuffled_rows(1, n).reshape(n)
 
+    def shuffled_by(self, codes: IntArray, n_codes: int) -> IntArray:
+        """Return the positions of ``codes`` (0..n_codes-1) in their order, those of a code in random order.
+
+        One sort of integers that hold the code, random bits and the position. As in ``permutation``, random bits are
+        equal for about n**3 / 2**65 pairs of rows of the same code, which then keep their order.
+        """
+        code_bits, mask = max(n_codes - 1, 1).bit_length(), _position_mask(codes.size)
+        keys = self.raw(codes.size)
+        keys >>= np.uint64(code_bits)
+        keys &= ~mask
+        keys |= codes.astype(np.uint64) << np.uint64(64 - code_bits)
+        keys |= np.arange(codes.size, dtype=np.uint64)
+        keys.sort()
+        keys &= mask
+        return keys.view(np.int64)
+
     def shuffled_rows(self, rows: int, n: int) -> IntArray:
         """Return ``rows`` independent permutations of 0..n-1, one a row."""
-        mask = np.uint64((1 << (max(n, 2) - 1).bit_length()) - 1)
+        mask = _position_mask(n)
         keys = self.raw(rows * n).reshape(rows, n)
         keys &= ~mask
         keys |= np.arange(n, dtype=np.uint64)
@@ -45,26 +65,34 @@ class Stream:
         keys &= mask
         return keys.view(np.int64)
 
-    def below(self, bound: int, size: int) -> IntArray:
-        """Return ``size`` integers of 0..bound-1, each value's probability exact to 2**-32 (bound below 2**32).
+    def below(self, bound: int, size: int, out: IntArray | None = None) -> IntArray:
+        """Return ``size`` integers of 0..bound-1, all exactly equally likely (bound at most 2**32).
 
-        Multiply-shift of 32 random bits; above 2**16 values of 64 bits, so that the bias stays below 2**-16 of a share.
+        Multiply-shift of 32 random bits; the few products whose low half would make some values likelier are drawn
+        again. Works a stretch at a time, in the processor's cache. Many calls may share the room of one ``out``.
+        Source: Lemire (2019), Fast random integer generation in an interval.
         """
-        if bound <= 1 << 16:
-            words = self.raw((size + 1) // 2).astype("<u8", copy=False).view("<u4")[:size].astype(np.uint64)
-            words *= np.uint64(bound)
-            words >>= np.uint64(32)
-            return words.view(np.int64)
-        high = self.raw(size)
-        low = high & np.uint64(0xFFFFFFFF)
-        low *= np.uint64(bound)
-        low >>= np.uint64(32)
-        high >>= np.uint64(32)
-        high *= np.uint64(bound)
-        high += low
-        high >>= np.uint64(32)
-        return high.view(np.int64)
+        numbers = np.empty(size, dtype=np.int64) if out is None else out
+        products, uneven = numbers.view(np.uint64), np.uint32(2**32 % bound)
+        for first in range(0, size, STRETCH):
+            part = products[first : first + STRETCH]
+            np.multiply(self._halves(part.size), np.uint64(bound), out=part)
+            again = np.flatnonzero(part.astype(np.uint32) < uneven)
+            while again.size:
+                part[again] = self._halves(again.size) * np.uint64(bound)
+                again = again[part[again].astype(np.uint32) < uneven]
+            part >>= np.uint64(32)
+        return numbers
+
+    def _halves(self, size: int) -> NDArray[np.uint32]:
+        """Return ``size`` uniform 32-bit integers: each 64-bit word's low half, then its high half."""
+        return self.raw((size + 1) // 2).astype("<u8", copy=False).view("<u4")[:size]
 
     def uniform(self, size: int) -> NDArray[np.float64]:
         """Return ``size`` numbers of [0, 1), multiples of 2**-53."""
         return (self.raw(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _position_mask(n: int) -> np.uint64:
+    """Return the low bits that the positions 0..n-1 take."""
+    return np.uint64((1 << max(n - 1, 1).bit_length()) - 1)

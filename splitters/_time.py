@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ._encode import present
 from ._errors import SplitError
+from ._numbers import is_real
 
 MICROSECONDS = {
     "second": 1_000_000,
@@ -67,7 +68,7 @@ def gap_of(gap: Any, times: NDArray[Any]) -> Any:
     to seconds): a bare number would not say of what.
     """
     stamps = times.dtype.kind == "M"
-    if isinstance(gap, Real) and (not stamps or gap == 0) and 0 <= float(gap) < float("inf"):
+    if is_real(gap) and gap >= 0 and not (stamps and gap):
         return np.timedelta64(0, "us") if stamps else gap
     length = _microseconds(gap)
     if stamps and length is not None and length >= 0:

@@ -105,19 +105,21 @@ class ForwardChaining(PairSplitter):
 
     def _check(self, rows: Rows) -> None:
         assert rows.time is not None
-        for name, least in (("n_splits", 1), ("max_train_size", 1), ("test_size", 1)):
-            if name == "n_splits" or getattr(self, name) is not None:
-                check_count(name, getattr(self, name), least)
+        check_count("n_splits", self.n_splits, least=1)
+        for name in ("max_train_size", "test_size"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), least=1)
         gap_of(self.gap, rows.time)
         self._check_times(rows)
-        for i, (train, _) in enumerate(self.pairs(rows)):
-            if not train.size:
-                window = self.windows(rows)[i]
-                raise SplitError(
-                    f"split {i} has nothing to train on: of the rows before its gap of {self.gap}, there are "
-                    f"{window.train_end - window.train_start:,} and all are of tested groups; "
-                    "choose a smaller gap, fewer n_splits or a smaller test_size."
-                )
+        sizes = [window.train_end - window.train_start for window in self.windows(rows)]
+        left = sizes if rows.groups is None else [train.size for train, _ in self.pairs(rows)]
+        if 0 in left:
+            empty = left.index(0)
+            raise SplitError(
+                f"split {empty} has nothing to train on: {sizes[empty]:,} rows lie before its gap of {self.gap}"
+                f"{' and all are of tested groups' if sizes[empty] else ''}; "
+                "choose a smaller gap, fewer n_splits or a smaller test_size."
+            )
 
     def _check_times(self, rows: Rows) -> None:
         assert rows.time is not None

@@ -32,7 +32,7 @@ class HashSplit(LabelSplitter):
     a share s of n rows is off by about sqrt(n s (1 - s)) rows, and neither groups nor classes are looked at. To keep
     groups whole, pass the group as the key. Few rows may leave a fold empty, which is a SplitError.
 
-    O(n), about 2 microseconds a row.
+    O(n), about a microsecond a row.
     """
 
     needs = Needs(y="ignored", key=True)

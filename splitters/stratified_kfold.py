@@ -7,10 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ._base import LabelSplitter, label_type
+from ._base import LabelSplitter
 from ._deal import deal
 from ._errors import SplitError
-from ._order import stable_order
 from ._random import Stream
 from ._rows import Needs, Rows
 
@@ -38,9 +37,7 @@ class StratifiedKFold(LabelSplitter):
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row."""
         assert rows.y is not None
-        shuffled = stream.permutation(rows.n)
-        codes = rows.y.astype(label_type(len(rows.levels)))[shuffled]
-        return deal(shuffled[stable_order(codes)], self.n_splits, stream, by="cycle")
+        return deal(stream.shuffled_by(rows.y, len(rows.levels)), self.n_splits, stream, by="cycle")
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)

@@ -1,1 +1,25 @@
-"""Prefect tasks around pure calls, and the record in MLflow."""
+"""Steps around pure calls, what runs them, and the record in MLflow.
+
+Nothing here imports Prefect or MLflow until it is used: ``_prefect`` and ``record`` are imported where a flow needs
+them.
+"""
+
+from ._engine import Call, Done, Engine, PlainEngine
+from ._files import data_reference
+from ._home import Home, default_workers, prepare_environment
+from ._locks import FileLocks, locked
+from ._split_ref import SplitRef
+
+__all__ = [
+    "Call",
+    "Done",
+    "Engine",
+    "FileLocks",
+    "Home",
+    "PlainEngine",
+    "SplitRef",
+    "data_reference",
+    "default_workers",
+    "locked",
+    "prepare_environment",
+]

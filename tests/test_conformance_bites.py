@@ -13,14 +13,19 @@ from evenfold.splitters import (
     Bootstrap,
     ForwardChaining,
     FractionalStratifiedSplit,
+    GroupBootstrap,
     HashSplit,
+    Holdout,
     KFold,
     Predefined,
     Repeated,
     Rows,
+    ShuffleSplit,
     SortedStratifiedKFold,
     Splitter,
+    StratifiedBootstrap,
     StratifiedKFold,
+    StratifiedShuffleSplit,
 )
 from evenfold.splitters.conformance import CHECKS, check_conformance, data_for, failures
 
@@ -36,7 +41,7 @@ def broken(splitter: Splitter, spoil: Callable[[Pairs, Splitter, Rows], Pairs]) 
         def pairs(self, rows: Rows) -> Iterator[tuple[Any, Any]]:
             return iter(spoil(list(super().pairs(rows)), self, rows))
 
-    return Broken(**splitter.get_params())
+    return Broken(**splitter.get_params(deep=False))
 
 
 def first(change: Callable[[Any, Any], tuple[Any, Any]]) -> Callable[[Pairs, Splitter, Rows], Pairs]:
@@ -101,6 +106,28 @@ def forget_the_smallest_group(pairs: Pairs, splitter: Splitter, rows: Rows) -> P
 def of_the_count(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
     shift = int(splitter.n_splits)
     return [(train, test) for train, test in pairs[shift % 3 :] + pairs[: shift % 3]]
+
+
+def swap_a_draw(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Replace one of several draws of a row of one class by one more draw of a row of another."""
+    (train, test), *others = pairs
+    twice = np.flatnonzero((np.bincount(train) > 1) & (rows.y[: train.max() + 1] == 0))[0]
+    instead = train[rows.y[train] == 1][0]
+    return [(np.append(np.delete(train, np.flatnonzero(train == twice)[0]), instead), test), *others]
+
+
+def swap_classes(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Test all rows of one class that are trained on, for as many of another."""
+    (train, test), *others = pairs
+    leave, come = test[rows.y[test] == 0][:3], train[rows.y[train] == 1][:3]
+    return [(np.setdiff1d(np.union1d(train, leave), come), np.setdiff1d(np.union1d(test, come), leave)), *others]
+
+
+class OneForAll(ShuffleSplit):
+    """Draws the same test set each time."""
+
+    def draw(self, rows: Any, stream: Any) -> Any:
+        return super().draw(rows, KFold()._stream(9))
 
 
 class Scribbler(KFold):
@@ -200,7 +227,13 @@ class ByPosition(HashSplit):
         return (super().labels(rows, stream) + rows.n // 2) % self.n_splits
 
 
+def look_at_the_locked(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Train the last split on one locked row."""
+    return [*pairs[:-1], (np.append(pairs[-1][0], splitter.locked_of(rows)[0]), pairs[-1][1])]
+
+
 FAULTS: list[tuple[Splitter, str]] = [
+    (broken(Holdout(KFold(4), 0.25), look_at_the_locked), "keeps the locked rows out of every pair"),
     (broken(KFold(), first(lambda train, test: (np.append(train, test[0]), test))), "keeps train and test apart"),
     (broken(KFold(), first(lambda train, test: (train, test[1:]))), "tests every row once and trains on the rest"),
     (broken(KFold(), first(lambda train, test: (train[1:], test))), "tests every row once and trains on the rest"),
@@ -234,8 +267,17 @@ FAULTS: list[tuple[Splitter, str]] = [
         broken(ForwardChaining(), first(lambda train, test: (np.append(train, test[-1]), test[:-1]))),
         "trains on times that lie more than the gap",
     ),
-    (broken(Bootstrap(5), first(lambda train, test: (train, test[1:]))), "trains on n draws"),
-    (broken(Bootstrap(5), first(lambda train, test: (train[1:], test))), "trains on n draws"),
+    (OneForAll(5), "only appends when more splits"),
+    (broken(Bootstrap(5), first(lambda train, test: (train, test[1:]))), "tests every row that train lacks"),
+    (broken(Bootstrap(5), lambda pairs, splitter, rows: [(np.unique(a), b) for a, b in pairs]), "tests every row that"),
+    (broken(Bootstrap(5), first(lambda train, test: (np.append(train, train[0]), test))), "trains on n draws"),
+    (broken(StratifiedBootstrap(5), swap_a_draw), "draws each class as often"),
+    (
+        broken(GroupBootstrap(5), first(lambda train, test: (np.append(train, train[0]), test))),
+        "draws all rows of a group",
+    ),
+    (broken(ShuffleSplit(5), first(lambda train, test: (train[1:], test))), "draws as many rows as it says"),
+    (broken(StratifiedShuffleSplit(5, test_size=0.5), swap_classes), "tests each class's share"),
 ]
 
 

@@ -1,0 +1,158 @@
+"""Whether the options of a model fit its problem, before anything is fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import Parameter, signature
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+
+from ._build import named_estimator, seeded
+from ._errors import ModelError
+from ._nearest import nearest
+from .defaults import Task
+from .metrics import method_of
+from .model_spec import ModelSpec
+
+
+def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDArray[Any], target: str) -> None:
+    """Raise ModelError for an option that the task, the classes, the target or the estimator cannot bear."""
+    estimator = model.build(0)
+    _check_task(model, task)
+    _check_balance(model, estimator)
+    _check_threshold(model, classes, estimator)
+    if model.target_transform is not None:
+        _check_transform(target_transformer(model), model.target_transform.transformer, y, target)
+    _check_methods(model, estimator)
+    _check_eval_set(model, estimator)
+    for name in [*model.fit_params, *(["sample_weight"] if model.weights else [])]:
+        _check_taken(name, model, estimator)
+
+
+def target_transformer(model: ModelSpec, seed: int = 0) -> Any:
+    """Return the unfitted transformer of the target; raises ModelError where it cannot be made or inverted."""
+    assert model.target_transform is not None
+    path = model.target_transform.transformer
+    made = named_estimator(path, model.target_transform.params, methods=("fit", "transform", "inverse_transform"))
+    return seeded(made, seed)
+
+
+def class_weight_names(estimator: Any) -> list[str]:
+    """Return the parameters named ``class_weight`` of an estimator and its parts."""
+    return [name for name in estimator.get_params(deep=True) if name.rpartition("__")[2] == "class_weight"]
+
+
+def parts_of(estimator: Any) -> list[Any]:
+    """Return the estimator and every part of it that can be fitted."""
+    parts = estimator.get_params(deep=True).values()
+    return [estimator, *(part for part in parts if isinstance(part, BaseEstimator) and hasattr(part, "fit"))]
+
+
+def takes(part: Any, name: str) -> bool:
+    """Return whether ``fit`` of this part, not of what is inside it, names the parameter."""
+    return name in signature(part.fit).parameters
+
+
+def by_column(fit_params: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fit parameters that are columns of the data, as ``{"column": name}`` says."""
+    return {
+        name: str(value["column"])
+        for name, value in fit_params.items()
+        if isinstance(value, Mapping) and set(value) == {"column"}
+    }
+
+
+def _check_task(model: ModelSpec, task: Task) -> None:
+    for name, value, suited in (
+        ("balance", model.balance, "classification"),
+        ("threshold", model.threshold, "classification"),
+        ("target_transform", model.target_transform, "regression"),
+    ):
+        if value is not None and task != suited:
+            raise ModelError(f"{name} is for {suited}, and the task is {task}; leave it out.")
+
+
+def _check_balance(model: ModelSpec, estimator: Any) -> None:
+    if model.balance is None:
+        return
+    method = model.balance.method
+    if method == "class_weight" and not class_weight_names(estimator):
+        raise ModelError(
+            f"{model.estimator!r} has no class_weight; use balance: {{method: undersample}} or oversample."
+        )
+    if method == "class_weight" and model.balance.ratio != 1:
+        raise ModelError(f"balance: class_weight makes classes equal, and ratio={model.balance.ratio:g}; leave it out.")
+    of_rows = [*by_column(model.fit_params), *(["weights"] if model.weights else [])]
+    if method != "class_weight" and of_rows:
+        raise ModelError(
+            f"balance: {method} changes the rows, and {of_rows[0]} has one value per row; "
+            "use balance: {method: class_weight}, or leave one of the two out."
+        )
+
+
+def _check_threshold(model: ModelSpec, classes: tuple[Any, ...], estimator: Any) -> None:
+    if model.threshold is None:
+        return
+    if len(classes) != 2:
+        raise ModelError(f"threshold is for two classes, and the target has {len(classes)}; leave it out.")
+    if model.threshold == "prevalence" and model.balance is not None:
+        raise ModelError(
+            "threshold: prevalence and balance each correct for the rarer class, together they correct twice; "
+            "leave one of the two out."
+        )
+    needed = ("predict_proba", "decision_function") if model.threshold == "tuned" else ("predict_proba",)
+    if not any(hasattr(estimator, method) for method in needed):
+        raise ModelError(
+            f"threshold: {model.threshold} needs {' or '.join(needed)}, and {model.estimator!r} has none; "
+            "use another estimator, or balance."
+        )
+
+
+def _check_transform(transformer: Any, path: str, y: NDArray[Any], target: str) -> None:
+    try:
+        clone(transformer).fit(np.asarray(y, dtype=np.float64).reshape(-1, 1))
+    except Exception as error:
+        raise ModelError(
+            f"target_transform {path!r} cannot transform target {target!r} ({y.min():g} to {y.max():g}): {error}"
+        ) from None
+
+
+def _check_methods(model: ModelSpec, estimator: Any) -> None:
+    for metric in model.metrics:
+        methods = method_of(metric)
+        if not any(hasattr(estimator, method) for method in methods):
+            raise ModelError(
+                f"metric {metric!r} needs {' or '.join(methods)}, and {model.estimator!r} has none; "
+                "choose another metric, or another estimator."
+            )
+
+
+def _check_eval_set(model: ModelSpec, estimator: Any) -> None:
+    if model.eval_set is None:
+        return
+    if not takes(estimator, "eval_set") and not takes(estimator, "X_val"):
+        raise ModelError(f"eval_set: {model.estimator!r} takes no validation rows when it is fitted; leave it out.")
+    around = [name for name in ("balance", "threshold", "target_transform") if getattr(model, name) is not None]
+    if around:
+        raise ModelError(
+            f"eval_set and {around[0]} do not go together: validation rows would pass it by; use one of them."
+        )
+
+
+def _check_taken(name: str, model: ModelSpec, estimator: Any) -> None:
+    parts = parts_of(estimator)
+    if any(takes(part, name) for part in parts) or _takes_anything(estimator):
+        return
+    accepted = sorted({each for part in parts for each in signature(part.fit).parameters} - {"X", "y", "self"})
+    said = "weights" if name == "sample_weight" and model.weights else f"fit parameter {name!r}"
+    raise ModelError(f"{said} is taken by no part of {model.estimator!r}{nearest(name, accepted)}")
+
+
+def _takes_anything(estimator: Any) -> bool:
+    # A meta-estimator that passes parameters on; scikit-learn's routing tells it where, or raises.
+    inside = any(isinstance(value, BaseEstimator) for value in estimator.get_params(deep=False).values())
+    kinds = [each.kind for each in signature(estimator.fit).parameters.values()]
+    return Parameter.VAR_KEYWORD in kinds and inside

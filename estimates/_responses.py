@@ -1,0 +1,87 @@
+"""What a fitted estimator says of some rows, asked once however many metrics want to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import ClassifierTags, RegressorTags
+
+METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
+
+
+class Responses:
+    """A fitted estimator that answers for one set of rows, and remembers each answer.
+
+    It has the methods, tags and attributes of the estimator and no others, so scikit-learn's scorers take it for the
+    estimator itself and give the same scores; each of ``predict``, ``predict_proba`` and ``decision_function`` runs at
+    most once.
+    """
+
+    def __init__(self, fitted: Any, X: Any) -> None:
+        self._fitted = fitted
+        self._X = X
+        self._answers: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._fitted, name)
+        if name not in METHODS:
+            return value
+
+        def answer(X: Any) -> Any:
+            if name not in self._answers:
+                self._answers[name] = value(self._X)
+            return self._answers[name]
+
+        answer.__name__ = name  # scikit-learn tells probabilities from decisions by the method's name
+        return answer
+
+    def __sklearn_tags__(self) -> Any:
+        return self._fitted.__sklearn_tags__()
+
+    def say(self, method: str) -> Any:
+        """Return the answer of ``method`` for the rows, or None where the estimator lacks it."""
+        return getattr(self, method)(self._X) if hasattr(self._fitted, method) else None
+
+
+class Replay(BaseEstimator):  # type: ignore[misc]
+    """Answers given earlier, as a fitted estimator: for scores of many folds' predictions together."""
+
+    def __init__(self, answers: Mapping[str, NDArray[Any]], classes: tuple[Any, ...] = ()) -> None:
+        self.answers = answers
+        self.classes = classes
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "classes_" and self.classes:
+            return np.asarray(self.classes)
+        if name not in METHODS or name not in self.answers:
+            raise AttributeError(name)
+
+        def answer(X: Any) -> Any:
+            return self.answers[name]
+
+        answer.__name__ = name
+        return answer
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "classifier" if self.classes else "regressor"
+        tags.classifier_tags = ClassifierTags() if self.classes else None
+        tags.regressor_tags = None if self.classes else RegressorTags()
+        return tags
+
+
+def replay(predictions: pd.DataFrame, classes: tuple[Any, ...] = ()) -> Replay:
+    """Return the estimator that said what is in a frame of predictions."""
+    answers: dict[str, Any] = {"predict": predictions["prediction"].to_numpy()}
+    for method, prefix in (("predict_proba", "proba"), ("decision_function", "decision")):
+        names = [f"{prefix}_{label}" for label in classes]
+        if names and names[0] in predictions:
+            answers[method] = predictions[names].to_numpy()
+    if "decision" in predictions:
+        answers["decision_function"] = predictions["decision"].to_numpy()
+    return Replay(answers, classes)

@@ -1,0 +1,131 @@
+"""Bootstraps and other draws by the thousand: scores in one table, losses in sums per row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from evenfold.splitters import Splitter
+
+from ._errors import EvaluationError
+from ._fit import features_for, fitted, take
+from ._quick import QUICK, from_losses
+from ._responses import Responses
+from .bootstrap import RowTotals
+from .metrics import score
+from .model_spec import ModelSpec
+from .problem import IntArray, Problem
+from .row_losses import ROW_LOSSES, Floats, losses_of
+
+
+@dataclass(frozen=True)
+class DrawScores:
+    """What many draws scored; blocks of draws add up, and memory for losses does not grow with their number.
+
+    ``table``: a row per draw with draw, n_train, n_test, seconds_fit, seconds_score, error (why the draw has no
+    scores, or None), a column per metric (NaN where undefined), and ``apparent_<metric>`` where asked for.
+    ``totals``: for each metric that is a mean over rows, the sum of losses and the count of each row.
+    """
+
+    table: pd.DataFrame
+    totals: dict[str, RowTotals]
+
+    def to_frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the table of scores, and a frame of row, count and the sum of losses of each metric."""
+        counts = next(iter(self.totals.values())).counts if self.totals else np.zeros(0, dtype=np.int64)
+        sums = {metric: totals.sums for metric, totals in self.totals.items()}
+        return self.table, pd.DataFrame({"row": np.arange(counts.size), "count": counts, **sums})
+
+    @classmethod
+    def from_frames(cls, table: pd.DataFrame, rows: pd.DataFrame) -> DrawScores:
+        """Return what ``to_frames`` wrote."""
+        counts = rows["count"].to_numpy()
+        metrics = [str(name) for name in rows.columns if name not in ("row", "count")]
+        return cls(table, {metric: RowTotals(rows[metric].to_numpy(), counts) for metric in metrics})
+
+    @classmethod
+    def merge(cls, blocks: Sequence[DrawScores]) -> DrawScores:
+        """Return the draws of all blocks together, in the blocks' order."""
+        totals = dict(blocks[0].totals)
+        for block in blocks[1:]:
+            totals = {metric: totals[metric].merge(block.totals[metric]) for metric in totals}
+        return cls(pd.concat([block.table for block in blocks], ignore_index=True), totals)
+
+
+def score_draws(
+    model: ModelSpec,
+    problem: Problem,
+    draws: Iterable[tuple[int, tuple[IntArray, IntArray]]],
+    *,
+    seed: int,
+    apparent: bool = False,
+    inner: Splitter | None = None,
+) -> DrawScores:
+    """Fit and score every draw of ``draws``: its number and its (train, test).
+
+    A draw whose fit fails, or in which a metric is undefined (one class out of bag), is kept in the table without
+    that score, and the estimates say how many there are. ``apparent``: also score each draw on its own training
+    rows, for the textbook's variant of .632, at the price of more scoring.
+    """
+    model = model.completed(problem.task, len(problem.classes))
+    totals = {metric: RowTotals.empty(problem.n) for metric in model.metrics if metric in ROW_LOSSES}
+    rows = [_one(model, problem, i, pair, seed, totals, apparent, inner) for i, pair in draws]
+    return DrawScores(pd.DataFrame(rows), totals)
+
+
+def _one(
+    model: ModelSpec,
+    problem: Problem,
+    i: int,
+    pair: tuple[IntArray, IntArray],
+    seed: int,
+    totals: dict[str, RowTotals],
+    apparent: bool,
+    inner: Splitter | None,
+) -> dict[str, Any]:
+    train, test = pair
+    row: dict[str, Any] = {"draw": i, "n_train": train.size, "n_test": test.size}
+    started = perf_counter()
+    try:
+        estimator = fitted(model, problem, train, seed=seed, name=f"draw {i}", inner=inner, arrays=True)
+    except EvaluationError as error:
+        return {**row, "seconds_fit": perf_counter() - started, "seconds_score": 0.0, "error": str(error)}
+    X = features_for(problem, estimator, arrays=True)
+    between = perf_counter()
+    scored, losses = _scores(model, problem, Responses(estimator, take(X, test)), test)
+    for metric, total in totals.items():
+        total.add(test, losses[metric])
+    if apparent:
+        known, _ = _scores(model, problem, Responses(estimator, take(X, train)), train)
+        scored |= {f"apparent_{metric}": value for metric, value in known.items()}
+    times = {"seconds_fit": between - started, "seconds_score": perf_counter() - between, "error": None}
+    return {**row, **times, **scored}
+
+
+def _scores(
+    model: ModelSpec, problem: Problem, answers: Responses, rows: IntArray
+) -> tuple[dict[str, float], dict[str, Floats]]:
+    y, weights = problem.y[rows], None if problem.weights is None else problem.weights[rows]
+    losses = {
+        metric: losses_of(metric, answers, y, problem.classes) for metric in model.metrics if metric in ROW_LOSSES
+    }
+    scores = {}
+    for metric in model.metrics:
+        if metric in losses:
+            scores[metric] = from_losses(metric, losses[metric], weights)
+        elif metric in QUICK and weights is None:
+            scores[metric] = QUICK[metric](answers, y, problem.classes)
+        else:
+            scores[metric] = _score_or_nan(metric, answers, y, weights)
+    return scores, losses
+
+
+def _score_or_nan(metric: str, answers: Any, y: Any, weights: Any) -> float:
+    try:
+        return score(metric, answers, y, weights)
+    except Exception:  # undefined here; counted and reported by the estimate
+        return float("nan")

@@ -1,0 +1,163 @@
+"""One data set as a model sees it, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ._columns import (
+    choose_features,
+    feature_table,
+    first_rows,
+    kind_of,
+    plain_numbers,
+    plain_or_objects,
+    require_columns,
+)
+from ._errors import ModelError
+from ._options import by_column, check_options
+from ._target import check_kind, require_target, target_column, task_of, values_of
+from .defaults import Task
+from .metrics import check_metrics, takes_weights
+from .model_spec import ModelSpec
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """n rows: features and target, in the table's order, seen by position.
+
+    ``X``: the features, numbers as NumPy numbers. ``y``: one value per row, class labels as they are in the data.
+    ``classes``: the labels in sorted order, empty for regression. ``groups``: a code per row, or None. ``weights``: a
+    weight per row, or None. ``model``: the specification with task, estimator and metrics filled in.
+    ``encoded``: the features that become numbers by ``model.text``. ``left_out``: why each other column is not used.
+    ``columns_read``: every column that can change a score, sorted.
+    """
+
+    X: pd.DataFrame
+    y: NDArray[Any]
+    task: Task
+    classes: tuple[Any, ...]
+    model: ModelSpec
+    target: str
+    features: tuple[str, ...]
+    encoded: tuple[str, ...]
+    left_out: dict[str, str]
+    columns_read: tuple[str, ...]
+    groups: IntArray | None = None
+    weights: NDArray[np.float64] | None = None
+    columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return len(self.y)
+
+    @cached_property
+    def array(self) -> NDArray[Any] | None:
+        """The features as one array of numbers, or None where some are categories or text."""
+        if self.encoded:
+            return None
+        return self.X.to_numpy(dtype=np.result_type(*self.X.dtypes))
+
+    @classmethod
+    def of(
+        cls,
+        table: pd.DataFrame,
+        model: ModelSpec,
+        target: str,
+        roles: Collection[str] = (),
+        *,
+        groups: str | Sequence[Any] | NDArray[Any] | None = None,
+    ) -> Problem:
+        """Return the checked problem of predicting ``target``.
+
+        ``roles``: the columns that are never features: key, group, time, stratify. ``groups``: a column's name or one
+        value per row; rows of a group count as one in intervals. ``model.weights`` names the column of weights.
+        Raises ModelError for a missing column, a target with missing values or one value, metrics and estimators
+        that do not fit the target, and where no feature is left. O(rows x columns).
+        """
+        taken = _taken(model, target, roles, groups)
+        for name, role in taken.items():
+            require_columns(table, [name], role)
+        if len(table) == 0:
+            raise ModelError("the data holds 0 rows; at least 2 are needed.")
+        kinds, left_out = choose_features(table, model.features, model.exclude, taken)
+        column = target_column(table, target)
+        require_target(column)
+        task = task_of(model, column)
+        y, classes = values_of(column, task)
+        completed = model.completed(task, len(classes))
+        check_metrics(completed.metrics, task, classes)
+        check_kind(completed, task, column)
+        check_options(completed, task, classes, y, target)
+        read = {*kinds, target, *by_column(model.fit_params).values(), *_named(model.weights), *_named(groups)}
+        return cls(
+            X=feature_table(table, kinds),
+            y=y,
+            task=task,
+            classes=classes,
+            model=completed,
+            target=target,
+            features=tuple(kinds),
+            encoded=tuple(name for name, kind in kinds.items() if kind in ("text", "category")),
+            left_out=left_out,
+            columns_read=tuple(sorted(read)),
+            groups=_group_codes(table, groups),
+            weights=_weights(table, completed),
+            columns={name: plain_or_objects(table[name]) for name in by_column(model.fit_params).values()},
+        )
+
+
+def _named(column: Any) -> list[str]:
+    return [column] if isinstance(column, str) else []
+
+
+def _taken(model: ModelSpec, target: str, roles: Collection[str], groups: Any) -> dict[str, str]:
+    taken = dict.fromkeys(roles, "a key, group, time or stratify column")
+    taken |= dict.fromkeys(_named(groups), "the group column")
+    taken |= dict.fromkeys(by_column(model.fit_params).values(), "passed to fit")
+    taken |= dict.fromkeys(_named(model.weights), "the column of weights")
+    taken[target] = "the target"
+    return taken
+
+
+def _group_codes(table: pd.DataFrame, groups: Any) -> IntArray | None:
+    if groups is None:
+        return None
+    values = table[groups] if isinstance(groups, str) else groups
+    if len(values) != len(table):
+        raise ModelError(f"groups has {len(values):,} values for {len(table):,} rows; pass one value per row.")
+    codes = pd.factorize(np.asarray(values, dtype=object) if isinstance(values, (list, tuple)) else values)[0]
+    missing = np.flatnonzero(codes < 0)
+    if missing.size:
+        raise ModelError(
+            f"groups is missing (None or NaN) in {missing.size:,} of {len(table):,} rows "
+            f"(first at {first_rows(missing)}); drop or fill those rows first."
+        )
+    return np.asarray(codes, dtype=np.int64)
+
+
+def _weights(table: pd.DataFrame, model: ModelSpec) -> NDArray[np.float64] | None:
+    if model.weights is None:
+        return None
+    if kind_of(table[model.weights]) != "number":
+        raise ModelError(f"weights column {model.weights!r} holds {table[model.weights].dtype}; weights are numbers.")
+    weights = plain_numbers(table[model.weights]).astype(np.float64)
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if bad.size:
+        raise ModelError(
+            f"weights column {model.weights!r} is missing, infinite or negative in {bad.size:,} of {weights.size:,} "
+            f"rows (first at {first_rows(bad)}); weights are numbers of at least 0."
+        )
+    for metric in model.metrics:
+        if not takes_weights(metric):
+            raise ModelError(f"metric {metric!r} cannot weigh rows; leave weights out, or choose another metric.")
+    return weights

@@ -1,0 +1,186 @@
+"""The order of steps. Nothing is computed here: every figure comes from a step or a pure call."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evenfold.estimates import Estimate, EvaluationError
+from evenfold.manifests import BalanceReport, measure, read_manifest, read_table
+from evenfold.splitters import SplitError
+from evenfold.tasks import Call, Engine, Home
+from evenfold.tasks._figures import run_key
+from evenfold.tasks._pictures import split_note
+from evenfold.tasks.split import extend_split, plan_of, reference, split_data, still_there
+from evenfold.tasks.work import Work, check_model, work_of
+
+from ._fits import Fits, conclude, fit_splits
+from ._look import look_at_holdout
+from ._requests import EvaluateRequest, Evaluation, ExtendOutcome, ExtendRequest, SplitOutcome, SplitRequest
+from ._say import Say, silent
+
+
+@dataclass(frozen=True)
+class Split:
+    """A split under way: its reference, where it came from, and how even it is."""
+
+    ref: dict[str, Any]
+    cached: bool
+    report: BalanceReport
+    fingerprint: str
+
+
+def check(request: SplitRequest) -> None:
+    """Raise SplitError or ModelError for bad input, before anything is started or written."""
+    given = request.manifest if isinstance(request, EvaluateRequest) else None
+    spec = read_manifest(given).spec if given else request.spec
+    if not given:
+        plan_of(spec, request.data).check()
+    if isinstance(request, EvaluateRequest):
+        check_model(request.data, spec, request.model)
+        if request.on == "holdout" and not request.reason.strip():
+            raise SplitError("a look at the holdout needs a reason, which is recorded; pass --reason.")
+
+
+def extend_body(engine: Engine, home: Home, request: ExtendRequest, say: Say = silent) -> ExtendOutcome:
+    """Extend a manifest, measure it and record the new version."""
+    say("extending", 0, 1)
+    arguments = request.model_dump(mode="json")
+    done = engine.run(Call(extend_split, arguments, name=f"extend {Path(request.manifest).parent.name}"))
+    told = dict(done.value)
+    ref = told.pop("split")
+    manifest = read_manifest(ref["uri"])
+    report = measure(manifest, None if request.batch else read_table(request.data, types=manifest.spec.types))
+    say("extending", 1, 1)
+    run_id = record_split_of(engine, home, request.data, Split(ref, False, report, manifest.fingerprint), say)
+    return ExtendOutcome(split=ref, balance=report, run_id=run_id, **told)
+
+
+def split_body(engine: Engine, home: Home, request: SplitRequest, say: Say = silent) -> SplitOutcome:
+    """Split, measure and record."""
+    split = split_of(engine, home, request, say)
+    run_id = record_split_of(engine, home, request.data, split, say)
+    return SplitOutcome(split=split.ref, cached=split.cached, balance=split.report, run_id=run_id)
+
+
+def split_of(engine: Engine, home: Home, request: SplitRequest, say: Say) -> Split:
+    """Return the split that a request asks for, decided now or from the cache, with its balance."""
+    say("splitting", 0, 1)
+    plan = plan_of(request.spec, request.data)
+    done = engine.run(
+        Call(
+            split_data,
+            {"spec": plan.spec.model_dump(mode="json"), "data": request.data, "home": str(home.path)},
+            name=f"split {plan.spec.strategy} v{plan.algorithm['version']}",
+            key=f"split/{plan.plan_id}",
+            intact=still_there,
+        )
+    )
+    report = measure(read_manifest(done.value["uri"]), read_table(request.data, types=request.spec.types))
+    say("splitting", 1, 1)
+    return Split(done.value, done.cached, report, plan.fingerprint)
+
+
+def _given(request: EvaluateRequest) -> Split:
+    """Return the split that a manifest holds already."""
+    manifest = read_manifest(str(request.manifest))
+    report = measure(manifest, read_table(request.data, types=manifest.spec.types))
+    return Split(reference(str(request.manifest)), True, report, manifest.fingerprint)
+
+
+def record_split_of(engine: Engine, home: Home, data: str, split: Split, say: Say) -> str:
+    """Record a split and return its run."""
+    from evenfold.tasks.record import record_split
+
+    say("recording the split", 0, 1)
+    arguments = {
+        "split": split.ref,
+        "report": split.report.model_dump(mode="json"),
+        "data": data,
+        "fingerprint": split.fingerprint,
+        "tags": engine.tags(),
+        "home": str(home.path),
+    }
+    done = engine.run(Call(record_split, arguments, name=f"record split {split.ref['name']}", retries=2))
+    say("recording the split", 1, 1)
+    engine.note(f"split {split.ref['name']}", split_note(split.ref, split.report, done.value))
+    return str(done.value)
+
+
+def evaluate_body(engine: Engine, home: Home, request: EvaluateRequest, say: Say = silent) -> Evaluation:
+    """Split, fit every split, aggregate and record; raises EvaluationError where folds are missing."""
+    started = time.monotonic()
+    split = _given(request) if request.manifest else split_of(engine, home, request, say)
+    split_run_id = record_split_of(engine, home, request.data, split, say)
+    work = work_of(request.data, split.ref, request.model)
+    if request.on == "holdout":
+        return look_at_holdout(engine, home, request, split, split_run_id, work)
+    fits = fit_splits(engine, home, request, split.ref, work, say)
+    estimates = [] if fits.errors and not request.allow_partial else conclude(fits, work, request.spec.seed)
+    run_id = _record(engine, home, request, split, split_run_id, work, fits, estimates, say)
+    if fits.errors and not (request.allow_partial and fits.scores):
+        raise EvaluationError(fits.failure(work.manifest.n_splits))
+    return Evaluation(
+        split=split.ref,
+        cached=split.cached,
+        balance=split.report,
+        split_run_id=split_run_id,
+        run_id=run_id,
+        model=work.problem.model,
+        task=work.problem.task,
+        features=list(work.problem.features),
+        left_out=work.problem.left_out,
+        scores=fits.scores,
+        apparent=fits.apparent,
+        estimates=estimates,
+        n_cached=fits.n_cached,
+        n_fits=fits.n_fits,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _record(
+    engine: Engine,
+    home: Home,
+    request: EvaluateRequest,
+    split: Split,
+    split_run_id: str,
+    work: Work,
+    fits: Fits,
+    estimates: list[Estimate],
+    say: Say,
+) -> str:
+    from evenfold.tasks.record import record_evaluation
+
+    say("recording the evaluation", 0, 1)
+    model = work.problem.model.canonical()
+    partial = {"evenfold.partial": "true"} if fits.errors and estimates else {}
+    evaluation = {
+        "key": run_key(
+            kind="evaluate", split_id=split.ref["split_id"], fingerprint=work.fingerprint, model=model,
+            seed=request.spec.seed, label=request.run_label,
+        ),
+        "split_run_id": split_run_id,
+        "model": model,
+        "seed": request.spec.seed,
+        "tags": {"evenfold.run_label": request.run_label, **partial},
+        "fingerprint": work.fingerprint,
+        "estimates": [each.to_json() for each in estimates],
+        "children": [score.to_json() for score in fits.scores] if fits.predictions else [],
+        "artifacts": {
+            "estimates.json": [each.to_json() for each in estimates],
+            "features.json": {"used": list(work.problem.features), "left_out": work.problem.left_out},
+            "report.html": fits.report(work, estimates),
+        },
+        "tables": {"predictions.parquet": fits.predictions, "scores.parquet": fits.tables},
+        "failure": fits.failure(work.manifest.n_splits) if fits.errors and not estimates else None,
+    }  # fmt: skip
+    arguments = {
+        "split": split.ref, "evaluation": evaluation, "data": request.data, "tags": engine.tags(),
+        "home": str(home.path),
+    }  # fmt: skip
+    done = engine.run(Call(record_evaluation, arguments, name="record evaluation", retries=2))
+    say("recording the evaluation", 1, 1)
+    return str(done.value)

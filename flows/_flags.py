@@ -1,0 +1,58 @@
+"""Flags and files together make a specification and a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def spec_of(
+    data: str,
+    file: Path | None,
+    columns: dict[str, Any],
+    strategy: str | None,
+    n_splits: int | None,
+    param: list[str] | None,
+    seed: int | None,
+    name: str | None,
+    holdout: float | None,
+) -> Any:
+    """Return the specification in the file with the flags put over it."""
+    from evenfold.manifests import read_spec
+
+    base = read_spec(file).model_dump(exclude_unset=True) if file else {}
+    fields = {"strategy": strategy, "seed": seed, "name": name or base.get("name") or _name_of(data)}
+    params = {**base.get("params", {}), **_params(param), **({} if n_splits is None else {"n_splits": n_splits})}
+    fields["holdout"] = None if holdout is None else {"fraction": holdout}
+    given = {field: value for field, value in columns.items() if value}
+    merged = base | {field: value for field, value in fields.items() if value is not None}
+    return read_spec(merged | {"params": params, "columns": base.get("columns", {}) | given})
+
+
+def _name_of(data: str) -> str:
+    stem = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in Path(data).stem)
+    return stem.strip("._-")[:100] or "split"
+
+
+def _params(given: list[str] | None) -> dict[str, Any]:
+    from evenfold.splitters import SplitError
+
+    params = {}
+    for each in given or []:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise SplitError(f"--param {each!r} has no '='; write NAME=JSON, such as leftovers=\"end\".")
+        try:
+            params[name] = json.loads(value)
+        except json.JSONDecodeError:
+            params[name] = value
+    return params
+
+
+def model_of(given: str | None, fields: dict[str, Any]) -> Any:
+    from evenfold.estimates import ModelSpec
+
+    base = ModelSpec.read(given) if given and given.endswith((".yaml", ".yml", ".json")) else ModelSpec.of(given)
+    changed = {name: value for name, value in fields.items() if value}
+    return ModelSpec.of(base.model_dump(exclude_unset=True) | changed)

@@ -1,0 +1,72 @@
+"""A look at the locked part: recorded first, taken then."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from evenfold.estimates import Estimate, EvaluationError, FoldScore
+from evenfold.tasks import Call, Engine, Home
+from evenfold.tasks.fit import fit_holdout
+from evenfold.tasks.work import Work
+
+from ._requests import EvaluateRequest, Evaluation
+
+if TYPE_CHECKING:
+    from ._bodies import Split
+
+
+def look_at_holdout(
+    engine: Engine, home: Home, request: EvaluateRequest, split: Split, split_run_id: str, work: Work
+) -> Evaluation:
+    """Record the look, train on every row that is not locked, score the locked ones, and record what was seen."""
+    from evenfold.tasks.looks import record_look, record_look_scores
+
+    started = time.monotonic()
+    work.manifest.locked_pair()  # where nothing is locked there is nothing to record either
+    model = work.problem.model.canonical()
+    asked = {"split": split.ref, "model": model, "reason": request.reason, "data": request.data}
+    recording = Call(
+        record_look, {**asked, "tags": engine.tags(), "home": str(home.path)}, "record the look", retries=2
+    )
+    try:
+        look = engine.run(recording).value
+    except Exception as error:
+        raise EvaluationError(f"the look could not be recorded ({error}), so the holdout stays closed.") from error
+    arguments = {
+        "data": request.data,
+        "split": split.ref,
+        "model": request.model.model_dump(mode="json"),
+        "seed": request.spec.seed,
+        "threads": engine.threads,
+        "home": str(home.path),
+    }
+    fitted = engine.run(Call(fit_holdout, arguments, "holdout")).value
+    seen = {"name": split.ref["name"], "run_id": look["run_id"], "score": fitted["score"], "file": fitted["file"]}
+    engine.run(Call(record_look_scores, {**seen, "home": str(home.path)}, "record what was seen", retries=2))
+    score = FoldScore.from_json(fitted["score"])
+    return Evaluation(
+        split=split.ref,
+        cached=split.cached,
+        balance=split.report,
+        split_run_id=split_run_id,
+        run_id=look["run_id"],
+        model=work.problem.model,
+        task=work.problem.task,
+        features=list(work.problem.features),
+        left_out=work.problem.left_out,
+        scores=[score],
+        apparent=None,
+        estimates=[_estimate(name, value, score) for name, value in score.test.items()],
+        n_cached=0,
+        n_fits=1,
+        seconds=time.monotonic() - started,
+        look=look["look"],
+    )
+
+
+def _estimate(metric: str, value: float, score: FoldScore) -> Estimate:
+    apparent = score.apparent[metric]
+    return Estimate(
+        metric, "locked holdout", value, sd=None, se=None, n_splits=1, apparent=apparent, gap=apparent - value
+    )

@@ -1,0 +1,189 @@
+"""What people read on a terminal; on anything else the same words without colour."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from evenfold.estimates import Estimate
+from evenfold.manifests import BalanceReport
+from evenfold.tasks import Home
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ._requests import Evaluation, ExtendOutcome, SplitOutcome, Tuning
+from ._say import Say
+
+MOST_FOLD_ROWS = 12
+
+
+def consoles() -> tuple[Console, Console]:
+    """Return where results go and where progress and errors go."""
+    width = None if sys.stdout.isatty() else 140
+    out = Console(highlight=False, soft_wrap=True, width=width)
+    return out, Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def progress(console: Console) -> Iterator[Say]:
+    """Yield a function that says what is under way: a live bar on a terminal, plain lines elsewhere."""
+    if not console.is_terminal:
+        yield _lines(console)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
+        yield _bars(bar)
+
+
+def _lines(console: Console) -> Say:
+    def say(what: str, done: int, of: int) -> None:
+        if done == 0 or done == of:
+            console.print(f"{what}: {done} of {of}" if of > 1 else f"{what}{' done' if done else ' ...'}")
+
+    return say
+
+
+def _bars(bar: Progress) -> Say:
+    known: dict[str, Any] = {}
+    guard = threading.Lock()
+
+    def say(what: str, done: int, of: int) -> None:
+        with guard:
+            if what not in known:
+                known[what] = bar.add_task(what, total=of)
+            bar.update(known[what], completed=done, total=of)
+
+    return say
+
+
+def show_split(console: Console, outcome: SplitOutcome) -> None:
+    """Print what a split came to: its identity, its balance, and where it is recorded."""
+    show_balance(console, outcome.balance, outcome.split, outcome.cached)
+    _show_where(console, outcome.split, outcome.run_id)
+
+
+def show_balance(console: Console, report: BalanceReport, split: dict[str, Any], cached: bool) -> None:
+    """Print a split's identity and how even it is."""
+    origin = "from the cache" if cached else "decided now"
+    console.print(f"[bold]{split['name']} {split['version']}[/]: {split['strategy']}, {_amount(split)}, {origin}")
+    console.print(f"  split_id {split['split_id'][:16]}   {_worst(report)}")
+
+
+def _amount(split: dict[str, Any]) -> str:
+    what = "resamples" if split["kind"] == "draws" else "folds"
+    return f"{split['n_rows']:,} rows, {split['n_splits']:,} {what}"
+
+
+_WORST = {
+    "size": "test sizes within {:.2%} of their mean",
+    "class_share": "class shares within {:.2%} of the whole",
+    "ks": "target distributions within KS {:.4f} of the whole",
+}
+
+
+def _worst(report: BalanceReport) -> str:
+    return "; ".join(said.format(report.worst[name]) for name, said in _WORST.items() if name in report.worst)
+
+
+def show_evaluation(console: Console, outcome: Evaluation) -> None:
+    """Print an evaluation: every fold, every estimate under its own name, and where it is recorded."""
+    show_balance(console, outcome.balance, outcome.split, outcome.cached)
+    reused = f", {outcome.n_cached} of them from the cache" if outcome.n_cached else ""
+    console.print(f"  {outcome.model.estimator}, {len(outcome.features)} features, {outcome.n_fits:,} fits{reused}")
+    if outcome.left_out:
+        console.print(f"  left out: {', '.join(outcome.left_out)} (reasons: features.json)")
+    if outcome.look:
+        console.print(f"  this is look {outcome.look} at the locked part of {outcome.split['name']}; it is recorded")
+    if 1 < len(outcome.scores) <= MOST_FOLD_ROWS:
+        console.print(_fold_table(outcome))
+    console.print(_estimate_table(outcome.estimates))
+    console.print("  sd: spread of the splits' scores (n-1), no interval; apparent: score on training rows.")
+    for remark in _remarks(outcome.estimates):
+        console.print(f"  {remark}")
+    _show_where(console, outcome.split, outcome.run_id)
+
+
+def show_extension(console: Console, outcome: ExtendOutcome) -> None:
+    """Print what an extension came to: rows that joined and left, and that none moved."""
+    show_balance(console, outcome.balance, outcome.split, cached=False)
+    console.print(
+        f"  {outcome.added:,} rows added, {outcome.deleted:,} deleted, {outcome.returned:,} back, "
+        f"{outcome.quarantined:,} quarantined, {outcome.moved} moved"
+    )
+    for note in outcome.notes:
+        console.print(f"  {note}")
+    _show_where(console, outcome.split, outcome.run_id)
+
+
+def show_tuning(console: Console, outcome: Tuning) -> None:
+    """Print every configuration's score, the choice, and what the winner is worth without its luck."""
+    names = list(outcome.configurations[0])
+    table = Table(*names, outcome.metric, "sd", "", box=None)
+    for number, params in enumerate(outcome.configurations):
+        mark = "chosen" if number == outcome.chosen else "best mean" if number == outcome.best else ""
+        values = (_number(outcome.scores[number]), _number(outcome.spreads[number]))
+        table.add_row(*(str(params[name]) for name in names), *values, mark)
+    console.print(table)
+    console.print(
+        f"  the best of {len(outcome.configurations)} scored {outcome.naive:.4f} on the rows that chose it; "
+        f"expect {outcome.value:.4f}, 95 % [{outcome.low:.4f}, {outcome.high:.4f}] (bias-corrected)"
+    )
+    console.print(f"  {outcome.n_fits:,} fits, {outcome.n_cached:,} of them from the cache")
+    _show_where(console, outcome.split, outcome.run_id)
+
+
+def _fold_table(outcome: Evaluation) -> Table:
+    metrics = list(outcome.scores[0].test)
+    table = Table("split", "train", "test", *metrics, *(f"apparent {name}" for name in metrics[:1]), box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for score in outcome.scores:
+        values = [_number(score.test[name]) for name in metrics] + [_number(score.apparent[metrics[0]])]
+        table.add_row(score.name, f"{score.n_train:,}", f"{score.n_test:,}", *values)
+    return table
+
+
+def _estimate_table(estimates: list[Estimate]) -> Table:
+    table = Table("metric", "method", "value", "95 % interval", "sd", "pooled", "apparent", box=None)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for each in estimates:
+        low_high = f"[{_number(each.interval.low)}, {_number(each.interval.high)}]" if each.interval else "-"
+        values = (_number(value) for value in (each.sd, each.pooled, each.apparent))
+        table.add_row(each.metric, each.method, _number(each.value), low_high, *values)
+    return table
+
+
+def _remarks(estimates: list[Estimate]) -> list[str]:
+    """Return what has to be known of the estimates, each sentence once; that sd is a spread is said in any case."""
+    said = [note for each in estimates for note in (*each.notes, *(each.interval.notes if each.interval else ()))]
+    return [
+        note for note in dict.fromkeys(said) if not note.startswith(("sd is the spread", "se = sd", "There is no se"))
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
+
+
+def _show_where(console: Console, split: dict[str, Any], run_id: str) -> None:
+    home = Home.here()
+    console.print(
+        f"  manifest {_from_here(Path(split['uri']))}\n  MLflow run {run_id}; to look at it:\n    {ui_command(home)}"
+    )
+
+
+def ui_command(home: Home) -> str:
+    """Return the exact command that opens MLflow's pages on what was recorded."""
+    mlflow = _from_here(Path(sys.prefix) / "bin" / "mlflow")
+    store = f"sqlite:///{_from_here(home.path / 'mlflow.db')}" if home.tracks_here else home.tracking_uri
+    return f"{mlflow} ui --backend-store-uri {store} --port 5000   # then http://127.0.0.1:5000"
+
+
+def _from_here(path: Path) -> str:
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

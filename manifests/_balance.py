@@ -1,0 +1,140 @@
+"""How even a split is, in numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from evenfold.splitters import stable_order
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from ._columns import canonical_table, require_complete, to_numpy
+from ._decide import is_numeric_target
+from ._manifest import Manifest
+from ._read import read_table
+
+MOST_MEASURED = 200
+
+
+class FoldBalance(BaseModel):
+    """The test rows of one split: how many, and how their target is distributed.
+
+    ``ks`` is the largest difference between the fold's cumulative distribution and that of all rows (0..1);
+    ``wasserstein`` the area between the two, in units of the target. ``shares`` are of each class, in its order. One
+    row has no ``sd``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    split: int
+    rows: int
+    groups: int | None = None
+    shares: list[float] | None = None
+    mean: float | None = None
+    sd: float | None = None
+    ks: float | None = None
+    wasserstein: float | None = None
+
+
+class BalanceReport(BaseModel):
+    """How even a manifest is: every fold, and the worst of each figure as one number.
+
+    ``worst`` holds ``size`` (largest relative deviation of a fold's rows from the mean), and where the target was
+    given ``class_share`` (largest deviation of a class share from its share of all rows) or ``ks``,
+    ``wasserstein``, ``mean_in_sd`` (largest deviation of a fold's mean from the mean of all, in standard deviations).
+    Of draws, at most the first 200 are measured; ``n_measured`` says how many.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    split_id: str
+    target: str | None
+    n_rows: int
+    n_splits: int
+    n_measured: int
+    classes: list[str] | None = None
+    shares: list[float] | None = None
+    folds: list[FoldBalance]
+    worst: dict[str, float]
+
+
+def measure(manifest: Manifest, data: Any = None) -> BalanceReport:
+    """Return how even ``manifest`` is on ``data``: sizes alone without data or target. O(n log n + splits x n)."""
+    columns = manifest.spec.columns
+    y = groups = None
+    if data is not None and columns.target:
+        y = _in_order(manifest, data, columns.target)
+    if data is not None and columns.group:
+        groups = _in_order(manifest, data, columns.group)
+    return _report(manifest, y, groups)
+
+
+def _in_order(manifest: Manifest, data: Any, name: str) -> tuple[NDArray[Any], bool]:
+    table = canonical_table(read_table(data), [name], manifest.types)
+    require_complete(table.column(name), name)
+    return to_numpy(table.column(name))[manifest.positions(data)], is_numeric_target(table.column(name))
+
+
+def _report(
+    manifest: Manifest, y: tuple[NDArray[Any], bool] | None, groups: tuple[NDArray[Any], bool] | None
+) -> BalanceReport:
+    measured = min(manifest.n_splits, MOST_MEASURED)
+    tests = [manifest.pair(i)[1] for i in range(measured)]
+    sizes = np.array([test.size for test in tests])
+    worst = {"size": float(np.abs(sizes / sizes.mean() - 1).max())}
+    more: list[dict[str, Any]] = [{} for _ in tests]
+    classes, shares = None, None
+    if y is not None and y[1]:
+        more = compared_with_all(y[0].astype(np.float64), tests)
+        sd = float(y[0].astype(np.float64).std()) or 1.0
+        mean = float(y[0].mean())
+        worst |= {name: max(fold[name] for fold in more) for name in ("ks", "wasserstein")}
+        worst["mean_in_sd"] = max(abs(fold["mean"] - mean) for fold in more) / sd
+    elif y is not None:
+        classes, shares, more = _classes(y[0], tests)
+        worst["class_share"] = max(float(np.abs(np.subtract(fold["shares"], shares)).max()) for fold in more)
+    if groups is not None:
+        more = [fold | {"groups": int(np.unique(groups[0][test]).size)} for fold, test in zip(more, tests, strict=True)]
+    return BalanceReport(
+        split_id=manifest.split_id,
+        target=manifest.spec.columns.target if y is not None else None,
+        n_rows=manifest.n,
+        n_splits=manifest.n_splits,
+        n_measured=measured,
+        classes=classes,
+        shares=shares,
+        folds=[FoldBalance(split=i, rows=int(sizes[i]), **fold) for i, fold in enumerate(more)],
+        worst=worst,
+    )
+
+
+def _classes(y: NDArray[Any], tests: list[NDArray[Any]]) -> tuple[list[str], list[float], list[dict[str, Any]]]:
+    levels, codes = np.unique(y.astype(str), return_inverse=True)
+    counts = [np.bincount(codes[test], minlength=levels.size) for test in tests]
+    overall = np.bincount(codes) / codes.size
+    return levels.tolist(), overall.tolist(), [{"shares": (c / max(c.sum(), 1)).tolist()} for c in counts]
+
+
+def compared_with_all(y: NDArray[np.float64], tests: list[NDArray[Any]]) -> list[dict[str, Any]]:
+    """Return mean, sd, KS and Wasserstein distance to all rows, for each set of test rows."""
+    order = stable_order(y)
+    ranked = y[order]
+    last = np.append(ranked[1:] != ranked[:-1], True)
+    values, overall = ranked[last], (np.flatnonzero(last) + 1) / y.size
+    steps = np.diff(values)
+    rank = np.empty(y.size, dtype=np.int64)
+    rank[order] = np.cumsum(last) - last
+    told = []
+    for test in tests:
+        fold = np.cumsum(np.bincount(rank[test], minlength=values.size)) / max(test.size, 1)
+        gap = np.abs(fold - overall)
+        told.append(
+            {
+                "mean": float(y[test].mean()),
+                "sd": float(y[test].std(ddof=1)) if test.size > 1 else None,
+                "ks": float(gap.max()),
+                "wasserstein": float((gap[:-1] * steps).sum()),
+            }
+        )
+    return told

@@ -1,0 +1,199 @@
+"""The contract: what is to be split, and how, as JSON or YAML."""
+
+from __future__ import annotations
+
+import difflib
+import hmac
+import os
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from evenfold.splitters import SplitError, Splitter, strategies
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from ._columns import ColumnType
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Columns(_Strict):
+    """Which column plays which part."""
+
+    key: list[str] = Field(
+        default=[], description="Names each row once and for all; several columns together if need be."
+    )
+    target: str | None = Field(default=None, description="What a model learns to predict.")
+    group: str | None = Field(default=None, description="Rows of one group stay together.")
+    stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
+    time: str | None = Field(default=None, description="When each row happened.")
+    fold: str | None = Field(default=None, description="Folds that were decided elsewhere, for Predefined.")
+
+    @field_validator("key", "stratify", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value or []
+
+    @field_validator("key")
+    @classmethod
+    def _not_reserved(cls, value: list[str]) -> list[str]:
+        for name in value:
+            if name.startswith("fold"):
+                raise ValueError(f"key column {name!r} begins with 'fold', a reserved name; rename it")
+        return value
+
+    def roles(self) -> list[str]:
+        """Return every named column, each once: columns that no model may use as a feature."""
+        named = [*self.key, self.target, self.group, *self.stratify, self.time, self.fold]
+        return list(dict.fromkeys(name for name in named if name))
+
+
+class LockedPart(_Strict):
+    """A test part that is drawn first and kept from every split: groups whole, the target in its share."""
+
+    fraction: float = Field(default=0.2, gt=0, lt=1, description="Share of the rows.")
+    seed: int = Field(default=0, ge=0, description="Decides which rows.")
+    locked: Literal[True] = Field(default=True, description="Each look at it is recorded.")
+
+
+class KeyEncoding(_Strict):
+    """Keys that may leave the building: HMAC-SHA256 under a secret that an environment variable holds."""
+
+    method: Literal["hmac"] = "hmac"
+    secret: str = Field(default="EVENFOLD_KEY_SECRET", description="Name of the environment variable.")
+    bits: Literal[64, 128] = Field(default=64, description="128 above about 500 million rows.")
+
+
+class SplitSpec(_Strict):
+    """What decides a split. Two specifications that mean the same have the same decision fields.
+
+    ``strategy`` may be left out: groups choose BalancedGroupKFold, a numeric target SortedStratifiedKFold, classes
+    StratifiedKFold, nothing KFold.
+    """
+
+    name: str = Field(default="split", description="What the split is called on disk and in MLflow.")
+    columns: Columns = Columns()
+    types: dict[str, ColumnType] = Field(default={}, description="Types of columns; inferred once where not given.")
+    strategy: str | None = Field(default=None, description="The class name of a strategy.")
+    params: dict[str, Any] = Field(default={}, description="The strategy's parameters, without random_state.")
+    seed: int = Field(default=0, ge=0, description="Decides everything that is random.")
+    holdout: LockedPart | None = Field(default=None, description="A test part that is locked away first.")
+    key_encoding: KeyEncoding | None = Field(default=None, description="Pseudonyms instead of keys.")
+    gates: dict[str, float | Literal["off"]] = Field(default={}, description="Limits at which an audit fails.")
+    on_new_rows: Literal["fill", "hash", "freeze"] = Field(default="fill", description="What extending does.")
+
+    @field_validator("key_encoding", mode="before")
+    @classmethod
+    def _method_alone(cls, value: Any) -> Any:
+        return {"method": value} if isinstance(value, str) else value
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_folder_name(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", value):
+            raise ValueError(f"name {value!r} cannot name a folder; use letters, digits, '.', '_' and '-'")
+        return value
+
+    @model_validator(mode="after")
+    def _seed_has_one_place(self) -> SplitSpec:
+        if "random_state" in self.params:
+            raise ValueError("params hold random_state; give it as the specification's seed")
+        return self
+
+    def splitter(self) -> Splitter:
+        """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
+        known = strategies()
+        if self.strategy not in known:
+            nearest = difflib.get_close_matches(str(self.strategy), known, n=2, cutoff=0.4)
+            hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose {', '.join(known)}."
+            raise SplitError(f"there is no strategy {self.strategy!r}; {hint}")
+        return _made(known[self.strategy], self.params, self.seed)
+
+    def decision(self, types: dict[str, str]) -> dict[str, Any]:
+        """Return what the plan's identity rests on; parameters that have their default are left out."""
+        made = self.splitter()
+        defaults = _defaults(type(made))
+        params = made.get_params(deep=False)
+        changed = {k: v for k, v in params.items() if k != "random_state" and (k not in defaults or v != defaults[k])}
+        decided = {
+            "columns": self.columns.model_dump(exclude_defaults=True),
+            "types": dict(sorted(types.items())),
+            "strategy": self.strategy,
+            "params": changed,
+            "seed": self.seed,
+        }
+        if self.holdout:
+            decided["holdout"] = self.holdout.model_dump(exclude_defaults=True)
+        if self.key_encoding:
+            decided["key_encoding"] = self.key_encoding.model_dump(exclude={"secret"}) | {"check": secret_check(self)}
+        return decided | ({} if self.on_new_rows == "fill" else {"on_new_rows": self.on_new_rows})
+
+
+def secret_of(spec: SplitSpec) -> bytes:
+    """Return the secret that keys are encoded with; raises SplitError where its variable is not set."""
+    assert spec.key_encoding is not None
+    value = os.environ.get(spec.key_encoding.secret)
+    if not value:
+        raise SplitError(
+            f"keys are encoded with the secret in {spec.key_encoding.secret}, and it is not set; set it and try again."
+        )
+    return value.encode()
+
+
+def secret_check(spec: SplitSpec) -> str:
+    """Return what tells one secret from another and gives neither away."""
+    return hmac.digest(secret_of(spec), b"evenfold key check", "sha256").hex()[:16]
+
+
+def read_spec(source: Any) -> SplitSpec:
+    """Return the specification in a YAML or JSON file, a mapping, or a specification itself.
+
+    Raises SplitError that names each field which does not fit.
+    """
+    if isinstance(source, SplitSpec):
+        return source
+    values = _load(Path(source)) if isinstance(source, (str, Path)) else source
+    try:
+        return SplitSpec.model_validate(values)
+    except ValidationError as error:
+        raise SplitError(explain(error, "the specification")) from None
+
+
+def explain(error: ValidationError, what: str) -> str:
+    """Return a validation error as one sentence a field."""
+    told = [f"{'.'.join(map(str, e['loc'])) or 'it'}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()]
+    return f"{what} does not fit: " + "; ".join(told) + "."
+
+
+def _load(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except FileNotFoundError:
+        raise SplitError(f"there is no specification file {path}.") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SplitError(f"{path} is neither YAML nor JSON ({' '.join(str(error).split())}); correct it.") from None
+
+
+def _defaults(strategy: type[Splitter]) -> dict[str, Any]:
+    import inspect
+
+    parameters = inspect.signature(strategy).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
+
+
+def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitter:
+    known = set(strategy._get_param_names())
+    for name in params:
+        if name not in known:
+            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            hint = (
+                f"did you mean {nearest[0]}?" if nearest else f"it has {', '.join(sorted(known - {'random_state'}))}."
+            )
+            raise SplitError(f"{strategy.__name__} has no parameter {name!r}; {hint}")
+    try:
+        return strategy(**params, **({"random_state": seed} if "random_state" in known else {}))
+    except TypeError as error:
+        raise SplitError(f"{strategy.__name__} cannot be made: {error}.") from None

@@ -1,0 +1,92 @@
+"""Where everything lies, and the settings that embedded servers need before they are imported."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Home:
+    """The one visible folder: ``./.evenfold`` unless ``EVENFOLD_HOME`` says otherwise."""
+
+    path: Path
+
+    @classmethod
+    def here(cls) -> Home:
+        """Return the home that the environment asks for; the folder is made when something is written."""
+        return cls(Path(os.environ.get("EVENFOLD_HOME") or ".evenfold").absolute())
+
+    @property
+    def shared(self) -> Path:
+        """Where results lie that projects and machines may share: ``EVENFOLD_RESULTS``, or the home itself."""
+        given = os.environ.get("EVENFOLD_RESULTS")
+        return Path(given).absolute() if given else self.path
+
+    @property
+    def splits(self) -> Path:
+        """Manifests, as ``<name>/<version>/``."""
+        return self.shared / "splits"
+
+    @property
+    def scores(self) -> Path:
+        """Predictions and score tables, by score key."""
+        return self.shared / "scores"
+
+    @property
+    def results(self) -> Path:
+        """What cached steps returned, by key."""
+        return self.shared / "results"
+
+    @property
+    def data(self) -> Path:
+        """Frames that were passed in Python, as Parquet, by content."""
+        return self.path / "data"
+
+    @property
+    def locks(self) -> Path:
+        """Lock files; they may be deleted whenever nothing runs."""
+        return self.shared / "locks"
+
+    @property
+    def tracking_uri(self) -> str:
+        """MLflow's store: ``MLFLOW_TRACKING_URI``, or SQLite below the home."""
+        return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.path / 'mlflow.db'}"
+
+    @property
+    def tracks_here(self) -> bool:
+        """Whether MLflow's store is the embedded one."""
+        return not os.environ.get("MLFLOW_TRACKING_URI")
+
+
+def prepare_environment(home: Home) -> None:
+    """Set what Prefect and MLflow read when they are imported, except where the user has set it already.
+
+    Task states are written by a recorder that takes them one by one unless told to take batches, which costs four to
+    seven times the work; the embedded server may need longer than its default 20 s to start.
+    """
+    home.path.mkdir(parents=True, exist_ok=True)
+    embedded = {
+        "PREFECT_HOME": str(home.path / "prefect"),
+        "PREFECT_LOCAL_STORAGE_PATH": str(home.results),
+        "PREFECT_SERVER_EPHEMERAL_ENABLED": "true",
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
+        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
+        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
+        "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
+        "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        # What goes wrong is said by us in a sentence; Prefect would print the traceback as well.
+        "PREFECT_LOGGING_LEVEL": "CRITICAL",
+        "DO_NOT_TRACK": "true",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    }
+    for name, value in embedded.items():
+        os.environ.setdefault(name, value)
+
+
+def default_workers() -> int:
+    """Return how many tasks run at once: ``EVENFOLD_WORKERS``, or one per core and at most 4."""
+    return int(os.environ.get("EVENFOLD_WORKERS") or min(4, os.cpu_count() or 1))

@@ -1,0 +1,148 @@
+"""The fit steps: one model on one split, or on a block of draws."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from evenfold.estimates import FoldScore, ModelSpec, fit_and_score, score_draws
+from evenfold.manifests import (
+    Manifest,
+)
+from threadpoolctl import ThreadpoolController
+
+from ._files import sha256, write_aside
+from ._home import Home
+from .work import Work, key_of, training_rows, work_of
+
+BLOCK = 250
+
+
+def fit_fold(
+    data: str, split: dict[str, Any], i: int, model: dict[str, Any], seed: int, threads: int, key: str, home: str
+) -> dict[str, Any]:
+    """Fit split ``i``, write its test predictions as Parquet, and return score, file and digest as JSON."""
+    work = work_of(data, split, ModelSpec.of(model))
+    score, predictions = _fitted(work, i, seed, threads)
+    return {"score": score.to_json(), **_keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")}
+
+
+def _fitted(work: Work, i: int, seed: int, threads: int) -> tuple[FoldScore, pd.DataFrame]:
+    repeat, fold = work.manifest.split_name(i)
+    train, test = work.pair(i)
+    # A part that is made for validating is also what an estimator that stops early may watch.
+    validation = test if work.problem.model.eval_set else None
+    with limited(threads):
+        return fit_and_score(
+            work.problem.model, work.problem, train, test, seed=seed, name=split_title(work.manifest, i),
+            repeat=repeat, fold=fold, inner=work.inner, validation=validation,
+        )  # fmt: skip
+
+
+def fit_holdout(
+    data: str, split: dict[str, Any], model: dict[str, Any], seed: int, threads: int, home: str
+) -> dict[str, Any]:
+    """Fit every row but the locked ones, score the locked ones, and return score and predictions' file as JSON."""
+    work = work_of(data, split, ModelSpec.of(model))
+    train, test = (work.place[rows] for rows in work.manifest.locked_pair())
+    with limited(threads):
+        score, predictions = fit_and_score(
+            work.problem.model, work.problem, train, test, seed=seed, name="holdout", inner=work.inner
+        )
+    key = key_of(work, f"holdout {work.manifest.split_id}", seed)
+    return {"score": score.to_json(), **_keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")}
+
+
+def fit_all(
+    data: str, split: dict[str, Any], model: dict[str, Any], seed: int, threads: int, key: str, home: str
+) -> dict[str, Any]:
+    """Fit all rows that may be used and score the same rows: the apparent score, with its predictions in a file."""
+    work = work_of(data, split, ModelSpec.of(model))
+    rows = work.place[training_rows(work)]
+    with limited(threads):
+        score, predictions = fit_and_score(
+            work.problem.model, work.problem, rows, rows, seed=seed, name="all rows", inner=work.inner
+        )
+    return {"score": score.to_json(), **_keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")}
+
+
+def fit_block(
+    data: str,
+    split: dict[str, Any],
+    first: int,
+    last: int,
+    apparent: bool,
+    model: dict[str, Any],
+    seed: int,
+    threads: int,
+    key: str,
+    home: str,
+) -> dict[str, Any]:
+    """Fit the draws first..last-1; write the table of their scores and the sums of losses per row; return the files."""
+    work = work_of(data, split, ModelSpec.of(model))
+    draws = ((i, work.pair(i)) for i in range(first, last))
+    with limited(threads):
+        scored = score_draws(work.problem.model, work.problem, draws, seed=seed, apparent=apparent, inner=work.inner)
+    table, rows = scored.to_frames()
+    place = Home(Path(home)).scores
+    sums = _keep(rows, place / f"{key}-rows.parquet")
+    return {**_keep(table, place / f"{key}.parquet"), "rows": sums}
+
+
+def fit_folds(
+    data: str,
+    split: dict[str, Any],
+    first: int,
+    last: int,
+    model: dict[str, Any],
+    seed: int,
+    threads: int,
+    key: str,
+    home: str,
+) -> dict[str, Any]:
+    """Fit the folds first..last-1 of very many, and write their predictions; scores come back as JSON."""
+    work = work_of(data, split, ModelSpec.of(model))
+    fitted = [_fitted(work, i, seed, threads) for i in range(first, last)]
+    predictions = work.keyed(pd.concat([each for _, each in fitted], ignore_index=True))
+    file = _keep(predictions, Home(Path(home)).scores / f"{key}.parquet")
+    return {"scores": [score.to_json() for score, _ in fitted], **file}
+
+
+@lru_cache(maxsize=1)
+def _pools() -> ThreadpoolController:
+    return ThreadpoolController()  # looking for the loaded libraries takes milliseconds, and draws are many
+
+
+def limited(threads: int) -> AbstractContextManager[Any]:
+    """Return a context in which a fit uses ``threads`` OpenMP threads and one BLAS thread.
+
+    Parallel fits with a full set of threads each would wait for one another; and one BLAS thread gives the same
+    rounding whatever else runs.
+    """
+    limits: AbstractContextManager[Any] = _pools().limit(limits={"openmp": threads, "blas": 1})
+    return limits
+
+
+def split_title(manifest: Manifest, i: int) -> str:
+    """Return what people call split ``i``."""
+    repeat, fold = manifest.split_name(i)
+    if manifest.kind == "draws":
+        return f"resample {i}"
+    return f"repeat {repeat} fold {fold}" if manifest.codes.ndim == 2 else f"fold {fold}"
+
+
+def _keep(table: pd.DataFrame, path: Path) -> dict[str, Any]:
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    write_aside(path, lambda aside: pq.write_table(arrow, aside, compression="zstd"))
+    return {"file": str(path), "sha256": sha256(path)}
+
+
+def kept(result: dict[str, Any]) -> bool:
+    """Return whether the file that a cached result names still lies there, undamaged."""
+    files = [result, *([result["rows"]] if "rows" in result else [])]
+    return all(Path(each["file"]).exists() and sha256(Path(each["file"])) == each["sha256"] for each in files)

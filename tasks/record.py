@@ -1,0 +1,220 @@
+"""The record in MLflow. The only file that imports it.
+
+Everything goes through a client with explicit run ids: MLflow's active run belongs to a thread, and tasks run in many.
+Recording is idempotent: the same key finds and completes the same run. A run that is FINISHED is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+for chatty in ("alembic", "mlflow.store.db.utils"):
+    logging.getLogger(chatty).setLevel(logging.WARNING)
+
+import mlflow  # noqa: E402 - alembic would announce every migration of a new store
+import mlflow.sklearn  # noqa: E402
+from evenfold.manifests import BalanceReport  # noqa: E402
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag  # noqa: E402
+from mlflow.models import Model  # noqa: E402
+from mlflow.tracking import MlflowClient  # noqa: E402
+
+from ._figures import Entry, balance_metrics, child_entry, estimate_metrics, run_key, split_tags  # noqa: E402
+from ._home import Home  # noqa: E402
+from ._locks import locked  # noqa: E402
+from ._pictures import pictures_of  # noqa: E402
+
+RUN_KEY = "evenfold.run_key"
+
+
+class Tracker:
+    """One MLflow store and one experiment in it."""
+
+    def __init__(self, home: Home, experiment: str) -> None:
+        self.home = home
+        self.experiment = experiment
+        self.client = MlflowClient(tracking_uri=home.tracking_uri)
+
+    @cached_property
+    def experiment_id(self) -> str:
+        """The experiment, made if need be: once, under a lock, because a new store's migrations race."""
+        with locked(self.home.locks, f"mlflow/{self.home.tracking_uri}"):
+            found = self.client.get_experiment_by_name(self.experiment)
+            if found is None:
+                place = (self.home.path / "mlartifacts" / self.experiment).as_uri() if self.home.tracks_here else None
+                return str(self.client.create_experiment(self.experiment, artifact_location=place))
+            if found.lifecycle_stage == "deleted":
+                self.client.restore_experiment(found.experiment_id)
+            return str(found.experiment_id)
+
+    @contextmanager
+    def run(self, entry: Entry, parent: str | None = None) -> Iterator[str]:
+        """Yield the id of the run that ``entry.key`` names, filled; it is FINISHED when the block ends well."""
+        run_id = self.begin(entry, parent)
+        try:
+            yield run_id
+        except BaseException as error:
+            self.fail(run_id, str(error))
+            raise
+        self.client.set_terminated(run_id, "FINISHED")
+
+    def begin(self, entry: Entry, parent: str | None = None) -> str:
+        """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
+        run_id = self._open(entry, parent)
+        self._fill(run_id, entry)
+        return run_id
+
+    def fail(self, run_id: str, reason: str) -> None:
+        """Mark a run as failed, with the reason where people look for it."""
+        self.client.set_tag(run_id, "evenfold.failure", reason[:5000])
+        self.client.set_tag(run_id, "mlflow.note.content", f"**Failed:** {reason[:4000]}")
+        self.client.set_terminated(run_id, "FAILED")
+
+    def find(self, key: str) -> str | None:
+        """Return the run that ``key`` names, if there is one."""
+        found = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
+        return str(found[0].info.run_id) if found else None
+
+    def _open(self, entry: Entry, parent: str | None) -> str:
+        with locked(self.home.locks, f"run/{self.home.tracking_uri}/{entry.key}"):
+            run_id = self.find(entry.key)
+            if run_id is None:
+                tags = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
+                return str(self.client.create_run(self.experiment_id, tags=tags, run_name=entry.name).info.run_id)
+            self.client.update_run(run_id, status="RUNNING")
+            if "evenfold.failure" in self.client.get_run(run_id).data.tags:
+                self.client.delete_tag(run_id, "evenfold.failure")
+                self.client.delete_tag(run_id, "mlflow.note.content")
+            return run_id
+
+    def measured(self, run_id: str, values: Mapping[str, float]) -> None:
+        """Log metrics; the run's own start as time makes a repeated metric the same point and not another one."""
+        when = self.client.get_run(run_id).info.start_time
+        metrics = [Metric(name, float(value), when, 0) for name, value in values.items()]
+        for start in range(0, len(metrics), 900):
+            self.client.log_batch(run_id, metrics=metrics[start : start + 900])
+
+    def _fill(self, run_id: str, entry: Entry) -> None:
+        self.measured(run_id, entry.metrics)
+        params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
+        tags = [RunTag(name, str(value)) for name, value in entry.tags.items()]
+        self.client.log_batch(run_id, params=params[:100], tags=tags[:100])
+
+    def keep(self, run_id: str, name: str, value: Any) -> None:
+        """Log ``value`` as a JSON artifact, or the file or folder that a Path names, or a page or picture as it is."""
+        if isinstance(value, Path):
+            log = self.client.log_artifacts if value.is_dir() else self.client.log_artifact
+            log(run_id, str(value), name)
+        elif name.endswith((".html", ".png")):
+            (self.client.log_text if name.endswith(".html") else self.client.log_figure)(run_id, value, name)
+        else:
+            self.client.log_text(run_id, json.dumps(value, indent=1, ensure_ascii=False, default=str), name)
+
+    def keep_table(self, run_id: str, name: str, table: Any) -> None:
+        """Log a pandas table as a Parquet artifact."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / name
+            table.to_parquet(path, index=False)
+            self.client.log_artifact(run_id, str(path))
+
+    def keep_model(self, run_id: str, model: Any, trusted: list[str], requirements: list[str]) -> str:
+        """Log a model without pickles and return its URI; naming what it requires saves MLflow a subprocess."""
+        mlflow.set_tracking_uri(self.home.tracking_uri)
+        kept = {"sk_model": model, "pip_requirements": requirements, "skops_trusted_types": trusted}
+        return str(Model.log(None, mlflow.sklearn, name="model", run_id=run_id, **kept).model_uri)
+
+    def load_model(self, uri: str) -> Any:
+        """Return the scikit-learn model that a URI such as models:/flights@champion names."""
+        mlflow.set_tracking_uri(self.home.tracking_uri)
+        return mlflow.sklearn.load_model(uri)
+
+    def text(self, run_id: str, name: str) -> str:
+        """Return the text of an artifact."""
+        with tempfile.TemporaryDirectory() as folder:
+            return self.fetch(run_id, name, Path(folder)).read_text(encoding="utf-8")
+
+    def fetch(self, run_id: str, name: str, folder: Path) -> Path:
+        """Download an artifact of a run into a folder, and return where it lies."""
+        folder.mkdir(parents=True, exist_ok=True)
+        return Path(self.client.download_artifacts(run_id, name, str(folder)))
+
+    def reads(self, run_id: str, name: str, source: str, digest: str) -> None:
+        """Say which data a run read, by our own digest: MLflow's reads the first 10,000 rows only."""
+        data = Dataset(name=name[:500], digest=digest[:32], source_type="local", source=json.dumps({"uri": source}))
+        self.client.log_inputs(run_id, datasets=[DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
+
+
+def record_split(
+    split: dict[str, Any], report: dict[str, Any], data: str, fingerprint: str, tags: dict[str, str], home: str
+) -> str:
+    """Record a split as a run ``split/<name> v<version>`` with its manifest and balance, and return the run's id."""
+    tracker = Tracker(Home(Path(home)), split["name"])
+    entry = Entry(
+        key=run_key(kind="split", split_id=split["split_id"], plan_id=split["plan_id"]),
+        name=f"split/{split['name']} v{split['version']}",
+        tags=split_tags(split) | tags,
+        params={
+            "strategy": split["strategy"],
+            "algorithm_version": split["algorithm_version"],
+            "rows": split["n_rows"],
+            "splits": split["n_splits"],
+            "uri": split["uri"],
+        },
+        metrics=balance_metrics(BalanceReport.model_validate(report)),
+    )
+    with tracker.run(entry) as run_id:
+        tracker.client.set_tag(run_id, "evenfold.split_run_id", run_id)
+        tracker.keep(run_id, "split", Path(split["uri"]))
+        tracker.keep(run_id, "split/balance.json", report)
+        for name, picture in pictures_of(split["uri"], report, data).items():
+            tracker.keep(run_id, f"split/{name}", picture)
+        tracker.reads(run_id, Path(data).name, data, fingerprint)
+    return run_id
+
+
+def record_evaluation(
+    split: dict[str, Any],
+    evaluation: dict[str, Any],
+    data: str,
+    tags: dict[str, str],
+    home: str,
+) -> str:
+    """Record an evaluation as a run ``evaluate/<model>``, one child per fold, and return the parent's id.
+
+    ``evaluation`` holds key, model, scores, estimates, files of predictions, tables, and ``failure`` where a fold
+    could not be evaluated: then the parent is FAILED with the reason and the finished folds are kept.
+    """
+    tracker = Tracker(Home(Path(home)), split["name"])
+    shared = split_tags(split) | {"evenfold.split_run_id": evaluation["split_run_id"]} | tags
+    entry = Entry(
+        key=evaluation["key"],
+        name=f"evaluate/{evaluation['model']['estimator'].rpartition(':')[2]}",
+        tags=shared | evaluation["tags"],
+        params={f"model.{name}": value for name, value in evaluation["model"].items()} | {"seed": evaluation["seed"]},
+        metrics=estimate_metrics(evaluation["estimates"]),
+    )
+    with tracker.run(entry) as run_id:
+        for score in evaluation["children"]:
+            with tracker.run(child_entry(entry.key, score, shared), parent=run_id):
+                pass
+        for name, value in evaluation["artifacts"].items():
+            tracker.keep(run_id, name, value)
+        _keep_tables(tracker, run_id, evaluation)
+        tracker.reads(run_id, Path(data).name, data, evaluation["fingerprint"])
+    if evaluation["failure"]:
+        tracker.fail(run_id, evaluation["failure"])
+    return run_id
+
+
+def _keep_tables(tracker: Tracker, run_id: str, evaluation: dict[str, Any]) -> None:
+    import pandas as pd
+
+    for name, files in evaluation["tables"].items():
+        if files:
+            tracker.keep_table(run_id, name, pd.concat([pd.read_parquet(file) for file in files], ignore_index=True))

@@ -1,0 +1,105 @@
+"""The split step: decide once, keep the manifest, return what names it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from evenfold.manifests import Plan, SplitSpec, extend, read_manifest, write_manifest
+
+from ._home import Home
+from ._locks import locked
+from ._split_ref import SplitRef
+
+
+def plan_of(spec: SplitSpec, data: str) -> Plan:
+    """Return the resolved plan; the same file and specification are read once per process."""
+    return _plan(spec.model_dump_json(), data, stamp(data))
+
+
+@lru_cache(maxsize=2)
+def _plan(spec: str, data: str, _stamp: tuple[Any, ...]) -> Plan:
+    return Plan(json.loads(spec), data)
+
+
+def stamp(data: str) -> tuple[Any, ...]:
+    """Return what changes when a file is written again."""
+    path = Path(data)
+    if not path.is_file():
+        return (data,)
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def split_data(spec: dict[str, Any], data: str, home: str) -> dict[str, Any]:
+    """Decide the split of ``data``, write its manifest below the home and return its SplitRef as JSON.
+
+    A plan that was decided before gives the folder that holds it; another plan of the same name gets the next major
+    version. The decision itself is pure; only the folder is new.
+    """
+    place = Home(Path(home))
+    plan = plan_of(SplitSpec.model_validate(spec), data)
+    manifest = plan.decide()
+    with locked(place.locks, f"name/{manifest.name}"):
+        found = find_plan(place.splits / manifest.name, plan.plan_id)
+        if found is None:
+            manifest = _with_version(manifest, place.splits / manifest.name)
+            found = write_manifest(manifest, place.splits)
+    return reference(found)
+
+
+def extend_split(manifest: str, data: str, batch: bool, merged: Literal["quarantine", "accept"]) -> dict[str, Any]:
+    """Extend the manifest in a folder, write the next version beside it, and return its SplitRef and what happened."""
+    path = Path(manifest)
+    with locked(Home.here().locks, f"name/{path.parent.name}"):
+        grown = extend(read_manifest(path), data, batch=batch, merged=merged)
+        found = path if grown.manifest.uri else write_manifest(grown.manifest, path.parent.parent)
+    told = {name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")}
+    notes = {"notes": list(grown.notes), "parent_split_id": grown.manifest.parent_split_id}
+    return {"split": reference(found), **told, **notes}
+
+
+def reference(folder: Path | str) -> dict[str, Any]:
+    """Return the SplitRef of the manifest in a folder, as JSON."""
+    return SplitRef.of(read_manifest(folder), str(folder)).to_json()
+
+
+def still_there(ref: dict[str, Any]) -> bool:
+    """Return whether the manifest that a cached reference names still lies there, undamaged."""
+    try:
+        return bool(read_manifest(ref["uri"]).split_id == ref["split_id"])
+    except (ValueError, OSError):
+        return False
+
+
+def find_plan(folder: Path, plan_id: str) -> Path | None:
+    """Return the version of a name that was decided by this very plan, if there is one."""
+    return next((path for path, header in _headers(folder) if header.get("plan_id") == plan_id), None)
+
+
+def newest(folder: Path, spec: SplitSpec) -> Path | None:
+    """Return the newest version of a name, if it was decided by the same rules as ``spec``."""
+    paths = [path for path, _ in _headers(folder)]
+    if not paths:
+        return None
+    last = max(paths, key=lambda path: tuple(int(number) for number in path.name.split(".")))
+    known = read_manifest(last)
+    return last if known.spec.decision(known.types) == spec.decision(known.types) else None
+
+
+def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for path in sorted(folder.glob("[0-9]*.[0-9]*/manifest.json")):
+        try:
+            yield path.parent, json.loads(path.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            continue  # a damaged neighbour is found by whoever reads it
+
+
+def _with_version(manifest: Any, folder: Path) -> Any:
+    from dataclasses import replace
+
+    majors = [int(path.name.partition(".")[0]) for path in folder.glob("[0-9]*.[0-9]*")]
+    return replace(manifest, version=f"{max(majors, default=0) + 1}.0")

@@ -1,0 +1,146 @@
+"""Bootstraps: what is drawn how often, and what stays when rows are added."""
+
+import hashlib
+from math import exp, factorial
+from typing import Any
+
+import numpy as np
+import pytest
+from evenfold.splitters import (
+    Bootstrap,
+    GroupBootstrap,
+    PoissonBootstrap,
+    SplitError,
+    StratifiedBootstrap,
+    Stream,
+)
+from evenfold.splitters.poisson_bootstrap import QUANTILES
+
+
+def test_a_share_of_one_over_e_is_left_out() -> None:
+    """(1 - 1/n)^n of the rows are tested in the mean, within 4 standard errors of 200 resamples."""
+    left_out = [test.size for _, test in Bootstrap(200).split(np.zeros(1000))]
+    assert abs(np.mean(left_out) - 1000 * (1 - 1 / 1000) ** 1000) < 4 * 9.9 / np.sqrt(200)
+
+
+def test_counts_and_pairs_are_the_same_resamples() -> None:
+    """Streaming counts say of each row how often the pair's train side holds it."""
+    splitter = Bootstrap(5)
+    rows = splitter.rows(np.zeros(300))
+    for counts, (train, test) in zip(splitter.resamples(rows), splitter.pairs(rows), strict=True):
+        assert np.array_equal(counts, np.bincount(train, minlength=300))
+        assert np.array_equal(np.flatnonzero(counts == 0), test)
+
+
+def test_two_generators_of_resamples_do_not_disturb_each_other() -> None:
+    """Each walk through the resamples has its own working room."""
+    splitter = Bootstrap(4)
+    rows = splitter.rows(np.zeros(50))
+    alone = list(splitter.resamples(rows))
+    mixed = [pair for pair in zip(splitter.resamples(rows), splitter.resamples(rows), strict=True)]
+    assert all(np.array_equal(a, b) and np.array_equal(a, c) for a, (b, c) in zip(alone, mixed, strict=True))
+
+
+def test_one_resample_alone_is_the_one_in_the_row() -> None:
+    """pair(rows, i) costs one draw and is the i-th pair."""
+    splitter = StratifiedBootstrap(6)
+    rows = splitter.rows(np.zeros(60), ["a", "b", "b"] * 20)
+    assert np.array_equal(splitter.pair(rows, 4)[0], list(splitter.pairs(rows))[4][0])
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 10, 97, 2**16 + 1, 3 * 2**30, 2**32])
+def test_bounded_integers_are_uniform(bound: int) -> None:
+    """The 64 equal stretches of the range hold their share, within 5 standard deviations."""
+    numbers = Stream(1).below(bound, 40_001)
+    assert numbers.min() >= 0
+    assert numbers.max() < bound
+    cells = np.bincount(numbers * min(64, bound) // bound, minlength=min(64, bound))
+    width = np.array([-(-(i + 1) * bound // len(cells)) + (i * bound // -len(cells)) for i in range(len(cells))])
+    wanted = numbers.size * np.abs(width) / np.abs(width).sum()
+    assert (np.abs(cells - wanted) < 5 * np.sqrt(wanted)).all() or bound == 1
+
+
+def test_a_class_of_one_row_is_always_trained_on() -> None:
+    """Drawing once from one row leaves nothing of that class to test."""
+    y = ["rare"] + ["common"] * 40
+    assert all(0 in train for train, _ in StratifiedBootstrap(20).split(None, y))
+
+
+def test_groups_are_drawn_as_often_as_there_are_groups() -> None:
+    """Of 4 groups 4 are drawn, with repeats, whatever their sizes."""
+    groups = np.repeat([0, 1, 2, 3], [1, 2, 3, 40])
+    for train, _ in GroupBootstrap(30).split(None, None, groups):
+        assert np.bincount(train, minlength=46)[[0, 1, 3, 6]].sum() == 4
+
+
+def splitmix64(state: int) -> int:
+    word = state
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % 2**64
+    return word ^ (word >> 31)
+
+
+def test_a_poisson_count_is_the_rule_in_whole_numbers() -> None:
+    """SHA-256, splitmix64 and the quantiles of Poisson(1), worked out by hand for some keys and resamples."""
+    keys = [*range(80), "zażółć", "鍵"]
+    splitter = PoissonBootstrap(3, random_state=5)
+    rows = splitter.rows(np.zeros(82), key=np.array(keys, dtype=object))
+    for resample, counts in enumerate(splitter.resamples(rows)):
+        for key, count in zip(keys, counts.tolist(), strict=True):
+            base = int.from_bytes(hashlib.sha256(f"5|{key}".encode()).digest()[:8], "big")
+            word = splitmix64((base + (resample + 1) * 0x9E3779B97F4A7C15) % 2**64)
+            at_most = [sum(exp(-1) / factorial(i) for i in range(k + 1)) for k in range(20)]
+            assert count == sum(share <= word / 2**64 for share in at_most)
+
+
+def test_the_published_numbers_of_splitmix64() -> None:
+    """The first numbers from seed 1234567, as other implementations print them."""
+    state, numbers = 1234567, []
+    for _ in range(3):
+        state = (state + 0x9E3779B97F4A7C15) % 2**64
+        numbers.append(splitmix64(state))
+    assert numbers == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+
+
+def test_quantiles_are_the_distribution() -> None:
+    """P(X <= k) x 2^64 to within the precision of doubles, ascending to the last bit."""
+    shares = np.cumsum([exp(-1) / factorial(k) for k in range(20)])
+    assert np.allclose(QUANTILES / 2**64, shares, rtol=1e-15)
+    assert (np.diff(QUANTILES.astype(object)) > 0).all()
+
+
+def test_old_rows_keep_their_counts_when_data_grow() -> None:
+    """1,000 rows among 1,500 in another order: every resample draws the old ones as often as before."""
+    old, new = np.arange(1000), np.random.default_rng(0).permutation(1500)
+    splitter = PoissonBootstrap(20)
+    before = splitter.resamples(splitter.rows(old, key=old))
+    after = splitter.resamples(splitter.rows(new, key=new))
+    for few, many in zip(before, after, strict=True):
+        assert np.array_equal(few, many[np.argsort(new)][:1000])
+
+
+def test_poisson_counts_have_mean_and_variance_1() -> None:
+    """Over 100 resamples of 2,000 rows; and counts of two resamples are uncorrelated."""
+    splitter = PoissonBootstrap(100)
+    counts = np.array(list(splitter.resamples(splitter.rows(np.zeros(2000), key=np.arange(2000)))))
+    assert abs(counts.mean() - 1) < 4 / np.sqrt(counts.size)
+    assert abs(counts.var() - 1) < 4 * np.sqrt(3 / counts.size)
+    correlations = np.corrcoef(counts)[np.triu_indices(100, 1)]
+    assert np.abs(correlations).max() < 6 / np.sqrt(2000)
+
+
+@pytest.mark.parametrize(
+    ("splitter", "given", "message"),
+    [
+        (Bootstrap(), {"X": [1]}, "there is 1 row"),
+        (Bootstrap(0), {"X": [1, 2]}, "n_splits=0"),
+        (StratifiedBootstrap(), {"y": list("abcd")}, "4 classes in 4 rows"),
+        (GroupBootstrap(), {"groups": [1, 1, 1]}, "all 3 rows are one group"),
+        (PoissonBootstrap(), {"X": [1, 2, 3], "key": [1, 2, 3]}, r"resample \d draws (every|none) of the 3 rows"),
+        (PoissonBootstrap(), {"X": [1, 2], "key": [1.5, 2.5]}, "key holds 1.5"),
+    ],
+)
+def test_rows_that_cannot_be_resampled_are_refused(splitter: Bootstrap, given: dict[str, Any], message: str) -> None:
+    """Never an endless loop, never an empty side."""
+    with pytest.raises(SplitError, match=message):
+        splitter.split(**given)

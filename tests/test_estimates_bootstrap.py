@@ -1,0 +1,414 @@
+"""The bootstrap's numbers are those of their definitions, also at the edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import (
+    ROW_LOSSES,
+    DrawScores,
+    EvaluationError,
+    ModelError,
+    ModelSpec,
+    Problem,
+    bootstrap_aggregate,
+    bootstrap_estimate,
+    bootstrap_score_estimate,
+    fit_and_score,
+    losses_of,
+    no_information_rate,
+    score_draws,
+)
+from evenfold.estimates._quick import QUICK
+from evenfold.estimates._responses import Replay
+from evenfold.splitters import Bootstrap, Stream
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.metrics import get_scorer
+
+LOGISTIC = "evenfold.estimates:scaled_logistic_regression"
+
+
+def by_definition(apparent: Any, resamples: list[Any], gamma: float) -> dict[str, float]:
+    """The estimates spelt out, row by row and resample by resample."""
+    err = sum(apparent) / len(apparent)
+    per_row = []
+    for i in range(len(apparent)):
+        losses = [loss for rows, lost in resamples for row, loss in zip(rows, lost, strict=True) if row == i]
+        if losses:
+            per_row.append(sum(losses) / len(losses))
+    err1 = sum(per_row) / len(per_row)
+    capped = min(err1, gamma) if gamma > err else err1
+    rate = max(0.0, min(1.0, (capped - err) / (gamma - err))) if min(err1, gamma) > err else 0.0
+    weight = 0.632 / (1 - 0.368 * rate)
+    means = [sum(lost) / len(lost) for _, lost in resamples if len(lost)]
+    return {
+        "err": err,
+        "err1": err1,
+        "oob": sum(means) / len(means),
+        "gamma": gamma,
+        "relative_overfitting": rate,
+        "weight": weight,
+        "e632": 0.368 * err + 0.632 * err1,
+        "e632plus": (1 - weight) * err + weight * capped,
+    }
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.3, 0.6, 5.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_number_is_its_definition(seed: int, gamma: float) -> None:
+    """Whatever the losses, the streaming sums equal the loops."""
+    stream = Stream(seed)
+    apparent = stream.uniform(20) * 0.5
+    resamples = [(rows, stream.uniform(rows.size)) for _, rows in Bootstrap(15, random_state=seed).split(apparent)]
+    made = bootstrap_estimate(apparent, iter(resamples), gamma)
+    for name, value in by_definition(apparent.tolist(), resamples, gamma).items():
+        assert getattr(made, name) == pytest.approx(value, abs=1e-12), name
+
+
+def test_a_small_case_by_hand() -> None:
+    """Four rows, three resamples, worked out on paper."""
+    made = bootstrap_estimate([0, 0, 1, 0], [([0, 1], [1, 0]), ([1, 2], [1, 1]), ([0, 3], [0, 0])], 0.5)
+    # rows: 0 -> 1/2, 1 -> 1/2, 2 -> 1, 3 -> 0; so err1 = 1/2, and the resamples' means are 1/2, 1, 0
+    assert (made.err, made.err1, made.oob, made.gamma) == (0.25, 0.5, 0.5, 0.5)
+    assert (made.relative_overfitting, made.weight) == (1.0, pytest.approx(1.0))
+    assert made.e632 == pytest.approx(0.368 * 0.25 + 0.632 * 0.5)
+    assert made.e632plus == pytest.approx(0.5)
+
+
+ONE = [([0, 1], [0.4, 0.4])]
+
+
+@pytest.mark.parametrize(
+    ("apparent", "gamma", "rate", "e632plus", "why"),
+    [
+        ([0.5, 0.5], 0.9, 0.0, 0.368 * 0.5 + 0.632 * 0.4, "err1 <= err: no overfitting, .632"),
+        ([0.3, 0.3], 0.2, 0.0, 0.368 * 0.3 + 0.632 * 0.4, "gamma <= err: no overfitting, .632"),
+        ([0.2, 0.2], 0.3, 1.0, 0.3, "err1 >= gamma: all of it, gamma"),
+        ([0.4, 0.4], 0.4, 0.0, 0.4, "all equal"),
+        ([0.0, 0.0], 0.4, 1.0, 0.4, "err1 == gamma"),
+    ],
+)
+def test_the_edges_of_the_overfitting_rate(
+    apparent: list[float], gamma: float, rate: float, e632plus: float, why: str
+) -> None:
+    """R' stays in [0, 1], and the estimate between .632 and gamma."""
+    made = bootstrap_estimate(apparent, ONE, gamma)
+    assert made.relative_overfitting == rate, why
+    assert made.e632plus == pytest.approx(e632plus), why
+
+
+def test_rows_never_out_and_empty_resamples_are_counted() -> None:
+    """Both are left out of the means, and said."""
+    made = bootstrap_estimate([0.1, 0.1, 0.1], [([0], [0.4]), ([], [])], 0.5)
+    assert made.err1 == made.oob == 0.4
+    assert made.rows_never_out == 2
+    assert made.n_resamples == 2
+    assert made.notes[:2] == (
+        "2 of 3 rows were never out of bag and are not in err1; draw more resamples.",
+        "1 of 2 resamples left no row out and were skipped.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("apparent", "resamples", "message"),
+    [
+        ([0.1, 0.2], [([], [])], "no row is out of bag in any of 1 resamples; draw more resamples."),
+        ([0.1, 0.2], [([5], [0.1])], "a resample names row 5, and there are 2 rows, from 0."),
+        ([0.1, 0.2], [([1, 0], [0.1])], "a resample has 2 rows and 1 losses; pass one loss per row."),
+        (
+            [0.1, 0.2],
+            [([1], [np.nan])],
+            "a resample has losses that are not finite; choose a metric that is defined on every row.",
+        ),
+        ([], [], "apparent_losses holds 0 values; pass one finite loss per row, 2 or more."),
+    ],
+)
+def test_wrong_resamples_get_a_sentence(apparent: Any, resamples: Any, message: str) -> None:
+    """What is wrong, in numbers."""
+    with pytest.raises(ModelError) as raised:
+        bootstrap_estimate(apparent, resamples, 0.5)
+    assert str(raised.value) == message
+
+
+def test_a_model_that_knows_its_rows_by_heart_is_warned_about() -> None:
+    """.632 is then far too low."""
+    assert "read .632+" in bootstrap_estimate([0.0, 0.0], ONE, 0.5).notes[-1]
+    assert bootstrap_estimate([0.3, 0.3], ONE, 0.5).notes == ()
+
+
+def test_scores_and_losses_give_the_same_answer_in_their_own_units() -> None:
+    """Any increasing map of the error changes nothing: R' is the same, the estimates are mapped."""
+    losses = bootstrap_score_estimate(0.2, [0.3, 0.5], 0.6, greater_is_better=False)
+    scores = bootstrap_score_estimate(0.8, [0.7, 0.5], 0.4, greater_is_better=True)
+    negative = bootstrap_score_estimate(-0.2, [-0.3, -0.5], -0.6, greater_is_better=True)
+    assert losses.relative_overfitting == pytest.approx(0.5)
+    for other in (scores, negative):
+        assert other.relative_overfitting == pytest.approx(losses.relative_overfitting)
+        assert other.weight == pytest.approx(losses.weight)
+    assert scores.e632plus == pytest.approx(1 - losses.e632plus)
+    assert negative.e632plus == pytest.approx(-losses.e632plus)
+    assert (scores.err, scores.oob, scores.gamma) == (pytest.approx(0.8), pytest.approx(0.6), pytest.approx(0.4))
+
+
+def test_undefined_scores_are_left_out_and_counted() -> None:
+    """One class out of bag has no AUC."""
+    made = bootstrap_score_estimate(0.9, [0.7, np.nan, 0.5], 0.5, greater_is_better=True)
+    assert made.oob == pytest.approx(0.6)
+    assert made.notes[1] == "The metric is undefined in 1 of 3 resamples, which are left out."
+    with pytest.raises(ModelError, match="undefined in all 2 resamples"):
+        bootstrap_score_estimate(0.9, [np.nan, np.nan], 0.5, greater_is_better=True)
+
+
+def nearest_neighbour(seed: int, n: int = 100, n_resamples: int = 50) -> Any:
+    """1-NN on labels that have nothing to do with the features: the truth is .5."""
+    stream = Stream(seed)
+    points = stream.uniform(2 * n).reshape(n, 2)
+    labels = np.arange(n)[stream.permutation(n)] % 2
+    apart = np.square(points[:, None, :] - points[None, :, :]).sum(axis=2)
+
+    def resamples() -> Iterator[Any]:
+        for train, test in Bootstrap(n_resamples, random_state=seed).split(points):
+            said = labels[train[np.argmin(apart[np.ix_(test, train)], axis=1)]]
+            yield test, (said != labels[test]).astype(float)
+
+    # 1-NN predicts its own training rows without fault, so its predictions are the labels: gamma is 1/2 exactly.
+    return bootstrap_estimate(np.zeros(n), resamples(), 0.5)
+
+
+def test_one_nearest_neighbour_on_random_labels() -> None:
+    """.632 believes the apparent error of zero and says about .32; .632+ says nearly .5, and never more."""
+    made = [nearest_neighbour(seed) for seed in range(60)]
+    assert 0.305 <= np.mean([each.e632 for each in made]) <= 0.333
+    assert 0.46 <= np.mean([each.e632plus for each in made]) <= 0.495
+    assert all(each.e632 <= each.gamma and each.e632plus <= each.gamma for each in made)
+
+
+# ---------------------------------------------------------------- losses per row and the no-information rate
+
+CLASSES = ("a", "b", "c")
+
+
+def said_of_classes(n: int = 60, classes: tuple[str, ...] = CLASSES) -> tuple[Replay, Any]:
+    stream = Stream(4)
+    proba = stream.uniform(n * len(classes)).reshape(n, len(classes)) + 0.05
+    proba /= proba.sum(axis=1, keepdims=True)
+    y = np.asarray(classes, dtype=object)[np.r_[np.arange(len(classes)), stream.below(len(classes), n - len(classes))]]
+    return Replay({"predict": np.asarray(classes)[proba.argmax(axis=1)], "predict_proba": proba}, classes), y
+
+
+def said_of_numbers(n: int = 60) -> tuple[Replay, Any]:
+    stream = Stream(5)
+    return Replay({"predict": stream.uniform(n) + 0.1}), stream.uniform(n) + 0.2
+
+
+def said_for(metric: str) -> tuple[Replay, Any, tuple[str, ...]]:
+    if metric in ("accuracy", "neg_log_loss", "neg_brier_score", "balanced_accuracy", "f1_macro"):
+        return *said_of_classes(), CLASSES
+    return *said_of_numbers(), ()
+
+
+@pytest.mark.parametrize("metric", ROW_LOSSES)
+def test_the_mean_loss_is_scikit_learns_score(metric: str) -> None:
+    """With and without weights."""
+    answers, y, classes = said_for(metric)
+    losses, weights = losses_of(metric, answers, y, classes), Stream(6).uniform(y.size)
+    score, X = get_scorer(metric), np.empty((y.size, 0))
+    assert ROW_LOSSES[metric].score(losses.mean()) == pytest.approx(score(answers, X, y), abs=1e-12)
+    weighted = ROW_LOSSES[metric].score(np.average(losses, weights=weights))
+    assert weighted == pytest.approx(score(answers, X, y, sample_weight=weights), abs=1e-12)
+
+
+def test_two_classes_have_half_the_brier_score() -> None:
+    """As scikit-learn has it."""
+    answers, y = said_of_classes(classes=("no", "yes"))
+    answers, y = Replay(answers.answers, (0, 1)), (y == "yes").astype(int)
+    mean = losses_of("neg_brier_score", answers, y, (0, 1)).mean()
+    assert -mean == pytest.approx(get_scorer("neg_brier_score")(answers, np.empty((y.size, 0)), y), abs=1e-12)
+
+
+def test_a_class_unknown_to_the_model_has_probability_zero() -> None:
+    """Its log loss is bounded as scikit-learn bounds it."""
+    answers = Replay({"predict_proba": np.array([[0.5, 0.5]])}, ("a", "c"))
+    loss = losses_of("neg_log_loss", answers, np.array(["b"], dtype=object), CLASSES)
+    assert loss[0] == pytest.approx(-np.log(np.finfo(float).eps))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "accuracy",
+        "neg_log_loss",
+        "neg_brier_score",
+        "balanced_accuracy",
+        "neg_mean_squared_error",
+        "neg_mean_absolute_error",
+        "r2",
+    ],
+)
+def test_the_no_information_rate_is_the_mean_over_all_pairs(metric: str, weighted: bool) -> None:
+    """The closed forms equal n x n pairs spelt out."""
+    answers, y, classes = said_for(metric)
+    n = y.size
+    weights = Stream(7).uniform(n) if weighted else np.ones(n)
+    truth, said = np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
+    pairs = Replay({name: values[said] for name, values in answers.answers.items()}, classes)
+    expected = get_scorer(metric)(pairs, np.empty((n * n, 0)), y[truth], sample_weight=weights[truth] * weights[said])
+    made = no_information_rate(metric, answers, y, classes, weights=weights if weighted else None)
+    assert made == pytest.approx(expected, abs=1e-12)
+
+
+def test_other_metrics_are_permuted_and_auc_is_a_half() -> None:
+    """Seeded, so the same every time; at least 50 times."""
+    answers, y = said_of_classes()
+    assert no_information_rate("roc_auc_ovr", answers, y, CLASSES) == 0.5
+    made = [no_information_rate("f1_macro", answers, y, CLASSES, seed=seed) for seed in (0, 0, 1)]
+    assert made[0] == made[1] != made[2]
+    assert made[0] == pytest.approx(1 / 3, abs=0.05)
+    with pytest.raises(ModelError, match="n_permutations=20; choose at least 50"):
+        no_information_rate("f1_macro", answers, y, CLASSES, n_permutations=20)
+
+
+# ---------------------------------------------------------------- draws by the thousand
+
+
+def table_of(load: Any) -> pd.DataFrame:
+    return load(as_frame=True).frame
+
+
+CANCER = Problem.of(table_of(load_breast_cancer), ModelSpec(estimator=LOGISTIC), "target")
+
+
+def draws_of(problem: Problem, n_splits: int) -> list[Any]:
+    return list(enumerate(Bootstrap(n_splits).split(problem.X)))
+
+
+def apparent_of(problem: Problem) -> Any:
+    rows = np.arange(problem.n)
+    return fit_and_score(problem.model, problem, rows, rows, seed=0, name="all rows")
+
+
+def test_blocks_of_draws_add_up() -> None:
+    """Whatever the blocks, the estimates are the same, also after a stay on disk."""
+    draws = draws_of(CANCER, 12)
+    whole = score_draws(CANCER.model, CANCER, draws, seed=0)
+    parts = [score_draws(CANCER.model, CANCER, part, seed=0) for part in (draws[:5], draws[5:])]
+    stored = [DrawScores.from_frames(*part.to_frames()) for part in parts]
+    apparent = apparent_of(CANCER)
+    assert bootstrap_aggregate(DrawScores.merge(stored), *apparent, CANCER) == bootstrap_aggregate(
+        whole, *apparent, CANCER
+    )
+
+
+def test_the_estimates_of_draws_are_those_of_their_losses() -> None:
+    """Accuracy from sums per row equals the pure function on the same losses, and AUC the function of scores."""
+    draws = draws_of(CANCER, 8)
+    score, predictions = apparent_of(CANCER)
+    made = bootstrap_aggregate(score_draws(CANCER.model, CANCER, draws, seed=0), score, predictions, CANCER)
+    frames = [fit_and_score(CANCER.model, CANCER, *pair, seed=0, name=f"{i}")[1] for i, pair in draws]
+    wrong = [(frame["row"], (frame["y"] != frame["prediction"]).astype(float)) for frame in frames]
+    p, q = predictions["y"].mean(), predictions["prediction"].mean()
+    pure = bootstrap_estimate(predictions["y"] != predictions["prediction"], wrong, p * (1 - q) + (1 - p) * q)
+    accuracy = {each.method: each for each in made if each.metric == "accuracy"}
+    assert accuracy[".632+"].value == pytest.approx(1 - pure.e632plus, abs=1e-12)
+    assert accuracy[".632"].value == pytest.approx(1 - pure.e632, abs=1e-12)
+    assert accuracy["out-of-bag"].value == pytest.approx(1 - pure.oob, abs=1e-12)
+    assert accuracy[".632+"].ingredients["err1"] == pytest.approx(1 - pure.err1, abs=1e-12)
+    assert accuracy[".632+"].ingredients["weight"] == pytest.approx(pure.weight, abs=1e-12)
+    auc = {each.method: each for each in made if each.metric == "roc_auc"}
+    assert auc[".632+"].ingredients["gamma"] == 0.5
+    assert any("no mean over rows" in note for note in auc[".632+"].notes)
+
+
+def test_draws_scored_on_their_own_rows_give_the_textbooks_variant() -> None:
+    """Each draw's .632, averaged; more optimistic, and it says so."""
+    draws = draws_of(CANCER, 6)
+    with_own = score_draws(CANCER.model, CANCER, draws, seed=0, apparent=True)
+    made = bootstrap_aggregate(with_own, *apparent_of(CANCER), CANCER)
+    (textbook,) = [e for e in made if e.metric == "accuracy" and e.method == ".632 per resample"]
+    each = 0.632 * with_own.table["accuracy"] + 0.368 * with_own.table["apparent_accuracy"]
+    assert textbook.value == pytest.approx(each.mean())
+    assert textbook.sd == pytest.approx(each.std())
+    assert "more optimistic" in textbook.notes[1]
+
+
+def test_a_draw_without_a_class_is_counted_not_fatal() -> None:
+    """A rare class is missing from some training sets; the others still make an estimate."""
+    table = pd.DataFrame({"x": range(40), "y": ["rare"] * 3 + ["often"] * 37})
+    problem = Problem.of(table, ModelSpec(estimator=LOGISTIC), "y")
+    draws = score_draws(problem.model, problem, draws_of(problem, 30), seed=0)
+    failed, undefined = int(draws.table["error"].notna().sum()), int(draws.table["roc_auc"].isna().sum())
+    assert failed > 0
+    assert "hold one class ('often')" in draws.table["error"].dropna().iloc[0]
+    made = bootstrap_aggregate(draws, *apparent_of(problem), problem)
+    (auc,) = [each for each in made if each.metric == "roc_auc" and each.method == "out-of-bag"]
+    assert auc.n_splits == 30 - undefined
+    assert f"The metric is undefined in {undefined} of 30 resamples, which are left out." in auc.notes
+
+
+def test_too_few_scores_are_no_estimate() -> None:
+    """Half of the draws must have a score."""
+    table = pd.DataFrame({"x": range(40), "y": ["rare", *["often"] * 39]})
+    problem = Problem.of(table, ModelSpec(estimator=LOGISTIC), "y")
+    draws = score_draws(problem.model, problem, draws_of(problem, 10), seed=0)
+    with pytest.raises(EvaluationError, match=r"^roc_auc is undefined in 10 of 10 draws"):
+        bootstrap_aggregate(draws, *apparent_of(problem), problem)
+
+
+def test_regression_has_all_three_estimates_and_no_row_loss_for_r2() -> None:
+    """R2 and RMSE use the mean over draws; squared error the mean over rows."""
+    metrics = ("r2", "neg_mean_squared_error", "neg_root_mean_squared_error")
+    model = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=metrics)
+    problem = Problem.of(table_of(load_diabetes), model, "target")
+    made = bootstrap_aggregate(
+        score_draws(problem.model, problem, draws_of(problem, 10), seed=0), *apparent_of(problem), problem
+    )
+    assert [each.method for each in made] == ["out-of-bag", ".632", ".632+"] * 3
+    for each in made:
+        assert each.ingredients["gamma"] < each.value < each.ingredients["err"]
+
+
+def test_fold_scores_alone_give_the_first_two() -> None:
+    """Without predictions of all rows nothing says what no information scores."""
+    scores = [fit_and_score(CANCER.model, CANCER, *pair, seed=0, name="", fold=i)[0] for i, pair in draws_of(CANCER, 4)]
+    made = bootstrap_aggregate(scores, apparent_of(CANCER)[0])
+    assert {each.method for each in made} == {"out-of-bag", ".632", ".632 per resample"}
+    accuracy = {each.method: each for each in made if each.metric == "accuracy"}
+    mean = np.mean([each.test["accuracy"] for each in scores])
+    assert accuracy["out-of-bag"].value == pytest.approx(mean)
+    assert accuracy[".632"].value == pytest.approx(0.632 * mean + 0.368 * apparent_of(CANCER)[0].test["accuracy"])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "load", "metrics"),
+    [
+        (LOGISTIC, load_breast_cancer, ("roc_auc", "balanced_accuracy", "accuracy", "neg_log_loss", "f1_macro")),
+        ("sklearn.naive_bayes:GaussianNB", load_breast_cancer, ("roc_auc", "neg_brier_score")),
+        ("sklearn.tree:DecisionTreeClassifier", load_wine, ("balanced_accuracy", "accuracy", "roc_auc_ovr")),
+        ("sklearn.linear_model:Ridge", load_diabetes, ("r2", "neg_root_mean_squared_error", "neg_max_error")),
+        (None, load_diabetes, ()),
+    ],
+)
+def test_draws_score_as_folds_do(estimator: Any, load: Any, metrics: tuple[str, ...]) -> None:
+    """The quick way through thousands of draws gives scikit-learn's scores, on test and training rows."""
+    params = {} if estimator else {"max_iter": 5}
+    problem = Problem.of(table_of(load), ModelSpec(estimator=estimator, metrics=metrics, params=params), "target")
+    draws = draws_of(problem, 3)
+    table = score_draws(problem.model, problem, draws, seed=1, apparent=True).table
+    for i, pair in draws:
+        slow, _ = fit_and_score(problem.model, problem, *pair, seed=1, name=f"draw {i}")
+        for metric in problem.model.metrics:
+            assert table[metric][i] == pytest.approx(slow.test[metric], abs=1e-12)
+            assert table[f"apparent_{metric}"][i] == pytest.approx(slow.apparent[metric], abs=1e-12)
+
+
+@pytest.mark.parametrize(("y", "said"), [([1.0, 1.0], [1.0, 1.0]), ([1.0, 1.0], [1.0, 2.0]), ([1.0], [2.0])])
+def test_r2_of_a_constant_truth_follows_scikit_learn(y: list[float], said: list[float]) -> None:
+    """1 where every prediction is right, else 0; undefined for one row."""
+    answers = Replay({"predict": np.array(said)})
+    ours = QUICK["r2"](answers, np.array(y), ())
+    assert ours == pytest.approx(get_scorer("r2")(answers, np.empty((len(y), 0)), np.array(y)), nan_ok=True)

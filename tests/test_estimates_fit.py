@@ -1,0 +1,222 @@
+"""Scores are scikit-learn's, to the last digit that matters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, aggregate, assemble, fit_and_score
+from evenfold.splitters import Bootstrap, KFold, StratifiedKFold
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.model_selection import cross_validate
+
+LOGISTIC = "evenfold.estimates:scaled_logistic_regression"
+
+
+def table_of(load: Any, names: list[str] | None = None) -> pd.DataFrame:
+    table = load(as_frame=True).frame
+    return table.assign(target=np.array(names)[table["target"]]) if names else table
+
+
+DIABETES = table_of(load_diabetes)
+CANCER = table_of(load_breast_cancer, ["malignant", "benign"])
+WINE = table_of(load_wine)
+TEXT = CANCER[["mean area", "mean texture", "target"]].assign(
+    size=np.where(CANCER["mean radius"] > 14, "big", "small"), shape=pd.Categorical(CANCER["mean symmetry"] > 0.18)
+)
+
+CASES: list[tuple[str, pd.DataFrame, ModelSpec]] = [
+    ("regression, the defaults", DIABETES, ModelSpec()),
+    (
+        "regression, many metrics",
+        DIABETES,
+        ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("r2", "neg_max_error")),
+    ),
+    ("two classes, the defaults", CANCER, ModelSpec(params={"max_iter": 10})),
+    ("two classes, a factory", CANCER, ModelSpec(estimator=LOGISTIC, metrics=("roc_auc", "neg_log_loss", "f1_macro"))),
+    ("two classes, no probabilities", CANCER, ModelSpec(estimator="sklearn.svm:LinearSVC", params={"C": 0.001})),
+    ("two classes, probabilities only", CANCER, ModelSpec(estimator="sklearn.naive_bayes:GaussianNB")),
+    ("three classes, the defaults", WINE, ModelSpec(params={"max_iter": 10})),
+    (
+        "three classes, decisions",
+        WINE,
+        ModelSpec(estimator=LOGISTIC, metrics=("accuracy", "roc_auc_ovr", "neg_log_loss")),
+    ),
+    (
+        "a forest, seeded",
+        WINE,
+        ModelSpec(estimator="sklearn.ensemble:RandomForestClassifier", params={"n_estimators": 10}),
+    ),
+    ("text as 0/1 columns", TEXT, ModelSpec(estimator=LOGISTIC, features=("mean area", "size", "shape"))),
+    (
+        "text as codes",
+        TEXT,
+        ModelSpec(params={"max_iter": 10}, features=("mean area", "size", "shape"), text="ordinal"),
+    ),
+]
+
+
+def evaluate(problem: Problem, pairs: list[Any], seed: int = 0) -> tuple[list[FoldScore], list[pd.DataFrame]]:
+    results = [
+        fit_and_score(problem.model, problem, *pair, seed=seed, name=f"fold {i}", fold=i)
+        for i, pair in enumerate(pairs)
+    ]
+    return [score for score, _ in results], [frame for _, frame in results]
+
+
+@pytest.mark.parametrize(("name", "table", "model"), CASES, ids=[name for name, _, _ in CASES])
+def test_scores_equal_those_of_cross_validate(name: str, table: pd.DataFrame, model: ModelSpec) -> None:
+    """Test and apparent scores are cross_validate's on the same folds, to 1e-12."""
+    problem = Problem.of(table, model, "target")
+    pairs = list(KFold(4).split(problem.X))
+    theirs = cross_validate(
+        assemble(model, problem, 7),
+        problem.X,
+        problem.y,
+        cv=pairs,
+        scoring=list(problem.model.metrics),
+        return_train_score=True,
+        error_score="raise",
+    )
+    ours, _ = evaluate(problem, pairs, seed=7)
+    for metric in problem.model.metrics:
+        np.testing.assert_allclose([s.test[metric] for s in ours], theirs[f"test_{metric}"], rtol=0, atol=1e-12)
+        np.testing.assert_allclose([s.apparent[metric] for s in ours], theirs[f"train_{metric}"], rtol=0, atol=1e-12)
+
+
+def test_bootstrap_draws_score_as_cross_validate_does() -> None:
+    """Training rows may repeat, and count as often as they are drawn."""
+    problem = Problem.of(CANCER, ModelSpec(estimator=LOGISTIC), "target")
+    pairs = list(Bootstrap(3).split(problem.X))
+    theirs = cross_validate(
+        assemble(problem.model, problem, 0), problem.X, problem.y, cv=pairs, scoring="roc_auc", return_train_score=True
+    )
+    ours, _ = evaluate(problem, pairs)
+    np.testing.assert_allclose([s.test["roc_auc"] for s in ours], theirs["test_score"], atol=1e-12)
+    np.testing.assert_allclose([s.apparent["roc_auc"] for s in ours], theirs["train_score"], atol=1e-12)
+    assert [s.n_train for s in ours] == [len(CANCER)] * 3
+
+
+class Counting:
+    """Counts what it is asked."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self.answers, self.asked, self.classes_ = answers, [], np.array([0, 1])
+
+    def predict_proba(self, X: Any) -> Any:
+        self.asked.append("predict_proba")
+        return self.answers["predict_proba"]
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression().__sklearn_tags__()
+
+
+def test_several_metrics_ask_the_estimator_once() -> None:
+    """Ten metrics of probabilities cost one predict_proba, and a method that is absent stays absent."""
+    from evenfold.estimates._responses import Responses
+    from evenfold.estimates.metrics import scores_of
+
+    proba = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
+    counting = Counting({"predict_proba": proba})
+    answers = Responses(counting, np.empty((3, 0)))
+    metrics = ["roc_auc", "neg_log_loss", "average_precision", "neg_brier_score"]
+    scores_of(metrics, answers, np.array([0, 1, 0]), name="fold 0", side="test")
+    assert counting.asked == ["predict_proba"]
+    assert not hasattr(answers, "decision_function")
+    assert not hasattr(answers, "predict")
+
+
+def test_predictions_name_the_row_the_truth_and_every_class() -> None:
+    """Columns are the same in every fold, and rows are positions."""
+    problem = Problem.of(WINE, ModelSpec(estimator=LOGISTIC), "target")
+    pairs = list(StratifiedKFold(5).split(problem.X, problem.y))
+    _, frames = evaluate(problem, pairs)
+    columns = ["row", "repeat", "fold", "y", "prediction", "proba_0", "proba_1", "proba_2"]
+    assert all(list(frame.columns) == columns for frame in frames)
+    for (_, test), frame in zip(pairs, frames, strict=True):
+        np.testing.assert_array_equal(frame["row"], test)
+        np.testing.assert_array_equal(frame["y"], problem.y[test])
+        np.testing.assert_allclose(frame[columns[5:]].sum(axis=1), 1)
+
+
+def test_a_class_absent_from_training_gets_probability_zero() -> None:
+    """The columns stay, so folds can be laid together."""
+    problem = Problem.of(WINE, ModelSpec(estimator=LOGISTIC, metrics=("accuracy",)), "target")
+    train, test = np.flatnonzero(problem.y != 1), np.arange(len(WINE))
+    _, frame = fit_and_score(problem.model, problem, train, test, seed=0, name="fold 0")
+    assert (frame["proba_1"] == 0).all()
+
+
+def test_a_model_without_probabilities_gives_its_decisions() -> None:
+    """One column for two classes, one per class for more."""
+    model = ModelSpec(estimator="sklearn.svm:LinearSVC", params={"C": 0.001}, metrics=("accuracy",))
+    pair = next(iter(StratifiedKFold(3).split(CANCER, CANCER["target"])))
+    _, two = fit_and_score(model, Problem.of(CANCER, model, "target"), *pair, seed=0, name="fold 0")
+    assert list(two.columns[5:]) == ["decision"]
+    pair = next(iter(StratifiedKFold(3).split(WINE, WINE["target"])))
+    _, three = fit_and_score(model, Problem.of(WINE, model, "target"), *pair, seed=0, name="fold 0")
+    assert list(three.columns[5:]) == ["decision_0", "decision_1", "decision_2"]
+
+
+def test_an_undefined_metric_says_which_fold_and_why() -> None:
+    """One class in a fold has no ROC curve."""
+    problem = Problem.of(CANCER, ModelSpec(estimator=LOGISTIC), "target")
+    benign = np.flatnonzero(problem.y == "benign")
+    test, train = benign[:40], np.setdiff1d(np.arange(len(CANCER)), benign[:40])
+    with pytest.raises(EvaluationError) as raised:
+        fit_and_score(problem.model, problem, train, test, seed=0, name="fold 3")
+    assert str(raised.value) == (
+        "fold 3: roc_auc is undefined: its 40 test rows hold one class ('benign') of the model's 2; "
+        "the score is not a number. Use a strategy that stratifies, fewer folds, or another metric such as accuracy."
+    )
+
+
+def test_r2_of_one_row_is_undefined() -> None:
+    """Leave-one-out has no R2 per fold, and says what to do."""
+    problem = Problem.of(DIABETES, ModelSpec(estimator="sklearn.linear_model:Ridge"), "target")
+    with pytest.raises(EvaluationError) as raised:
+        fit_and_score(problem.model, problem, np.arange(1, 442), np.arange(1), seed=0, name="fold 0")
+    assert str(raised.value) == (
+        "fold 0: r2 is undefined: its 1 test row holds the one value 151; "
+        "the score is not a number. Use fewer folds, or another metric such as neg_mean_absolute_error."
+    )
+
+
+def test_a_fit_that_fails_says_on_what() -> None:
+    """The estimator's own words follow ours."""
+    problem = Problem.of(CANCER, ModelSpec(estimator=LOGISTIC), "target")
+    train = np.flatnonzero(problem.y == "benign")
+    with pytest.raises(
+        EvaluationError, match=r"^fold 1: the model could not be fitted on its 357 training rows, which"
+    ):
+        fit_and_score(problem.model, problem, train, train, seed=0, name="fold 1")
+
+
+def test_a_fold_score_survives_json() -> None:
+    """What is cached comes back equal."""
+    score = FoldScore("fold 1", 0, 1, {"r2": 0.1}, {"r2": 0.2}, 80, 20, 0.5, 0.25)
+    assert FoldScore.from_json(score.to_json()) == score
+
+
+def test_the_estimate_is_mean_sample_sd_and_gap() -> None:
+    """Computed by hand: the course example's ten accuracies, .713 (.049)."""
+    tens = [0.63, 0.71, 0.73, 0.73, 0.76, 0.64, 0.71, 0.75, 0.78, 0.69]
+    problem = Problem.of(CANCER, ModelSpec(metrics=("accuracy",)), "target")
+    scores = [
+        FoldScore(f"fold {i}", 0, i, {"accuracy": s}, {"accuracy": 0.8}, 90, 10, 0, 0) for i, s in enumerate(tens)
+    ]
+    frame = pd.DataFrame(
+        {"row": [0, 1], "repeat": 0, "fold": 0, "y": ["benign"] * 2, "prediction": ["benign", "malignant"]}
+    )
+    (estimate,) = aggregate(scores, frame, problem, problem.model)
+    assert estimate.value == pytest.approx(0.713)
+    assert estimate.sd == pytest.approx(0.0487739, abs=1e-7)
+    assert estimate.se == pytest.approx(0.0487739 / 10**0.5, abs=1e-7)
+    assert estimate.pooled == 0.5
+    assert estimate.apparent == pytest.approx(0.8)
+    assert estimate.gap == pytest.approx(0.087)
+    assert estimate.n_splits == 10

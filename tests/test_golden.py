@@ -1,0 +1,96 @@
+"""The folds are what they were: after every change, on every CPU, with any number of threads."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evenfold.splitters import PredefinedPairs
+from golden_digests import digest, digests, pinned
+from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__  # numpy documents no public list
+
+FEATURES = [feature for feature in __cpu_dispatch__ if __cpu_features__[feature]]
+DIGESTS = Path(__file__).parent / "golden_digests.py"
+EXP = """
+import hashlib, numpy as np
+x = np.linspace(-10, 10, 100_003)
+print(hashlib.sha256(np.exp(x).tobytes() + np.exp(x.astype(np.float32)).tobytes()).hexdigest())
+"""
+
+REMEDY = """
+{changes}
+If the folds are meant to change: raise the class's `version`, add a line to CHANGELOG.md, and run
+    python tests/golden_digests.py --write
+If they are not: something that decides them has changed."""
+
+
+def run(*command: str, disabled: list[str], threads: int = 1, hash_seed: int = 0) -> str:
+    """Return what a Python of its own prints, with CPU features disabled."""
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": str(hash_seed)}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    environment.pop("NPY_DISABLE_CPU_FEATURES", None)
+    if disabled:
+        environment["NPY_DISABLE_CPU_FEATURES"] = " ".join(disabled)
+    done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def changes(current: dict[str, Any], golden: dict[str, Any]) -> list[str]:
+    """Return a line for each case that differs."""
+    lines = []
+    for name in sorted(set(current) | set(golden)):
+        ours, theirs = current.get(name, {}), golden.get(name, {})
+        lines += [f"{case}: new, or no longer pinned" for case in sorted(set(ours) ^ set(theirs))]
+        lines += [
+            f"{case}: {key} was {theirs[case].get(key)} and is {ours[case][key]}"
+            for case in sorted(set(ours) & set(theirs))
+            for key in ours[case]
+            if ours[case][key] != theirs[case].get(key)
+        ]
+    return lines
+
+
+def test_the_folds_are_the_pinned_ones() -> None:
+    """Every case gives the folds that its class's version gave when they were pinned."""
+    differing = changes(digests(), pinned())
+    assert not differing, REMEDY.format(changes="\n".join(differing))
+
+
+@pytest.mark.skipif(not FEATURES, reason=f"NumPy dispatches nothing on this CPU; it could on {__cpu_dispatch__}")
+def test_disabling_cpu_features_takes_effect() -> None:
+    """Without this the next test could pass by doing nothing: the exponential's bytes do change."""
+    assert run("-c", EXP, disabled=[]) != run("-c", EXP, disabled=FEATURES)
+
+
+@pytest.mark.skipif(not FEATURES, reason=f"NumPy dispatches nothing on this CPU; it could on {__cpu_dispatch__}")
+@pytest.mark.parametrize(
+    ("disabled", "threads", "hash_seed"), [(FEATURES, 1, 1), (FEATURES[-1:], 2, 2)], ids=["all", "the newest"]
+)
+def test_the_folds_are_the_same_on_other_cpus(disabled: list[str], threads: int, hash_seed: int) -> None:
+    """Older vector units, two threads and another hash seed decide the same folds."""
+    elsewhere = run(str(DIGESTS), disabled=disabled, threads=threads, hash_seed=hash_seed)
+    assert changes(json.loads(elsewhere), pinned()) == []
+
+
+def test_a_change_of_one_row_is_seen() -> None:
+    """A digest covers every position of both sides, their order and where one side ends."""
+    pairs = ([0, 1], [2]), ([0], [1, 2]), ([0, 1], [3]), ([1, 0], [2])
+    assert len({digest(PredefinedPairs([pair]), 60) for pair in pairs}) == 4
+
+
+def test_a_difference_is_told_with_its_remedy() -> None:
+    """A changed digest, a changed version, a new case and a lost one each have a line."""
+    golden = {"A": {"A()": {"version": 1, "60": "x"}, "A(2)": {"version": 1}}}
+    current = {"A": {"A()": {"version": 2, "60": "y"}, "A(3)": {"version": 1}}}
+    assert changes(current, golden) == [
+        "A(2): new, or no longer pinned",
+        "A(3): new, or no longer pinned",
+        "A(): version was 1 and is 2",
+        "A(): 60 was x and is y",
+    ]

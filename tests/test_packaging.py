@@ -1,0 +1,116 @@
+"""The artefact: what is shipped, what it imports, and what it may be installed with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("splitters", "manifests", "estimates", "tasks", "flows", "deployments")
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel and the source archive of the tracked files, in a folder of their own."""
+    folder = tmp_path_factory.mktemp("dist")
+    source = folder / "source"
+    for name in tracked():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes((ROOT / name).read_bytes())
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(source)]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
+def tracked() -> list[str]:
+    """Return the files that are part of the project: tracked, or new and not ignored."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    return [name for name in names if name and (ROOT / name).exists()]
+
+
+def test_the_wheel_holds_the_rooms_and_nothing_else(built: Path) -> None:
+    """Every tracked file of the six rooms is in the wheel, under evenfold, and no other file is."""
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    rooms = {name for name in tracked() if name.split("/")[0] in ROOMS}
+    python = {f"evenfold/{name}" for name in rooms if name.endswith((".py", ".typed"))}
+    assert shipped == python | {f"evenfold/{name}" for name in rooms if name.endswith((".yaml", ".service", ".html"))}
+
+
+def test_the_source_archive_holds_every_tracked_file(built: Path) -> None:
+    """Whoever has the archive can run the tests."""
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        shipped = {name.partition("/")[2] for name in archive.getnames() if name.count("/")}
+    absent = {name for name in tracked() if name not in shipped} - {".gitignore"}
+    assert not absent
+
+
+def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> None:
+    """Installed elsewhere it imports as evenfold, splits, and puts no bare room name in sys.modules."""
+    wheel = next(built.glob("*.whl"))
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(tmp_path / "site"),
+        str(wheel),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import evenfold.splitters, evenfold.manifests, evenfold.estimates, evenfold.tasks, evenfold.flows\n"
+        "assert evenfold.splitters.__file__.startswith(sys.argv[1]), evenfold.splitters.__file__\n"
+        "assert evenfold.splitters.KFold(3).assign(range(9)).tolist().count(0) == 3\n"
+        f"bare = [name for name in {ROOMS} if name in sys.modules]\n"
+        "assert not bare, bare\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "site")], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_no_room_is_imported_bare() -> None:
+    """A bare import would make a second copy of every class."""
+    assert not [name for name in ROOMS if name in sys.modules]
+
+
+def test_the_installed_versions_are_those_that_start() -> None:
+    """Prefect 3.8 starts no flow with a later fastapi, and its scheduler is silent with a later sqlalchemy."""
+    assert Version("0.139") <= Version(version("fastapi")) < Version("0.151")
+    assert Version("2.0") <= Version(version("sqlalchemy")) < Version("2.1")
+
+
+def test_the_constraints_name_versions_and_no_places() -> None:
+    """Every line pins one exact version, and every direct dependency is among them and within its bounds."""
+    lines = (ROOT / "constraints.txt").read_text().split()
+    pins = dict(line.lower().replace("_", "-").split("==") for line in lines)
+    assert len(pins) == len(lines)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for line in project["dependencies"] + project["optional-dependencies"]["dev"]:
+        wanted = Requirement(line)
+        assert wanted.specifier.contains(pins[wanted.name.lower()]), line
+
+
+def test_pure_rooms_load_neither_prefect_nor_mlflow() -> None:
+    """Splitters, manifests and estimates, and asking for help, start without the two large imports."""
+    script = (
+        "import sys, evenfold.splitters, evenfold.manifests, evenfold.estimates, evenfold.flows.cli\n"
+        "assert not {'prefect', 'mlflow'} & set(sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr

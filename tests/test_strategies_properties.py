@@ -1,0 +1,226 @@
+"""Bounds that hold for any rows: sizes, ties, constant targets, as many folds as rows, and every container."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from cases import CASES
+from evenfold.splitters import (
+    FractionalStratifiedSplit,
+    KFold,
+    LabelSplitter,
+    SortedStratifiedKFold,
+    Splitter,
+    StratifiedKFold,
+    Stream,
+    stable_order,
+)
+from evenfold.splitters.conformance import data_for
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+SEEDS = st.integers(0, 2**64)
+
+
+def spread(counts: Any) -> int:
+    return int(np.ptp(np.asarray(counts), axis=0).max(initial=0))
+
+
+def table(labels: Any, y: Any, k: int) -> Any:
+    """Return the rows of each value of y, ascending, in each fold."""
+    values, codes = np.unique(y, return_inverse=True)
+    return np.bincount(labels.astype(int) * values.size + codes, minlength=k * values.size).reshape(k, values.size)
+
+
+@st.composite
+def folds_of_rows(draw: st.DrawFn) -> tuple[int, int]:
+    n = draw(st.integers(2, 200))
+    return n, draw(st.integers(2, n) | st.just(n))
+
+
+@settings(max_examples=200, deadline=None)
+@given(shape=folds_of_rows(), seed=SEEDS)
+def test_plain_folds_differ_by_one_row(shape: tuple[int, int], seed: int) -> None:
+    """Any n and k up to n: all folds there, sizes n // k or one more."""
+    n, k = shape
+    sizes = np.bincount(KFold(k, random_state=seed).assign(np.zeros(n)), minlength=k)
+    assert sizes.sum() == n
+    assert sorted(set(sizes.tolist())) in ([n // k], [n // k, n // k + 1])
+
+
+@settings(max_examples=200, deadline=None)
+@given(shape=folds_of_rows(), classes=st.integers(2, 12), seed=SEEDS, data=st.data())
+def test_classes_differ_by_one_row_in_any_two_folds(
+    shape: tuple[int, int], classes: int, seed: int, data: st.DataObject
+) -> None:
+    """Classes as uneven as they like, rarer than there are folds: counts and sizes differ by 1 at most."""
+    n, k = shape
+    y = np.array(data.draw(st.lists(st.integers(0, classes - 1), min_size=n, max_size=n)))
+    y[0], y[1] = 0, 1
+    labels = StratifiedKFold(k, rare="spread", random_state=seed).assign(None, y)
+    counts = table(labels, y, k)
+    assert spread(counts) <= 1
+    assert spread(counts.sum(axis=1)) <= 1
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    shape=folds_of_rows(),
+    ties=st.integers(1, 200),
+    leftovers=st.sampled_from(["spread", "random", "end"]),
+    seed=SEEDS,
+)
+def test_counts_below_any_threshold_differ_by_the_bound(
+    shape: tuple[int, int], ties: int, leftovers: Any, seed: int
+) -> None:
+    """From a constant target (one tie) to none: 1 row where the left-over rows are last, 2 otherwise."""
+    n, k = shape
+    y = np.random.default_rng(n).integers(0, ties, n).astype(float)
+    splitter = SortedStratifiedKFold(k, leftovers=leftovers, random_state=seed)
+    labels = splitter.assign(None, y)
+    below = np.cumsum(table(labels, y, k), axis=1)
+    assert spread(np.bincount(labels, minlength=k)) <= 1
+    assert spread(below) <= splitter.threshold_gap == (1 if leftovers == "end" else 2)
+
+
+@pytest.mark.parametrize("leftovers", ["spread", "random", "end"])
+def test_neighbours_in_a_block_are_in_different_folds(leftovers: Any) -> None:
+    """Of k whole-block neighbours no two share a fold; the rows left over go to folds of their own."""
+    n, k = 1009, 10
+    splitter = SortedStratifiedKFold(k, leftovers=leftovers)
+    labels = splitter.assign(None, np.arange(float(n)))
+    left = splitter._left_over(n, splitter._stream(0))
+    blocks = np.delete(labels, left).reshape(-1, k)
+    assert (np.sort(blocks, axis=1) == np.arange(k)).all()
+    assert np.unique(labels[left]).size == left.size == n % k
+
+
+def test_leftovers_that_are_spread_lie_at_regular_intervals() -> None:
+    """9 left-over rows of 1,009 divide the order into 10 stretches of 100 or 101."""
+    left = SortedStratifiedKFold(10)._left_over(1009, Stream(0))
+    assert set(np.diff([0, *left, 1009])) <= {100, 101}
+
+
+def test_every_partition_is_equally_likely() -> None:
+    """4 rows in 2 plain folds: each of the 3 partitions a third of 3,000 times, within 5 standard deviations."""
+    labels = [KFold(2, random_state=seed).assign(np.zeros(4)) for seed in range(3000)]
+    seen = Counter(tuple(each == each[0]) for each in labels)
+    assert len(seen) == 3
+    assert max(abs(count - 1000) for count in seen.values()) < 5 * np.sqrt(3000 * 2 / 9)
+
+
+@pytest.mark.parametrize("y", [np.full(40, 3.5), np.array([1e300, -1e300] * 20), np.array([0.0, -0.0] * 20)])
+def test_constant_and_extreme_targets_are_split(y: Any) -> None:
+    """One value, the largest doubles, and two zeros that are equal."""
+    for splitter in (SortedStratifiedKFold(7), FractionalStratifiedSplit()):
+        labels = splitter.assign(None, y)
+        assert labels.size == 40
+    assert np.array_equal(
+        SortedStratifiedKFold(7).assign(None, np.zeros(40)), SortedStratifiedKFold(7).assign(None, -np.zeros(40))
+    )
+
+
+NUMBERS = st.sampled_from(["f8", "f4", "f2", "i8", "u8", "i4", "u2", "i1", "?", "M8[us]", "m8[s]"])
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_the_order_is_that_of_a_stable_argsort(data: st.DataObject) -> None:
+    """For every type of number and time, with ties, extremes and infinities."""
+    dtype = np.dtype(data.draw(NUMBERS))
+    elements = {"allow_nan": False} if dtype.kind == "f" else {}
+    if dtype.kind in "mM":
+        values = data.draw(hnp.arrays("i8", st.integers(1, 80), elements=st.integers(-(2**62), 2**62))).view(dtype)
+    else:
+        values = data.draw(hnp.arrays(dtype, st.integers(1, 80), elements=elements))
+    values = np.concatenate([values, values[: data.draw(st.integers(0, values.size))]])
+    assert np.array_equal(stable_order(values), np.argsort(values, kind="stable"))
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("offset", [0.0, 1e9, -1e15])
+def test_the_order_is_right_where_leading_bits_are_equal(scale: float, offset: float) -> None:
+    """200,000 numbers leave 46 bits for a value; crowds of neighbours are told apart all the same."""
+    rng = np.random.default_rng(0)
+    values = np.concatenate([offset + scale * rng.random(150_000), rng.pareto(1, 50_000)])[rng.permutation(200_000)]
+    assert np.array_equal(stable_order(values), np.argsort(values, kind="stable"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(codes=st.lists(st.integers(0, 9), min_size=1, max_size=100), seed=SEEDS)
+def test_rows_are_shuffled_within_their_codes(codes: list[int], seed: int) -> None:
+    """Codes come in order and every row once."""
+    order = Stream(seed).shuffled_by(np.array(codes), 10)
+    assert np.array_equal(np.sort(order), np.arange(len(codes)))
+    assert (np.diff(np.array(codes)[order]) >= 0).all()
+
+
+def test_every_order_within_a_code_is_equally_likely() -> None:
+    """3 rows of one code among others: each of the 6 orders 500 times of 3,000, within 5 standard deviations."""
+    codes = np.array([1, 0, 1, 2, 1, 0])
+    orders = [Stream(seed).shuffled_by(codes, 3) for seed in range(3000)]
+    seen = Counter(tuple(order[2:5].tolist()) for order in orders)
+    assert len(seen) == 6
+    assert max(abs(count - 500) for count in seen.values()) < 5 * np.sqrt(3000 * 5 / 36)
+
+
+@pytest.mark.parametrize("splitter", [each for each in CASES if isinstance(each, LabelSplitter)], ids=repr)
+def test_labels_and_pairs_are_the_same_decision(splitter: LabelSplitter) -> None:
+    """assign says in one column what split says in pairs."""
+    data = data_for(splitter, 60)
+    labels = data.labels(splitter)
+    columns = labels.reshape(60, -1)
+    tests = [test for _, test in data.split(splitter)]
+    codes = [code for code in splitter.part_codes().values() if code >= 0] or range(columns.max() + 1)
+    wanted = [np.flatnonzero(column == code) for column in columns.T for code in codes]
+    assert all(np.array_equal(test, rows) for test, rows in zip(tests, wanted, strict=True))
+    assert labels.dtype == np.int16
+
+
+NAMES = np.array(["a", "b", "a", "c", "a", "b"] * 10)
+CONTAINERS: dict[str, Any] = {
+    "list": NAMES.tolist(),
+    "tuple": tuple(NAMES),
+    "objects": NAMES.astype(object),
+    "series with another index": pd.Series(NAMES, index=np.arange(60)[::-1]),
+    "series with one index label": pd.Series(NAMES, index=["x"] * 60),
+    "categories, one of them unused": pd.Series(pd.Categorical(NAMES, categories=["c", "d", "b", "a"])),
+    "pandas text": pd.Series(NAMES, dtype="string"),
+    "polars": pl.Series(NAMES.tolist()),
+    "polars categories": pl.Series(NAMES.tolist(), dtype=pl.Categorical),
+    "one column": NAMES[:, None],
+    "numbers": np.array([{"a": 7, "b": -1, "c": 3}[name] for name in NAMES], dtype=np.int8),
+    "times": np.array([{"a": 7, "b": 1, "c": 3}[name] for name in NAMES]).astype("M8[D]"),
+    "read only": np.lib.stride_tricks.as_strided(NAMES, writeable=False),
+    "every other one of twice as many": np.repeat(NAMES, 2)[::2],
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_classes_may_come_in_any_container(container: Any) -> None:
+    """Containers, index labels and what classes are called change no fold."""
+    assert np.array_equal(StratifiedKFold(5).assign(None, container), StratifiedKFold(5).assign(None, NAMES))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i2", "u1", ">f8", ">i4", object])
+def test_numbers_may_come_in_any_width(dtype: Any) -> None:
+    """Whole numbers are the same numbers in every width and byte order."""
+    y = np.random.default_rng(0).integers(0, 100, 83)
+    for splitter in (SortedStratifiedKFold(5), FractionalStratifiedSplit()):
+        assert np.array_equal(splitter.assign(None, y.astype(dtype)), splitter.assign(None, y.astype(float)))
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT], ids=repr)
+@pytest.mark.parametrize("splitter", [StratifiedKFold(5), SortedStratifiedKFold(5)], ids=repr)
+def test_no_missing_value_is_taken_for_a_class_or_a_number(splitter: Splitter, missing: Any) -> None:
+    """None, NaN, NA and NaT are counted, and their rows named."""
+    y = np.arange(40).astype(object)
+    y[7] = missing
+    with pytest.raises(ValueError, match=r"y is missing \(None or NaN\) in 1 of 40 rows \(first at row 7\)"):
+        splitter.split(None, y)
