@@ -46,7 +46,7 @@ def audit(
     ``features`` and for an unknown gate. O(n log n), and O(n) for each of at most 200 draws or pairs; the features are
     read block by block, with 8 bytes a row kept.
     """
-    limits = gates_with({**getattr(manifest.spec, "gates", {}), **(gates or {})})
+    limits = gates_with({**manifest.spec.gates, **(gates or {})})
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
     names = feature_names(joined, features, exclude)
     checks = _checks(joined, names, time is not None)

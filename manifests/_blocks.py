@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset
 
 from ._columns import require_columns
-from ._read import data_files, read_table
+from ._read import INDEX, data_files, parquet_data, read_table
 
 
 def blocks_of(source: Any, columns: Iterable[str], rows: int = 100_000) -> Iterator[pa.Table]:
@@ -20,7 +19,7 @@ def blocks_of(source: Any, columns: Iterable[str], rows: int = 100_000) -> Itera
     """
     wanted = list(dict.fromkeys(columns))
     if isinstance(source, (str, Path)) and is_parquet(source):
-        data = pa.dataset.dataset([str(file) for file in data_files(source)], format="parquet")
+        data = parquet_data(data_files(source))
         require_columns(wanted, data.schema.names)
         batches = data.to_batches(columns=wanted, batch_size=rows, batch_readahead=2, fragment_readahead=1)
         yield from (pa.Table.from_batches([batch]) for batch in batches)
@@ -31,9 +30,9 @@ def blocks_of(source: Any, columns: Iterable[str], rows: int = 100_000) -> Itera
 
 def schema_of(source: Any) -> pa.Schema:
     """Return the names and types of a source's columns; of Parquet files without reading a row."""
-    if isinstance(source, (str, Path)) and is_parquet(source):
-        return pa.dataset.dataset([str(file) for file in data_files(source)], format="parquet").schema
-    return read_table(source).schema
+    parquet = isinstance(source, (str, Path)) and is_parquet(source)
+    schema = parquet_data(data_files(source)).schema if parquet else read_table(source).schema
+    return pa.schema([field for field in schema if not INDEX.fullmatch(field.name)])
 
 
 def is_parquet(path: str | Path) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from evenfold.splitters import Pair
 from numpy.typing import NDArray
 
 from ._joined import Joined, fold_name
@@ -41,7 +43,8 @@ def crossings(joined: Joined, units: NDArray[np.int64]) -> Crossings:
     """Return which rows of the data cross, for ``units`` that number what belongs together (-1: nothing does).
 
     Of labels two rows cross where their codes differ and both are trained on, tested or locked; of draws and pairs
-    where one is in train and the other in test of the same split. O(n x repeats), or O(n x splits).
+    where one is in train and the other in test of the same split, or one is locked and the other is not.
+    O(n x repeats), or O(n x splits).
     """
     shared = np.where(np.bincount(units[units >= 0], minlength=1)[units] > 1, units, -1) if units.size else units
     shared[units < 0] = -1
@@ -66,15 +69,23 @@ def _of_labels(joined: Joined, units: NDArray[np.int64]) -> Crossings:
 
 def _of_pairs(joined: Joined, units: NDArray[np.int64]) -> Crossings:
     rows, places = np.zeros(joined.n, dtype=np.bool_), {}
-    for i, (train, test) in enumerate(joined.splits()):
+    for place, (train, test) in _sides(joined):
         trained, tested = (_marked(units, side) for side in (train, test))
         both = np.append(trained & tested, False)  # the last for units of -1
         crossing = test[both[units[test]]]
         rows[crossing] = True
         rows[train[both[units[train]]]] = True
         if crossing.size:
-            places[f"split {i}"] = int(crossing.size)
+            places[place] = int(crossing.size)
     return Crossings(rows, places, joined.looked_at)
+
+
+def _sides(joined: Joined) -> Iterator[tuple[str, Pair]]:
+    for i, pair in enumerate(joined.splits()):
+        yield f"split {i}", pair
+    codes = joined.codes[:, 0]
+    if (codes == LOCKED).any():
+        yield "the locked rows", (np.flatnonzero(codes > LOCKED), np.flatnonzero(codes == LOCKED))
 
 
 def _marked(units: NDArray[np.int64], side: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -44,8 +44,9 @@ class Verification(BaseModel):
 def verify(folder: str | Path) -> Verification:
     """Return whether the manifest in ``folder`` is what was written, and where it is not.
 
-    Every file's bytes and every block of 1,000,000 rows are compared with their digests. Where they agree, split_id,
-    plan_id, the counts, the parent's split_id and up to 200 draws are made anew from the rows. A damaged file is read
+    Every file's bytes and every block of 1,000,000 rows are compared with their digests, and the header with its copy
+    in the rows' file. Where they agree, split_id, plan_id, the counts, the parent's split_id and up to 200 draws are
+    made anew from the rows. A damaged file is read
     as far as it can be: the first block that differs or cannot be read is named with its rows.
     Raises SplitError where there is no manifest, or one of a newer schema. Reads every file twice.
     """
@@ -59,9 +60,11 @@ def verify(folder: str | Path) -> Verification:
     try:
         damages = list(damaged_files(path, header["files"]))
         return _damaged(path, damages) if damages else _proved(path, header)
+    except SplitError as error:
+        return _damaged(path, [Damage(file="manifest.json", message=str(error))])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        said = str(error) if isinstance(error, SplitError) else f"{type(error).__name__}: {error}"
-        return _damaged(path, [Damage(file="manifest.json", message=f"manifest.json does not fit ({said}); {RESTORE}")])
+        said = f"manifest.json is no header of a manifest ({type(error).__name__}: {error}); {RESTORE}"
+        return _damaged(path, [Damage(file="manifest.json", message=said)])
 
 
 def _is_json(file: Path) -> bool:
@@ -123,8 +126,6 @@ def _header_follows(manifest: Manifest, header: dict[str, Any]) -> str:
     place = Path(str(manifest.uri)).absolute().name
     if re.fullmatch(r"\d+\.\d+", place) and place != manifest.version:
         wrong.append("version")
-    if not _state_follows(manifest):
-        wrong.append("state")
     if wrong:
         raise _Differs(f"manifest.json differs in {', '.join(dict.fromkeys(wrong))} from what its rows give")
     return "names, counts and generations are those of the rows"
@@ -138,16 +139,6 @@ def _n_splits(manifest: Manifest) -> int:
     codes = manifest.codes.reshape(manifest.n, -1)
     tested = [code for code in manifest.part_codes().values() if code >= 0]
     return (len(tested) or int(codes.max()) + 1) * codes.shape[1]
-
-
-def _state_follows(manifest: Manifest) -> bool:
-    """Return whether remembered counts add up to the rows of each code, which they do while no row was deleted."""
-    state = manifest.state or {}
-    if "counts" not in state or manifest.changes:
-        return True
-    codes = manifest.codes.reshape(manifest.n, -1)
-    wanted = [[int(np.count_nonzero(column == code)) for code, _ in state["shares"]] for column in codes.T]
-    return [[sum(cells) for cells in bins] for bins in state["counts"]] == wanted
 
 
 def _nothing_moved(manifest: Manifest, header: dict[str, Any]) -> str | None:

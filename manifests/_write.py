@@ -27,7 +27,8 @@ def write_whole(path: str | Path, content: Any) -> Path:
         _write(aside, content)
         os.replace(aside, file)
     except OSError as error:
-        raise SplitError(f"{file} cannot be written ({error.strerror or error}); nothing was changed.") from None
+        reason = os.strerror(error.errno) if error.errno else error  # Arrow's own texts repeat the path
+        raise SplitError(f"{file} cannot be written ({reason}); nothing was changed.") from None
     finally:
         aside.unlink(missing_ok=True)
     return file

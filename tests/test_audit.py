@@ -117,15 +117,32 @@ def test_groups_can_be_asked_about_that_the_split_did_not_keep() -> None:
 @pytest.mark.parametrize("strategy", ["Bootstrap", "ShuffleSplit"])
 def test_groups_in_draws_are_looked_for_in_each_draw(strategy: str) -> None:
     """Draws of single rows part the patients; the sentence says how many draws were looked at."""
-    from evenfold.splitters import strategies
-
-    if strategy not in strategies():
-        pytest.skip("not among the strategies yet")
     data = clean()
     manifest = split(data, columns={"group": None}, strategy=strategy, params={"n_splits": 201})
     found = the("group_in_two_folds", audit(manifest, data, features=FEATURES, group="patient"))
     assert found.figure == 120
     assert "the first 200 of 201 splits were looked at" in found.message
+
+
+@pytest.mark.parametrize("strategy", ["KFold", "Bootstrap", "ForwardChaining"])
+def test_a_copy_of_a_locked_row_is_a_leak_in_every_kind(strategy: str) -> None:
+    """What a holdout is worth ends where a row that is trained on has its features."""
+    data = clean()
+    columns = {"group": None, "time": "day" if strategy == "ForwardChaining" else None}
+    manifest = split(data, columns=columns, strategy=strategy, holdout={"fraction": 0.2})
+    assert "duplicate_rows" in audit(manifest, data, features=FEATURES).passed
+    locked, used = (int(np.flatnonzero(manifest.codes == code)[0]) for code in (-2, 0))
+    data.loc[locked, FEATURES] = data.loc[used, FEATURES].to_numpy()
+    found = the("duplicate_rows", audit(manifest, data, features=FEATURES))
+    assert found.figure == 2
+    assert "locked" in found.message
+
+
+def test_a_holdout_is_measured_against_its_own_share() -> None:
+    """A fifth is locked, and each of five folds holds a fifth of the rest."""
+    data = clean()
+    made = audit(split(data, holdout={"fraction": 0.2}), data, features=FEATURES)
+    assert made.findings == []
 
 
 def test_forward_chaining_may_test_a_group_that_a_later_split_trains_on() -> None:
@@ -524,6 +541,48 @@ def test_gates_that_are_none_are_refused(gates: dict[str, Any], message: str) ->
     data = clean()
     with pytest.raises(SplitError, match=message):
         audit(split(data), data, gates=gates)
+
+
+def test_gates_of_the_specification_hold_unless_others_are_given() -> None:
+    """What the team wrote down decides; who audits may look more closely or away."""
+    data = clean()
+    manifest = split(data, gates={"id_like_features": 0, "missing_classes": "off"})
+    made = audit(manifest, data)
+    assert (made.failed, made.off) == (["id_like_features"], ["missing_classes"])
+    assert audit(manifest, data, gates={"id_like_features": 1}).failed == []
+
+
+def test_no_key_is_told_where_keys_are_pseudonyms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An audit of a manifest with encoded keys finds the same, and holds no key."""
+    monkeypatch.setenv("EVENFOLD_KEY_SECRET", "a secret")
+    data = clean()
+    data.loc[500, "id"] = "ROW-0007"
+    manifest = split(data.head(590), key_encoding="hmac")
+    twice = pd.concat([data, data.iloc[[3, 595]]], ignore_index=True)
+    made = audit(manifest, twice, features=["age"])
+    assert the("similar_keys", made).figure == 2
+    assert the("repeated_keys", made).figure == 2
+    assert the("rows_without_fold", made).figure == 11
+    assert "row-0" not in made.model_dump_json().lower()
+
+
+def test_a_pandas_index_in_a_file_is_no_feature(tmp_path: Path) -> None:
+    """It names rows; pandas puts it into Parquet without being asked."""
+    data = clean()
+    manifest = split(data)
+    data.sample(frac=1, random_state=0).to_parquet(tmp_path / "data.parquet")
+    made = audit(manifest, tmp_path / "data.parquet")
+    assert made.features == ["dose", "age", "day"]
+
+
+def test_several_files_are_audited_as_one(tmp_path: Path) -> None:
+    """A folder of monthly files, in which a column is whole in one and fractional in another."""
+    data = clean()
+    data["age"] = np.arange(600) // 2
+    data.head(300).to_parquet(tmp_path / "a.parquet")
+    data.tail(300).astype({"age": float}).to_parquet(tmp_path / "b.parquet")
+    made = audit(split(data), tmp_path, features=FEATURES)
+    assert made == audit(split(data), data.astype({"age": float}), features=FEATURES)
 
 
 def test_data_without_the_key_are_refused() -> None:
