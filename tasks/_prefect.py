@@ -26,6 +26,7 @@ from prefect.transactions import IsolationLevel
 from ._engine import Call, Done
 from ._home import Home, default_workers
 from ._locks import FileLocks
+from ._orphans import guard
 from ._runner import task_runner
 
 RETRY_SECONDS = (2, 8, 30)
@@ -51,6 +52,7 @@ class PrefectEngine:
     name = "prefect"
 
     def __init__(self, home: Home, refresh: bool = False) -> None:
+        guard()
         self.home = home
         self.refresh = refresh
         self.threads = max(1, (os.cpu_count() or 1) // default_workers())
@@ -181,6 +183,7 @@ def run_as_flow(body: Callable[[PrefectEngine], Any], home: Home, name: str, sub
 
     An error makes the flow run Failed with its sentence, and is raised here without Prefect's traceback.
     """
+    guard()  # before the embedded server starts
     under_way = _UnderWay(body, home, name)
     decorate: Any = flow
     made = decorate(
