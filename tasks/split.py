@@ -64,7 +64,7 @@ def extend_split(manifest: str, data: str, batch: bool, merged: Literal["quarant
 
 def reference(folder: Path | str) -> dict[str, Any]:
     """Return the SplitRef of the manifest in a folder, as JSON."""
-    return SplitRef.of(read_manifest(folder), str(folder)).to_json()
+    return SplitRef.of(read_manifest(folder), str(Path(folder).absolute())).to_json()
 
 
 def still_there(ref: dict[str, Any]) -> bool:
