@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import prefect
+from evenfold.estimates import EvaluationError
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
@@ -21,7 +23,7 @@ from prefect.transactions import IsolationLevel
 
 from ._engine import Call, Done
 from ._home import Home, default_workers
-from ._locks import FileLocks
+from ._locks import FileLocks, locked
 
 
 @dataclass
@@ -126,12 +128,28 @@ def run_as_flow(body: Callable[[PrefectEngine], Any], home: Home, name: str, sub
         return Completed(message="evaluated" if name == "evaluate" else "done")
 
     runner: Any = ThreadPoolTaskRunner(max_workers=default_workers())
+    _start_server(home)
     made = flow(name=name, flow_run_name=f"{name} {subject}", task_runner=runner, validate_parameters=False)
     with _quiet_exit():
-        made(run)(request=request.model_dump(mode="json"), return_state=True)
+        state: Any = made(run)(request=request.model_dump(mode="json"), return_state=True)
     if raised:
         raise raised[0]
+    if not returned:
+        raise EvaluationError(f"Prefect ended the flow as {state.name} ({state.message}); run it again.")
     return returned[0]
+
+
+def _start_server(home: Home) -> None:
+    """Start the embedded server, where there is no other; in a new home one after the other: its migrations race."""
+    if PREFECT_API_URL.value():
+        return
+    from prefect.server.api.server import SubprocessASGIServer
+
+    ready = home.locks / f"prefect-{prefect.__version__}"
+    with contextlib.nullcontext() if ready.exists() else locked(home.locks, "prefect server"):
+        SubprocessASGIServer().start()
+        ready.parent.mkdir(parents=True, exist_ok=True)
+        ready.touch()
 
 
 @contextlib.contextmanager

@@ -9,10 +9,13 @@ from __future__ import annotations
 import getpass
 import json
 import logging
+import math
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +34,7 @@ from ._home import Home  # noqa: E402
 from ._locks import locked  # noqa: E402
 
 RUN_KEY = "evenfold.run_key"
+NOTE = "mlflow.note.content"
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,17 @@ class Tracker:
     def __init__(self, home: Home, experiment: str) -> None:
         self.home = home
         self.experiment = experiment
-        self.client = MlflowClient(tracking_uri=home.tracking_uri)
+        with self._alone():
+            self.client = MlflowClient(tracking_uri=home.tracking_uri)
+
+    def _alone(self) -> AbstractContextManager[None]:
+        # A client makes a new store, and two that do would meet in its migrations.
+        return locked(self.home.locks, f"mlflow/{self.home.tracking_uri}")
 
     @cached_property
     def experiment_id(self) -> str:
-        """The experiment, made if need be: once, under a lock, because a new store's migrations race."""
-        with locked(self.home.locks, f"mlflow/{self.home.tracking_uri}"):
+        """The experiment, made if need be, once."""
+        with self._alone():
             found = self.client.get_experiment_by_name(self.experiment)
             if found is None:
                 place = (self.home.path / "mlartifacts" / self.experiment).as_uri() if self.home.tracks_here else None
@@ -79,7 +88,7 @@ class Tracker:
     def fail(self, run_id: str, reason: str) -> None:
         """Mark a run as failed, with the reason where people look for it."""
         self.client.set_tag(run_id, "evenfold.failure", reason[:5000])
-        self.client.set_tag(run_id, "mlflow.note.content", f"**Failed:** {reason[:4000]}")
+        self.client.set_tag(run_id, NOTE, f"**Failed:** {reason[:4000]}")
         self.client.set_terminated(run_id, "FAILED")
 
     def find(self, key: str) -> str | None:
@@ -94,15 +103,13 @@ class Tracker:
                 tags = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
                 return str(self.client.create_run(self.experiment_id, tags=tags, run_name=entry.name).info.run_id)
             self.client.update_run(run_id, status="RUNNING")
-            if "evenfold.failure" in self.client.get_run(run_id).data.tags:
-                self.client.delete_tag(run_id, "evenfold.failure")
-                self.client.delete_tag(run_id, "mlflow.note.content")
+            for tag in {"evenfold.failure", "evenfold.partial", NOTE} & set(self.client.get_run(run_id).data.tags):
+                self.client.delete_tag(run_id, tag)
             return run_id
 
     def _fill(self, run_id: str, entry: Entry) -> None:
-        # The run's own start as time makes a repeated metric the same point and not another one.
-        when = self.client.get_run(run_id).info.start_time
-        metrics = [Metric(name, float(value), when, 0) for name, value in entry.metrics.items()]
+        run = self.client.get_run(run_id)
+        metrics = list(_news(entry.metrics, run.data.metrics, run.info.start_time))
         params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
         tags = [RunTag(name, str(value)) for name, value in entry.tags.items()]
         for start in range(0, max(len(metrics), 1), 900):
@@ -130,6 +137,20 @@ class Tracker:
         self.client.log_inputs(run_id, datasets=[DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
 
 
+def _news(metrics: Mapping[str, float], known: Mapping[str, float], start: int) -> Iterator[Metric]:
+    """Yield the metrics that a run does not hold yet, at its start; one that has changed is a later point.
+
+    Of two points at the same time MLflow shows the larger. Times are those of the first fit: they differ each time.
+    """
+    for name, given in metrics.items():
+        value = max(min(float(given), sys.float_info.max), -sys.float_info.max)  # as MLflow stores infinities
+        before = known.get(name)
+        if before is None:
+            yield Metric(name, value, start, 0)
+        elif before != value and not name.startswith("seconds_") and not (math.isnan(before) and math.isnan(value)):
+            yield Metric(name, value, max(int(time.time() * 1000), start + 1), 0)
+
+
 def record_split(
     split: dict[str, Any], report: dict[str, Any], data: str, fingerprint: str, tags: dict[str, str], home: str
 ) -> str:
@@ -138,13 +159,12 @@ def record_split(
     entry = Entry(
         key=run_key(kind="split", split_id=split["split_id"], plan_id=split["plan_id"]),
         name=f"split/{split['name']} v{split['version']}",
-        tags=split_tags(split) | tags,
+        tags=split_tags(split) | {"evenfold.uri": split["uri"]} | tags,
         params={
             "strategy": split["strategy"],
             "algorithm_version": split["algorithm_version"],
             "rows": split["n_rows"],
             "splits": split["n_splits"],
-            "uri": split["uri"],
         },
         metrics=balance_metrics(BalanceReport.model_validate(report)),
     )
