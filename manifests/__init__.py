@@ -1,7 +1,7 @@
 """What was decided: specification, identity, manifest and balance. Pure."""
 
 from ._balance import BalanceReport, measure
-from ._columns import canonical_table, column_types, require_columns
+from ._columns import canonical_table, column_types, require_columns, require_complete
 from ._cv import ManifestCV
 from ._decide import Plan, decide, is_numeric_target
 from ._extend import Extension, extend, moved_rows
@@ -39,5 +39,6 @@ __all__ = [
     "read_spec",
     "read_table",
     "require_columns",
+    "require_complete",
     "write_manifest",
 ]

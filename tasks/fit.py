@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from evenfold.estimates import FoldScore, ModelSpec, Problem, fit_and_score, score_draws, score_key
+from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, fit_and_score, score_draws, score_key
 from evenfold.manifests import (
     Manifest,
     SplitSpec,
@@ -61,11 +61,20 @@ class Work:
         usable = isinstance(made, LabelSplitter) and not made.part_codes() and "exhaustive" in made.promises
         return made if usable and not (needs.key or needs.time or needs.fixed) else None
 
+    @cached_property
+    def keys_digest(self) -> str:
+        """What names the keys: they stand beside the predictions, so other keys are another result."""
+        return "positions" if self.keys is None else fingerprint(self.keys)
+
     def keyed(self, predictions: pd.DataFrame) -> pd.DataFrame:
-        """Return predictions with the key columns in front, so that any later run can be compared row by row."""
+        """Return predictions with the key columns in front, so that any later run can be compared row by row.
+
+        A key that is called as a column of the predictions, such as row or y, becomes key_row or key_y.
+        """
         if self.keys is None:
             return predictions
         keys = self.keys.take(predictions["row"].to_numpy()).to_pandas()
+        keys = keys.rename(columns=lambda name: f"key_{name}" if name in predictions else name)
         together: pd.DataFrame = pd.concat([keys, predictions.reset_index(drop=True)], axis=1)
         return together
 
@@ -91,7 +100,8 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
 
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
     """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
-    _problem(read_table(data, types=spec.types), spec, model)
+    table = read_table(data, types=spec.types)
+    canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
 
 
 def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
@@ -122,7 +132,14 @@ def _key(work: Work, membership: str, seed: int) -> str:
     tuned = work.problem.model.threshold == "tuned" and work.inner is not None
     inner = {"strategy": repr(work.inner)} if tuned else None
     model = work.problem.model
+    membership = f"{membership} of {work.keys_digest}"
     return score_key(model, membership=membership, fingerprint=work.fingerprint, seed=seed, inner=inner)
+
+
+def _require_unchanged(key: str, found: str) -> None:
+    """Raise EvaluationError where the data are not those that ``key`` was made of: they were written in between."""
+    if found != key:
+        raise EvaluationError("the data changed while they were evaluated; run the evaluation again.")
 
 
 def fit_fold(
@@ -130,6 +147,7 @@ def fit_fold(
 ) -> dict[str, Any]:
     """Fit split ``i``, write its test predictions as Parquet, and return score, file and digest as JSON."""
     work = work_of(data, split, ModelSpec.of(model))
+    _require_unchanged(key, key_of_split(work, i, seed))
     score, predictions = _fitted(work, i, seed, threads)
     return {"score": score.to_json(), **_keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")}
 
@@ -165,6 +183,7 @@ def fit_all(
 ) -> dict[str, Any]:
     """Fit all rows that may be used and score the same rows: the apparent score, with its predictions in a file."""
     work = work_of(data, split, ModelSpec.of(model))
+    _require_unchanged(key, key_of_all(work, seed))
     codes = work.manifest.codes_in_use.reshape(work.manifest.n, -1)[:, 0]
     rows = work.place[np.flatnonzero(codes >= -1)]
     with limited(threads):
@@ -188,6 +207,7 @@ def fit_block(
 ) -> dict[str, Any]:
     """Fit the draws first..last-1; write the table of their scores and the sums of losses per row; return the files."""
     work = work_of(data, split, ModelSpec.of(model))
+    _require_unchanged(key, key_of_block(work, first, last, seed, "apparent " if apparent else ""))
     draws = ((i, work.pair(i)) for i in range(first, last))
     with limited(threads):
         scored = score_draws(work.problem.model, work.problem, draws, seed=seed, apparent=apparent, inner=work.inner)
@@ -210,6 +230,7 @@ def fit_folds(
 ) -> dict[str, Any]:
     """Fit the folds first..last-1 of very many, and write their predictions; scores come back as JSON."""
     work = work_of(data, split, ModelSpec.of(model))
+    _require_unchanged(key, key_of_block(work, first, last, seed))
     fitted = [_fitted(work, i, seed, threads) for i in range(first, last)]
     predictions = work.keyed(pd.concat([each for _, each in fitted], ignore_index=True))
     file = _keep(predictions, Home(Path(home)).scores / f"{key}.parquet")
