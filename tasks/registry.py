@@ -88,7 +88,9 @@ def _new_version(
     made, types = load_final(file)
     uri = tracker.keep_model(run_id, made, types, requirements(model["estimator"]))
     about = split_tags(split) | tags | {RUN_KEY: key, MODEL: json.dumps(model)}
-    return str(tracker.client.create_model_version(name, uri, run_id=run_id, tags=about).version)
+    # A server checks that the source belongs to the run, or to the logged model that the URI names.
+    made_of = {"run_id": run_id, "model_id": uri.rpartition("/")[2], "tags": about}
+    return str(tracker.client.create_model_version(name, uri, **made_of).version)
 
 
 def close_retraining(

@@ -10,6 +10,7 @@ import pytest
 from evenfold.splitters import BalancedGroupKFold, BalancedGroupSplit, BalancedKFold, SplitError, Stream
 from evenfold.splitters._cost import Aim
 from evenfold.splitters._published import Published
+from evenfold.splitters._table import table_to_pack
 
 
 def rows_of_groups(seed: int, n: int, n_classes: int, mean: float = 30.0) -> tuple[Any, Any]:
@@ -78,6 +79,16 @@ def test_several_columns_of_groups_are_balanced_at_once() -> None:
     labels = BalancedGroupKFold(4).assign(None, y, groups)
     for column in y.T:
         assert np.ptp(shares(labels, column), axis=0).max() < 0.005
+
+
+def test_columns_stand_side_by_side_in_the_table() -> None:
+    """Two groups; a column of three classes as it is, one of two by its rarer class with weight 2."""
+    y = np.array([[0, 7], [1, 7], [2, 7], [0, 8], [0, 7]])
+    rows = BalancedGroupKFold(2).rows(None, y, ["a", "a", "a", "b", "b"])
+    sizes, table, weights = table_to_pack(rows)
+    assert sizes.tolist() == [3, 2]
+    assert table.tolist() == [[1, 1, 1, 0], [2, 0, 0, 1]]
+    assert weights.tolist() == [1, 1, 1, 2]
 
 
 def test_many_labels_a_row_are_even_to_a_row_or_two() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.splitters import Stream
-from evenfold.splitters._bounds import lower_bound, report_on
+from evenfold.splitters._bounds import covering_bound, lower_bound, report_on
 from evenfold.splitters._cost import MISSING, Aim, cost_of_chance
 from evenfold.splitters._exact import best_packing
 from evenfold.splitters._join import close_pairs, subset_sums
@@ -45,7 +45,7 @@ def every_packing(n: int, k: int) -> Any:
 def tables(draw: Any, most: int = 9) -> Any:
     """Draw small tables whose rows are no zeros."""
     n, columns = draw(st.integers(3, most)), draw(st.integers(1, 3))
-    cells = st.lists(st.integers(0, 12), min_size=columns, max_size=columns).filter(any)
+    cells = st.lists(st.sampled_from([0, 0, 1, 2, 7, 12]), min_size=columns, max_size=columns).filter(any)
     return np.array(draw(st.lists(cells, min_size=n, max_size=n)))
 
 
@@ -198,6 +198,27 @@ def test_most_effort_finds_the_optimum_of_all_packings(seed: int, name: str, siz
     assert report.gap == 0
     if seed == 0:
         assert report.lower_bound == pytest.approx(least, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", SHARES)
+@pytest.mark.parametrize("looseness", [1.01, 3.0, 100.0])
+def test_a_complete_search_finds_the_optimum_by_itself(name: str, looseness: float) -> None:
+    """Told only a cost that is too high, branch and bound returns the best of all packings, and its cost as bound."""
+    aim = Aim.of(groups(11, 8, 2), np.array(SHARES[name]))
+    least = min(total(aim, bins) for bins in every_packing(8, 3))
+    proof = best_packing(aim, least * looseness)
+    assert proof.bins is not None
+    assert total(aim, proof.bins) == pytest.approx(least, rel=1e-9)
+    assert proof.bound == pytest.approx(least, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", SHARES)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_linear_program_bounds_the_optimum_closely(name: str, seed: int) -> None:
+    """Covering with subsets in fractions costs no more than the optimum, and hardly less."""
+    aim = Aim.of(groups(seed, 8, 2), np.array(SHARES[name]))
+    least = min(total(aim, bins) for bins in every_packing(8, 3))
+    assert 0.8 * least <= covering_bound(aim, 2 * least) <= least * (1 + 1e-6)
 
 
 @settings(max_examples=25, deadline=None)
