@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import Estimate, EvaluationError, FoldScore, aggregate, bootstrap_aggregate, evaluation_html
-from evenfold.tasks import Call, Engine, Home
-from evenfold.tasks.fit import (
-    BLOCK,
-    Work,
-    fit_all,
-    fit_block,
-    fit_fold,
-    kept,
-    key_of_all,
-    key_of_block,
-    key_of_split,
-    scores_in,
-    split_title,
+from evenfold.estimates import (
+    DrawScores,
+    Estimate,
+    EvaluationError,
+    FoldScore,
+    aggregate,
+    bootstrap_aggregate,
+    evaluation_html,
+    resampled_aggregate,
 )
+from evenfold.tasks import Call, Engine, Home
+from evenfold.tasks.fit import BLOCK, fit_all, fit_block, fit_fold, fit_folds, kept, split_title
+from evenfold.tasks.work import Work, key_of_all, key_of_block, key_of_split
 
 from ._requests import EvaluateRequest
 from ._say import Say
@@ -36,8 +34,15 @@ class Fits:
     predictions: list[str]
     tables: list[str]
     errors: list[str]
-    n_cached: int
+    sums: list[str] = field(default_factory=list)
+    n_cached: int = 0
+    n_fits: int = 0
     apparent: FoldScore | None = None
+    apparent_file: str | None = None
+
+    def frame(self) -> pd.DataFrame:
+        """Return all predictions together."""
+        return pd.concat([pd.read_parquet(file) for file in self.predictions], ignore_index=True)
 
     def failure(self, n_splits: int) -> str:
         """Return why there is no estimate, in a sentence."""
@@ -45,35 +50,42 @@ class Fits:
 
     def report(self, work: Work, estimates: list[Estimate]) -> str:
         """Return the page about what was evaluated."""
-        tables = [pd.read_parquet(file) for file in self.predictions]
-        predictions = pd.concat(tables, ignore_index=True) if tables else None
         title = f"Evaluation on {work.manifest.name} {work.manifest.version}"
-        return evaluation_html(work.problem, self.scores, estimates, predictions, title)
+        predictions = self.frame() if self.predictions else None
+        return evaluation_html(work.problem, self.scores or self.drawn(work), estimates, predictions, title)
+
+    def drawn(self, work: Work) -> list[FoldScore]:
+        """Return the scores of draws, those that are defined, as scores of folds."""
+        tables = [pd.read_parquet(file).to_dict("records") for file in self.tables]
+        return [
+            FoldScore(
+                name=f"resample {row['draw']}",
+                repeat=0,
+                fold=row["draw"],
+                test={metric: row[metric] for metric in work.problem.model.metrics},
+                apparent={},
+                **{name: row[name] for name in ("n_train", "n_test", "seconds_fit", "seconds_score")},
+            )
+            for table in tables
+            for row in table
+            if row["error"] is None
+        ]
 
 
 def fit_splits(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, Any], work: Work, say: Say) -> Fits:
-    in_blocks = work.manifest.kind == "draws" or work.manifest.n_splits > MOST_SINGLE_FOLDS
-    seed = request.spec.seed
-    shared = {
-        "data": request.data,
-        "split": ref,
-        "model": request.model.model_dump(mode="json"),
-        "seed": seed,
-        "threads": engine.threads,
-    }
-    calls = _blocks(work, shared, seed, home) if in_blocks else _folds(work, shared, seed, home)
-    fits = Fits([], [], [], [], 0)
-    total, number = sum(call.size for call in calls), 0
+    """Fit every split; finished fits come from the cache, and one that fails does not stop the others."""
+    calls = _calls(engine, home, request, ref, work)
+    fits, finished = Fits([], [], [], []), {}
+    total = sum(call.size for call in calls)
     say("fitting models", 0, total)
-    finished: dict[str, Any] = {}
     for done in engine.map(calls):
-        number += done.call.size
+        fits.n_fits += done.call.size
         fits.n_cached += done.call.size if done.cached else 0
         if done.error is None:
             finished[done.call.name] = done.value
         else:
             fits.errors.append(_reason(done.error))
-        say("fitting models", number, total)
+        say("fitting models", fits.n_fits, total)
     for call in calls:
         if call.name in finished:
             _collect(fits, call, finished[call.name])
@@ -87,38 +99,58 @@ def _reason(error: Exception) -> str:
 def _collect(fits: Fits, call: Call, value: dict[str, Any]) -> None:
     if call.step is fit_all:
         fits.apparent = FoldScore.from_json(value["score"])
+        fits.apparent_file = value["file"]
     elif call.step is fit_block:
-        fits.scores += scores_in(pd.read_parquet(value["file"]))
         fits.tables.append(value["file"])
+        fits.sums.append(value["rows"]["file"])
     else:
-        fits.scores.append(FoldScore.from_json(value["score"]))
+        fits.scores += [FoldScore.from_json(score) for score in value.get("scores", [value.get("score")])]
         fits.predictions.append(value["file"])
 
 
-def _folds(work: Work, shared: dict[str, Any], seed: int, home: Home) -> list[Call]:
-    calls = []
-    for i in range(work.manifest.n_splits):
-        key = key_of_split(work, i, seed)
-        arguments = {**shared, "i": i, "key": key, "home": str(home.path)}
-        calls.append(Call(fit_fold, arguments, split_title(work.manifest, i), key=f"score/{key}", intact=kept))
-    return calls
+def _calls(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, Any], work: Work) -> list[Call]:
+    """Return a step per fold; per block of folds where there are over 1,000; per block of draws and one of all rows."""
+    seed, n = request.spec.seed, work.manifest.n_splits
+    shared = {
+        "data": request.data,
+        "split": ref,
+        "model": request.model.model_dump(mode="json"),
+        "seed": seed,
+        "threads": engine.threads,
+        "home": str(home.path),
+    }
 
+    def call(step: Any, name: str, key: str, size: int = 1, **more: Any) -> Call:
+        return Call(step, {**shared, **more, "key": key}, name, key=f"score/{key}", intact=kept, size=size)
 
-def _blocks(work: Work, shared: dict[str, Any], seed: int, home: Home) -> list[Call]:
-    n = work.manifest.n_splits
-    calls = [Call(fit_all, shared, "all rows", key=f"score/{key_of_all(work, seed)}")]
+    if work.manifest.kind != "draws" and n <= MOST_SINGLE_FOLDS:
+        return [call(fit_fold, split_title(work.manifest, i), key_of_split(work, i, seed), i=i) for i in range(n)]
+    drawn = work.manifest.kind == "draws"
+    step, what, apparent = (
+        (fit_block, "draws", request.apparent == "resample") if drawn else (fit_folds, "folds", False)
+    )
+    more = {"apparent": apparent} if drawn else {}
+    calls = [call(fit_all, "all rows", key_of_all(work, seed))] if drawn else []
     for first in range(0, n, BLOCK):
         last = min(first + BLOCK, n)
-        key = key_of_block(work, first, last, seed)
-        arguments = {**shared, "first": first, "last": last, "key": key, "home": str(home.path)}
-        calls.append(
-            Call(fit_block, arguments, f"draws {first}-{last - 1}", key=f"score/{key}", intact=kept, size=last - first)
-        )
+        key = key_of_block(work, first, last, seed, "apparent " if apparent else "")
+        calls.append(call(step, f"{what} {first}-{last - 1}", key, last - first, first=first, last=last, **more))
     return calls
 
 
-def conclude(fits: Fits, work: Work) -> list[Estimate]:
-    if fits.apparent is not None and "out_of_bag" in work.manifest.splitter.promises:
-        return bootstrap_aggregate(fits.scores, fits.apparent)
-    predictions = [pd.read_parquet(file) for file in fits.predictions]
-    return aggregate(fits.scores, predictions, work.problem, work.problem.model)
+def conclude(fits: Fits, work: Work, seed: int) -> list[Estimate]:
+    """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation."""
+    if not fits.tables:
+        return aggregate(fits.scores, fits.frame(), work.problem, work.problem.model)
+    blocks = [
+        DrawScores.from_frames(pd.read_parquet(table), pd.read_parquet(rows))
+        for table, rows in zip(fits.tables, fits.sums, strict=True)
+    ]
+    draws = DrawScores.merge(blocks)
+    assert fits.apparent is not None
+    assert fits.apparent_file is not None
+    if "out_of_bag" in work.manifest.splitter.promises:
+        on_all = pd.read_parquet(fits.apparent_file)
+        return bootstrap_aggregate(draws, fits.apparent, on_all, work.problem, seed=seed)
+    stratified = work.manifest.splitter.needs.y != "ignored"
+    return resampled_aggregate(draws, fits.apparent, stratified=stratified)

@@ -27,7 +27,43 @@ class EvaluateRequest(SplitRequest):
     model: ModelSpec = Field(default=ModelSpec(), description="What is trained and how it is scored.")
     on: Literal["folds", "holdout"] = Field(default="folds", description="The locked part needs a reason.")
     reason: str = Field(default="", description="Why the holdout is looked at; recorded with the look.")
+    apparent: Literal["full", "resample"] = Field(
+        default="full", description="Bootstraps: one fit on all rows, or also each resample on itself."
+    )
     run_label: str = Field(default="", description="Another label makes another MLflow run of the same evaluation.")
+
+
+class TuneRequest(EvaluateRequest):
+    """Try configurations of a model on every fold, and choose one."""
+
+    grid: dict[str, list[Any]] = Field(description="Values to try of each parameter.")
+    n_random: int | None = Field(default=None, ge=1, description="Try so many of the combinations, at random.")
+    metric: str | None = Field(default=None, description="What is maximised; the model's first metric if left out.")
+    one_standard_error: bool = Field(default=False, description="The first that is as good, in the grid's order.")
+
+
+class Tuning(BaseModel):
+    """What a tuning came to: every configuration's score, the choice, and what the winner is worth."""
+
+    model_config = ConfigDict(frozen=True)
+
+    split: dict[str, Any]
+    metric: str
+    configurations: list[dict[str, Any]]
+    scores: list[float]
+    spreads: list[float | None]
+    best: int
+    chosen: int
+    naive: float
+    value: float
+    low: float
+    high: float
+    notes: list[str]
+    model: ModelSpec
+    n_fits: int
+    n_cached: int
+    run_id: str
+    look: Evaluation | None = None
 
 
 class ExtendRequest(BaseModel):
@@ -87,5 +123,9 @@ class Evaluation(BaseModel):
     apparent: FoldScore | None
     estimates: list[Estimate]
     n_cached: int
+    n_fits: int
     seconds: float
     look: int | None = None
+
+
+Tuning.model_rebuild()

@@ -11,8 +11,20 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home, PlainEngine, data_reference, prepare_environment
 
 from ._bodies import check, evaluate_body, extend_body, split_body
-from ._requests import EvaluateRequest, Evaluation, ExtendOutcome, ExtendRequest, SplitOutcome, SplitRequest
+from ._requests import (
+    EvaluateRequest,
+    Evaluation,
+    ExtendOutcome,
+    ExtendRequest,
+    SplitOutcome,
+    SplitRequest,
+    TuneRequest,
+    Tuning,
+)
+from ._retrain import retrain_body
+from ._retrain_request import Retraining, RetrainRequest
 from ._say import Say, silent
+from ._tune import tune_body
 
 EngineName = Literal["prefect", "plain"]
 Outcome = TypeVar("Outcome")
@@ -51,6 +63,29 @@ def extend(
     home = _home()
     request = ExtendRequest(manifest=str(manifest), data=data_reference(data, home), **fields)
     return _started("extend", engine, home, request, extend_body, say)
+
+
+def tune(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fields: Any) -> Tuning:
+    """Try every configuration of a grid on every fold of ``data``, choose one, and say what the winner is worth.
+
+    ``fields`` are those of TuneRequest: spec, model, grid, n_random, metric, one_standard_error; with on="holdout" and
+    a reason, the winner is fitted on all rows but the locked ones and scored on those, once. Each fit of each
+    configuration is cached on its own. Raises as ``evaluate`` does.
+    """
+    home = _home()
+    request = TuneRequest(data=data_reference(data, home), **fields)
+    return _started("tune", engine, home, request, tune_body, say)
+
+
+def retrain(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fields: Any) -> Retraining:
+    """Let new rows join the split, compare the candidate with the champion, and register the winner in MLflow.
+
+    ``fields`` are those of RetrainRequest: those of ``evaluate``, registered_name, metric, gates, merged. The rule of
+    promotion is in the outcome. Raises GateError where a gate of the audit fails, and what ``evaluate`` raises.
+    """
+    home = _home()
+    request = RetrainRequest(data=data_reference(data, home), **fields)
+    return _started("retrain", engine, home, request, retrain_body, say)
 
 
 def _home() -> Home:

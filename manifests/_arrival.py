@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from evenfold.splitters import SplitError, require_present
+from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
-from ._columns import canonical_table, key_order, to_numpy
+from ._columns import canonical_table, key_order, require_complete, to_numpy
 from ._decide import balanced_columns, used_columns
 from ._keys import with_keys
 from ._manifest import DELETED, Manifest
@@ -37,7 +37,7 @@ class Arrival:
         table = canonical_table(read_table(data, used, spec.types), used, manifest.types)
         for name in used:
             if name not in spec.columns.key:
-                require_present(to_numpy(table.column(name)), f"column {name!r}")
+                require_complete(table.column(name), name)
         table = with_keys(table, spec, manifest.types)
         order = key_order(table, manifest.keys.column_names)
         table = table if order is None else table.take(order)

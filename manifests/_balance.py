@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from evenfold.splitters import require_present, stable_order
+from evenfold.splitters import stable_order
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from ._columns import canonical_table, to_numpy
+from ._columns import canonical_table, require_complete, to_numpy
 from ._decide import is_numeric_target
 from ._manifest import Manifest
 from ._read import read_table
@@ -21,7 +21,8 @@ class FoldBalance(BaseModel):
     """The test rows of one split: how many, and how their target is distributed.
 
     ``ks`` is the largest difference between the fold's cumulative distribution and that of all rows (0..1);
-    ``wasserstein`` the area between the two, in units of the target. ``shares`` are of each class, in its order.
+    ``wasserstein`` the area between the two, in units of the target. ``shares`` are of each class, in its order. One
+    row has no ``sd``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,9 +72,8 @@ def measure(manifest: Manifest, data: Any = None) -> BalanceReport:
 
 def _in_order(manifest: Manifest, data: Any, name: str) -> tuple[NDArray[Any], bool]:
     table = canonical_table(read_table(data), [name], manifest.types)
-    values = to_numpy(table.column(name))[manifest.positions(data)]
-    require_present(values, f"column {name!r}")
-    return values, is_numeric_target(table.column(name))
+    require_complete(table.column(name), name)
+    return to_numpy(table.column(name))[manifest.positions(data)], is_numeric_target(table.column(name))
 
 
 def _report(
@@ -86,7 +86,7 @@ def _report(
     more: list[dict[str, Any]] = [{} for _ in tests]
     classes, shares = None, None
     if y is not None and y[1]:
-        more = _numeric(y[0].astype(np.float64), tests)
+        more = compared_with_all(y[0].astype(np.float64), tests)
         sd = float(y[0].astype(np.float64).std()) or 1.0
         mean = float(y[0].mean())
         worst |= {name: max(fold[name] for fold in more) for name in ("ks", "wasserstein")}
@@ -116,7 +116,7 @@ def _classes(y: NDArray[Any], tests: list[NDArray[Any]]) -> tuple[list[str], lis
     return levels.tolist(), overall.tolist(), [{"shares": (c / max(c.sum(), 1)).tolist()} for c in counts]
 
 
-def _numeric(y: NDArray[np.float64], tests: list[NDArray[Any]]) -> list[dict[str, Any]]:
+def compared_with_all(y: NDArray[np.float64], tests: list[NDArray[Any]]) -> list[dict[str, Any]]:
     """Return mean, sd, KS and Wasserstein distance to all rows, for each set of test rows."""
     order = stable_order(y)
     ranked = y[order]
@@ -132,7 +132,7 @@ def _numeric(y: NDArray[np.float64], tests: list[NDArray[Any]]) -> list[dict[str
         told.append(
             {
                 "mean": float(y[test].mean()),
-                "sd": float(y[test].std(ddof=1)) if test.size > 1 else 0.0,
+                "sd": float(y[test].std(ddof=1)) if test.size > 1 else None,
                 "ks": float(gap.max()),
                 "wasserstein": float((gap[:-1] * steps).sum()),
             }

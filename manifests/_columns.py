@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.splitters import SplitError
+from evenfold.splitters import SplitError, require_present
 from numpy.typing import NDArray
 
 ColumnType = Literal["int", "float", "text", "bool", "timestamp", "date"]
@@ -23,14 +23,25 @@ ARROW_TYPES: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", "UTC"),
     "date": pa.date32(),
 }
+TYPE_NAMES = {arrow: name for name, arrow in ARROW_TYPES.items()}
+
+# What a type can be made of besides itself: only where the result depends on no unit and no format.
+MADE_OF: dict[str, set[str]] = {
+    "int": {"float", "bool", "text"},
+    "float": {"int", "bool", "text"},
+    "text": {"int", "date"},
+    "bool": {"int", "text"},
+    "timestamp": {"date", "text"},
+    "date": {"timestamp", "text"},
+}
 
 
 def canonical_table(table: pa.Table, columns: Iterable[str], types: Mapping[str, str]) -> pa.Table:
     """Return ``columns`` of ``table`` in their canonical Arrow types, one chunk each.
 
-    int64, float64 (-0.0 becomes 0.0; float32 its exact float64), UTF-8 text in Unicode's NFC form, bool,
-    UTC microseconds, dates. A type comes from ``types`` or from the data. Raises SplitError where a column is
-    absent (with the nearest names) or does not fit its type.
+    int64, float64 (-0.0 becomes 0.0, NaN is missing; float32 its exact float64, decimals the nearest), UTF-8 text in
+    Unicode's NFC form, bool, UTC microseconds (a time without zone is UTC), dates. A type comes from ``types`` or from
+    the data. Raises SplitError where a column is absent (with the nearest names) or does not fit its type.
     """
     names = list(dict.fromkeys(columns))
     require_columns(names, table.column_names)
@@ -39,17 +50,23 @@ def canonical_table(table: pa.Table, columns: Iterable[str], types: Mapping[str,
 
 def column_types(table: pa.Table) -> dict[str, str]:
     """Return the type name of each column of a canonical table."""
-    by_arrow = {arrow: name for name, arrow in ARROW_TYPES.items()}
-    return {field.name: by_arrow[field.type] for field in table.schema}
+    return {field.name: TYPE_NAMES[field.type] for field in table.schema}
 
 
 def require_columns(names: Iterable[str], available: Collection[str]) -> None:
-    """Raise SplitError where a name is not among the available ones, with the nearest that are."""
+    """Raise SplitError where a name is not among the available ones, with the nearest that are, or there twice."""
     for name in names:
+        if list(available).count(name) > 1:
+            raise SplitError(f"{list(available).count(name)} columns are called {name!r}; give each a name of its own.")
         if name not in available:
             nearest = difflib.get_close_matches(name, available, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"it has {_listed(available)}."
             raise SplitError(f"there is no column {name!r} in the data; {hint}")
+
+
+def counted(n: int, one: str, many: str) -> str:
+    """Return ``1 row has`` or ``2,000 rows have``."""
+    return f"1 {one}" if n == 1 else f"{n:,} {many}"
 
 
 def _listed(names: Collection[str], most: int = 12) -> str:
@@ -65,6 +82,7 @@ def infer_type(arrow: pa.DataType, name: str) -> str:
         ("bool", pa.types.is_boolean),
         ("int", pa.types.is_integer),
         ("float", pa.types.is_floating),
+        ("float", pa.types.is_decimal),
         ("timestamp", pa.types.is_timestamp),
         ("date", pa.types.is_date),
         ("text", _is_text),
@@ -83,27 +101,65 @@ def _is_text(arrow: pa.DataType) -> bool:
 
 
 def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.Array:
-    wanted = declared or infer_type(column.type, name)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if pa.types.is_timestamp(column.type) and wanted == "timestamp":
-        # Nanoseconds are cut to microseconds on purpose; two keys that become equal are found by the unique check.
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    try:
-        array = _one_chunk(column.cast(ARROW_TYPES[wanted]))
-    except pa.ArrowInvalid as error:
+    kind = infer_type(column.type, name)
+    wanted = declared or kind
+    if wanted != kind and kind not in MADE_OF[wanted]:
         raise SplitError(
-            f"column {name!r} is declared {wanted} and holds something else ({error}); correct it."
+            f"column {name!r} is declared {wanted} and holds {kind} values; declare it {kind}, or cast it first."
+        )
+    try:
+        array = _one_chunk(_cast(column, kind, wanted))
+    except pa.ArrowException as error:
+        said = "declared" if declared else "read as"
+        raise SplitError(
+            f"column {name!r} is {said} {wanted} and holds something else ({error}); correct it."
         ) from None
     return _normal_form(array, wanted)
 
 
+def _cast(column: pa.ChunkedArray, kind: str, wanted: str) -> pa.ChunkedArray:
+    if wanted == "timestamp":
+        return _moments(column, kind)
+    if (kind, wanted) == ("timestamp", "date"):
+        return _days(_moments(column, kind))
+    if (kind, wanted) == ("int", "bool"):
+        column = column.cast(pa.large_string())  # as text only 0 and 1 are booleans; as a number anything is
+    return column.cast(ARROW_TYPES[wanted])
+
+
+def _moments(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
+    if kind == "text":
+        try:
+            return column.cast(ARROW_TYPES["timestamp"])
+        except pa.ArrowInvalid:
+            column = column.cast(pa.timestamp("us"))  # without zones
+    # Nanoseconds are cut to microseconds on purpose; two keys that become equal are found by the unique check.
+    local = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False)
+    return local.cast(ARROW_TYPES["timestamp"])
+
+
+def _days(moments: pa.ChunkedArray) -> pa.ChunkedArray:
+    days = moments.cast(ARROW_TYPES["date"])
+    if not pc.all(pc.equal(days.cast(moments.type), moments)).as_py():
+        raise pa.ArrowInvalid("a time of day")
+    return days
+
+
 def _normal_form(array: pa.Array, wanted: str) -> pa.Array:
     if wanted == "float":
-        return pc.add(array, 0.0)
+        return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), pc.add(array, 0.0))
     if wanted == "text" and not pc.all(pc.string_is_ascii(array)).as_py():
-        return pc.utf8_normalize(array, form="NFC")
+        return _composed(array)
     return array
+
+
+def _composed(text: pa.Array) -> pa.Array:
+    """Return text in Unicode's NFC form, by Python: Arrow's own NFC takes characters apart (seen in version 25)."""
+    odd = pc.invert(pc.string_is_ascii(text)).fill_null(False)
+    values = [unicodedata.normalize("NFC", value) for value in text.filter(odd).to_pylist()]
+    return pc.replace_with_mask(text, odd, pa.array(values, text.type))
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
@@ -117,6 +173,22 @@ def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def require_complete(column: pa.ChunkedArray, name: str) -> None:
+    """Raise SplitError where a canonical column has missing or infinite values, counting them."""
+    values = to_numpy(column)
+    require_present(values, f"column {name!r}")
+    infinite = np.flatnonzero(np.isinf(values)) if values.dtype.kind == "f" else np.empty(0)
+    if infinite.size:
+        raise SplitError(
+            f"column {name!r} is infinite in {infinite.size:,} of {values.size:,} rows (first at "
+            f"{_rows_listed(infinite)}); drop or correct those rows first."
+        )
+
+
+def _rows_listed(rows: NDArray[Any]) -> str:
+    return ("row " if rows.size == 1 else "rows ") + ", ".join(str(row) for row in rows[:3].tolist())
 
 
 def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
@@ -140,7 +212,7 @@ def missing_key(column: pa.ChunkedArray, name: str) -> str:
     rows = np.flatnonzero(column.is_null().to_numpy())
     return (
         f"key column {name!r} is missing in {rows.size:,} of {len(column):,} rows "
-        f"(first at rows {', '.join(map(str, rows[:3]))}); every row needs a key."
+        f"(first at {_rows_listed(rows)}); every row needs a key."
     )
 
 
@@ -162,33 +234,8 @@ def _require_unique(ordered: pa.Table, key: list[str], order: NDArray[Any]) -> N
         at = int(repeats[0])
         shown = ", ".join(str(ordered.column(name)[at].as_py()) for name in key)
         raise SplitError(
-            f"key {'+'.join(key)} is not unique: {repeats.size:,} of {order.size:,} rows repeat an earlier key "
+            f"key {'+'.join(key)} is not unique: {repeats.size:,} of {order.size:,} rows "
+            f"{'repeats' if repeats.size == 1 else 'repeat'} an earlier key "
             f"(first {shown!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
             "name a unique key, or several columns that are unique together."
         )
-
-
-def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
-    """Return the SHA-256 of a canonical column's bytes: little-endian numbers, text as lengths and UTF-8 bytes."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    digest = hashlib.sha256(f"{array.type}|{len(array)}|".encode())
-    for part in _canonical_bytes(array):
-        digest.update(np.ascontiguousarray(part).data)
-    return digest.digest()
-
-
-def _canonical_bytes(array: pa.Array) -> Iterable[NDArray[Any]]:
-    if array.null_count:
-        yield np.packbits(array.is_null().to_numpy(zero_copy_only=False))
-        array = array.fill_null("" if pa.types.is_large_string(array.type) else pa.scalar(0).cast(array.type))
-    if pa.types.is_large_string(array.type):
-        offsets = np.frombuffer(array.buffers()[1], dtype="<i8")[array.offset : array.offset + len(array) + 1]
-        yield np.diff(offsets).astype("<i8")
-        if array.buffers()[2] is not None:
-            yield np.frombuffer(array.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
-    elif pa.types.is_boolean(array.type):
-        yield array.to_numpy(zero_copy_only=False).astype(np.uint8)
-    elif pa.types.is_floating(array.type):
-        yield np.ascontiguousarray(array.to_numpy(), dtype="<f8")
-    else:
-        yield np.ascontiguousarray(array.cast(pa.int32()) if pa.types.is_date32(array.type) else array.view(pa.int64()))

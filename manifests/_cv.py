@@ -24,7 +24,7 @@ class ManifestCV:
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions; SplitError where X or y has another number of rows than the frame."""
         for name, given in (("X", X), ("y", y)):
-            rows = self.n_rows if given is None else int((getattr(given, "shape", None) or (len(given),))[0])
+            rows = self.n_rows if given is None else _length(given)
             if rows != self.n_rows:
                 raise SplitError(
                     f"{name} has {rows:,} rows and the manifest was joined to {self.n_rows:,}; "
@@ -35,3 +35,8 @@ class ManifestCV:
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of splits."""
         return self.manifest.n_splits
+
+
+def _length(values: Any) -> int:
+    shape = getattr(values, "shape", None)  # sparse matrices have a shape and no len
+    return int(shape[0]) if shape else len(values)

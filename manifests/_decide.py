@@ -18,17 +18,16 @@ from evenfold.splitters import (
     Stream,
     check_fraction,
     locked_rows,
-    require_present,
     strategies,
 )
 from numpy.typing import NDArray
 
-from ._columns import canonical_table, key_order, to_numpy
+from ._columns import canonical_table, key_order, require_columns, require_complete, to_numpy
 from ._groups import first_group_table
 from ._identity import digest_resample, fingerprint, plan_id, resample_counts
 from ._keys import key_names, type_names, with_keys
 from ._manifest import LOCKED, Manifest, Resample, key_values
-from ._read import read_table
+from ._read import column_names, read_table
 from ._spec import Columns, SplitSpec, read_spec
 from ._state import first_state
 
@@ -49,8 +48,7 @@ class Plan:
         canonical = canonical_table(*_read_used(data if table is None else table, used, self.spec))
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
-                require_present(to_numpy(canonical.column(name)), f"column {name!r}")
-
+                require_complete(canonical.column(name), name)
         self.key = key_names(self.spec)
         self.table = _in_key_order(with_keys(canonical, self.spec, {}), self.key)
         self.types = type_names(self.table, self.spec)
@@ -158,6 +156,7 @@ def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
 
 
 def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:
+    require_columns([*spec.columns.roles(), *spec.types], column_names(data))
     # A plain k-fold without a key reads no column at all; the number of rows still has to be known.
     table = read_table(data, used or None, spec.types)
     if used:

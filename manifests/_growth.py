@@ -54,9 +54,10 @@ class _Dealing:
 
     def __init__(self, manifest: Manifest, arrival: Arrival) -> None:
         self.manifest, self.arrival = manifest, arrival
-        self.state = manifest.state or {"shares": self._shares()}
-        self.bin_codes = np.array([int(code) for code, _ in self.state["shares"]])
-        self.shares = np.array([float(share) for _, share in self.state["shares"]])
+        self.state = manifest.state or {}
+        shares = self.state.get("shares") or self._shares()
+        self.bin_codes = np.array([int(code) for code, _ in shares])
+        self.shares = np.array([float(share) for _, share in shares])
         self.y = arrival.balanced()
         self.strata, self.classes = strata_of(self.y, arrival.table.num_rows, self.state)
         self.n_strata = n_strata(self.state, self.classes)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ._columns import column_types, digest_column
+from ._columns import TYPE_NAMES, column_types
 
 
 def canonical_json(value: Any) -> str:
@@ -27,6 +28,32 @@ def _plain(value: Any) -> Any:
 def digest_json(value: Any) -> str:
     """Return the SHA-256 of the canonical JSON of ``value``, as 64 hex digits."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
+    """Return the SHA-256 of a canonical column's bytes: little-endian numbers, text as lengths and UTF-8 bytes."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    digest = hashlib.sha256(f"{TYPE_NAMES[array.type]}|{len(array)}|".encode())
+    for part in _canonical_bytes(array):
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.digest()
+
+
+def _canonical_bytes(array: pa.Array) -> Iterable[NDArray[Any]]:
+    if array.null_count:
+        yield np.packbits(array.is_null().to_numpy(zero_copy_only=False))
+        array = array.fill_null("" if pa.types.is_large_string(array.type) else pa.scalar(0).cast(array.type))
+    if pa.types.is_large_string(array.type):
+        offsets = np.frombuffer(array.buffers()[1], dtype="<i8")[array.offset : array.offset + len(array) + 1]
+        yield np.diff(offsets).astype("<i8")
+        if array.buffers()[2] is not None:
+            yield np.frombuffer(array.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
+    elif pa.types.is_boolean(array.type):
+        yield array.to_numpy(zero_copy_only=False).astype(np.uint8)
+    elif pa.types.is_floating(array.type):
+        yield np.ascontiguousarray(array.to_numpy(), dtype="<f8")
+    else:
+        yield np.ascontiguousarray(array.cast(pa.int32()) if pa.types.is_date32(array.type) else array.view(pa.int64()))
 
 
 def fingerprint(table: pa.Table) -> str:

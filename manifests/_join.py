@@ -9,7 +9,7 @@ import pyarrow as pa
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
-from ._columns import key_order
+from ._columns import counted, key_order
 from ._keys import key_table
 from ._match import positions_in
 from ._read import read_table
@@ -55,12 +55,16 @@ def _by_position(manifest: Manifest, frame: Any) -> NDArray[np.int64]:
 def difference(unknown: pa.Table, absent: pa.Table) -> str:
     """Return in a sentence which rows only the data have, and which only the manifest."""
     told = [
-        f"{rows.num_rows:,} {'row' if rows.num_rows == 1 else 'rows'} {what} (first key {_first_key(rows)})"
-        for rows, what in ((unknown, "of the data have no fold"), (absent, "of the manifest are not in the data"))
+        f"{counted(rows.num_rows, one, many)} (first key {_first_key(rows)})"
+        for rows, one, many in (
+            (unknown, "row has no fold", "rows have no fold"),
+            (absent, "row of the manifest is not in the data", "rows of the manifest are not in the data"),
+        )
         if rows.num_rows
     ]
     return " and ".join(told) + "; use the data that were split, or extend the manifest."
 
 
 def _first_key(rows: pa.Table) -> str:
-    return ", ".join(str(value) for value in rows.slice(0, 1).to_pylist()[0].values())
+    first = rows.sort_by([(name, "ascending") for name in rows.column_names]).slice(0, 1)
+    return ", ".join(str(value) for value in first.to_pylist()[0].values())

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 from evenfold.splitters import SplitError
 
-from ._columns import canonical_table, column_types, missing_key
+from ._columns import canonical_table, column_types, missing_key, require_columns
 from ._identity import canonical_json
 from ._spec import SplitSpec, secret_check, secret_of
 
@@ -49,12 +49,7 @@ def type_names(table: pa.Table, spec: SplitSpec) -> dict[str, str]:
 
 def key_table(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.Table:
     """Return the keys of ``table`` as the manifest holds them; SplitError where a key column is absent."""
-    for name in spec.columns.key:
-        if name not in table.column_names:
-            raise SplitError(
-                f"the manifest joins by {'+'.join(spec.columns.key)}, and the data have no column {name!r}; "
-                "pass the data with their key."
-            )
+    require_columns(spec.columns.key, table.column_names)
     plain = canonical_table(table, spec.columns.key, {k: v for k, v in types.items() if k != ROW_KEY})
     return with_keys(plain, spec, types).select(key_names(spec))
 

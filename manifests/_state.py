@@ -8,8 +8,9 @@ import numpy as np
 from evenfold.splitters import LabelSplitter, Rows, Splitter, stable_order
 from numpy.typing import NDArray
 
-MOST_CELLS = 2_000
+MOST_CELLS = 1_000
 MOST_EDGES = 100
+MOST_SHARES = 100
 
 
 def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, float]:
@@ -32,10 +33,12 @@ def first_state(
     """Return shares, classes or frozen quantile edges, and what each bin holds of each (repeats by bins by strata).
 
     Every later generation is counted by the same edges, so data that drift are seen as drifting. None where there
-    would be more than 2,000 counts: then only a whole table can extend the manifest.
+    would be more than 1,000 counts: then only a whole table can extend the manifest. More than 100 shares are left
+    out; they follow from the strategy.
     """
     shares = shares_of(splitter, n_folds, locked)
-    state: dict[str, Any] = {"shares": [[code, share] for code, share in shares.items()]}
+    few = len(shares) <= MOST_SHARES
+    state: dict[str, Any] = {"shares": [[code, share] for code, share in shares.items()]} if few else {}
     if rows.y is not None and rows.y.dtype.kind == "f":
         most = max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
         state["edges"] = _edges(rows.y, 10 if rows.groups is not None else most)
@@ -45,7 +48,7 @@ def first_state(
     cells = len(shares) * n_strata(state, state.get("classes", []))
     columns = codes.reshape(rows.n, -1).T
     if cells * len(columns) > MOST_CELLS:
-        return state if len(shares) <= MOST_CELLS and cells <= 10 * MOST_CELLS else None
+        return state if len(shares) <= MOST_CELLS // 10 and len(state.get("classes", ())) <= MOST_CELLS else None
     lookup = {code: number for number, code in enumerate(shares)}
     bins = [np.array([lookup.get(code, -1) for code in range(-3, int(codes.max()) + 1)])[c + 3] for c in columns]
     state["counts"] = [counted(b, strata, len(shares), cells // len(shares)).tolist() for b in bins]

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-import tempfile
+from contextlib import suppress
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from evenfold.splitters import SplitError
 
 from ._identity import digest_table
-from ._keys import key_names
+from ._load import SCHEMA, read_header, sha256
 from ._manifest import Manifest
-from ._spec import read_spec
-from ._tables import codes_in, groups_in, pairs_in, resamples_in, status_in, strata_in, tables_of, write_parquet
+from ._tables import tables_of, write_parquet
 
-SCHEMA = "evenfold-manifest/1"
 MOST_COUNTED_FOLDS = 1_000
 BLOCK_ROWS = 1_000_000
 
@@ -36,14 +32,17 @@ def write_manifest(manifest: Manifest, root: str | Path) -> Path:
     decision, as after two extensions at once, and a disk that is full are SplitErrors that leave nothing behind.
     """
     final = Path(root) / manifest.name / manifest.version
+    made = [folder for folder in (final.parent, *final.parent.parents) if not folder.exists()]
     aside = _aside(final.parent)
     try:
         _write_files(manifest, aside, final.parent)
-    except OSError as error:
+    except BaseException as error:
         shutil.rmtree(aside, ignore_errors=True)
-        raise SplitError(f"{final} cannot be written ({error.strerror or error}); nothing was changed.") from None
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
+        with suppress(OSError):  # others may have written there meanwhile
+            for folder in made:
+                folder.rmdir()
+        if isinstance(error, OSError):
+            raise SplitError(f"{final} cannot be written ({error.strerror or error}); nothing was changed.") from None
         raise
     try:
         os.rename(aside, final)
@@ -54,15 +53,17 @@ def write_manifest(manifest: Manifest, root: str | Path) -> Path:
 
 
 def _aside(folder: Path) -> Path:
+    """Return a new folder beside the versions, which a reader never takes for one."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=".writing-", dir=folder))
+        aside = folder / f".writing-{uuid4().hex}"
+        aside.mkdir(parents=True)
+        return aside
     except OSError as error:
         raise SplitError(f"{folder} cannot be written ({error.strerror or error}); nothing was changed.") from None
 
 
 def _require_same(manifest: Manifest, final: Path, error: OSError) -> None:
-    if not (final / "manifest.json").exists():
+    if not final.exists():
         raise SplitError(f"{final} cannot be written ({error.strerror or error}); nothing was changed.")
     held = read_header(final)["split_id"]
     if held != manifest.split_id:
@@ -72,98 +73,26 @@ def _require_same(manifest: Manifest, final: Path, error: OSError) -> None:
         )
 
 
-def read_manifest(folder: str | Path) -> Manifest:
-    """Return the manifest in ``folder``; every file is compared with its SHA-256 first.
-
-    Raises SplitError for a folder that holds none, a newer schema, or a damaged or missing file (by name).
-    """
-    path = Path(folder)
-    header = read_header(path)
-    try:
-        for entry in header["files"]:
-            require_intact(path / entry["path"], entry["sha256"])
-        manifest = _from_files(path, header)
-        recorded = header["split_id"]
-    except (KeyError, TypeError, ValueError, AttributeError, OSError, pa.ArrowException) as error:
-        if isinstance(error, SplitError):
-            raise
-        raise SplitError(f"{path} is no complete manifest ({type(error).__name__}: {error}); restore it.") from None
-    if manifest.split_id != recorded:
-        raise SplitError(
-            f"{path} says it is {recorded[:12]} and its rows are {manifest.split_id[:12]}; "
-            "restore it from its MLflow run."
-        )
-    return manifest
-
-
-def _from_files(path: Path, header: dict[str, Any]) -> Manifest:
-    spec = read_spec(header["spec"])
-    generation = len(header["generations"]) - 1
-    tables = [pq.read_table(path / f"assignments-{g:04d}.parquet") for g in range(generation + 1)]
-    key = key_names(spec)
-    table, born = _together(tables, key)
-    groups = [pq.read_table(file) for file in sorted(path.glob("groups-*.parquet"))]
-    changes = [(int(file.stem[-4:]), pq.read_table(file)) for file in sorted(path.glob("status-*.parquet"))]
-    return Manifest(
-        kind=header["kind"],
-        spec=spec,
-        types=header["types"],
-        fingerprint=header["fingerprint"],
-        plan_id=header["plan_id"],
-        algorithm={name: header["algorithm"][name] for name in ("name", "version")},
-        codes=codes_in(table),
-        keys=table.select(key).replace_schema_metadata(None) if key else None,
-        n_splits=header["n_splits"],
-        strata=strata_in(table),
-        groups=groups_in(table),
-        resamples=resamples_in(path / "resamples.parquet"),
-        stored_pairs=pairs_in(path / "splits.parquet", header["n_splits"]),
-        group_table=pa.concat_tables(groups).combine_chunks().replace_schema_metadata(None) if groups else None,
-        state=header["state"],
-        born=born,
-        changes=tuple(status_in(changed.replace_schema_metadata(None), g) for g, changed in changes),
-        version=header["version"],
-        parent_split_id=header["parent_split_id"],
-        uri=str(path),
-    )
-
-
-def _together(tables: list[pa.Table], key: list[str]) -> tuple[pa.Table, Any]:
-    if len(tables) == 1:
-        return tables[0], None
-    born = np.repeat(np.arange(len(tables), dtype=np.int16), [table.num_rows for table in tables])
-    table = pa.concat_tables([each.replace_schema_metadata(None) for each in tables]).combine_chunks()
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in key])
-    return table.take(order).combine_chunks(), born[order.to_numpy()]
-
-
-def read_header(path: Path) -> dict[str, Any]:
-    """Return manifest.json; raises SplitError where there is none, it is damaged, or its schema is not ours."""
-    try:
-        header = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise SplitError(f"{path} holds no manifest.json; pass the folder of a manifest.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise SplitError(f"{path / 'manifest.json'} is damaged ({error}); restore it from its MLflow run.") from None
-    if not isinstance(header, dict) or header.get("schema") != SCHEMA:
-        found = header.get("schema") if isinstance(header, dict) else None
-        raise SplitError(f"{path} has schema {found!r}; this version of evenfold reads {SCHEMA!r}.")
-    return header
-
-
 def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
     before = _version_before(manifest, versions)
     files = [] if before is None else _linked(before, folder)
     first = 0 if before is None else manifest.generation
-    metadata = {b"evenfold": json.dumps({"plan_id": manifest.plan_id, "split_id": manifest.split_id}).encode()}
+    said = describe(manifest)
+    metadata = {b"evenfold": json.dumps(said, ensure_ascii=False).encode()}
     for generation in range(first, manifest.generation + 1):
         for name, table in tables_of(manifest, generation).items():
             write_parquet(table.replace_schema_metadata(metadata), folder / name)
             files.append(_entry(folder / name, table))
     with (folder / "manifest.json").open("w", encoding="utf-8") as stream:
-        stream.write(json.dumps(describe(manifest) | {"files": files}, indent=1, ensure_ascii=False))
+        stream.write(_a_line_each(said | {"files": files}))
         stream.flush()
         os.fsync(stream.fileno())
+
+
+def _a_line_each(header: dict[str, Any]) -> str:
+    # A line per number, as indented JSON has it, would make five times as much of it.
+    lines = (f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in header.items())
+    return "{\n " + ",\n ".join(lines) + "\n}\n"
 
 
 def _version_before(manifest: Manifest, versions: Path) -> Path | None:
@@ -225,22 +154,8 @@ def _entry(path: Path, table: pa.Table) -> dict[str, Any]:
     blocks = [digest_table(table.slice(start, BLOCK_ROWS)) for start in range(0, table.num_rows, BLOCK_ROWS)]
     return {
         "path": path.name,
-        "sha256": sha256_of(path),
+        "sha256": sha256(path),
         "bytes": path.stat().st_size,
         "rows": table.num_rows,
         "blocks": [block[:16] for block in blocks],
     }
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def require_intact(path: Path, wanted: str) -> None:
-    """Raise SplitError where a file is absent or is not what was recorded."""
-    if not path.exists():
-        raise SplitError(f"{path} is missing; restore it from its MLflow run.")
-    if sha256_of(path) != wanted:
-        raise SplitError(f"{path} is damaged: its SHA-256 is not the recorded {wanted[:12]}; restore it.")

@@ -52,15 +52,19 @@ def _assignments(manifest: Manifest, generation: int) -> pa.Table:
     if keys is not None and not whole:
         keys = keys.take(rows)
     columns: dict[str, Any] = {name: keys.column(name) for name in keys.column_names} if keys is not None else {}
-    for number, codes in enumerate(manifest.codes[rows].reshape(manifest.codes[rows].shape[0], -1).T, start=1):
+    for number, codes in enumerate(_columns_of(manifest.codes[rows]), start=1):
         columns["fold" if number == 1 else f"fold_r{number}"] = pa.array(np.ascontiguousarray(codes))
     if manifest.kind == "draws" and manifest.strata is not None:
         strata = manifest.strata[rows]
-        for number, column in enumerate(strata.reshape(strata.shape[0], -1).T):
+        for number, column in enumerate(_columns_of(strata)):
             columns["stratum" if strata.ndim == 1 else f"stratum_{number}"] = pa.array(np.ascontiguousarray(column))
     if manifest.kind == "draws" and manifest.groups is not None:
         columns["group_code"] = pa.array(manifest.groups[rows])
     return pa.table(columns)
+
+
+def _columns_of(values: NDArray[Any]) -> list[NDArray[Any]]:
+    return [values] if values.ndim == 1 else list(values.T)
 
 
 def _resamples(manifest: Manifest) -> pa.Table:
@@ -119,20 +123,18 @@ def status_in(table: pa.Table, generation: int) -> StatusChange:
     return StatusChange(generation, keys, np.asarray(table.column("status").to_numpy(), dtype=np.int8))
 
 
-def resamples_in(path: Path) -> tuple[Resample, ...]:
-    """Return the recorded draws, none where there is no such file."""
-    if not path.exists():
+def resamples_in(table: pa.Table | None) -> tuple[Resample, ...]:
+    """Return the recorded draws, none where there is no such table."""
+    if table is None:
         return ()
-    columns = pq.read_table(path, columns=["n_train", "n_test", "digest", "generation"]).to_pydict()
-    rows = zip(columns["n_train"], columns["n_test"], columns["digest"], columns["generation"], strict=True)
+    rows = zip(*(table.column(n).to_pylist() for n in ("n_train", "n_test", "digest", "generation")), strict=True)
     return tuple(Resample(train, test, digest.hex(), generation) for train, test, digest, generation in rows)
 
 
-def pairs_in(path: Path, n_splits: int) -> tuple[Pair, ...]:
-    """Return the stored pairs, none where there is no such file."""
-    if not path.exists():
+def pairs_in(table: pa.Table | None, n_splits: int) -> tuple[Pair, ...]:
+    """Return the stored pairs, none where there is no such table."""
+    if table is None:
         return ()
-    table = pq.read_table(path)
     split, role, position = (table.column(name).to_numpy() for name in ("split", "role", "position"))
     bounds = np.searchsorted(split.astype(np.int64) * 2 + role, np.arange(2 * n_splits + 1))
     sides = [position[a:b] for a, b in pairwise(bounds)]

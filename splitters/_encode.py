@@ -20,7 +20,7 @@ def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
     array = present(values, name)
     if array.dtype.kind not in "biufmM":
         return _encode_objects(array, name)
-    if array.dtype.kind in "biu" and array.size > 0 and int(array.max()) - int(array.min()) <= 2 * array.size + 1024:
+    if array.dtype.kind in "biu" and _has_small_range(array):
         return _encode_small_integers(array)
     levels, first, codes = np.unique(array, return_index=True, return_inverse=True)
     return _by_appearance(codes, first, levels)
@@ -28,12 +28,34 @@ def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
     """Return ``values`` as an array of one dimension, from any container."""
-    array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    array = array_of(values, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise SplitError(f"{name} has {array.ndim} dimensions; pass one value per row.")
     return array
+
+
+def array_of(values: Any, name: str) -> NDArray[Any]:
+    """Return ``values`` as an array in which every value is still itself."""
+    array = values if isinstance(values, np.ndarray) else _converted(values)
+    if array.ndim == 0:
+        raise SplitError(f"{name} is of type {type(values).__name__}; pass one value per row.")
+    return array.astype(object) if array.dtype.kind == "T" else array  # text that has its own missing value
+
+
+def _converted(values: Any) -> NDArray[Any]:
+    if not isinstance(values, (list, tuple)):
+        return np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of unequal length
+        array = np.empty(len(values), dtype=object)
+        for i, value in enumerate(values):
+            array[i] = value
+    # NumPy makes text of everything beside text (NaN becomes the word), and floats of integers beyond its own.
+    changed = array.dtype.kind in "US" or (array.dtype.kind == "f" and bool((np.abs(array) >= 2.0**53).any()))
+    return np.array(values, dtype=object) if changed else array
 
 
 def present(values: Any, name: str) -> NDArray[Any]:
@@ -59,7 +81,7 @@ def _first(rows: IntArray) -> str:
 
 
 def _missing(array: NDArray[Any]) -> NDArray[np.bool_] | None:
-    if array.dtype.kind == "f":
+    if array.dtype.kind in "fc":
         return np.asarray(np.isnan(array))
     if array.dtype.kind in "mM":
         return np.asarray(np.isnat(array))
@@ -69,9 +91,13 @@ def _missing(array: NDArray[Any]) -> NDArray[np.bool_] | None:
 
 
 def _is_missing(value: Any) -> bool:
-    # NaN and NaT differ from themselves; pandas' NA answers neither True nor False.
-    differs = value != value
-    return value is None or (differs is not False and differs is not np.False_)
+    # NaN and NaT differ from themselves; pandas' NA is neither equal nor not, and a signalling NaN cannot be asked.
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ArithmeticError):
+        return True
+    except ValueError:  # an array, which is no single value, but is there
+        return False
 
 
 def _encode_objects(array: NDArray[Any], name: str) -> tuple[IntArray, list[Any]]:
@@ -81,6 +107,12 @@ def _encode_objects(array: NDArray[Any], name: str) -> tuple[IntArray, list[Any]
     except TypeError as error:
         raise SplitError(f"{name} holds values that cannot be compared ({error}); pass numbers or text.") from None
     return codes, list(seen)
+
+
+def _has_small_range(array: NDArray[Any]) -> bool:
+    if array.size == 0 or int(array.max()) > np.iinfo(np.int64).max:
+        return False
+    return int(array.max()) - int(array.min()) <= 2 * array.size + 1024
 
 
 def _encode_small_integers(array: NDArray[Any]) -> tuple[IntArray, list[Any]]:

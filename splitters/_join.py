@@ -48,7 +48,7 @@ def close_pairs(
         else:
             break
         width = 2.0 * width if high == float("inf") else width / 2.0 if low == 0.0 else (low + high) / 2.0
-    counts = np.minimum(counts, 2 * budget // codes.size)  # points that coincide are told apart by no width
+    counts = np.minimum(counts, max(2 * budget // codes.size, 1))  # points that coincide are told apart by no width
     i = np.repeat(np.arange(codes.size), counts)
     return i, order[np.arange(i.size) + np.repeat(first + counts - np.cumsum(counts), counts)], width
 

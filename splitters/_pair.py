@@ -12,9 +12,10 @@ from ._order import stable_order
 from ._random import IntArray, Stream
 
 ALL_AT_ONCE = 12  # with at most so many entries in two bins, every exchange is tried
-HALF = 11  # otherwise the subsets of two lists of so many entries are joined: 2**22 exchanges
-CHOICE = 64  # the lists are drawn from so many entries: those whose move alone does the least harm
-MEETINGS = 16_384  # about so many joined exchanges get their exact cost
+HALF = 10  # otherwise the subsets of two lists of so many entries are joined: 2**20 exchanges,
+ROOM = 1 << 14  # or fewer, so that a list's sums are so many numbers where there are many columns
+CHOICE = 12  # the lists are drawn from so many entries more than they hold: those whose move does the least harm
+MEETINGS = 81_920  # the joined exchanges that get their exact cost have about so many numbers in all
 
 
 class Pair:
@@ -55,7 +56,9 @@ class Pair:
         half = chosen.size // 2
         left, right = subset_sums(self.changes[:, chosen[:half]]), subset_sums(self.changes[:, chosen[half:]])
         aims = (ideal[:, None] - right * scale[:, None], left * scale[:, None])
-        first, second, width = close_pairs(aims[1], aims[0], width or self._first_width(), stream, MEETINGS)
+        first, second, width = close_pairs(
+            aims[1], aims[0], width or self._first_width(), stream, MEETINGS // ideal.size
+        )
         if first.size == 0:
             return math.inf, chosen[:0], width
         costs = self.costs(left[:, first] + right[:, second], self.entries[chosen])
@@ -102,8 +105,9 @@ class Pair:
     def _choose(self, scale: FloatArray, ideal: FloatArray, stream: Stream) -> IntArray:
         scaled = self.changes * scale[:, None]
         harm = np.add.reduce(scaled * (scaled - 2.0 * ideal[:, None]), axis=0)
-        least = stable_order(harm)[:CHOICE]
-        return least[stream.permutation(least.size)[: 2 * HALF]]
+        size = 2 * min(HALF, (ROOM // ideal.size).bit_length() - 1)
+        least = stable_order(harm)[: size + CHOICE]
+        return least[stream.permutation(least.size)[:size]]
 
     def _first_width(self) -> float:
         now = self.costs(np.zeros((self.changes.shape[0], 1)), self.entries[:0])

@@ -10,6 +10,7 @@ from ._cost import Aim
 from ._pair import ALL_AT_ONCE, Pair
 from ._random import IntArray, Stream
 
+PATIENCE = 6  # rounds in a row without a gain after which a search ends
 GAIN = 1e-9  # a relative gain below this is rounding
 
 
@@ -30,7 +31,7 @@ class Packing:
         """The cost of the whole packing."""
         return math.fsum(self.costs.tolist())
 
-    def improve(self, rounds: int, patience: int = 3, enough: float = 0.0) -> None:
+    def improve(self, rounds: int, patience: int = PATIENCE, enough: float = 0.0) -> None:
         """Exchange between pairs of bins until ``patience`` rounds bring nothing, or the cost is ``enough``.
 
         A round brings each bin together with two others, at random.
@@ -59,19 +60,22 @@ class Packing:
         return True
 
     def wander(self, rounds: int, limit: float) -> None:
-        """Exchange at random between pairs of bins, never above the cost ``limit``; for few entries.
+        """Exchange at random between pairs of bins, never above the cost ``limit``.
 
-        Each step draws evenly from the exchanges of a pair that keep the limit, so in the long run every packing
-        below it that can be reached so is equally likely.
+        Each step draws evenly from the exchanges of up to ``ALL_AT_ONCE`` entries of a pair that keep the limit, so in
+        the long run every packing below it that can be reached so is equally likely.
         """
         for _ in range(rounds):
             for a, b in self._ring():
                 rest = self.cost - float(self.costs[a] + self.costs[b])
-                self._move(self._pair(a, b).any_within(limit - rest, self._stream), a, b)
+                pair = self._pair(a, b, at_most=ALL_AT_ONCE)
+                self._move(pair.any_within(limit - rest, self._stream), a, b)
 
-    def _pair(self, a: int, b: int) -> Pair:
+    def _pair(self, a: int, b: int, at_most: int | None = None) -> Pair:
         bins = self.bins[self._movable]
         entries = self._movable[(bins == a) | (bins == b)]
+        if at_most is not None:
+            entries = entries[self._stream.permutation(entries.size)[:at_most]]
         return Pair(self.aim, a, b, self.loads, entries, self.bins[entries] == a)
 
     def _ring(self) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ._encode import as_array, encode, present, require_present
+from ._encode import array_of, as_array, encode, present, require_present
 from ._errors import SplitError
 from ._random import IntArray
 from ._time import times_of
@@ -113,15 +113,16 @@ class Rows:
 
 
 def _count(given: dict[str, Any]) -> int:
-    lengths = {name: _length(values) for name, values in given.items() if values is not None}
+    lengths = {name: _length(values, name) for name, values in given.items() if values is not None}
     if not lengths:
         raise SplitError("there are no rows: X, y and groups are all None; pass one of them.")
     (name, n), *others = lengths.items()
     for other, length in others:
         if length != n:
-            raise SplitError(f"{other} has {length:,} values for the {n:,} rows of {name}; pass one value per row.")
-    if n == 0:
-        raise SplitError("there are 0 rows; at least 2 are needed.")
+            has = "1 value" if length == 1 else f"{length:,} values"
+            raise SplitError(f"{other} has {has} for the {n:,} rows of {name}; pass one value per row.")
+    if n < 2:
+        raise SplitError(f"there {'is 1 row' if n else 'are 0 rows'}; at least 2 are needed.")
     return n
 
 
@@ -137,9 +138,15 @@ def _renumbered(
     return numbers, tuple(levels[code] for code in seen)
 
 
-def _length(values: Any) -> int:
+def _length(values: Any, name: str) -> int:
     shape = getattr(values, "shape", None)  # sparse matrices have a shape and no len
-    return int(shape[0]) if shape else len(values)
+    if shape == ():
+        raise SplitError(f"{name} has 0 dimensions; pass one value per row.")
+    try:
+        return int(shape[0]) if shape else len(values)
+    except TypeError:
+        kind = type(values).__name__
+        raise SplitError(f"{name} is of type {kind} and has no length; pass one value per row.") from None
 
 
 def _require(needs: Needs, given: dict[str, Any], asked_by: str) -> None:
@@ -172,11 +179,11 @@ def _target(y: Any, kind: Target, asked_by: str) -> tuple[NDArray[Any] | None, S
 
 
 def _any_target(y: Any, asked_by: str) -> tuple[NDArray[Any], Sequence[Any]]:
-    table = np.asarray(y)
+    table = array_of(y, "y")
     if table.ndim == 2 and table.shape[1] > 1:
         columns = [encode(table[:, j], f"column {j} of y") for j in range(table.shape[1])]
         return np.stack([codes for codes, _ in columns], axis=1), [levels for _, levels in columns]
-    values = as_array(y, "y")
+    values = as_array(table, "y")
     return (_numbers(values, asked_by), ()) if _is_number(values) else encode(values, "y")
 
 
@@ -200,14 +207,22 @@ def _numbers(y: Any, asked_by: str) -> NDArray[np.float64]:
     if array.dtype.kind == "O":
         require_present(array, "y")
     try:
+        if array.dtype.kind not in "biufO" or any(isinstance(value, (str, bytes)) for value in _objects(array)):
+            raise TypeError
         numbers = array.astype(np.float64) + 0.0
     except (TypeError, ValueError):
         raise SplitError(f"y holds text or objects, and {asked_by} needs numbers; use StratifiedKFold.") from None
+    except OverflowError:
+        raise SplitError("y holds a whole number too large for a float; drop or correct that row first.") from None
     require_present(numbers, "y")
     infinite = int(np.isinf(numbers).sum())
     if infinite:
         raise SplitError(f"y is infinite in {infinite:,} of {numbers.size:,} rows; drop those rows first.")
     return numbers
+
+
+def _objects(array: NDArray[Any]) -> list[Any]:
+    return array.tolist() if array.dtype.kind == "O" else []
 
 
 def whole_numbers(values: Any, name: str) -> IntArray:

@@ -13,7 +13,8 @@ class Call:
     """One step to run: a plain function, its JSON arguments, what it is called, and the key of its result.
 
     ``key`` None means never cached. ``intact`` says whether what a cached result names still exists. ``size`` counts
-    what the step does (a block of draws fits many models).
+    what the step does (a block of draws fits many models). ``retries`` is how often a failure is tried again that is
+    not the fault of data, model or request.
     """
 
     step: Callable[..., Any]
@@ -21,7 +22,7 @@ class Call:
     name: str
     key: str | None = None
     intact: Callable[[Any], bool] = field(default=lambda _: True)
-    retries: int = 0
+    retries: int = 2
     size: int = 1
 
 

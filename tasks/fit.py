@@ -2,95 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from evenfold.estimates import FoldScore, ModelSpec, Problem, fit_and_score, score_key
+from evenfold.estimates import FoldScore, ModelSpec, fit_and_score, score_draws
 from evenfold.manifests import (
     Manifest,
-    SplitSpec,
-    canonical_table,
-    digest_json,
-    fingerprint,
-    read_manifest,
-    read_table,
-    require_columns,
 )
-from evenfold.splitters import SplitError
 from threadpoolctl import ThreadpoolController
 
 from ._files import sha256, write_aside
 from ._home import Home
-from .split import stamp
+from .work import Work, key_of, training_rows, work_of
 
 BLOCK = 250
-
-
-@dataclass(frozen=True)
-class Work:
-    """A data set joined with its manifest, in key order, as a model sees it: loaded once per process."""
-
-    manifest: Manifest
-    problem: Problem
-    fingerprint: str
-    keys: pa.Table | None
-
-
-def work_of(data: str, split: dict[str, Any], model: ModelSpec) -> Work:
-    """Return the loaded data of a split and model; the last two are kept in memory."""
-    return _work(data, stamp(data), split["uri"], json.dumps(model.model_dump(mode="json")))
-
-
-@lru_cache(maxsize=2)
-def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
-    manifest = read_manifest(uri)
-    table = read_table(data, types=manifest.spec.types)
-    ordered = table.take(manifest.positions(table))
-    problem = _problem(ordered, manifest.spec, ModelSpec.of(json.loads(model)))
-    read = canonical_table(ordered, problem.columns_read, manifest.types)
-    return Work(manifest, problem, fingerprint(read), manifest.keys)
-
-
-def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
-    """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
-    _problem(read_table(data, types=spec.types), spec, model)
-
-
-def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
-    columns = spec.columns
-    if columns.target is None:
-        raise SplitError("no target column is named, and a model has to predict one; pass --target.")
-    require_columns([columns.target], table.column_names)
-    frame = table.replace_schema_metadata(None).to_pandas()
-    return Problem.of(frame, model, columns.target, columns.roles(), groups=columns.group)
-
-
-def key_of_split(work: Work, i: int, seed: int) -> str:
-    """Return the score key of split ``i``: other splits, and columns that the model does not read, leave it alone."""
-    return _key(work, work.manifest.member_digest(i), seed)
-
-
-def key_of_block(work: Work, first: int, last: int, seed: int) -> str:
-    """Return the score key of the draws first..last-1: asking for more draws leaves finished blocks alone."""
-    return _key(work, digest_json([work.manifest.member_digest(i) for i in range(first, last)]), seed)
-
-
-def key_of_all(work: Work, seed: int) -> str:
-    """Return the score key of the one fit on all rows."""
-    return _key(work, f"all {work.manifest.n} rows", seed)
-
-
-def _key(work: Work, membership: str, seed: int) -> str:
-    return score_key(work.problem.model, membership=membership, fingerprint=work.fingerprint, seed=seed)
 
 
 def fit_fold(
@@ -98,15 +28,20 @@ def fit_fold(
 ) -> dict[str, Any]:
     """Fit split ``i``, write its test predictions as Parquet, and return score, file and digest as JSON."""
     work = work_of(data, split, ModelSpec.of(model))
+    score, predictions = _fitted(work, i, seed, threads)
+    return {"score": score.to_json(), **_keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")}
+
+
+def _fitted(work: Work, i: int, seed: int, threads: int) -> tuple[FoldScore, pd.DataFrame]:
     repeat, fold = work.manifest.split_name(i)
-    train, test = work.manifest.pair(i)
-    title = split_title(work.manifest, i)
+    train, test = work.pair(i)
+    # A part that is made for validating is also what an estimator that stops early may watch.
+    validation = test if work.problem.model.eval_set else None
     with limited(threads):
-        score, predictions = fit_and_score(
-            work.problem.model, work.problem, train, test, seed=seed, name=title, repeat=repeat, fold=fold
-        )
-    file = _keep(_with_keys(work, predictions), Home(Path(home)).scores / f"{key}.parquet")
-    return {"score": score.to_json(), **file}
+        return fit_and_score(
+            work.problem.model, work.problem, train, test, seed=seed, name=split_title(work.manifest, i),
+            repeat=repeat, fold=fold, inner=work.inner, validation=validation,
+        )  # fmt: skip
 
 
 def fit_holdout(
@@ -114,26 +49,52 @@ def fit_holdout(
 ) -> dict[str, Any]:
     """Fit every row but the locked ones, score the locked ones, and return score and predictions' file as JSON."""
     work = work_of(data, split, ModelSpec.of(model))
-    train, test = work.manifest.locked_pair()
+    train, test = (work.place[rows] for rows in work.manifest.locked_pair())
     with limited(threads):
-        score, predictions = fit_and_score(work.problem.model, work.problem, train, test, seed=seed, name="holdout")
-    key = _key(work, f"holdout {work.manifest.split_id}", seed)
-    return {
-        "score": score.to_json(),
-        **_keep(_with_keys(work, predictions), Home(Path(home)).scores / f"{key}.parquet"),
-    }
+        score, predictions = fit_and_score(
+            work.problem.model, work.problem, train, test, seed=seed, name="holdout", inner=work.inner
+        )
+    key = key_of(work, f"holdout {work.manifest.split_id}", seed)
+    return {"score": score.to_json(), **_keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")}
 
 
-def fit_all(data: str, split: dict[str, Any], model: dict[str, Any], seed: int, threads: int) -> dict[str, Any]:
-    """Fit all rows that may be used, score the same rows, and return the apparent score as JSON."""
+def fit_all(
+    data: str, split: dict[str, Any], model: dict[str, Any], seed: int, threads: int, key: str, home: str
+) -> dict[str, Any]:
+    """Fit all rows that may be used and score the same rows: the apparent score, with its predictions in a file."""
     work = work_of(data, split, ModelSpec.of(model))
-    rows = np.flatnonzero(work.manifest.codes.reshape(work.manifest.n, -1)[:, 0] >= -1)
+    rows = work.place[training_rows(work)]
     with limited(threads):
-        score, _ = fit_and_score(work.problem.model, work.problem, rows, rows, seed=seed, name="all rows")
-    return {"score": score.to_json()}
+        score, predictions = fit_and_score(
+            work.problem.model, work.problem, rows, rows, seed=seed, name="all rows", inner=work.inner
+        )
+    return {"score": score.to_json(), **_keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")}
 
 
 def fit_block(
+    data: str,
+    split: dict[str, Any],
+    first: int,
+    last: int,
+    apparent: bool,
+    model: dict[str, Any],
+    seed: int,
+    threads: int,
+    key: str,
+    home: str,
+) -> dict[str, Any]:
+    """Fit the draws first..last-1; write the table of their scores and the sums of losses per row; return the files."""
+    work = work_of(data, split, ModelSpec.of(model))
+    draws = ((i, work.pair(i)) for i in range(first, last))
+    with limited(threads):
+        scored = score_draws(work.problem.model, work.problem, draws, seed=seed, apparent=apparent, inner=work.inner)
+    table, rows = scored.to_frames()
+    place = Home(Path(home)).scores
+    sums = _keep(rows, place / f"{key}-rows.parquet")
+    return {**_keep(table, place / f"{key}.parquet"), "rows": sums}
+
+
+def fit_folds(
     data: str,
     split: dict[str, Any],
     first: int,
@@ -144,16 +105,12 @@ def fit_block(
     key: str,
     home: str,
 ) -> dict[str, Any]:
-    """Fit the draws first..last-1, write the table of their scores as Parquet, and return file and digest as JSON."""
+    """Fit the folds first..last-1 of very many, and write their predictions; scores come back as JSON."""
     work = work_of(data, split, ModelSpec.of(model))
-    scores = []
-    for i in range(first, last):
-        train, test = work.manifest.pair(i)
-        title = split_title(work.manifest, i)
-        with limited(threads):
-            score, _ = fit_and_score(work.problem.model, work.problem, train, test, seed=seed, name=title, fold=i)
-        scores.append(score)
-    return _keep(scores_table(scores), Home(Path(home)).scores / f"{key}.parquet")
+    fitted = [_fitted(work, i, seed, threads) for i in range(first, last)]
+    predictions = work.keyed(pd.concat([each for _, each in fitted], ignore_index=True))
+    file = _keep(predictions, Home(Path(home)).scores / f"{key}.parquet")
+    return {"scores": [score.to_json() for score, _ in fitted], **file}
 
 
 @lru_cache(maxsize=1)
@@ -179,50 +136,6 @@ def split_title(manifest: Manifest, i: int) -> str:
     return f"repeat {repeat} fold {fold}" if manifest.codes.ndim == 2 else f"fold {fold}"
 
 
-def scores_table(scores: list[FoldScore]) -> pd.DataFrame:
-    """Return one row per score: split, sizes, seconds, and every metric as test_<name> and apparent_<name>."""
-    return pd.DataFrame(
-        {
-            "repeat": s.repeat,
-            "fold": s.fold,
-            "n_train": s.n_train,
-            "n_test": s.n_test,
-            "seconds_fit": s.seconds_fit,
-            "seconds_score": s.seconds_score,
-            **{f"test_{name}": value for name, value in s.test.items()},
-            **{f"apparent_{name}": value for name, value in s.apparent.items()},
-        }
-        for s in scores
-    )
-
-
-def scores_in(table: pd.DataFrame) -> list[FoldScore]:
-    """Return the scores that ``scores_table`` wrote."""
-
-    def side(row: Mapping[Any, Any], prefix: str) -> dict[str, float]:
-        return {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
-
-    plain = ["repeat", "fold", "n_train", "n_test", "seconds_fit", "seconds_score"]
-    return [
-        FoldScore(
-            name=f"resample {row['fold']}",
-            test=side(row, "test_"),
-            apparent=side(row, "apparent_"),
-            **{name: row[name] for name in plain},
-        )
-        for row in table.to_dict("records")
-    ]
-
-
-def _with_keys(work: Work, predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return the predictions with the key columns in front, so that any later run can be compared row by row."""
-    if work.keys is None:
-        return predictions
-    keys = work.keys.take(predictions["row"].to_numpy()).to_pandas()
-    together: pd.DataFrame = pd.concat([keys, predictions.reset_index(drop=True)], axis=1)
-    return together
-
-
 def _keep(table: pd.DataFrame, path: Path) -> dict[str, Any]:
     arrow = pa.Table.from_pandas(table, preserve_index=False)
     write_aside(path, lambda aside: pq.write_table(arrow, aside, compression="zstd"))
@@ -231,5 +144,5 @@ def _keep(table: pd.DataFrame, path: Path) -> dict[str, Any]:
 
 def kept(result: dict[str, Any]) -> bool:
     """Return whether the file that a cached result names still lies there, undamaged."""
-    path = Path(result["file"])
-    return path.exists() and sha256(path) == result["sha256"]
+    files = [result, *([result["rows"]] if "rows" in result else [])]
+    return all(Path(each["file"]).exists() and sha256(Path(each["file"])) == each["sha256"] for each in files)

@@ -1,5 +1,63 @@
+"""What tests share: a home of their own, an empty MLflow store to start from, one Prefect server for the session."""
+
+from __future__ import annotations
+
+import os
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 # With importlib import mode the test folder is no package; what tests share is imported from here.
 sys.path.insert(0, str(Path(__file__).parent))
+
+# Prefect and MLflow read their settings when they are imported, and a developer's own must not meet the tests.
+for name in [name for name in os.environ if name.startswith(("PREFECT_", "MLFLOW_", "EVENFOLD_"))]:
+    del os.environ[name]
+_session = tempfile.TemporaryDirectory(prefix="evenfold-tests-")
+os.environ["EVENFOLD_HOME"] = _session.name
+
+from evenfold.tasks import Home, prepare_environment  # noqa: E402
+
+prepare_environment(Home.here())
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a new MLflow store: its migrations take seconds, so tests start from copies of one."""
+    from mlflow.tracking import MlflowClient
+
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    MlflowClient(f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def home(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """Return a home of this test's own, with an MLflow store in it."""
+    place = Home(tmp_path / "home")
+    place.path.mkdir()
+    shutil.copy(empty_store, place.path / "mlflow.db")
+    monkeypatch.setenv("EVENFOLD_HOME", str(place.path))
+    return place
+
+
+@pytest.fixture(scope="session")
+def prefect_server() -> Iterator[None]:
+    """Start Prefect's own test server once."""
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=300):
+        yield
+
+
+@pytest.fixture
+def prefect_home(home: Home, prefect_server: None) -> Iterator[Home]:
+    """Return a home of this test's own, in which Prefect keeps its results too."""
+    from prefect.settings import PREFECT_LOCAL_STORAGE_PATH, temporary_settings
+
+    with temporary_settings({PREFECT_LOCAL_STORAGE_PATH: home.path / "results"}):
+        yield home

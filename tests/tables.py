@@ -1,0 +1,44 @@
+"""A table with a column for everything that a strategy may need, and the specification that a splitter stands for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from evenfold.splitters import Needs, Splitter
+
+TYPES = {"id": "int", "number": "float", "label": "text", "group": "text", "when": "timestamp"}
+
+
+def table(n: int = 97, seed: int = 0) -> pd.DataFrame:
+    """Return ``n`` rows: a key, numbers, classes, groups, times, and two columns that no strategy reads."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "id": rng.permutation(n) * 7 - 50,
+            "number": rng.lognormal(size=n).round(4),
+            "label": rng.permutation(np.resize(["é", "b", "é", "c", "é", "b"], n)),
+            "group": [f"group {i}" for i in rng.permutation(np.resize(np.arange(max(n // 4, 6)), n))],
+            "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 90, n), unit="h"),
+            "unread": rng.normal(size=n),
+            "flag": rng.random(n) < 0.5,
+        }
+    )
+
+
+def spec_of(splitter: Splitter, target: str | None = None) -> dict[str, Any] | None:
+    """Return the specification of ``splitter`` on ``table()``, or None where JSON cannot hold it."""
+    if not isinstance(splitter.needs, Needs) or getattr(splitter.needs, "fixed", False):
+        return None
+    columns = {"key": "id", "target": target or ("label" if splitter.needs.y in ("classes", "any") else "number")}
+    columns |= {"group": "group"} if splitter.needs.groups is True else {}
+    columns |= {"time": "when"} if splitter.needs.time else {}
+    params = {name: value for name, value in splitter.get_params(deep=False).items() if name != "random_state"}
+    try:
+        params = json.loads(json.dumps(params))
+    except TypeError:
+        return None
+    seed = {"seed": splitter.random_state} if hasattr(splitter, "random_state") else {}
+    return {"columns": columns, "strategy": type(splitter).__name__, "params": params, "types": TYPES, **seed}

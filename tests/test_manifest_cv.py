@@ -1,0 +1,193 @@
+"""A manifest replays as scikit-learn's cv: joined by key, and never on rows it does not know."""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from cases import CASES
+from evenfold.manifests import Manifest, decide, read_manifest, write_manifest
+from evenfold.splitters import SplitError, Splitter
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score, cross_validate
+from tables import spec_of, table
+
+NAMED = [splitter for splitter in CASES if spec_of(splitter) is not None]
+FRAME = table()
+SPEC = {"columns": {"key": "id", "target": "number"}}
+
+
+def by_key(manifest: Manifest, frame: pd.DataFrame) -> list[tuple[list[int], list[int]]]:
+    ids = frame["id"].to_numpy()
+    return [(ids[train].tolist(), ids[test].tolist()) for train, test in manifest.as_cv(frame).split(frame)]
+
+
+@pytest.mark.parametrize("splitter", NAMED, ids=repr)
+def test_rows_are_joined_by_key_in_any_order(splitter: Splitter) -> None:
+    """The same keys are on the same sides, and training rows come in the same order."""
+    manifest = decide(spec_of(splitter), FRAME)
+    shuffled = FRAME.sample(frac=1, random_state=5)
+    assert by_key(manifest, FRAME) == by_key(manifest, shuffled)
+    assert len(by_key(manifest, FRAME)) == manifest.as_cv(FRAME).get_n_splits(FRAME) == manifest.n_splits
+
+
+def test_other_columns_and_containers_may_come_along() -> None:
+    """Only the key is looked at, of whatever width it is."""
+    manifest = decide(SPEC, FRAME)
+    wanted = by_key(manifest, FRAME)
+    assert by_key(manifest, FRAME[["id"]].astype(np.int16)) == wanted
+    assert by_key(manifest, FRAME.assign(number=0.0, more="x")) == wanted
+    positions = [test.tolist() for _, test in manifest.as_cv(pl.from_pandas(FRAME)).split()]
+    assert positions == [test.tolist() for _, test in manifest.as_cv(FRAME).split()]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda f: pd.concat([f, f.iloc[:2].assign(id=[901, 900])]),
+            "2 rows have no fold (first key 900); use the data that were split, or extend the manifest.",
+        ),
+        (
+            lambda f: f[~f["id"].isin([-50, -43, 6])],
+            "3 rows of the manifest are not in the data (first key -50); use the data that were split, or extend the "
+            "manifest.",
+        ),
+        (
+            lambda f: f.replace({"id": {-50: 900}}),
+            "1 row has no fold (first key 900) and 1 row of the manifest is not in the data (first key -50); use the "
+            "data that were split, or extend the manifest.",
+        ),
+        (
+            lambda f: pd.concat([f, f.iloc[[4]]], ignore_index=True),
+            f"key id is not unique: 1 of 98 rows repeats an earlier key (first '{FRAME['id'][4]}', rows 4 and 97); "
+            "name a unique key, or several columns that are unique together.",
+        ),
+        (
+            lambda f: f.assign(id=f["id"].astype("Int64").mask(f.index.isin([3, 8]))),
+            "key column 'id' is missing in 2 of 97 rows (first at rows 3, 8); every row needs a key.",
+        ),
+        (
+            lambda f: f.rename(columns={"id": "idd"}),
+            "there is no column 'id' in the data; did you mean 'idd'?",
+        ),
+        (
+            lambda f: f.assign(id=f["id"] + 0.5),
+            "column 'id' is declared int and holds something else (Float value",
+        ),
+        (lambda f: f.to_numpy(), "a ndarray is no table; pass a file, or a pandas, polars or pyarrow frame."),
+        (lambda f: f.iloc[:0], "the DataFrame has 0 rows; at least 2 are needed."),
+    ],
+    ids=["unknown", "missing", "both", "repeated", "no key", "no column", "fractions", "an array", "nothing"],
+)
+def test_rows_that_were_not_split_are_refused(change: Any, said: str) -> None:
+    """Each with its sentence."""
+    manifest = decide(SPEC, FRAME)
+    with pytest.raises(SplitError) as error:
+        manifest.as_cv(change(FRAME))
+    assert str(error.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a", "é", "ab", "b", "B", "\u4e2d"],
+        [True, False],
+        pd.date_range("2024-01-01", periods=6),
+        [dt.date(2024, 1, day) for day in (5, 1, 3, 2, 4, 6)],
+        [1.5, -2.5, 1e-300, 0.0, 7.0, 3.25],
+    ],
+    ids=["text", "bools", "times", "dates", "floats"],
+)
+def test_keys_of_every_type_tell_unknown_rows(values: Any) -> None:
+    """The row that is not known and the one that is missing are counted and shown."""
+    frame = pd.DataFrame({"k": values, "part": 1})
+    manifest = decide({"columns": {"key": ["part", "k"]}, "strategy": "KFold", "params": {"n_splits": 2}}, frame)
+    assert manifest.as_cv(frame.iloc[::-1]).get_n_splits() == 2
+    other = frame.copy()
+    other.loc[1, "part"] = 2
+    with pytest.raises(
+        SplitError, match=r"1 row has no fold \(first key 2, .*1 row of the manifest is not in the data"
+    ):
+        manifest.as_cv(other)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [lambda n: np.zeros((n, 2)), lambda n: sparse.csr_matrix((n, 2)), lambda n: [[0]] * n, lambda n: FRAME.iloc[:n]],
+    ids=["array", "sparse", "list", "frame"],
+)
+def test_an_X_of_another_length_is_refused(shape: Any) -> None:
+    """Whatever holds it; of the right length it is taken, and y is looked at in the same way."""
+    cv = decide(SPEC, FRAME).as_cv(FRAME)
+    assert len(list(cv.split(shape(97), range(97)))) == 5
+    with pytest.raises(SplitError, match="X has 96 rows and the manifest was joined to 97; call as_cv with the frame"):
+        cv.split(shape(96))
+    with pytest.raises(SplitError, match="y has 96 rows and the manifest was joined to 97"):
+        cv.split(shape(97), range(96))
+
+
+def test_without_a_key_only_the_same_number_of_rows_is_taken() -> None:
+    """The position is the key then, and the sentence says so."""
+    manifest = decide({"columns": {"target": "number"}}, FRAME)
+    assert manifest.keys is None
+    tests = [test for _, test in manifest.as_cv(FRAME).split()]
+    assert sorted(np.concatenate(tests).tolist()) == list(range(97))
+    with pytest.raises(SplitError) as error:
+        manifest.as_cv(FRAME.iloc[:-1])
+    assert str(error.value) == (
+        "the manifest holds 97 rows by position (it has no key column) and the data have 96; "
+        "pass the same rows in the same order, or split with a key."
+    )
+
+
+def test_scikit_learn_takes_it_everywhere(tmp_path: Any) -> None:
+    """cross_val_score, cross_validate, cross_val_predict, GridSearchCV and clone; fresh or read from disk."""
+    X, y = FRAME[["unread", "flag"]], FRAME["number"]
+    manifest = decide(SPEC, FRAME)
+    cv = manifest.as_cv(FRAME)
+    by_hand = [Ridge().fit(X.iloc[a], y.iloc[a]).score(X.iloc[b], y.iloc[b]) for a, b in cv.split()]
+    assert cross_val_score(Ridge(), X, y, cv=cv).tolist() == by_hand
+    assert cross_validate(Ridge(), X, y, cv=cv)["test_score"].tolist() == by_hand
+    assert cross_val_predict(Ridge(), X, y, cv=cv).shape == (97,)
+    search = GridSearchCV(Ridge(), {"alpha": [1.0, 10.0]}, cv=cv)
+    assert [clone(search).fit(X, y).cv_results_[f"split{i}_test_score"][0] for i in range(5)] == by_hand
+    stored = read_manifest(write_manifest(manifest, tmp_path))
+    assert cross_val_score(Ridge(), X, y, cv=copy.deepcopy(stored).as_cv(FRAME)).tolist() == by_hand
+
+
+def test_a_shuffled_frame_gives_the_same_scores() -> None:
+    """To the last bit: rows are trained on in key order, whatever the order of the frame."""
+    features, spec = ["unread", "flag", "number"], {"columns": {"key": "id", "target": "label"}}
+    manifest = decide(spec, FRAME)
+
+    def scores(frame: pd.DataFrame) -> list[float]:
+        cv = manifest.as_cv(frame)
+        return cross_val_score(LogisticRegression(), frame[features], frame["label"], cv=cv, scoring="neg_log_loss")
+
+    assert scores(FRAME).tolist() == scores(FRAME.sample(frac=1, random_state=2)).tolist()
+
+
+def test_part_of_the_rows_cannot_be_searched_in() -> None:
+    """A nested search passes the rows of one fold, and the manifest says that it knows all of them."""
+    X, y = FRAME[["unread"]], FRAME["number"]
+    search = GridSearchCV(Ridge(), {"alpha": [1.0]}, cv=decide(SPEC, FRAME).as_cv(FRAME))
+    with pytest.raises(SplitError, match="X has 64 rows and the manifest was joined to 97"):
+        cross_val_score(search, X, y, cv=KFold(3), error_score="raise")
+
+
+def test_a_draw_that_comes_out_differently_is_refused() -> None:
+    """Draws are made again, and proved against what was recorded."""
+    drawn = decide({"columns": {"key": "id"}, "strategy": "Bootstrap", "params": {"n_splits": 3}}, FRAME)
+    other = decide({"columns": {"key": "id"}, "strategy": "Bootstrap", "params": {"n_splits": 3}, "seed": 1}, FRAME)
+    drawn = replace(drawn, resamples=other.resamples)
+    with pytest.raises(SplitError, match=r"draw 0 of split 1\.0 comes out differently from what was recorded"):
+        list(drawn.as_cv(FRAME).split())

@@ -1,0 +1,407 @@
+"""A manifest on disk is whole or absent, readable without us, and never taken for another one."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cases import CASES
+from evenfold.manifests import Manifest, decide, describe, extend, read_manifest, write_manifest
+from evenfold.splitters import SplitError, Splitter
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tables import spec_of, table
+
+NAMED = [splitter for splitter in CASES if spec_of(splitter) is not None]
+SORTED = {"columns": {"key": "id", "target": "number"}, "name": "sorted"}
+GROUPED = {"columns": {"key": "id", "target": "label", "group": "group"}, "name": "grouped"}
+DRAWN = {"columns": {"key": "id"}, "strategy": "Bootstrap", "params": {"n_splits": 3}, "name": "drawn"}
+PAIRED = {
+    "columns": {"key": "id"},
+    "strategy": "FromSklearn",
+    "params": {"splitter": "sklearn.model_selection:ShuffleSplit", "params": {"n_splits": 2}},
+    "name": "paired",
+}
+KINDS = [SORTED, GROUPED, DRAWN, PAIRED]
+
+
+def assert_same(one: Manifest, two: Manifest) -> None:
+    """Fail unless both say the same in every respect."""
+    for name in ("kind", "spec", "types", "fingerprint", "plan_id", "split_id", "n_splits", "version", "resamples"):
+        assert getattr(one, name) == getattr(two, name), name
+    assert one.algorithm.items() <= two.algorithm.items()
+    assert one.codes.dtype == two.codes.dtype
+    assert np.array_equal(one.codes, two.codes)
+    assert np.array_equal(one.status, two.status)
+    assert (one.keys is None and two.keys is None) or one.keys.equals(two.keys)
+    for some, others in zip(one.pairs(), two.pairs(), strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(some, others, strict=True))
+    assert (one.group_table is None) == (two.group_table is None)
+    if one.group_table is not None:
+        assert one.group_table.equals(two.group_table.replace_schema_metadata(None))
+
+
+@pytest.mark.parametrize("keyed", [True, False], ids=["with a key", "without a key"])
+@pytest.mark.parametrize("splitter", NAMED, ids=repr)
+def test_what_was_written_is_read(splitter: Splitter, keyed: bool, tmp_path: Path) -> None:
+    """Every strategy's manifest comes back the same, and is written the same again."""
+    if splitter.needs.key and not keyed:
+        return
+    spec = copy.deepcopy(spec_of(splitter))
+    assert spec is not None
+    if not keyed:
+        del spec["columns"]["key"]
+    manifest = decide(spec, table())
+    folder = write_manifest(manifest, tmp_path / "one")
+    assert folder == tmp_path / "one" / "split" / "1.0"
+    found = read_manifest(folder)
+    assert_same(manifest, found)
+    assert describe(found) == describe(manifest)
+    assert_same(manifest, read_manifest(write_manifest(found, tmp_path / "two")))
+
+
+def test_every_kind_of_manifest_is_among_them() -> None:
+    """Labels, draws and pairs, so that the test above says something of each."""
+    assert {splitter.kind for splitter in NAMED} == {"labels", "draws", "pairs"}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ["a", "é", "", "c, d", 'e"'],
+        pd.date_range("2024-01-01", periods=5),
+        pd.date_range("2024-01-01", periods=5).date,
+        [1.5, -0.0, 3.0, 1e300, -2.0],
+    ],
+    ids=["text", "times", "dates", "floats"],
+)
+def test_keys_and_groups_of_every_type_are_kept(column: Any, tmp_path: Path) -> None:
+    """Keys come back with their type, and the manifest still joins the frame it was made of."""
+    frame = pd.DataFrame({"k": column, "g": column, "y": range(5)}).iloc[[3, 1, 0, 4, 2]]
+    spec = {"columns": {"key": "k", "group": "g"}, "params": {"n_splits": 2}}
+    manifest = decide(spec, frame)
+    found = read_manifest(write_manifest(manifest, tmp_path))
+    assert_same(manifest, found)
+    assert sorted(np.concatenate([test for _, test in found.as_cv(frame).split()]).tolist()) == [0, 1, 2, 3, 4]
+
+
+def test_several_keys_are_kept(tmp_path: Path) -> None:
+    """In their order, and joined together."""
+    frame = table().assign(part=lambda each: each["id"] % 3, id=lambda each: each["id"] // 3)
+    manifest = decide({"columns": {"key": ["part", "id"]}, "strategy": "KFold"}, frame)
+    found = read_manifest(write_manifest(manifest, tmp_path))
+    assert found.keys is not None
+    assert found.keys.column_names == ["part", "id"]
+    assert found.as_cv(frame.iloc[::-1]).get_n_splits() == 5
+
+
+@pytest.mark.parametrize("reader", ["pandas", "polars", "duckdb"])
+@pytest.mark.parametrize("spec", KINDS, ids=lambda spec: spec["name"])
+def test_others_read_it_without_us(spec: dict[str, Any], reader: str, tmp_path: Path) -> None:
+    """Folds, rows per fold and groups per fold come out of the plain Parquet as the header counts them."""
+    manifest = decide(spec, table())
+    folder = write_manifest(manifest, tmp_path)
+    header = json.loads((folder / "manifest.json").read_text())
+
+    def rows_of(name: str, column: str) -> dict[str, int]:
+        path = str(folder / name)
+        if reader == "duckdb":
+            duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed, and only this test would use it")
+            found = duckdb.sql(f"select {column}, count(*) from '{path}' group by 1").fetchall()
+        elif reader == "polars":
+            found = pl.read_parquet(path).group_by(column).len().rows()
+        else:
+            found = pd.read_parquet(path)[column].value_counts().items()
+        return {str(value): int(count) for value, count in found}
+
+    assert rows_of("assignments-0000.parquet", "fold") == header["counts"]
+    ids = rows_of("assignments-0000.parquet", "id")
+    assert ids == {str(each): 1 for each in table()["id"]}
+    if manifest.group_table is not None:
+        assert sum(rows_of("groups-0000.parquet", "fold").values()) == table()["group"].nunique()
+    if manifest.kind == "draws":
+        assert rows_of("resamples.parquet", "n_train") == {"97": 3}
+    if manifest.kind == "pairs":
+        assert rows_of("splits.parquet", "split") == {"0": 97, "1": 97}
+
+
+@pytest.mark.parametrize("strategy", ["SortedStratifiedKFold", "KFold"])
+@pytest.mark.parametrize("n_splits", [2, 10, 20, 100, 101, 333, 999, 1000, 1001])
+def test_the_header_is_small_and_complete(strategy: str, n_splits: int, tmp_path: Path) -> None:
+    """Even a thousand folds keep it below 20 kB, and every file is listed with its digest."""
+    frame = pd.DataFrame({"id": range(3000), "y": np.arange(3000) / 7})
+    columns = {"key": "id", "target": "y"}
+    manifest = decide({"columns": columns, "strategy": strategy, "params": {"n_splits": n_splits}}, frame)
+    folder = write_manifest(manifest, tmp_path)
+    text = (folder / "manifest.json").read_bytes()
+    header = json.loads(text)
+    assert len(text) < 20_000
+    assert len(header["counts"]) == (n_splits if n_splits <= 1000 else 0)
+    assert {entry["path"] for entry in header["files"]} | {"manifest.json"} == {p.name for p in folder.iterdir()}
+    assert header["schema"] == "evenfold-manifest/1"
+    assert header["n_rows"] == 3000
+
+
+def test_the_header_is_in_the_parquet_too(tmp_path: Path) -> None:
+    """Whoever has only the Parquet file knows what it is."""
+    folder = write_manifest(decide(GROUPED, table()), tmp_path)
+    header = json.loads((folder / "manifest.json").read_text())
+    for entry in header.pop("files"):
+        assert json.loads(pq.read_schema(folder / entry["path"]).metadata[b"evenfold"]) == header
+
+
+def test_the_same_decision_is_written_once(tmp_path: Path) -> None:
+    """The second time it is the same folder with the same bytes, and nothing lies beside it."""
+    manifest = decide(SORTED, table())
+    folder = write_manifest(manifest, tmp_path)
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+    assert write_manifest(manifest, tmp_path) == folder
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()} == before
+    assert [path.name for path in folder.parent.iterdir()] == ["1.0"]
+
+
+def test_another_decision_under_the_same_version_is_refused(tmp_path: Path) -> None:
+    """What is there stays, and nothing lies beside it."""
+    folder = write_manifest(decide(SORTED, table()), tmp_path)
+    other = decide(SORTED | {"seed": 1}, table())
+    with pytest.raises(SplitError, match="already holds another decision"):
+        write_manifest(other, tmp_path)
+    assert [path.name for path in folder.parent.iterdir()] == ["1.0"]
+    assert read_manifest(folder).split_id != other.split_id
+    assert write_manifest(replace(other, version="2.0"), tmp_path).name == "2.0"
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    """And left as it is."""
+    (tmp_path / "sorted" / "1.0").mkdir(parents=True)
+    (tmp_path / "sorted" / "1.0" / "notes.txt").write_text("mine")
+    with pytest.raises(SplitError, match=r"1\.0 holds no manifest.json"):
+        write_manifest(decide(SORTED, table()), tmp_path)
+    assert [path.name for path in (tmp_path / "sorted").rglob("*")] == ["1.0", "notes.txt"]
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let the operating system refuse to write larger files, as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("size", [0, 500, 3000])
+def test_a_disk_that_refuses_leaves_nothing_behind(size: int, tmp_path: Path) -> None:
+    """Wherever the writing stops, there is no folder with half a manifest."""
+    manifest = decide(SORTED, table(2000))
+    with (
+        files_of_at_most(size),
+        pytest.raises(SplitError, match=r"cannot be written \(.*too large\); nothing was changed"),
+    ):
+        write_manifest(manifest, tmp_path)
+    assert list(tmp_path.rglob("*")) == []
+    assert write_manifest(manifest, tmp_path).exists()
+
+
+def test_a_column_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The assignments are written by then; they go as well."""
+    union = pa.UnionArray.from_dense(
+        pa.array([0, 1], pa.int8()), pa.array([0, 0], pa.int32()), [pa.array([1]), pa.array(["a"])]
+    )
+    groups = pa.table({"group": union, "generation": pa.array([0, 0], pa.int16())})
+    manifest = replace(decide(SORTED, table()), group_table=groups)
+    with pytest.raises(pa.ArrowException):
+        write_manifest(manifest, tmp_path)
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_others_may_read_what_one_wrote(tmp_path: Path) -> None:
+    """A shared folder is shared: rights are those of any new folder and file."""
+    folder = write_manifest(decide(SORTED, table()), tmp_path)
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "file").write_text("")
+    assert folder.stat().st_mode == (tmp_path / "new").stat().st_mode
+    assert (folder / "manifest.json").stat().st_mode == (tmp_path / "new" / "file").stat().st_mode
+
+
+def damaged(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, damaged, truncated, emptied, a_folder], ids=lambda harm: harm.__name__)
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        (SORTED, "assignments-0000.parquet"),
+        (GROUPED, "groups-0000.parquet"),
+        (DRAWN, "resamples.parquet"),
+        (PAIRED, "splits.parquet"),
+        (SORTED, "manifest.json"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_harmed_file_is_named(spec: dict[str, Any], name: str, harm: Any, tmp_path: Path) -> None:
+    """Missing, changed by one bit, cut off, empty or replaced: SplitError says which file."""
+    folder = write_manifest(decide(spec, table()), tmp_path)
+    harm(folder / name)
+    with pytest.raises(SplitError) as error:
+        read_manifest(folder)
+    assert name in str(error.value)
+    assert str(folder) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "manifest.json is damaged"),
+        ("[" * 100_000, "manifest.json is damaged"),
+        ('{"schema": 1' + "0" * 5000 + "}", "manifest.json is damaged"),
+        ("[]", "has schema None; this version of evenfold reads 'evenfold-manifest/1'"),
+        ("{}", "has schema None"),
+        ('{"schema": "evenfold-manifest/2"}', "has schema 'evenfold-manifest/2'; this version of evenfold reads"),
+        ('{"schema": "evenfold-manifest/1"}', "manifest.json is damaged"),
+        ('{"schema": "evenfold-manifest/1", "files": [{"path": "../x", "sha256": ""}]}', "manifest.json is damaged"),
+        ('{"schema": "evenfold-manifest/1", "files": []}', "manifest.json does not list assignments-0000.parquet"),
+    ],
+)
+def test_a_header_that_is_none_is_an_error(text: str, said: str, tmp_path: Path) -> None:
+    """Garbage, nothing, another version: a sentence that says which."""
+    folder = write_manifest(decide(SORTED, table()), tmp_path)
+    (folder / "manifest.json").write_text(text)
+    with pytest.raises(SplitError) as error:
+        read_manifest(folder)
+    assert said in str(error.value)
+
+
+def test_no_folder_is_an_error(tmp_path: Path) -> None:
+    """And so is a folder of anything else."""
+    for folder in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(SplitError, match=r"holds no manifest.json; pass the folder of a manifest"):
+            read_manifest(folder)
+
+
+def test_a_header_that_says_something_else_than_its_rows_is_refused(tmp_path: Path) -> None:
+    """Even where it is well formed: two folds more, another key, another name for what decided."""
+    manifest = decide(SORTED, table())
+    folder = write_manifest(manifest, tmp_path)
+    header = json.loads((folder / "manifest.json").read_text())
+    for field, value in {
+        "n_splits": 7,
+        "split_id": "0" * 64,
+        "plan_id": "0" * 64,
+        "types": {"id": "text", "number": "float"},
+        "algorithm": {"name": "KFold", "version": 1, "portable": True},
+    }.items():
+        (folder / "manifest.json").write_text(json.dumps(header | {field: value}))
+        with pytest.raises(SplitError, match=f"does not fit .*assignments-0000.parquet .*{field}"):
+            read_manifest(folder)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+def grown(root: Path) -> tuple[Manifest, Path]:
+    """Return a manifest with two generations, of which some rows are gone, and the folder that holds it."""
+    first = read_manifest(write_manifest(decide(GROUPED, table(60).iloc[:40]), root))
+    manifest = extend(first, table(60).iloc[5:]).manifest
+    return manifest, write_manifest(manifest, root)
+
+
+def test_a_grown_manifest_is_kept(tmp_path: Path) -> None:
+    """Both generations, and which rows are gone; the first version stays readable."""
+    manifest, folder = grown(tmp_path)
+    assert folder.name == "1.1"
+    assert_same(manifest, read_manifest(folder))
+    assert manifest.status.sum() == 5
+    assert read_manifest(folder.parent / "1.0").n == 40
+
+
+@pytest.fixture(scope="module", params=[*KINDS, None], ids=lambda spec: spec["name"] if spec else "grown")
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Manifest, Path]:
+    """Return a manifest and the folder that holds it."""
+    root = tmp_path_factory.mktemp("fuzz")
+    if request.param is None:
+        return grown(root)
+    manifest = decide(request.param, table(30))
+    return manifest, write_manifest(manifest, root)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every value inside a JSON value."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, each in inside:
+        yield (*path, name)
+        yield from places(each, (*path, name))
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_a_header_changed_anywhere_gives_the_manifest_or_an_error(
+    written: tuple[Manifest, Path], data: st.DataObject
+) -> None:
+    """Never another exception, and never a manifest that says something else."""
+    manifest, folder = written
+    original = (folder / "manifest.json").read_bytes()
+    header = json.loads(original)
+    *way, last = data.draw(st.sampled_from(list(places(header))))
+    place = header
+    for step in way:
+        place = place[step]
+    if data.draw(st.booleans()):
+        place[last] = data.draw(VALUES)
+    else:
+        del place[last]
+    text = json.dumps(header).encode()
+    if data.draw(st.booleans()):
+        at = data.draw(st.integers(0, len(text)))
+        text = text[:at] + data.draw(st.binary(max_size=3)) + text[at + data.draw(st.integers(0, 3)) :]
+    (folder / "manifest.json").write_bytes(text)
+    try:
+        assert_same(manifest, read_manifest(folder))
+    except SplitError:
+        pass
+    finally:
+        (folder / "manifest.json").write_bytes(original)
+
+
+def test_what_is_read_does_not_depend_on_where_it_lies(tmp_path: Path) -> None:
+    """A folder may be moved, and read through a relative path."""
+    manifest = decide(SORTED, table())
+    folder = write_manifest(manifest, tmp_path)
+    moved = tmp_path / "moved"
+    folder.rename(moved)
+    assert_same(manifest, read_manifest(moved))
+    assert_same(manifest, read_manifest(os.path.relpath(moved)))

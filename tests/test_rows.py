@@ -1,0 +1,264 @@
+"""Rows.of gives checked rows or one sentence, whatever it is given."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from evenfold.splitters import BalancedGroupKFold, KFold, Needs, Rows, SplitError, StratifiedKFold
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+
+EVERY_NEED = [
+    Needs(y=y, groups=groups, key=key, time=time)
+    for y in ("ignored", "classes", "numbers", "any")
+    for groups, key, time in ((False, False, False), (True, False, False), ("optional", True, True))
+]
+ONE_EACH = "pass one value per row."
+TEXT = "text or objects, and this strategy needs numbers; use StratifiedKFold."
+UNEQUAL = "holds values that cannot be compared"
+CLASSES = Needs(y="classes")
+NUMBERS = Needs(y="numbers")
+
+SCALARS: Any = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.complex_numbers()
+    | st.text(max_size=3)
+    | st.binary(max_size=3)
+    | st.decimals()
+    | st.dates()
+    | st.datetimes()
+    | st.timedeltas()
+    | st.tuples(st.integers())
+    | st.sampled_from([pd.NA, pd.NaT, np.float32(2.5), np.datetime64("NaT"), np.str_("a"), object(), [1], {}])
+)
+DTYPES: Any = hnp.scalar_dtypes() | st.sampled_from([np.dtype(object), np.dtype([("a", "i4")])])
+CONTAINERS = st.sampled_from(
+    [list, tuple, np.array, pd.Series, pd.Categorical, pd.array, pa.array, set, iter, "".join, pd.DataFrame]
+)
+
+
+@st.composite
+def columns(draw: Any, n: int) -> Any:
+    """Draw something that somebody might pass for a column, most of the time of ``n`` values."""
+    n = draw(st.just(n) | st.just(n) | st.just(n) | st.integers(0, 3))
+    if draw(st.booleans()):
+        shape = draw(st.sampled_from([(n,), (n,), (n, 1), (n, 2), (), (n, 2, 2)]))
+        return draw(st.none() | SCALARS | hnp.arrays(draw(DTYPES), shape))
+    one_kind = draw(st.sampled_from([SCALARS, st.integers(-3, 3), st.sampled_from(["a", "b"]), st.floats()]))
+    values = draw(st.lists(one_kind, min_size=n, max_size=n))
+    try:
+        return draw(CONTAINERS)(values)
+    except Exception:  # not every container takes every value; a list does
+        return values
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), n=st.integers(2, 5), needs=st.sampled_from(EVERY_NEED))
+def test_anything_gives_rows_or_a_split_error(data: st.DataObject, n: int, needs: Needs) -> None:
+    """And rows are what they say: codes from 0 without a gap, in order of appearance; finite numbers."""
+    plain = st.just([i % 2 for i in range(n)])
+    X, y, groups, key, time = (data.draw(plain | plain | columns(n)) for _ in range(5))
+    try:
+        rows = Rows.of(X, y, groups if needs.groups else None, needs=needs, key=key, time=time)
+    except SplitError:
+        return
+    assert rows.n >= 2
+    for codes, levels in ((rows.y, rows.levels), (rows.groups, rows.group_levels)):
+        if codes is not None and codes.ndim == 1 and codes.dtype == np.int64:
+            assert codes.shape == (rows.n,)
+            first = [int(np.argmax(codes == code)) for code in range(len(levels))]
+            assert first == sorted(first)
+            assert codes.max() == len(levels) - 1
+    if rows.y is not None and rows.y.dtype == np.float64:
+        assert np.isfinite(rows.y).all()
+    assert (rows.key is None) == (not needs.key)
+    assert (rows.time is None) == (not needs.time)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["b", "a", "b", "c"],
+        np.array(["b", "a", "b", "c"]),
+        np.array(["b", "a", "b", "c"], dtype=object),
+        np.array(["b", "a", "b", "c"], dtype=np.dtypes.StringDType()),
+        pd.Series(["b", "a", "b", "c"], index=[3, 2, 1, 0]),
+        pd.Categorical(["b", "a", "b", "c"]),
+        pl.Series(["b", "a", "b", "c"]),
+        pa.array(["b", "a", "b", "c"]),
+        [[2], [1], [2], [3]],
+        np.array([2.5, 1, 2.5, 7]),
+        [Decimal("2.50"), Decimal(1), Decimal("2.5"), Decimal(7)],
+        np.array([2, 1, 2, 200], dtype=np.uint8),
+        np.array([127, -128, 127, 5], dtype=np.int8),
+        np.array([2**64 - 1, 2**64 - 2, 2**64 - 1, 2**64 - 3], dtype=np.uint64),
+        np.array([2**62, -(2**62), 2**62, 0]),
+        pd.to_datetime(["2024-01-02", "2024-01-01", "2024-01-02", "2024-01-05"]),
+        [dt.date(2024, 1, 2), dt.date(2024, 1, 1), dt.date(2024, 1, 2), dt.date(2024, 1, 5)],
+        [1, "1", 1, "one"],
+        [2**53 + 1, 2**53, 2**53 + 1, -1],
+    ],
+    ids=lambda values: f"{type(values).__name__} of {getattr(values, 'dtype', type(values[0]).__name__)}",
+)
+def test_codes_follow_first_appearance(values: Any) -> None:
+    """Whatever the values are and whatever holds them."""
+    rows = Rows.of(groups=values, needs=Needs(groups=True))
+    assert rows.groups is not None
+    assert rows.groups.tolist() == [0, 1, 0, 2]
+    assert rows.groups.dtype == np.int64
+    assert rows.n_groups == len(rows.group_levels) == 3
+
+
+@pytest.mark.parametrize(
+    "holed",
+    [
+        ["a", None, "b", "a"],
+        ["a", float("nan"), "b", "a"],
+        [1, float("nan"), 2, 1],
+        [1, None, 2, 1],
+        [True, None, False, True],
+        [pd.NaT, pd.Timestamp("2024"), pd.Timestamp("2024"), pd.Timestamp("2024")][1::-1] * 2,
+        [1, pd.NA, 2, 1],
+        ["a", pd.NA, "b", "a"],
+        [1.5, Decimal("NaN"), 2, 1],
+        [1.5, Decimal("sNaN"), 2, 1],
+        np.array(["a", None, "b", "a"], dtype=object),
+        np.array([1, np.nan, 2, 1]),
+        np.array(["2024", "NaT", "2024", "2024"], dtype="datetime64[D]"),
+        np.array([1, "NaT", 1, 1], dtype="timedelta64[D]"),
+        np.array([1, complex("nan"), 2, 1]),
+        np.array(["a", np.nan, "b", "a"], dtype=np.dtypes.StringDType(na_object=np.nan)),
+        np.array(["a", None, "b", "a"], dtype=np.dtypes.StringDType(na_object=None)),
+        pd.Series(["a", None, "b", "a"]),
+        pd.Series([1, None, 2, 1], dtype="Int64"),
+        pd.Series([True, None, False, True], dtype="boolean"),
+        pd.Series(["a", None, "b", "a"], dtype="category"),
+        pd.Series([1, None, 2, 1], dtype="category"),
+        pd.Series([1, None, 2, 1], dtype="int64[pyarrow]"),
+        pd.Series(pd.to_datetime(["2024", None, "2024", "2024"])).dt.tz_localize("UTC"),
+        pl.Series(["a", None, "b", "a"]),
+        pl.Series([1, None, 2, 1]),
+        pa.array(["a", None, "b", "a"]),
+        pa.array([1, None, 2, 1]),
+    ],
+    ids=lambda values: f"{type(values).__name__} of {getattr(values, 'dtype', type(values[0]).__name__)}",
+)
+@pytest.mark.parametrize("role", ["classes", "groups", "key", "time"])
+def test_a_missing_value_of_any_kind_is_counted(role: str, holed: Any) -> None:
+    """None, NaN, NaT and NA, in every role, are one of four rows, and row 1."""
+    given = {"y" if role == "classes" else role: holed}
+    needs = CLASSES if role == "classes" else Needs(**{role: True})
+    with pytest.raises(SplitError) as error:
+        Rows.of(needs=needs, **given)
+    name = next(iter(given))
+    assert str(error.value) == (
+        f"{name} is missing (None or NaN) in {2 if isinstance(holed, list) and holed[1] is holed[3] else 1} of 4 rows "
+        f"(first at row{'s 1, 3' if isinstance(holed, list) and holed[1] is holed[3] else ' 1'}); "
+        "drop or fill those rows first."
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "needs", "said"),
+    [
+        ({}, Needs(), "there are no rows: X, y and groups are all None; pass one of them."),
+        ({"X": []}, Needs(), "there are 0 rows; at least 2 are needed."),
+        ({"X": [1]}, Needs(), "there is 1 row; at least 2 are needed."),
+        ({"X": 5}, Needs(), "X is of type int and has no length; pass one value per row."),
+        ({"X": np.array(5)}, Needs(), "X has 0 dimensions; pass one value per row."),
+        ({"X": iter([1, 2])}, Needs(), "X is of type list_iterator and has no length; pass one value per row."),
+        ({"X": [1, 2], "y": [1]}, CLASSES, "y has 1 value for the 2 rows of X; pass one value per row."),
+        ({"X": sparse.eye(3), "y": [1, 2]}, CLASSES, "y has 2 values for the 3 rows of X; pass one value per row."),
+        (
+            {"y": [1, 2], "groups": [1, 2, 3]},
+            Needs(y="any", groups=True),
+            f"groups has 3 values for the 2 rows of y; {ONE_EACH}",
+        ),
+        ({"y": "ab"}, CLASSES, "y is of type str; pass one value per row."),
+        ({"y": {"a": 1, "b": 2}}, CLASSES, "y is of type dict; pass one value per row."),
+        ({"y": {1, 2}}, CLASSES, "y is of type set; pass one value per row."),
+        ({"y": [[1, 2], [3, 4]]}, CLASSES, "y has 2 dimensions; pass one value per row."),
+        ({"y": [[1], [2, 3]]}, CLASSES, f"y {UNEQUAL} (unhashable type: 'list'); pass numbers or text."),
+        ({"X": [1, 2]}, CLASSES, "this strategy needs y, and none was given; pass one value per row."),
+        ({"y": ["a", "b"]}, NUMBERS, f"y holds {TEXT}"),
+        ({"y": [1.0, np.inf]}, NUMBERS, "y is infinite in 1 of 2 rows; drop those rows first."),
+        ({"y": [10**400, 1]}, NUMBERS, "y holds a whole number too large for a float; drop or correct that row first."),
+        ({"y": ["1.5", "2"]}, NUMBERS, f"y holds {TEXT}"),
+        ({"y": np.array([1j, 2])}, NUMBERS, f"y holds {TEXT}"),
+        ({"y": np.array(["2024", "2025"], "datetime64[Y]")}, NUMBERS, f"y holds {TEXT}"),
+        (
+            {"y": [0.5, 1]},
+            CLASSES,
+            "y holds 2 different fractional numbers, and this strategy needs classes; use SortedStratifiedKFold, which "
+            "stratifies numbers.",
+        ),
+        (
+            {"groups": [{}, {}]},
+            Needs(groups=True),
+            f"groups {UNEQUAL} (unhashable type: 'dict'); pass numbers or text.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_numbers(given: dict[str, Any], needs: Needs, said: str) -> None:
+    """One sentence for each."""
+    with pytest.raises(SplitError) as error:
+        Rows.of(**given, needs=needs)
+    assert str(error.value) == said
+
+
+def test_text_and_numbers_stay_apart() -> None:
+    """A list of both would become text in an array, and 1 would meet '1'."""
+    rows = Rows.of(y=[1, "1", 2, "nan"], needs=CLASSES)
+    assert rows.levels == (1, "1", 2, "nan")
+
+
+def test_numbers_come_as_they_are() -> None:
+    """Float64, minus zero as zero, from any container of numbers."""
+    for values in (
+        [1, -0.0, 2.5],
+        np.array([1, -0.0, 2.5], np.float32),
+        pl.Series([1.0, -0.0, 2.5]),
+        [Decimal(1), 0, 2.5],
+    ):
+        rows = Rows.of(y=values, needs=NUMBERS)
+        assert rows.y is not None
+        assert rows.y.tolist() == [1.0, 0.0, 2.5]
+        assert not np.signbit(rows.y).any()
+
+
+def test_what_is_not_needed_is_not_seen() -> None:
+    """Missing or odd values there are nobody's business."""
+    rows = Rows.of([1, 2], [None, None], needs=Needs(), key=[None, None], time=[[1], {}])
+    assert (rows.n, rows.y, rows.key, rows.time) == (2, None, None, None)
+
+
+def test_groups_given_to_a_strategy_that_ignores_them_are_an_error() -> None:
+    """Ignoring them would leak, and nobody would see it."""
+    for splitter in (KFold(2), StratifiedKFold(2)):
+        with pytest.raises(SplitError) as error:
+            splitter.split([0] * 4, list("abab"), [1, 1, 2, 2])
+        assert str(error.value) == (
+            f"{type(splitter).__name__} does not keep groups whole, and groups were given; leave them out, or use a "
+            "strategy that keeps them, such as BalancedGroupKFold."
+        )
+    assert len(list(BalancedGroupKFold(2).split([0] * 4, list("abab"), [1, 1, 2, 2]))) == 2
+
+
+def test_rows_cannot_be_changed() -> None:
+    """They are what was checked."""
+    rows = Rows.of(y=list("aab"), needs=CLASSES)
+    with pytest.raises(AttributeError):
+        rows.n = 5  # type: ignore[misc]
+    assert rows.class_counts().tolist() == [2, 1]
