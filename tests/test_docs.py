@@ -137,6 +137,9 @@ def test_every_strategy_has_its_section_and_a_picture() -> None:
     reference = hooks.reference_page()
     assert "### manifests.report_html" in reference
     assert "### splitters.KFold" in reference
+    commands = hooks.commands_page()
+    for name in ("split", "evaluate", "audit", "show"):
+        assert re.search(rf"\n## {name}\n.*?evenfold {name} ", commands, re.S)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed; make docs installs it")
