@@ -69,7 +69,7 @@ def strategies_page() -> str:
     for name, strategy in sorted(strategies().items()):
         promises = "".join(f"* {said[word]}\n" for word in sorted(examples[name].promises))
         parts.append(
-            f"## {name}\n\n```text\n{name}{inspect.signature(strategy)}\n```\n\n{prose(strategy)}\n\n"
+            f"## {name}\n\n```text\n{_signature(name, strategy)}\n```\n\n{prose(strategy)}\n\n"
             f"```text\n{picture(examples[name])}\n```\n\nChecked promises:\n\n{promises}\n"
             + (f"**Not when** {WHEN_NOT[name]}\n" if name in WHEN_NOT else "")
         )

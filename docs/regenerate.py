@@ -90,7 +90,7 @@ def balance_picture() -> str:
     whole = np.searchsorted(np.sort(delays), at, side="right") / delays.size
     picture = Picture(
         "Arrival delays of each fold, beside those of all flights", "arrival delay (minutes)",
-        "fold minus all flights (percentage points)", (-60, 180), (-2.4, 2.4), height=260,
+        "difference (percentage points)", (-60, 180), (-2.4, 2.4), height=260,
     )  # fmt: skip
     for strategy, colour in (("KFold", 1), ("SortedStratifiedKFold", 0)):
         manifest = decide({"strategy": strategy, "columns": columns}, flights)
