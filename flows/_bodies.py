@@ -13,7 +13,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks._figures import run_key
 from evenfold.tasks._pictures import split_note
-from evenfold.tasks.split import extend_split, plan_of, reference, split_data, still_there
+from evenfold.tasks.split import check_columns, extend_split, plan_of, reference, split_data, still_there
 from evenfold.tasks.work import Work, check_model, work_of
 
 from ._fits import Fits, conclude, fit_splits
@@ -37,11 +37,13 @@ def check(request: SplitRequest) -> None:
     given = request.manifest if isinstance(request, EvaluateRequest) else None
     spec = read_manifest(given).spec if given else request.spec
     if not given:
-        plan_of(spec, request.data).check()
+        check_columns(request.data, spec)
     if isinstance(request, EvaluateRequest):
         check_model(request.data, spec, request.model)
         if request.on == "holdout" and not request.reason.strip():
             raise SplitError("a look at the holdout needs a reason, which is recorded; pass --reason.")
+    if not given:
+        plan_of(spec, request.data).check()
 
 
 def extend_body(engine: Engine, home: Home, request: ExtendRequest, say: Say = silent) -> ExtendOutcome:
@@ -80,7 +82,9 @@ def split_of(engine: Engine, home: Home, request: SplitRequest, say: Say) -> Spl
     )
     report = measure(read_manifest(done.value["uri"]), read_table(request.data, types=request.spec.types))
     say("splitting", 1, 1)
-    return Split(done.value, done.cached, report, plan.fingerprint)
+    # The decision may have been made under another name; it is recorded under the one that was asked for.
+    ref = done.value | {"name": plan.spec.name}
+    return Split(ref, done.cached, report, plan.fingerprint)
 
 
 def _given(request: EvaluateRequest) -> Split:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,7 @@ def spec_of(
 
 
 def _name_of(data: str) -> str:
-    stem = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in Path(data).stem)
-    return stem.strip("._-")[:100] or "split"
+    return re.sub(r"[^A-Za-z0-9._-]", "-", Path(data).stem).strip("._-")[:100] or "split"
 
 
 def _params(given: list[str] | None) -> dict[str, Any]:

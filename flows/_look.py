@@ -32,7 +32,8 @@ def look_at_holdout(
     try:
         look = engine.run(recording).value
     except Exception as error:
-        raise EvaluationError(f"the look could not be recorded ({error}), so the holdout stays closed.") from error
+        why = " ".join(str(error).split())[:200]
+        raise EvaluationError(f"the look could not be recorded ({why}), so the holdout stays closed.") from error
     arguments = {
         "data": request.data,
         "split": split.ref,

@@ -5,14 +5,30 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from evenfold.estimates import Estimate, FoldScore, ModelSpec
-from evenfold.manifests import BalanceReport, SplitSpec
-from pydantic import BaseModel, ConfigDict, Field
+from evenfold.manifests import BalanceReport, SplitSpec, explain, read_spec
+from evenfold.splitters import SplitError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 
-class SplitRequest(BaseModel):
-    """Split data and record the manifest."""
+class _Request(BaseModel):
+    """What is asked of a flow; a specification or a model may come as a mapping, a file, or itself.
+
+    Raises SplitError or ModelError that names each field which does not fit.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    def __init__(self, **fields: Any) -> None:
+        readers = {"spec": read_spec, "model": ModelSpec.of}
+        read = {name: readers[name](value) if name in readers else value for name, value in fields.items()}
+        try:
+            super().__init__(**read)
+        except ValidationError as error:
+            raise SplitError(explain(error, "the request", type(self))) from None
+
+
+class SplitRequest(_Request):
+    """Split data and record the manifest."""
 
     data: str = Field(description="Path of a Parquet or CSV file, a folder or a glob of them.")
     spec: SplitSpec = Field(default=SplitSpec(), description="What decides the split.")
@@ -66,10 +82,8 @@ class Tuning(BaseModel):
     look: Evaluation | None = None
 
 
-class ExtendRequest(BaseModel):
+class ExtendRequest(_Request):
     """Extend a manifest by the new rows of the data, and record the new version."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     manifest: str = Field(description="Folder of the manifest.")
     data: str = Field(description="The whole current table, or with batch the new rows only.")

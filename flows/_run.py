@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, PlainEngine, data_reference, prepare_environment
+from evenfold.tasks import Home, PlainEngine, asking, prepare_environment
 
 from ._bodies import check, evaluate_body, extend_body, split_body
 from ._requests import (
@@ -36,9 +36,7 @@ def split(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fie
     ``fields`` are those of SplitRequest: spec, refresh. The same rows and the same specification are split once: the
     second call says ``cached``. Raises SplitError where the data or the specification do not allow it.
     """
-    home = _home()
-    request = SplitRequest(data=data_reference(data, home), **fields)
-    return _started("split", engine, home, request, split_body, say)
+    return _run("split", SplitRequest, split_body, data, engine, say, fields)
 
 
 def evaluate(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fields: Any) -> Evaluation:
@@ -48,9 +46,7 @@ def evaluate(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **
     the cache, so a run that died goes on where it stopped. Raises SplitError or ModelError for bad input and
     EvaluationError where a fold could not be evaluated; the split and the finished folds are then kept.
     """
-    home = _home()
-    request = EvaluateRequest(data=data_reference(data, home), **fields)
-    return _started("evaluate", engine, home, request, evaluate_body, say)
+    return _run("evaluate", EvaluateRequest, evaluate_body, data, engine, say, fields)
 
 
 def extend(
@@ -60,9 +56,7 @@ def extend(
 
     ``fields`` are those of ExtendRequest: batch, merged. No assigned row or group changes its fold. Raises SplitError.
     """
-    home = _home()
-    request = ExtendRequest(manifest=str(manifest), data=data_reference(data, home), **fields)
-    return _started("extend", engine, home, request, extend_body, say)
+    return _run("extend", ExtendRequest, extend_body, data, engine, say, fields | {"manifest": str(manifest)})
 
 
 def tune(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fields: Any) -> Tuning:
@@ -72,9 +66,7 @@ def tune(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fiel
     a reason, the winner is fitted on all rows but the locked ones and scored on those, once. Each fit of each
     configuration is cached on its own. Raises as ``evaluate`` does.
     """
-    home = _home()
-    request = TuneRequest(data=data_reference(data, home), **fields)
-    return _started("tune", engine, home, request, tune_body, say)
+    return _run("tune", TuneRequest, tune_body, data, engine, say, fields)
 
 
 def retrain(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fields: Any) -> Retraining:
@@ -83,31 +75,30 @@ def retrain(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **f
     ``fields`` are those of RetrainRequest: those of ``evaluate``, registered_name, metric, gates, merged. The rule of
     promotion is in the outcome. Raises GateError where a gate of the audit fails, and what ``evaluate`` raises.
     """
-    home = _home()
-    request = RetrainRequest(data=data_reference(data, home), **fields)
-    return _started("retrain", engine, home, request, retrain_body, say)
+    return _run("retrain", RetrainRequest, retrain_body, data, engine, say, fields)
 
 
-def _home() -> Home:
+def _run(
+    name: str,
+    asked: type[Any],
+    body: Callable[[Any, Home, Any, Say], Outcome],
+    data: Any,
+    engine: EngineName,
+    say: Say,
+    fields: dict[str, Any],
+) -> Outcome:
+    """Check what is asked, then start it; bad input leaves nothing behind."""
     home = Home.here()
     prepare_environment(home)
-    return home
-
-
-def _started(
-    name: str,
-    engine: EngineName,
-    home: Home,
-    request: Any,
-    body: Callable[[Any, Home, Any, Say], Outcome],
-    say: Say,
-) -> Outcome:
-    if isinstance(request, SplitRequest):
-        check(request)
+    with asking(data, home) as path:
+        request = asked(data=path, **fields)
+        if engine not in ("prefect", "plain"):
+            raise SplitError(f"there is no engine {engine!r}; choose 'prefect' or 'plain'.")
+        if isinstance(request, SplitRequest):
+            check(request)
+    home.make()
     if engine == "plain":
         return body(PlainEngine(), home, request, say)
-    if engine != "prefect":
-        raise SplitError(f"there is no engine {engine!r}; choose 'prefect' or 'plain'.")
     if not os.environ.get("PREFECT_API_URL"):
         say("starting Prefect's embedded server, which takes 10 to 20 s (--engine plain does without)", 0, 1)
     from evenfold.tasks._prefect import run_as_flow

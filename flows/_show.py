@@ -25,8 +25,8 @@ MOST_FOLD_ROWS = 12
 def consoles() -> tuple[Console, Console]:
     """Return where results go and where progress and errors go."""
     width = None if sys.stdout.isatty() else 140
-    out = Console(highlight=False, soft_wrap=True, width=width)
-    return out, Console(stderr=True, highlight=False, soft_wrap=True)
+    out = Console(highlight=False, soft_wrap=True, emoji=False, width=width)
+    return out, Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def show_evaluation(console: Console, outcome: Evaluation) -> None:
     reused = f", {outcome.n_cached} of them from the cache" if outcome.n_cached else ""
     console.print(f"  {outcome.model.estimator}, {len(outcome.features)} features, {outcome.n_fits:,} fits{reused}")
     if outcome.left_out:
-        console.print(f"  left out: {', '.join(outcome.left_out)} (reasons: features.json)")
+        console.print(f"  left out: {', '.join(outcome.left_out)} (reasons: features.json)", markup=False)
     if outcome.look:
         console.print(f"  this is look {outcome.look} at the locked part of {outcome.split['name']}; it is recorded")
     if 1 < len(outcome.scores) <= MOST_FOLD_ROWS:
@@ -116,7 +116,7 @@ def show_extension(console: Console, outcome: ExtendOutcome) -> None:
         f"{outcome.quarantined:,} quarantined, {outcome.moved} moved"
     )
     for note in outcome.notes:
-        console.print(f"  {note}")
+        console.print(f"  {note}", markup=False)
     _show_where(console, outcome.split, outcome.run_id)
 
 
@@ -174,7 +174,8 @@ def _number(value: float | None) -> str:
 def _show_where(console: Console, split: dict[str, Any], run_id: str) -> None:
     home = Home.here()
     console.print(
-        f"  manifest {_from_here(Path(split['uri']))}\n  MLflow run {run_id}; to look at it:\n    {ui_command(home)}"
+        f"  manifest {_from_here(Path(split['uri']))}\n  MLflow run {run_id}; to look at it:\n    {ui_command(home)}",
+        markup=False,
     )
 
 

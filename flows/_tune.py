@@ -75,14 +75,9 @@ def tune_body(engine: Engine, home: Home, request: TuneRequest, say: Say = silen
         for params, found in zip(tried, estimates, strict=True)
     ]
     run_id = record_tuning(
-        split.ref,
-        split_run_id,
-        works[0].problem.model.canonical(),
-        told,
-        chosen.to_json(),
-        engine.tags(),
-        str(home.path),
-    )
+        split.ref, split_run_id, works[0].problem.model.canonical(), told, chosen.to_json(), metric,
+        request.one_standard_error, engine.tags(), str(home.path),
+    )  # fmt: skip
     look = None
     if request.on == "holdout":
         final = request.model_copy(update={"model": models[chosen.chosen]})

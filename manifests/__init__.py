@@ -2,7 +2,7 @@
 
 from ._audit import audit
 from ._balance import BalanceReport, measure
-from ._columns import canonical_table, column_types, require_columns
+from ._columns import canonical_table, column_types, require_columns, require_complete
 from ._cv import ManifestCV
 from ._decide import Plan, decide, is_numeric_target
 from ._diff import Change, Difference, diff
@@ -71,6 +71,7 @@ __all__ = [
     "read_table",
     "report_html",
     "require_columns",
+    "require_complete",
     "split_figures",
     "verify",
     "write_manifest",

@@ -7,7 +7,7 @@ import hmac
 import os
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 from evenfold.splitters import SplitError, Splitter, strategies
@@ -35,14 +35,16 @@ class Columns(_Strict):
     @field_validator("key", "stratify", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value or []
+        if not isinstance(value, (list, tuple)):
+            return [value] if isinstance(value, str) else value or []
+        return [each for i, each in enumerate(value) if each not in value[:i]]
 
     @field_validator("key")
     @classmethod
     def _not_reserved(cls, value: list[str]) -> list[str]:
         for name in value:
-            if name.startswith("fold"):
-                raise ValueError(f"key column {name!r} begins with 'fold', a reserved name; rename it")
+            if name.startswith(("fold", "stratum")) or name in ("group_code", "status"):
+                raise ValueError(f"key column {name!r} is called as a column of the manifest; rename it")
         return value
 
     def roles(self) -> list[str]:
@@ -162,10 +164,25 @@ def read_spec(source: Any) -> SplitSpec:
         raise SplitError(explain(error, "the specification")) from None
 
 
-def explain(error: ValidationError, what: str) -> str:
-    """Return a validation error as one sentence a field."""
+def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpec) -> str:
+    """Return a validation error as one sentence: what each field is, or what it may have been meant to be."""
+    unknown = [each for each in error.errors() if each["type"] == "extra_forbidden"]
+    if unknown:
+        return _unknown_field(str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model)
     told = [f"{'.'.join(map(str, e['loc'])) or 'it'}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()]
     return f"{what} does not fit: " + "; ".join(told) + "."
+
+
+def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel]) -> str:
+    for step in place:
+        inside = [arg for arg in (model.model_fields[step].annotation, *get_args(model.model_fields[step].annotation))]
+        model = next(arg for arg in inside if isinstance(arg, type) and issubclass(arg, BaseModel))
+    where = f"{what}'s {'.'.join(place)}" if place else what
+    if model is SplitSpec and name in Columns.model_fields:
+        return f"{where} has no field {name!r}; it belongs in columns."
+    nearest = difflib.get_close_matches(name, model.model_fields, n=1)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(model.model_fields)}."
+    return f"{where} has no field {name!r}; {hint}"
 
 
 def _load(path: Path) -> Any:
@@ -173,6 +190,8 @@ def _load(path: Path) -> Any:
         return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except FileNotFoundError:
         raise SplitError(f"there is no specification file {path}.") from None
+    except OSError as error:
+        raise SplitError(f"{path} cannot be read as a specification ({error.strerror}).") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SplitError(f"{path} is neither YAML nor JSON ({' '.join(str(error).split())}); correct it.") from None
 

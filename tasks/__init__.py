@@ -5,7 +5,7 @@ them.
 """
 
 from ._engine import Call, Done, Engine, PlainEngine
-from ._files import data_reference
+from ._files import asking, data_reference
 from ._home import Home, default_workers, prepare_environment
 from ._locks import FileLocks, locked
 from ._split_ref import SplitRef
@@ -18,6 +18,7 @@ __all__ = [
     "Home",
     "PlainEngine",
     "SplitRef",
+    "asking",
     "data_reference",
     "default_workers",
     "locked",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,14 +20,20 @@ from ._home import Home
 def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
     """Let ``write`` fill a file beside ``path``, then put it in place at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=".writing-", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
+    aside = path.parent / f".writing-{uuid4().hex}{path.suffix}"
     try:
-        write(Path(name))
-        os.replace(name, path)
+        write(aside)
+        os.replace(aside, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        aside.unlink(missing_ok=True)
         raise
+
+
+def set_aside(folder: Path) -> None:
+    """Move a damaged folder out of the way, and keep what is in it."""
+    place = folder.parent / f".damaged-{uuid4().hex[:8]}"
+    place.mkdir()
+    folder.rename(place / folder.name)
 
 
 def sha256(path: Path) -> str:
@@ -45,5 +52,23 @@ def data_reference(data: Any, home: Home) -> str:
     content = memoryview(sink.getvalue())
     path = home.data / f"{hashlib.sha256(content).hexdigest()[:32]}.parquet"
     if not path.exists():
+        home.make()
         write_aside(path, lambda aside: aside.write_bytes(content))
     return str(path)
+
+
+@contextmanager
+def asking(data: Any, home: Home) -> Iterator[str]:
+    """Yield a path that names ``data``; where the block refuses them, nothing is left of a frame's file."""
+    known = set(home.data.glob("*"))
+    made = [folder for folder in (home.data, home.path, *home.path.parents) if not folder.exists()]
+    path = data_reference(data, home)
+    try:
+        yield path
+    except BaseException:
+        if Path(path).parent == home.data and Path(path) not in known and not isinstance(data, (str, Path)):
+            Path(path).unlink(missing_ok=True)
+        with suppress(OSError):  # others may have written there meanwhile
+            for folder in made:
+                folder.rmdir()
+        raise

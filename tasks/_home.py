@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from evenfold.splitters import SplitError
+
 
 @dataclass(frozen=True)
 class Home:
@@ -17,6 +19,17 @@ class Home:
     def here(cls) -> Home:
         """Return the home that the environment asks for; the folder is made when something is written."""
         return cls(Path(os.environ.get("EVENFOLD_HOME") or ".evenfold").absolute())
+
+    def make(self) -> None:
+        """Make the folder; raises SplitError where nothing can be written there."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not os.access(self.path, os.W_OK):
+                raise PermissionError(13, "Permission denied")
+        except OSError as error:
+            raise SplitError(
+                f"the folder {self.path} cannot be written ({error.strerror}); set EVENFOLD_HOME to another."
+            ) from None
 
     @property
     def shared(self) -> Path:
@@ -66,7 +79,6 @@ def prepare_environment(home: Home) -> None:
     Task states are written by a recorder that takes them one by one unless told to take batches, which costs four to
     seven times the work; the embedded server may need longer than its default 20 s to start.
     """
-    home.path.mkdir(parents=True, exist_ok=True)
     embedded = {
         "PREFECT_HOME": str(home.path / "prefect"),
         "PREFECT_LOCAL_STORAGE_PATH": str(home.results),
@@ -89,4 +101,7 @@ def prepare_environment(home: Home) -> None:
 
 def default_workers() -> int:
     """Return how many tasks run at once: ``EVENFOLD_WORKERS``, or one per core and at most 4."""
-    return int(os.environ.get("EVENFOLD_WORKERS") or min(4, os.cpu_count() or 1))
+    given = os.environ.get("EVENFOLD_WORKERS") or str(min(4, os.cpu_count() or 1))
+    if not given.isdecimal() or int(given) < 1:
+        raise SplitError(f"EVENFOLD_WORKERS={given!r}; set a whole number of at least 1.")
+    return int(given)

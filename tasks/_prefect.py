@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import prefect
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.splitters import SplitError
 from prefect import flow, get_run_logger, task
@@ -25,7 +26,7 @@ from prefect.transactions import IsolationLevel
 
 from ._engine import Call, Done
 from ._home import Home, default_workers
-from ._locks import FileLocks
+from ._locks import FileLocks, locked
 from ._orphans import guard
 from ._runner import task_runner
 
@@ -184,6 +185,7 @@ def run_as_flow(body: Callable[[PrefectEngine], Any], home: Home, name: str, sub
     An error makes the flow run Failed with its sentence, and is raised here without Prefect's traceback.
     """
     guard()  # before the embedded server starts
+    _start_server(home)
     under_way = _UnderWay(body, home, name)
     decorate: Any = flow
     made = decorate(
@@ -192,11 +194,13 @@ def run_as_flow(body: Callable[[PrefectEngine], Any], home: Home, name: str, sub
     token = _UNDER_WAY.set(under_way)
     try:
         with _quiet_exit():
-            made(request=request.model_dump(mode="json"), return_state=True)
+            state = made(request=request.model_dump(mode="json"), return_state=True)
     finally:
         _UNDER_WAY.reset(token)
     if under_way.raised:
         raise under_way.raised[0]
+    if not under_way.returned:
+        raise EvaluationError(f"Prefect ended the flow as {state.name} ({state.message}); run it again.")
     return under_way.returned[0]
 
 
@@ -209,6 +213,19 @@ def _run(request: dict[str, Any]) -> Any:
         under_way.raised.append(error)
         return Failed(message=str(error))
     return Completed(message="evaluated" if under_way.name == "evaluate" else "done")
+
+
+def _start_server(home: Home) -> None:
+    """Start the embedded server, where there is no other; in a new home one after the other: its migrations race."""
+    if PREFECT_API_URL.value():
+        return
+    from prefect.server.api.server import SubprocessASGIServer
+
+    ready = home.locks / f"prefect-{prefect.__version__}"
+    with contextlib.nullcontext() if ready.exists() else locked(home.locks, "prefect server"):
+        SubprocessASGIServer().start()
+        ready.parent.mkdir(parents=True, exist_ok=True)
+        ready.touch()
 
 
 @contextlib.contextmanager

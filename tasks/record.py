@@ -10,7 +10,7 @@ import json
 import logging
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,13 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunT
 from mlflow.models import Model  # noqa: E402
 from mlflow.tracking import MlflowClient  # noqa: E402
 
-from ._figures import Entry, balance_metrics, child_entry, estimate_metrics, run_key, split_tags  # noqa: E402
+from ._figures import Entry, balance_metrics, child_entry, estimate_metrics, news, run_key, split_tags  # noqa: E402
 from ._home import Home  # noqa: E402
 from ._locks import locked  # noqa: E402
 from ._pictures import pictures_of  # noqa: E402
 
 RUN_KEY = "evenfold.run_key"
+NOTE = "mlflow.note.content"
 
 
 class Tracker:
@@ -39,12 +40,17 @@ class Tracker:
     def __init__(self, home: Home, experiment: str) -> None:
         self.home = home
         self.experiment = experiment
-        self.client = MlflowClient(tracking_uri=home.tracking_uri)
+        with self._alone():
+            self.client = MlflowClient(tracking_uri=home.tracking_uri)
+
+    def _alone(self) -> AbstractContextManager[None]:
+        # A client makes a new store, and two that do would meet in its migrations.
+        return locked(self.home.locks, f"mlflow/{self.home.tracking_uri}")
 
     @cached_property
     def experiment_id(self) -> str:
-        """The experiment, made if need be: once, under a lock, because a new store's migrations race."""
-        with locked(self.home.locks, f"mlflow/{self.home.tracking_uri}"):
+        """The experiment, made if need be, once."""
+        with self._alone():
             found = self.client.get_experiment_by_name(self.experiment)
             if found is None:
                 place = (self.home.path / "mlartifacts" / self.experiment).as_uri() if self.home.tracks_here else None
@@ -73,7 +79,7 @@ class Tracker:
     def fail(self, run_id: str, reason: str) -> None:
         """Mark a run as failed, with the reason where people look for it."""
         self.client.set_tag(run_id, "evenfold.failure", reason[:5000])
-        self.client.set_tag(run_id, "mlflow.note.content", f"**Failed:** {reason[:4000]}")
+        self.client.set_tag(run_id, NOTE, f"**Failed:** {reason[:4000]}")
         self.client.set_terminated(run_id, "FAILED")
 
     def find(self, key: str) -> str | None:
@@ -88,17 +94,17 @@ class Tracker:
                 tags = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
                 return str(self.client.create_run(self.experiment_id, tags=tags, run_name=entry.name).info.run_id)
             self.client.update_run(run_id, status="RUNNING")
-            if "evenfold.failure" in self.client.get_run(run_id).data.tags:
-                self.client.delete_tag(run_id, "evenfold.failure")
-                self.client.delete_tag(run_id, "mlflow.note.content")
+            for tag in {"evenfold.failure", "evenfold.partial", NOTE} & set(self.client.get_run(run_id).data.tags):
+                self.client.delete_tag(run_id, tag)
             return run_id
 
     def measured(self, run_id: str, values: Mapping[str, float]) -> None:
-        """Log metrics; the run's own start as time makes a repeated metric the same point and not another one."""
-        when = self.client.get_run(run_id).info.start_time
-        metrics = [Metric(name, float(value), when, 0) for name, value in values.items()]
+        """Log the metrics that the run does not hold yet; what it holds already is not said twice."""
+        run = self.client.get_run(run_id)
+        metrics = list(news(values, run.data.metrics, run.info.start_time))
         for start in range(0, len(metrics), 900):
-            self.client.log_batch(run_id, metrics=metrics[start : start + 900])
+            points = [Metric(name, value, when, 0) for name, value, when in metrics[start : start + 900]]
+            self.client.log_batch(run_id, metrics=points)
 
     def _fill(self, run_id: str, entry: Entry) -> None:
         self.measured(run_id, entry.metrics)

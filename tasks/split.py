@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from evenfold.manifests import Plan, SplitSpec, extend, read_manifest, write_manifest
+from evenfold.manifests import (
+    Plan,
+    SplitSpec,
+    canonical_table,
+    data_files,
+    extend,
+    read_header,
+    read_manifest,
+    read_table,
+    require_complete,
+    write_manifest,
+)
+from evenfold.splitters import SplitError
 
+from ._files import set_aside
 from ._home import Home
 from ._locks import locked
 from ._split_ref import SplitRef
@@ -26,19 +40,27 @@ def _plan(spec: str, data: str, _stamp: tuple[Any, ...]) -> Plan:
 
 
 def stamp(data: str) -> tuple[Any, ...]:
-    """Return what changes when a file is written again."""
-    path = Path(data)
-    if not path.is_file():
+    """Return what changes when a file, or one of a folder or glob, is written again, comes or goes."""
+    try:
+        files = [(path, path.stat()) for path in data_files(data)]
+    except (SplitError, OSError):
         return (data,)
-    status = path.stat()
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return tuple((str(path), each.st_mtime_ns, each.st_size, each.st_ino) for path, each in files)
+
+
+def check_columns(data: str, spec: SplitSpec) -> None:
+    """Raise SplitError where the target or the group column is absent or has holes, read by the strategy or not."""
+    names = [name for name in (spec.columns.target, spec.columns.group) if name]
+    table = canonical_table(read_table(data, names or None, spec.types), names, spec.types)
+    for name in names:
+        require_complete(table.column(name), name)
 
 
 def split_data(spec: dict[str, Any], data: str, home: str) -> dict[str, Any]:
     """Decide the split of ``data``, write its manifest below the home and return its SplitRef as JSON.
 
-    A plan that was decided before gives the folder that holds it; another plan of the same name gets the next major
-    version. The decision itself is pure; only the folder is new.
+    A plan that was decided before gives the folder that holds it, made anew where it is damaged; another plan of the
+    same name gets the next major version. The decision itself is pure; only the folder is new.
     """
     place = Home(Path(home))
     plan = plan_of(SplitSpec.model_validate(spec), data)
@@ -48,6 +70,9 @@ def split_data(spec: dict[str, Any], data: str, home: str) -> dict[str, Any]:
         if found is None:
             manifest = _with_version(manifest, place.splits / manifest.name)
             found = write_manifest(manifest, place.splits)
+        elif not _intact(found):
+            set_aside(found)
+            found = write_manifest(replace(manifest, version=found.name), place.splits)
     return reference(found)
 
 
@@ -65,6 +90,14 @@ def extend_split(manifest: str, data: str, batch: bool, merged: Literal["quarant
 def reference(folder: Path | str) -> dict[str, Any]:
     """Return the SplitRef of the manifest in a folder, as JSON."""
     return SplitRef.of(read_manifest(folder), str(Path(folder).absolute())).to_json()
+
+
+def _intact(folder: Path) -> bool:
+    try:
+        read_manifest(folder)
+    except SplitError:
+        return False
+    return True
 
 
 def still_there(ref: dict[str, Any]) -> bool:
@@ -93,13 +126,11 @@ def newest(folder: Path, spec: SplitSpec) -> Path | None:
 def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     for path in sorted(folder.glob("[0-9]*.[0-9]*/manifest.json")):
         try:
-            yield path.parent, json.loads(path.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError):
+            yield path.parent, read_header(path.parent)
+        except SplitError:
             continue  # a damaged neighbour is found by whoever reads it
 
 
 def _with_version(manifest: Any, folder: Path) -> Any:
-    from dataclasses import replace
-
     majors = [int(path.name.partition(".")[0]) for path in folder.glob("[0-9]*.[0-9]*")]
     return replace(manifest, version=f"{max(majors, default=0) + 1}.0")

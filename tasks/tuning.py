@@ -16,13 +16,16 @@ def record_tuning(
     model: dict[str, Any],
     tried: list[dict[str, Any]],
     choice: dict[str, Any],
+    metric: str,
+    one_standard_error: bool,
     tags: dict[str, str],
     home: str,
 ) -> str:
     """Record what was tried and chosen as a run ``tune/<model>`` with a child per configuration; return its id."""
     tracker = Tracker(Home(Path(home)), split["name"])
     shared = split_tags(split) | {"evenfold.split_run_id": split_run_id} | tags
-    key = run_key(kind="tune", split_id=split["split_id"], model=model, tried=[each["params"] for each in tried])
+    asked = {"model": model, "tried": [each["params"] for each in tried], "metric": metric}
+    key = run_key(kind="tune", split_id=split["split_id"], one_standard_error=one_standard_error, **asked)
     figures = {f"choice/{name}": choice[name] for name in ("best", "chosen", "naive", "value", "low", "high")}
     name = f"tune/{model['estimator'].rpartition(':')[2]}"
     chosen = {f"chosen.{name}": value for name, value in tried[choice["chosen"]]["params"].items()}

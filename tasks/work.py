@@ -54,13 +54,22 @@ class Work:
         usable = isinstance(made, LabelSplitter) and not made.part_codes() and "exhaustive" in made.promises
         return made if usable and not (needs.key or needs.time or needs.fixed) else None
 
+    @cached_property
+    def keys_digest(self) -> str:
+        """What names the keys: they stand beside the predictions, so other keys are another result."""
+        return "positions" if self.keys is None else fingerprint(self.keys)
+
     def keyed(self, predictions: pd.DataFrame) -> pd.DataFrame:
-        """Return predictions with the key columns in front, so that any later run can be compared row by row."""
+        """Return predictions with the key columns in front, so that any later run can be compared row by row.
+
+        A key that is called as a column of the predictions, such as row or y, becomes key_row or key_y.
+        """
         if self.problem.groups is not None:
             predictions = predictions.assign(group=self.problem.groups[predictions["row"].to_numpy()])
         if self.keys is None:
             return predictions
         keys = self.keys.take(predictions["row"].to_numpy()).to_pandas()
+        keys = keys.rename(columns=lambda name: f"key_{name}" if name in predictions else name)
         together: pd.DataFrame = pd.concat([keys, predictions.reset_index(drop=True)], axis=1)
         return together
 
@@ -86,7 +95,8 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
 
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
     """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
-    _problem(read_table(data, types=spec.types), spec, model)
+    table = read_table(data, types=spec.types)
+    canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
 
 
 def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
@@ -123,4 +133,5 @@ def key_of(work: Work, membership: str, seed: int) -> str:
     tuned = work.problem.model.threshold == "tuned" and work.inner is not None
     inner = {"strategy": repr(work.inner)} if tuned else None
     model = work.problem.model
+    membership = f"{membership} of {work.keys_digest}"
     return score_key(model, membership=membership, fingerprint=work.fingerprint, seed=seed, inner=inner)

@@ -1,0 +1,270 @@
+"""Growing a manifest: rows join, leave and come back, and nothing that has a fold gets another."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.manifests import decide, extend, measure, moved_rows, read_manifest, write_manifest
+from evenfold.splitters import SplitError, fill
+from evenfold.splitters import Stream as RandomStream
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+PLAIN = {"name": "plain", "columns": {"key": "id"}, "strategy": "KFold"}
+CLASSES = {"name": "classes", "columns": {"key": "id", "target": "label"}, "strategy": "StratifiedKFold"}
+NUMBERS = {"name": "numbers", "columns": {"key": "id", "target": "number"}, "strategy": "SortedStratifiedKFold"}
+GROUPS = {"name": "groups", "columns": {"key": "id", "target": "label", "group": "g"}, "strategy": "BalancedGroupKFold"}
+PARTS = {
+    "name": "parts",
+    "columns": {"key": "id", "target": "number"},
+    "strategy": "FractionalStratifiedSplit",
+    "params": {"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}},
+}
+HASHED = {"name": "hashed", "columns": {"key": "id"}, "strategy": "HashSplit", "params": {"n_splits": 5}}
+REPEATED = {
+    "name": "repeated",
+    "columns": {"key": "id", "target": "label"},
+    "strategy": "Repeated",
+    "params": {"strategy": {"strategy": "StratifiedKFold", "params": {"n_splits": 3}}, "n_repeats": 2},
+}
+POISSON = {"name": "poisson", "columns": {"key": "id"}, "strategy": "PoissonBootstrap", "params": {"n_splits": 8}}
+GROWING = [PLAIN, CLASSES, NUMBERS, GROUPS, PARTS, HASHED, REPEATED, POISSON]
+NAMES = [spec["name"] for spec in GROWING]
+
+
+def table(n: int, seed: int = 0, start: int = 0) -> pd.DataFrame:
+    """Return made-up rows with keys from ``start``."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "id": np.arange(start, start + n) * 3,
+            "label": rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1]),
+            "number": rng.lognormal(size=n),
+            "g": [f"g{i}" for i in (np.arange(start, start + n) // 7)],
+        }
+    )
+
+
+@pytest.mark.parametrize("holdout", [None, {"fraction": 0.2}], ids=["", "holdout"])
+@pytest.mark.parametrize("spec", GROWING, ids=NAMES)
+def test_no_row_moves_through_generations(spec: dict[str, Any], holdout: Any, tmp_path: Path) -> None:
+    """Twice extended, once with deletions: every row keeps its fold, and each parent can be made again."""
+    if holdout and "test" in spec.get("params", {}).get("parts", {}):
+        return
+    whole = table(700)
+    manifest = decide(spec | {"holdout": holdout}, whole.iloc[:400])
+    for end, gone in ((550, 0), (700, 30)):
+        grown = extend(manifest, whole.iloc[gone:end].sample(frac=1, random_state=end))
+        assert (grown.added, grown.deleted, grown.moved) == (150, gone, 0)
+        assert moved_rows(manifest, grown.manifest) == 0
+        assert grown.manifest.parent_split_id == manifest.split_id
+        assert grown.manifest.split_id != manifest.split_id
+        write_manifest(manifest, tmp_path)
+        read = read_manifest(write_manifest(grown.manifest, tmp_path))
+        assert read.split_id == grown.manifest.split_id
+        if spec is not POISSON:
+            assert read.at_generation(manifest.generation).split_id == manifest.split_id
+        manifest = read
+    assert (manifest.status == 1).sum() == 30
+
+
+@pytest.mark.parametrize("spec", GROWING, ids=NAMES)
+def test_a_batch_of_new_rows_grows_like_the_whole_table(spec: dict[str, Any]) -> None:
+    """What the manifest remembers is enough, and the order of the rows does not matter."""
+    whole = table(500)
+    manifest = decide(spec, whole.iloc[:400])
+    by_table = extend(manifest, whole)
+    by_batch = extend(manifest, whole.iloc[400:].sample(frac=1, random_state=3), batch=True)
+    assert by_table.manifest.split_id == by_batch.manifest.split_id
+
+
+def test_classes_stay_even_as_they_join() -> None:
+    """After ten batches two folds' counts of any class differ by at most 1, as when they were split."""
+    whole = table(1500)
+    manifest = decide(CLASSES, whole.iloc[:500])
+    for end in range(600, 1501, 100):
+        manifest = extend(manifest, whole.iloc[:end]).manifest
+    for label in "abc":
+        counts = np.bincount(manifest.codes[(whole["label"] == label).to_numpy()], minlength=5)
+        assert np.ptp(counts) <= 1, (label, counts)
+    assert np.ptp(np.bincount(manifest.codes)) <= 3
+
+
+def test_a_known_group_is_followed_and_a_new_one_stays_whole() -> None:
+    """However large it grows."""
+    whole = table(300)
+    more = pd.DataFrame({"id": [10_001, 10_003], "label": ["a", "b"], "number": [1.0, 2.0], "g": ["g0", "new"]})
+    manifest = extend(decide(GROUPS, whole), pd.concat([whole, more])).manifest
+    folds = pd.Series(manifest.codes).groupby(pd.concat([whole, more]).sort_values("id")["g"].to_numpy()).nunique()
+    assert folds.max() == 1
+
+
+def test_merged_groups_are_quarantined_unless_accepted() -> None:
+    """Two groups that turn out to be one would leak; their rows are in no split, and keep their folds."""
+    whole = table(300)
+    manifest = decide(GROUPS, whole)
+    by_group = pd.Series(manifest.codes).groupby(whole["g"].to_numpy()).first()
+    here, there = by_group.index[0], by_group.index[by_group != by_group.iloc[0]][0]
+    merged = whole.assign(g=whole["g"].replace(there, here))
+    grown = extend(manifest, merged)
+    assert grown.quarantined == (merged["g"] == here).sum()
+    assert any("quarantined" in note for note in grown.notes)
+    tested = np.concatenate([test for _, test in grown.manifest.pairs()])
+    assert not np.isin(np.flatnonzero(merged["g"] == here), tested).any()
+    assert (grown.manifest.codes == manifest.codes).all()
+    accepted = extend(manifest, pd.concat([merged, table(7, start=900)]), merged="accept")
+    assert accepted.quarantined == 0
+    assert any("leak" in note for note in accepted.notes)
+
+
+def test_deleted_rows_come_back_to_their_fold() -> None:
+    """A seat is not used again, and a row that returns takes its own."""
+    whole = table(200)
+    manifest = decide(PLAIN, whole)
+    less = extend(manifest, whole.iloc[50:])
+    assert less.deleted == 50
+    assert sum(test.size for _, test in less.manifest.pairs()) == 150
+    back = extend(less.manifest, whole)
+    assert back.returned == 50
+    assert (back.manifest.codes == manifest.codes).all()
+    assert sum(test.size for _, test in back.manifest.pairs()) == 200
+
+
+def test_a_changed_class_moves_nothing() -> None:
+    """Labels are corrected; folds stay."""
+    whole = table(200)
+    manifest = decide(CLASSES, whole)
+    grown = extend(manifest, pd.concat([whole.assign(label="b"), table(5, start=500)]))
+    assert grown.moved == 0
+    assert moved_rows(manifest, grown.manifest) == 0
+
+
+@pytest.mark.parametrize(("rule", "check"), [("freeze", lambda codes: (codes == -3).all()), ("hash", None)])
+def test_other_rules_for_new_rows(rule: str, check: Any) -> None:
+    """Frozen rows are in no split; hashed ones go where their key says, whatever else arrives."""
+    whole = table(400)
+    manifest = decide(PLAIN | {"on_new_rows": rule}, whole.iloc[:300])
+    new = extend(manifest, whole).manifest.codes[300:]
+    if check:
+        assert check(new)
+        return
+    some = extend(manifest, whole.iloc[:350]).manifest.codes[300:]
+    assert (new[:50] == some).all()
+    assert set(new.tolist()) == set(range(5))
+
+
+def test_drift_beyond_the_frozen_edges_is_said() -> None:
+    """Edges are frozen, so new data that leave them are noticed."""
+    whole = table(400)
+    later = table(200, seed=1, start=400).assign(number=lambda frame: frame["number"] + 1000)
+    notes = extend(decide(NUMBERS, whole), pd.concat([whole, later])).notes
+    assert any("drifted" in note for note in notes)
+
+
+def test_nothing_new_is_the_manifest_itself() -> None:
+    """No version without a change."""
+    manifest = decide(PLAIN, table(50))
+    assert extend(manifest, table(50)).manifest is manifest
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"columns": {}, "strategy": "KFold"}, "no key column"),
+        (
+            {"columns": {"key": "id"}, "strategy": "Bootstrap"},
+            "cannot grow without moving rows; one by .*PoissonBootstrap",
+        ),
+        ({"columns": {"key": "id"}, "strategy": "LeaveOneOut"}, "cannot grow"),
+        ({"columns": {"key": "id", "time": "id"}, "strategy": "ForwardChaining"}, "cannot grow"),
+    ],
+)
+def test_what_cannot_grow_says_what_can(spec: dict[str, Any], said: str) -> None:
+    """A clear error names the strategies that can."""
+    with pytest.raises(SplitError, match=said):
+        extend(decide(spec, table(40)), table(50))
+
+
+def test_a_batch_with_known_rows_is_refused() -> None:
+    """Otherwise a whole table passed as a batch would be half ignored."""
+    with pytest.raises(SplitError, match="10 of 20 rows of the batch are in the manifest already"):
+        extend(decide(PLAIN, table(50)), table(20, start=40), batch=True)
+
+
+EXTENDER = """
+import sys
+import pandas as pd
+from pathlib import Path
+from evenfold.manifests import extend, read_manifest, write_manifest
+folder, seed = Path(sys.argv[1]), int(sys.argv[2])
+grown = extend(read_manifest(folder), pd.DataFrame({"id": range(1000 + seed, 1030 + seed)}), batch=True).manifest
+sys.stdin.readline()  # both wait here until both are ready
+try:
+    write_manifest(grown, folder.parent.parent)
+    print("won")
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_of_two_that_extend_at_once_one_wins(tmp_path: Path) -> None:
+    """The other gets a clear error, and nothing is lost."""
+    folder = write_manifest(decide(PLAIN, table(50)), tmp_path)
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen([sys.executable, "-c", EXTENDER, str(folder), seed], **pipes) for seed in ("0", "7")]
+    for process in both:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    told = sorted((process.communicate(timeout=120)[0].strip() for process in both), key=len)
+    assert told[0] == "won"
+    assert "already holds another decision" in told[1]
+    assert read_manifest(folder.parent / "1.1").n == 80
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["1.0", "1.1"]
+
+
+def test_the_balance_of_twelve_months_stays_near_the_limit() -> None:
+    """500 groups, then 50 a month while old ones grow and the positive rate doubles: no row moves, folds stay even."""
+    rng = np.random.default_rng(5)
+
+    def month(groups: range, rate: float) -> pd.DataFrame:
+        sizes = np.maximum(rng.lognormal(3, 1, len(groups)).astype(int), 1)
+        names = np.repeat([f"g{i}" for i in groups], sizes)
+        return pd.DataFrame({"g": names, "label": (rng.random(names.size) < rate).astype(int)})
+
+    whole = month(range(500), 0.1)
+    whole.insert(0, "id", np.arange(len(whole)))
+    manifest, worst = decide(GROUPS, whole), []
+    for number in range(12):
+        rate = 0.1 + 0.01 * (number + 1)
+        old = whole.sample(frac=0.1 / 12, random_state=number)[["g"]].assign(label=0)
+        new = pd.concat([month(range(500 + 50 * number, 550 + 50 * number), rate), old], ignore_index=True)
+        new.insert(0, "id", np.arange(len(new)) + len(whole))
+        whole = pd.concat([whole, new], ignore_index=True)
+        grown = extend(manifest, whole)
+        assert grown.moved == 0
+        manifest = grown.manifest
+        worst.append(measure(manifest, whole).worst["size"])
+    assert np.median(worst) <= 0.005
+
+
+@given(
+    held=st.lists(st.integers(0, 30), min_size=4, max_size=4),
+    strata=st.lists(st.integers(0, 2), min_size=1, max_size=60),
+    seed=st.integers(0, 5),
+)
+@settings(max_examples=60, deadline=None)
+def test_filling_lifts_the_emptiest_and_moves_nothing(held: list[int], strata: list[int], seed: int) -> None:
+    """No bin gets a row of a class while another has two fewer of it."""
+    before = np.column_stack([held, held[::-1], np.zeros(4, dtype=np.int64)]).astype(np.int64)
+    bins = fill(np.array(strata), before, np.full(4, 0.25), RandomStream(seed))
+    after = before.copy()
+    np.add.at(after, (bins, strata), 1)
+    for c in range(3):
+        fed = np.flatnonzero(after[:, c] > before[:, c])
+        assert all(after[f, c] <= after[:, c].min() + 1 for f in fed)

@@ -1,0 +1,136 @@
+"""The locked part: drawn first, never touched, and every look at it on record."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import EvaluationError
+from evenfold.flows import evaluate, tune
+from evenfold.manifests import decide
+from evenfold.splitters import SplitError
+
+
+def table(n: int = 400) -> pd.DataFrame:
+    """Return made-up rows in groups, with something to learn."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=n)
+    return pd.DataFrame(
+        {"id": range(n), "g": rng.integers(0, 60, n), "x": x, "y": x + rng.normal(size=n), "c": (x > 0).astype(int)}
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a home of its own."""
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return tmp_path
+
+
+SPECS = [
+    {"strategy": "KFold"},
+    {"strategy": "StratifiedKFold", "columns": {"key": "id", "target": "c"}},
+    {"strategy": "SortedStratifiedKFold"},
+    {"strategy": "BalancedGroupKFold", "columns": {"key": "id", "target": "y", "group": "g"}},
+    {"strategy": "Bootstrap", "params": {"n_splits": 5}},
+    {"strategy": "ShuffleSplit", "params": {"n_splits": 5}},
+    {"strategy": "FromSklearn", "params": {"splitter": "sklearn.model_selection:KFold", "params": {"n_splits": 3}}},
+]
+
+
+@pytest.mark.parametrize("given", SPECS, ids=[spec["strategy"] for spec in SPECS])
+def test_no_split_touches_the_locked_part(given: dict[str, Any]) -> None:
+    """Its share of rows is locked, groups whole, the target in its share, and no pair holds one of them."""
+    spec = {"columns": {"key": "id", "target": "y"}, "holdout": {"fraction": 0.2}} | given
+    frame = table()
+    manifest = decide(spec, frame)
+    rest, locked = manifest.locked_pair()
+    assert abs(locked.size - 80) <= 3
+    assert rest.size + locked.size == 400
+    for train, test in manifest.pairs():
+        assert not np.isin(train, locked).any()
+        assert not np.isin(test, locked).any()
+    target = frame[spec["columns"]["target"]].to_numpy()
+    assert abs(target[locked].mean() - target.mean()) < 0.15 * target.std() + 0.05
+    if "group" in spec["columns"]:
+        assert not set(frame["g"].iloc[locked]) & set(frame["g"].iloc[rest])
+
+
+def test_another_holdout_seed_locks_other_rows_and_another_plan() -> None:
+    """The holdout is part of the decision."""
+    specs = [{"columns": {"key": "id"}, "strategy": "KFold", "holdout": {"seed": seed}} for seed in (0, 1)]
+    first, second = (decide(spec, table()) for spec in specs)
+    assert first.plan_id != second.plan_id
+    assert not np.array_equal(first.locked_pair()[1], second.locked_pair()[1])
+
+
+def test_parts_with_a_test_part_take_no_holdout_beside_it() -> None:
+    """Two locked parts under one code could not be told apart."""
+    spec = {
+        "columns": {"key": "id", "target": "y"},
+        "strategy": "FractionalStratifiedSplit",
+        "params": {"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}},
+        "holdout": {"fraction": 0.1},
+    }
+    with pytest.raises(SplitError, match="keep a test part for the end already"):
+        decide(spec, table())
+
+
+def test_nothing_locked_is_nothing_to_look_at() -> None:
+    """A sentence, not an empty score."""
+    with pytest.raises(SplitError, match="has no locked rows"):
+        decide({"columns": {"key": "id"}, "strategy": "KFold"}, table()).locked_pair()
+
+
+SPEC = {"name": "locked", "columns": {"key": "id", "target": "y", "group": "g"}, "holdout": {"fraction": 0.25}}
+MODEL = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
+
+
+def test_every_look_is_recorded_and_counted(home: Path) -> None:
+    """Who looked, with which model, why; and the third look says that it is the third."""
+    from evenfold.tasks import Home
+    from evenfold.tasks.record import Tracker
+
+    with pytest.raises(SplitError, match="needs a reason"):
+        evaluate(table(), spec=SPEC, model=MODEL, engine="plain", on="holdout")
+    looks = [
+        evaluate(table(), spec=SPEC, model=MODEL, engine="plain", on="holdout", reason=f"release {i}") for i in range(3)
+    ]
+    assert [each.look for each in looks] == [1, 2, 3]
+    tracker = Tracker(Home(home), "locked")
+    run = tracker.client.get_run(looks[2].run_id)
+    assert run.data.tags["evenfold.look_reason"] == "release 2"
+    assert run.data.tags["evenfold.look_by"]
+    assert run.data.metrics["holdout/r2"] == looks[2].estimates[0].value
+    assert looks[0].estimates[0].value == looks[2].estimates[0].value
+    assert looks[0].scores[0].n_test == pytest.approx(100, abs=8)
+
+
+def test_a_look_that_cannot_be_recorded_is_refused(home: Path) -> None:
+    """The store refuses to be written, so the locked rows stay unread."""
+    evaluate(table(), spec=SPEC, model=MODEL, engine="plain")
+    with sqlite3.connect(home / "mlflow.db") as store:
+        store.execute("create trigger no_looks before insert on runs begin select raise(abort, 'read only'); end")
+    with pytest.raises(EvaluationError, match=r"could not be recorded .* so the holdout stays closed"):
+        evaluate(table(), spec=SPEC, model=MODEL, engine="plain", on="holdout", reason="try")
+
+
+def test_tuning_looks_once_at_the_end_if_asked(home: Path) -> None:
+    """Configurations are chosen on folds alone; the winner is scored on the locked part once, on record."""
+    grid = {"alpha": [0.1, 10.0, 1000.0]}
+    asked = {"spec": SPEC, "model": MODEL, "grid": grid, "engine": "plain"}
+    tuned = tune(table(), **asked, on="holdout", reason="final")
+    assert tuned.look is not None
+    assert tuned.look.look == 1
+    assert tuned.look.model.params == tuned.configurations[tuned.chosen]
+    assert tuned.scores[tuned.best] == max(tuned.scores)
+    assert tuned.low <= tuned.value <= tuned.high
+    assert tuned.n_fits == 15
+    simple = tune(table(), **asked, one_standard_error=True)
+    assert simple.look is None
+    assert simple.chosen <= simple.best

@@ -1,0 +1,93 @@
+"""Pseudonymous keys: no original key leaves the building, and a wrong secret is said."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.flows import evaluate
+from evenfold.manifests import decide, extend, read_manifest, write_manifest
+from evenfold.splitters import SplitError
+
+SPEC = {"name": "people", "columns": {"key": "person", "target": "y"}, "key_encoding": "hmac"}
+
+
+def table(n: int = 300) -> pd.DataFrame:
+    """Return rows whose keys would be recognised anywhere."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=n)
+    return pd.DataFrame(
+        {"person": [f"person-{i:06d}@example.org" for i in range(n)], "x": x, "y": x + rng.normal(size=n)}
+    )
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the secret that the specification names."""
+    monkeypatch.setenv("EVENFOLD_KEY_SECRET", "a secret of the tests")
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+def test_keys_are_what_hmac_says(bits: int) -> None:
+    """Anybody with the secret can make the same pseudonyms."""
+    manifest = decide(SPEC | {"key_encoding": {"bits": bits}}, table())
+    assert manifest.keys is not None
+    assert manifest.keys.column_names == ["row_key"]
+    message = b'["person-000007@example.org"]'
+    digest = hmac.new(b"a secret of the tests", message, hashlib.sha256).digest()
+    wanted = int.from_bytes(digest[:8], "big", signed=True) if bits == 64 else digest[:16].hex()
+    assert wanted in manifest.keys.column("row_key").to_pylist()
+
+
+def test_no_artifact_holds_an_original_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the manifest nor anything that an evaluation keeps or records, as text or as an integer."""
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
+    numbers = table().assign(person=np.arange(300) + 7_777_000_001)
+    for name, frame, needles in (
+        ("texts", table(), [b"person-0000"]),
+        ("numbers", numbers, [b"7777000", *(int(7_777_000_001 + i).to_bytes(8, "little") for i in range(300))]),
+    ):
+        path = tmp_path / f"{name}.parquet"
+        frame.to_parquet(path)
+        spec = SPEC | {"name": name}
+        evaluate(path, spec=spec, model={"estimator": "sklearn.linear_model:Ridge"}, engine="plain")
+        written = [file for file in (tmp_path / "home").rglob("*") if file.is_file() and file.suffix != ".lock"]
+        assert any(file.name == "predictions.parquet" for file in written)
+        for file in written:
+            content = file.read_bytes()
+            if file.suffix == ".parquet":
+                content += pd.read_parquet(file).to_csv().encode()
+            assert not any(needle in content for needle in needles), file
+
+
+def test_a_wrong_secret_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not 300 unknown rows."""
+    manifest = read_manifest(write_manifest(decide(SPEC, table()), tmp_path))
+    assert len(list(manifest.as_cv(table().sample(frac=1)).split())) == 5
+    monkeypatch.setenv("EVENFOLD_KEY_SECRET", "another")
+    with pytest.raises(SplitError, match="EVENFOLD_KEY_SECRET is not the one that the manifest's keys were made with"):
+        manifest.as_cv(table())
+    monkeypatch.delenv("EVENFOLD_KEY_SECRET")
+    with pytest.raises(SplitError, match="EVENFOLD_KEY_SECRET, and it is not set"):
+        decide(SPEC, table())
+
+
+def test_pseudonyms_join_shuffle_and_grow() -> None:
+    """Everything that a plain key does."""
+    manifest = decide(SPEC, table().iloc[:200])
+    assert manifest.split_id == decide(SPEC, table().iloc[:200].sample(frac=1, random_state=2)).split_id
+    grown = extend(manifest, table())
+    assert (grown.added, grown.moved) == (100, 0)
+
+
+def test_the_secret_is_part_of_the_plan_and_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another secret is another plan; the secret itself is nowhere."""
+    first = decide(SPEC, table())
+    folder = write_manifest(first, tmp_path)
+    assert b"a secret of the tests" not in b"".join(file.read_bytes() for file in folder.iterdir())
+    monkeypatch.setenv("EVENFOLD_KEY_SECRET", "another")
+    assert decide(SPEC, table()).plan_id != first.plan_id
