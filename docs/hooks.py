@@ -48,7 +48,8 @@ def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
     sys.path.insert(0, str(ROOT / "tests"))
-    for name, content in (("strategies.md", strategies_page()), ("reference.md", reference_page())):
+    pages = {"strategies.md": strategies_page(), "commands.md": commands_page(), "reference.md": reference_page()}
+    for name, content in pages.items():
         files.append(File.generated(config, name, content=content))
     return files
 
@@ -68,9 +69,26 @@ def strategies_page() -> str:
     for name, strategy in sorted(strategies().items()):
         promises = "".join(f"* {said[word]}\n" for word in sorted(examples[name].promises))
         parts.append(
-            f"## {name}\n\n```text\n{name}{inspect.signature(strategy)}\n```\n\n{prose(strategy)}\n\n"
+            f"## {name}\n\n```text\n{_signature(name, strategy)}\n```\n\n{prose(strategy)}\n\n"
             f"```text\n{picture(examples[name])}\n```\n\nChecked promises:\n\n{promises}\n"
             + (f"**Not when** {WHEN_NOT[name]}\n" if name in WHEN_NOT else "")
+        )
+    return "\n".join(parts)
+
+
+def commands_page() -> str:
+    """Return every command with its help, its example and its flags, as the command line itself knows them."""
+    import typer
+    from evenfold.flows.cli import app
+
+    parts = ["# Every command\n\nWritten from the command line's own help. `--json` prints one object for machines.\n"]
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        said, _, example = inspect.cleandoc(command.help or "").partition("Example: ")
+        flags = [(", ".join(each.opts), each.help) for each in command.params if getattr(each, "help", None)]
+        rows = "".join(f"| `{flag}` | {(told or '').replace('|', ' ')} |\n" for flag, told in flags)
+        parts.append(
+            f"## {name}\n\n{said.strip()}\n\n```text\n{' '.join(example.split())}\n```\n\n"
+            f"| flag or argument | what it does |\n|---|---|\n{rows}"
         )
     return "\n".join(parts)
 

@@ -1,7 +1,8 @@
-"""Write the generated parts of the README between their markers: the table of strategies and real output."""
+"""Write what is generated: in the README the table of strategies, real output and benchmarks; and the picture."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -9,6 +10,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+from evenfold.manifests import decide
+from evenfold.manifests._style import STYLE
+from evenfold.manifests._svg import Picture
 from evenfold.splitters import strategies
 from evenfold.splitters.conformance import CHECKS
 
@@ -20,9 +26,13 @@ def strategy_table() -> str:
     """Return the table of every strategy with its one-line idea and what it promises beside train and test apart."""
     said = {each.promise: each.name for each in CHECKS if each.promise}
     lines = ["| strategy | what it makes | what it promises |", "|---|---|---|"]
+    sys.path.insert(0, str(ROOT / "tests"))
+    from cases import CASES  # what a strategy around a strategy promises depends on the inner one
+
+    promised = {type(case).__name__: case.promises for case in reversed(CASES)}
     for name, strategy in sorted(strategies().items()):
         idea = (strategy.__doc__ or "").strip().splitlines()[0].rstrip(".")
-        promises = [said[word] for word in sorted(strategy.promises - {"disjoint"})] or [said["disjoint"]]
+        promises = [said[word] for word in sorted(promised[name] - {"disjoint"})] or [said["disjoint"]]
         lines.append(f"| `{name}` | {idea} | {'; '.join(promises)} |")
     return "\n".join(lines)
 
@@ -50,7 +60,51 @@ def filled(text: str) -> str:
     """Return the README's text with its generated parts made anew."""
     shown = "\n\n".join(f"$ {command}\n{output_of(command)}" for command in commands(text))
     text = _between(text, "output", f"```console\n{shown}\n```")
+    text = _between(text, "benchmarks", benchmark_table())
     return _between(text, "strategies", strategy_table())
+
+
+def benchmark_table() -> str:
+    """Return the rows of docs/benchmarks.json, which ``make bench`` writes: each beside its peer in the same run."""
+    file = ROOT / "docs" / "benchmarks.json"
+    if not file.exists():
+        return "`make bench` writes this table."
+    told = json.loads(file.read_text(encoding="utf-8"))
+    lines = ["| work | evenfold | peer | ratio | to reach | reached |", "|---|---|---|---|---|---|"]
+    for rows in told["results"].values():
+        lines += [
+            f"| {row['work']} | {row['ours']} | {row['peer']} | {row['ratio']} | {row['target']} | "
+            f"{'yes' if row['met'] else '**no**'} |"
+            for row in rows
+        ]
+    versions = ", ".join(f"{name} {number}" for name, number in told["versions"].items())
+    return "\n".join([*lines, "", f"{told['date']}, {told['machine']}; {versions}."])
+
+
+def balance_picture() -> str:
+    """Return the README's picture: how far each fold's delays are from all flights', dealt at random and sorted."""
+    flights = pd.read_parquet(ROOT / "examples" / "flights.parquet")
+    columns = {"key": "flight_id", "target": "arr_delay"}
+    delays = flights.sort_values("flight_id")["arr_delay"].to_numpy()
+    at = np.arange(-60, 181, 2)
+    whole = np.searchsorted(np.sort(delays), at, side="right") / delays.size
+    picture = Picture(
+        "Arrival delays of each fold, beside those of all flights", "arrival delay (minutes)",
+        "difference (percentage points)", (-60, 180), (-2.4, 2.4), height=260,
+    )  # fmt: skip
+    for strategy, colour in (("KFold", 1), ("SortedStratifiedKFold", 0)):
+        manifest = decide({"strategy": strategy, "columns": columns}, flights)
+        for fold in range(5):
+            mine = np.sort(delays[manifest.codes == fold])
+            gap = np.searchsorted(mine, at, side="right") / mine.size - whole
+            picture.line(zip(at, gap * 100, strict=True), colour)
+    picture.text(180, 2.0, "orange: five random folds (KFold)", "end")
+    picture.text(180, 1.65, "blue: five sorted folds (SortedStratifiedKFold)", "end")
+    style = f"svg{{background:var(--paper);font-family:system-ui,sans-serif}}{STYLE}"
+    lines = ".s0{stroke:#0072B2;fill:none;stroke-width:1.6}.s1{stroke:#E69F00;fill:none;stroke-width:1.6}"
+    dark = "@media(prefers-color-scheme:dark){.s0{stroke:#56B4E9}}"
+    namespace = '<svg xmlns="http://www.w3.org/2000/svg" '
+    return picture.svg().replace("<svg ", namespace, 1).replace(">", f"><style>{style}{lines}{dark}</style>", 1) + "\n"
 
 
 def _between(text: str, mark: str, content: str) -> str:
@@ -59,5 +113,6 @@ def _between(text: str, mark: str, content: str) -> str:
 
 
 if __name__ == "__main__":
+    (ROOT / "docs" / "balance.svg").write_text(balance_picture(), encoding="utf-8")
     readme = ROOT / "README.md"
     readme.write_text(filled(readme.read_text(encoding="utf-8")), encoding="utf-8")

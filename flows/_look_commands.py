@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -113,11 +114,16 @@ def ui(
     typer.echo(f"MLflow  http://127.0.0.1:{port}")
     if "Prefect" in commands:
         typer.echo(f"Prefect http://127.0.0.1:{port + 1}")
+    # Also where a shell's background job ignores Ctrl-C, or a supervisor says stop: neither server outlives this one.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     started = [subprocess.Popen(command) for command in commands.values()]
     try:
         for process in started:
             process.wait()
     except KeyboardInterrupt:
+        typer.echo("stopped")
+    finally:
         for process in started:
             process.terminate()
 

@@ -106,15 +106,16 @@ def _balance(balance: BalanceReport) -> str:
 def _audit(audit: Any) -> str:
     if audit is None:
         return '<p class="soft">No audit was run with this report.</p>'
-    findings = _get(audit, "findings") or []
+    findings, passed = _get(audit, "findings") or [], _get(audit, "passed") or {}
+    others = f'<p class="soft">Checks that passed: {escape(", ".join(passed))}.</p>' if passed else ""
     if not findings:
-        return "<p>No finding.</p>"
+        return f"<p>No finding.</p>{others}"
     said = [(str(_get(each, "severity")), str(_get(each, "message"))) for each in findings]
     items = (
         f'<li class="{escape(severity, quote=True)}"><b>{escape(severity)}</b>: {escape(message)}</li>'
         for severity, message in said
     )
-    return f'<ul class="findings">{"".join(items)}</ul>'
+    return f'<ul class="findings">{"".join(items)}</ul>{others}'
 
 
 def _get(thing: Any, name: str) -> Any:

@@ -110,14 +110,18 @@ class Picture:
         shape = "rect" if mark == "fill" else "line"
         self.legend.append((said, _swatch(shape, fill_class(colour) if mark == "fill" else stroke_class(colour))))
 
+    def svg(self) -> str:
+        """Return the picture alone; its colours come from the page's style sheet."""
+        said = escape(self.title, quote=True)
+        head = f'<svg viewBox="0 0 {WIDTH} {self.height}" role="img" aria-label="{said}">'
+        return f"{head}{self._axes()}{''.join(self.marks)}</svg>"
+
     def figure(self, caption: str = "") -> str:
         """Return the picture as an HTML figure with its legend and caption."""
-        head = f'<svg viewBox="0 0 {WIDTH} {self.height}" role="img" aria-label="{escape(self.title, quote=True)}">'
-        drawn = f"{head}{self._axes()}{''.join(self.marks)}</svg>"
         legend = "".join(f"<span>{swatch}{escape(said)}</span>" for said, swatch in self.legend)
         told = f'<p class="legend">{legend}</p>' if legend else ""
         under = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-        return f"<figure><h3>{escape(self.title)}</h3>{told}{drawn}{under}</figure>"
+        return f"<figure><h3>{escape(self.title)}</h3>{told}{self.svg()}{under}</figure>"
 
     def _axes(self) -> str:
         bottom, right = self.height - BOTTOM, WIDTH - RIGHT

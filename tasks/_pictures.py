@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenfold.manifests import BalanceReport, read_manifest, read_table, report_html, split_figures
+from evenfold.manifests import BalanceReport, audit, read_manifest, read_table, report_html, split_figures
 
 
 def pictures_of(uri: str, report: dict[str, Any], data: str) -> dict[str, Any]:
     """Return the report of the manifest in a folder and its main pictures, by file name.
 
-    Where a manifest grew by a batch its older rows are not at hand: then the balance has no target, and the pictures
-    that need the rows are left out.
+    Where a manifest grew by a batch its older rows are not at hand: then the balance has no target, and the audit and
+    the pictures that need the rows are left out.
     """
     manifest, balance = read_manifest(uri), BalanceReport.model_validate(report)
     columns = manifest.spec.columns
     known = balance.target is not None or columns.target is None
     rows = read_table(data, types=manifest.spec.types) if known and (columns.target or columns.group) else None
+    found = None if rows is None else audit(manifest, rows)
     figures = {f"{name}.png": figure for name, figure in split_figures(manifest, balance, rows).items()}
-    return {"report.html": report_html(manifest, balance, rows)} | figures
+    pages = {"report.html": report_html(manifest, balance, rows, found)} | figures
+    return pages if found is None else pages | {"audit.json": found.model_dump(mode="json")}
 
 
 def split_note(split: dict[str, Any], report: BalanceReport, run_id: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ import sys
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +75,40 @@ def test_the_commands_of_a_page_run_in_their_order(page: Path, tmp_path: Path) -
         assert done.returncode == 0, f"{command}: {done.stderr[-2000:]}"
 
 
+def loaded(name: str) -> Any:
+    """Return a script of the docs as a module."""
+    specification = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_the_picture_of_the_readme_is_what_the_code_draws() -> None:
+    """Folds that changed change it."""
+    assert loaded("regenerate").balance_picture() == (DOCS / "balance.svg").read_text(encoding="utf-8"), "make readme"
+
+
+def test_the_benchmarks_of_the_readme_are_those_of_the_results(tmp_path: Path) -> None:
+    """Each row stands as it was measured, and one that missed its target says so."""
+    module = loaded("regenerate")
+    row = {"work": "split", "ours": "1 s", "peer": "3 s", "ratio": "3", "target": "2", "met": True}
+    told = {
+        "date": "2026-01-02",
+        "machine": "x",
+        "versions": {"numpy": "2"},
+        "results": {"a": [row, {**row, "met": False}]},
+    }
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "benchmarks.json").write_text(json.dumps(told), encoding="utf-8")
+    module.ROOT = tmp_path
+    table = module.benchmark_table()
+    assert "| split | 1 s | 3 s | 3 | 2 | yes |" in table
+    assert "| split | 1 s | 3 s | 3 | 2 | **no** |" in table
+    assert "2026-01-02" in table
+
+
 def test_every_decision_says_what_keeps_it_true() -> None:
     """A decision without a check is a wish; each is numbered, and named in the site's contents."""
     contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -92,11 +128,7 @@ def test_every_strategy_has_its_section_and_a_picture() -> None:
     """What a strategy's page shows comes from the strategy."""
     from evenfold.splitters import strategies
 
-    specification = importlib.util.spec_from_file_location("hooks", DOCS / "hooks.py")
-    assert specification is not None
-    assert specification.loader is not None
-    hooks = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(hooks)
+    hooks = loaded("hooks")
     page = hooks.strategies_page()
     for name in strategies():
         section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
@@ -105,6 +137,9 @@ def test_every_strategy_has_its_section_and_a_picture() -> None:
     reference = hooks.reference_page()
     assert "### manifests.report_html" in reference
     assert "### splitters.KFold" in reference
+    commands = hooks.commands_page()
+    for name in ("split", "evaluate", "audit", "show"):
+        assert re.search(rf"\n## {name}\n.*?evenfold {name} ", commands, re.S)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed; make docs installs it")

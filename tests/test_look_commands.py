@@ -1,0 +1,68 @@
+"""show prints a manifest from a folder or from its record; ui says what it would start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from evenfold.flows import split
+from pages import Page
+
+CODE = "import sys; sys.argv[0] = 'evenfold'; from evenfold.flows.cli import main; main()"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """Record a split, and return the home, the manifest's folder and the run."""
+    home = tmp_path_factory.mktemp("home")
+    frame = pd.DataFrame({"id": range(40), "kind": ["a", "b"] * 20})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EVENFOLD_HOME", str(home))
+        columns = {"key": "id", "target": "kind"}
+        outcome = split(frame, spec={"name": "few", "columns": columns, "holdout": {"fraction": 0.25}}, engine="plain")
+    return home, outcome.split["uri"], outcome.run_id
+
+
+def evenfold(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "EVENFOLD_HOME": str(home)}
+    return subprocess.run([sys.executable, "-c", CODE, *arguments], env=environment, capture_output=True, text=True)
+
+
+def test_show_says_what_a_manifest_holds(made: tuple[Path, str, str], tmp_path: Path) -> None:
+    """The words, the identity and the counts; and the page, on request."""
+    home, folder, _ = made
+    header = json.loads((Path(folder) / "manifest.json").read_text(encoding="utf-8"))
+    done = evenfold(home, "show", folder, "--report", str(tmp_path / "page.html"))
+    assert done.returncode == 0, done.stderr
+    for said in ("few 1.0: StratifiedKFold, 40 rows, 5 splits", header["split_id"], "locked", "key id, target kind"):
+        assert said in done.stdout
+    assert "balance" in Page((tmp_path / "page.html").read_text(encoding="utf-8")).sections
+
+
+def test_show_fetches_a_manifest_from_its_record(made: tuple[Path, str, str]) -> None:
+    """The record alone is enough, and gives the same manifest."""
+    home, folder, run_id = made
+    fetched, there = (evenfold(home, "show", place, "--json").stdout for place in (f"runs:/{run_id}/split", folder))
+    assert json.loads(fetched)["split_id"] == json.loads(there)["split_id"]
+
+
+def test_show_says_what_is_not_there(made: tuple[Path, str, str]) -> None:
+    """One sentence, and exit code 2."""
+    for place in ("runs:/nobody/split", "nowhere/1.0"):
+        done = evenfold(made[0], "show", place)
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+
+
+def test_ui_says_what_it_starts(made: tuple[Path, str, str]) -> None:
+    """Both pages on the stores of this home; a Prefect server of one's own needs no second one."""
+    home = made[0]
+    both = evenfold(home, "ui", "--dry", "--port", "6000").stdout.splitlines()
+    assert [line.partition(":")[0] for line in both] == ["MLflow", "Prefect"]
+    assert f"sqlite:///{home}/mlflow.db --port 6000" in both[0]
+    assert both[1].endswith("--port 6001")
