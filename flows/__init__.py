@@ -2,7 +2,7 @@
 
 from ._requests import EvaluateRequest, Evaluation, ExtendOutcome, ExtendRequest, SplitOutcome, SplitRequest
 from ._retrain_request import GateError, Retraining, RetrainRequest
-from ._run import evaluate, extend, retrain, split
+from ._run import evaluate, extend, load_split, retrain, split
 
 __all__ = [
     "EvaluateRequest",
@@ -16,6 +16,7 @@ __all__ = [
     "SplitRequest",
     "evaluate",
     "extend",
+    "load_split",
     "retrain",
     "split",
 ]

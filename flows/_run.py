@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from evenfold.manifests import Manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, PlainEngine, data_reference, prepare_environment
 
@@ -64,6 +65,17 @@ def retrain(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **f
     home = _home()
     request = RetrainRequest(data=data_reference(data, home), **fields)
     return _started("retrain", engine, home, request, retrain_body, say)
+
+
+def load_split(reference: str) -> Manifest:
+    """Return the manifest that ``name@1.1``, a name, a split_id or a plan_id names, from MLflow where it is not here.
+
+    Raises SplitError where there is none.
+    """
+    _home()
+    from evenfold.tasks.load import load_split as load
+
+    return load(reference)
 
 
 def _home() -> Home:

@@ -6,10 +6,8 @@ Recording is idempotent: the same key finds and completes the same run. A run th
 
 from __future__ import annotations
 
-import getpass
 import json
 import logging
-import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +28,7 @@ from mlflow.tracking import MlflowClient  # noqa: E402
 from ._figures import Entry, balance_metrics, child_entry, estimate_metrics, run_key, split_tags  # noqa: E402
 from ._home import Home  # noqa: E402
 from ._locks import locked  # noqa: E402
+from ._spool import survives_outage  # noqa: E402
 
 RUN_KEY = "evenfold.run_key"
 
@@ -149,6 +148,7 @@ class Tracker:
         self.client.log_inputs(run_id, datasets=[DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
 
 
+@survives_outage
 def record_split(
     split: dict[str, Any], report: dict[str, Any], data: str, fingerprint: str, tags: dict[str, str], home: str
 ) -> str:
@@ -175,6 +175,7 @@ def record_split(
     return run_id
 
 
+@survives_outage
 def record_evaluation(
     split: dict[str, Any],
     evaluation: dict[str, Any],
@@ -188,7 +189,9 @@ def record_evaluation(
     could not be evaluated: then the parent is FAILED with the reason and the finished folds are kept.
     """
     tracker = Tracker(Home(Path(home)), split["name"])
-    shared = split_tags(split) | {"evenfold.split_run_id": evaluation["split_run_id"]} | tags
+    shared = (
+        split_tags(split) | {"evenfold.split_run_id": _split_run(tracker, split, evaluation["split_run_id"])} | tags
+    )
     entry = Entry(
         key=evaluation["key"],
         name=f"evaluate/{evaluation['model']['estimator'].rpartition(':')[2]}",
@@ -209,48 +212,19 @@ def record_evaluation(
     return run_id
 
 
+def _split_run(tracker: Tracker, split: dict[str, Any], run_id: str) -> str:
+    """Return the split's run, which was not known yet while its record waited for the server."""
+    waited = run_id.startswith("(")
+    key = run_key(kind="split", split_id=split["split_id"], plan_id=split["plan_id"])
+    return (tracker.find(key) or run_id) if waited else run_id
+
+
 def _keep_tables(tracker: Tracker, run_id: str, evaluation: dict[str, Any]) -> None:
     import pandas as pd
 
     for name, files in evaluation["tables"].items():
         if files:
             tracker.keep_table(run_id, name, pd.concat([pd.read_parquet(file) for file in files], ignore_index=True))
-
-
-def record_look(
-    split: dict[str, Any], model: dict[str, Any], reason: str, data: str, tags: dict[str, str], home: str
-) -> dict[str, Any]:
-    """Record that somebody is about to look at the locked part, and return the run and the number of the look.
-
-    The look is recorded before the rows are touched: where it cannot be recorded, nobody looks.
-    """
-    tracker = Tracker(Home(Path(home)), split["name"])
-    with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{split['name']}"):
-        before = tracker.client.search_runs([tracker.experiment_id], "tags.`evenfold.look` != ''", max_results=1000)
-        number = len(before) + 1
-        entry = Entry(
-            key=run_key(kind="look", split_id=split["split_id"], number=number),
-            name=f"look {number}/{model['estimator'].rpartition(':')[2]}",
-            tags=split_tags(split)
-            | {"evenfold.look": str(number), "evenfold.look_reason": reason, "evenfold.look_by": _who()}
-            | tags,
-            params={f"model.{name}": value for name, value in model.items()},
-            metrics={},
-        )
-        with tracker.run(entry) as run_id:
-            tracker.reads(run_id, Path(data).name, data, split["split_id"])
-    return {"run_id": run_id, "look": number}
-
-
-def record_look_scores(name: str, run_id: str, score: dict[str, Any], file: str, home: str) -> None:
-    """Record what a look at the locked part showed, in the run that announced it."""
-    tracker = Tracker(Home(Path(home)), name)
-    tracker.measured(run_id, {f"holdout/{metric}": value for metric, value in score["test"].items()})
-    tracker.keep(run_id, "predictions", Path(file))
-
-
-def _who() -> str:
-    return os.environ.get("EVENFOLD_USER") or getpass.getuser()
 
 
 def client_version() -> str:
