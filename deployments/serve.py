@@ -16,7 +16,7 @@ from prefect import serve
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.objects import ConcurrencyLimitConfig
 from prefect.client.schemas.schedules import CronSchedule
-from prefect.deployments.runner import EntrypointType
+from prefect.types.entrypoint import EntrypointType
 
 FILE = Path(__file__).with_name("prefect.yaml")
 

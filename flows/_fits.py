@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from evenfold.estimates import Estimate, EvaluationError, FoldScore, aggregate, bootstrap_aggregate
 from evenfold.tasks import Call, Engine, Home
+from evenfold.tasks._files import from_anywhere
 from evenfold.tasks.fit import (
     BLOCK,
     Work,
@@ -48,7 +49,7 @@ def fit_splits(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[s
     in_blocks = work.manifest.kind == "draws" or work.manifest.n_splits > MOST_SINGLE_FOLDS
     seed = request.spec.seed
     shared = {
-        "data": request.data,
+        "data": from_anywhere(request.data),
         "split": ref,
         "model": request.model.model_dump(mode="json"),
         "seed": seed,

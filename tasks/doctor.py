@@ -45,11 +45,13 @@ def examine(home: Home) -> list[Finding]:
 
 
 def _safely(check: Callable[[Home], Iterator[Finding]], home: Home) -> list[Finding]:
+    found: list[Finding] = []
     try:
-        return list(check(home))
+        found.extend(check(home))
     except Exception as error:
         name = check.__name__.strip("_").replace("_", " ")
-        return [Finding(name, False, f"could not be looked at: {type(error).__name__}: {error}", "See the message.")]
+        found.append(Finding(name, False, f"could not be looked at: {type(error).__name__}: {error}", "See there."))
+    return found
 
 
 def _versions(home: Home) -> Iterator[Finding]:
@@ -98,7 +100,10 @@ def _prefect(home: Home) -> Iterator[Finding]:
     if not url:
         yield Finding("Prefect server", True, "none is set; every flow starts an embedded one and loses its history")
         return
-    yield from _server("Prefect server", f"{url}/health", "prefect server start", "PREFECT_API_URL")
+    of_server = list(_server("Prefect server", f"{url}/health", "prefect server start", "PREFECT_API_URL"))
+    yield from of_server
+    if not of_server[0].ok:
+        return
     silent = _silent_schedules()
     names = ", ".join(silent[:5])
     fix = "Look at the server's log; with sqlalchemy 2.1 the scheduler fails in silence: pip install 'sqlalchemy<2.1'."

@@ -30,7 +30,7 @@ from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from ._files import sha256, write_aside
+from ._files import from_anywhere, sha256, write_aside
 from ._home import Home
 from .split import stamp
 
@@ -49,6 +49,7 @@ class Work:
 
 def work_of(data: str, split: dict[str, Any], model: ModelSpec) -> Work:
     """Return the loaded data of a split and model; the last two are kept in memory."""
+    data = from_anywhere(data)
     return _work(data, stamp(data), split["uri"], json.dumps(model.model_dump(mode="json")))
 
 

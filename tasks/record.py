@@ -157,13 +157,13 @@ def record_split(
     entry = Entry(
         key=run_key(kind="split", split_id=split["split_id"], plan_id=split["plan_id"]),
         name=f"split/{split['name']} v{split['version']}",
-        tags=split_tags(split) | tags,
+        # A tag, for the next project that records this split has it elsewhere, and parameters never change.
+        tags=split_tags(split) | {"evenfold.uri": split["uri"]} | tags,
         params={
             "strategy": split["strategy"],
             "algorithm_version": split["algorithm_version"],
             "rows": split["n_rows"],
             "splits": split["n_splits"],
-            "uri": split["uri"],
         },
         metrics=balance_metrics(BalanceReport.model_validate(report)),
     )

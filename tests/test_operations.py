@@ -85,7 +85,7 @@ def test_an_orphan_is_found_and_named_with_the_command_that_ends_it(home: Home) 
 
 def test_doctor_speaks_json_and_fails_by_its_exit_code(home: Home) -> None:
     """For a script: a list of findings, and exit code 1 where one is not ok."""
-    env = {**os.environ, "EVENFOLD_HOME": str(home.path), "MLFLOW_TRACKING_URI": f"sqlite:///{home.path}/nowhere/a.db"}
+    env = {**os.environ, "EVENFOLD_HOME": str(home.path), "MLFLOW_TRACKING_URI": "sqlite:////proc/nowhere/a.db"}
     done = subprocess.run([*CLI, "doctor", "--json"], env=env, capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
     bad = [each for each in json.loads(done.stdout) if not each["ok"]]
@@ -114,7 +114,7 @@ def test_clean_waits_for_records_that_need_the_files(home: Home) -> None:
     """While a record waits for MLflow, the files that it names stay."""
     home.spool.mkdir(parents=True)
     (home.spool / "1-1-record_split.json").write_text("{}")
-    with pytest.raises(SplitError, match="1 records in .* wait for MLflow"):
+    with pytest.raises(SplitError, match=r"1 records in .* wait for MLflow"):
         clean(home, 0)
 
 

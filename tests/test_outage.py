@@ -63,7 +63,7 @@ def test_a_server_that_is_down_loses_nothing(tmp_path: Path, monkeypatch: pytest
         assert str(found.uri).startswith(str(tmp_path / "other project"))
         again = evaluate(manifest=found.uri)
         assert again.split_run_id == there.split_run_id
-        with pytest.raises(SplitError, match="there is no split 'rows@7.0'"):
+        with pytest.raises(SplitError, match=r"there is no split 'rows@7\.0'"):
             load_split("rows@7.0")
 
 
