@@ -12,7 +12,7 @@ from ._requests import (
     Tuning,
 )
 from ._retrain_request import GateError, Retraining, RetrainRequest
-from ._run import evaluate, extend, retrain, split, tune
+from ._run import evaluate, extend, load_split, retrain, split, tune
 
 __all__ = [
     "EvaluateRequest",
@@ -29,6 +29,7 @@ __all__ = [
     "compare_runs",
     "evaluate",
     "extend",
+    "load_split",
     "retrain",
     "split",
     "tune",

@@ -16,7 +16,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command()(retrain)
+    for command in (retrain, doctor, clean, load):
+        app.command()(command)
 
 
 def retrain(
@@ -70,3 +71,73 @@ def retrain(
         out.print_json(outcome.model_dump_json())
     else:
         out.print(Markdown(outcome.report))
+
+
+def doctor(as_json: Json = False) -> None:
+    """Look at servers, stores, versions, clocks and what killed flows left; exit code 1 where something is wrong.
+
+    Example: evenfold doctor
+    """
+    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.doctor import examine
+
+    from ._show import consoles
+
+    home = Home.here()
+    prepare_environment(home)
+    found = examine(home)
+    out, _ = consoles()
+    if as_json:
+        out.print_json(data=[each.to_json() for each in found])
+    else:
+        for each in found:
+            out.print(f"[{'green]ok  ' if each.ok else 'red]BAD '}[/] {each.check}: {each.message}")
+            if each.fix:
+                out.print(f"       {each.fix}", markup=False)
+    raise typer.Exit(0 if all(each.ok for each in found) else 1)
+
+
+def clean(
+    older_than: Annotated[str, typer.Option(help="What nobody wrote or read for so long: 30d, 12h or 4w.")] = "30d",
+    dry_run: Annotated[bool, typer.Option(help="Say what would be removed, and remove nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove old cached results, scores and data; manifests and records are never touched.
+
+    Example: evenfold clean --older-than 30d --dry-run
+    """
+    from evenfold.tasks import Home
+    from evenfold.tasks.clean import age_of
+    from evenfold.tasks.clean import clean as remove
+
+    from ._show import consoles
+
+    done = remove(Home.here(), age_of(older_than), dry_run)
+    out, _ = consoles()
+    if as_json:
+        out.print_json(data={"files": done.files, "bytes": done.bytes, "dry_run": dry_run})
+    else:
+        out.print(f"{'would remove' if dry_run else 'removed'} {done.files:,} files, {done.bytes / 1e6:,.1f} MB")
+
+
+def load(
+    reference: Annotated[str, typer.Argument(metavar="SPLIT", help="name@1.1, a name, a split_id or a plan_id.")],
+    as_json: Json = False,
+) -> None:
+    """Find a split that another project recorded in MLflow, and download its manifest.
+
+    Example: evenfold load flights@1.0
+    """
+    from evenfold.flows import load_split
+    from evenfold.tasks import Home, prepare_environment
+
+    from ._show import consoles
+
+    prepare_environment(Home.here())
+    found = load_split(reference)
+    told = {"name": found.name, "version": found.version, "split_id": found.split_id, "uri": str(found.uri)}
+    out, _ = consoles()
+    if as_json:
+        out.print_json(data=told)
+    else:
+        out.print(f"{found.name} {found.version}: split_id {found.split_id[:16]}\n  manifest {found.uri}")

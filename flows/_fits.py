@@ -17,6 +17,7 @@ from evenfold.estimates import (
     resampled_aggregate,
 )
 from evenfold.tasks import Call, Engine, Home
+from evenfold.tasks._files import from_anywhere
 from evenfold.tasks.fit import BLOCK, fit_all, fit_block, fit_fold, fit_folds, kept, split_title
 from evenfold.tasks.work import Work, key_of_all, key_of_block, key_of_split
 
@@ -112,7 +113,7 @@ def _calls(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, 
     """Return a step per fold; per block of folds where there are over 1,000; per block of draws and one of all rows."""
     seed, n = request.spec.seed, work.manifest.n_splits
     shared = {
-        "data": request.data,
+        "data": from_anywhere(request.data),
         "split": ref,
         "model": request.model.model_dump(mode="json"),
         "seed": seed,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from evenfold.manifests import Manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, PlainEngine, asking, prepare_environment
 
@@ -76,6 +77,17 @@ def retrain(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **f
     promotion is in the outcome. Raises GateError where a gate of the audit fails, and what ``evaluate`` raises.
     """
     return _run("retrain", RetrainRequest, retrain_body, data, engine, say, fields)
+
+
+def load_split(reference: str) -> Manifest:
+    """Return the manifest that ``name@1.1``, a name, a split_id or a plan_id names, from MLflow where it is not here.
+
+    Raises SplitError where there is none.
+    """
+    prepare_environment(Home.here())
+    from evenfold.tasks.load import load_split as load
+
+    return load(reference)
 
 
 def _run(

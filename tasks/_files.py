@@ -42,6 +42,11 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def from_anywhere(data: str) -> str:
+    """Return a path that means the same in a worker with another working directory; URLs stay as they are."""
+    return data if "://" in data else os.path.abspath(data)
+
+
 def data_reference(data: Any, home: Home) -> str:
     """Return a path that names ``data``: a path as it is, a frame as a Parquet file below the home, by content."""
     if isinstance(data, (str, Path)):

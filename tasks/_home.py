@@ -58,6 +58,11 @@ class Home:
         return self.path / "data"
 
     @property
+    def spool(self) -> Path:
+        """Records that MLflow's server could not take yet."""
+        return self.path / "spool"
+
+    @property
     def locks(self) -> Path:
         """Lock files; they may be deleted whenever nothing runs."""
         return self.shared / "locks"
@@ -93,6 +98,8 @@ def prepare_environment(home: Home) -> None:
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
         "DO_NOT_TRACK": "true",
         "MLFLOW_DISABLE_TELEMETRY": "true",
+        # Its default of 7 waits for minutes on a server that is down; we try again ourselves.
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
         "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     }
     for name, value in embedded.items():

@@ -29,6 +29,7 @@ from ._figures import Entry, balance_metrics, child_entry, estimate_metrics, new
 from ._home import Home  # noqa: E402
 from ._locks import locked  # noqa: E402
 from ._pictures import pictures_of  # noqa: E402
+from ._spool import survives_outage  # noqa: E402
 
 RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
@@ -156,6 +157,7 @@ class Tracker:
         self.client.log_inputs(run_id, datasets=[DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
 
 
+@survives_outage
 def record_split(
     split: dict[str, Any], report: dict[str, Any], data: str, fingerprint: str, tags: dict[str, str], home: str
 ) -> str:
@@ -184,6 +186,7 @@ def record_split(
     return run_id
 
 
+@survives_outage
 def record_evaluation(
     split: dict[str, Any],
     evaluation: dict[str, Any],
@@ -197,7 +200,9 @@ def record_evaluation(
     could not be evaluated: then the parent is FAILED with the reason and the finished folds are kept.
     """
     tracker = Tracker(Home(Path(home)), split["name"])
-    shared = split_tags(split) | {"evenfold.split_run_id": evaluation["split_run_id"]} | tags
+    shared = (
+        split_tags(split) | {"evenfold.split_run_id": _split_run(tracker, split, evaluation["split_run_id"])} | tags
+    )
     entry = Entry(
         key=evaluation["key"],
         name=f"evaluate/{evaluation['model']['estimator'].rpartition(':')[2]}",
@@ -216,6 +221,13 @@ def record_evaluation(
     if evaluation["failure"]:
         tracker.fail(run_id, evaluation["failure"])
     return run_id
+
+
+def _split_run(tracker: Tracker, split: dict[str, Any], run_id: str) -> str:
+    """Return the split's run, which was not known yet while its record waited for the server."""
+    waited = run_id.startswith("(")
+    key = run_key(kind="split", split_id=split["split_id"], plan_id=split["plan_id"])
+    return (tracker.find(key) or run_id) if waited else run_id
 
 
 def _keep_tables(tracker: Tracker, run_id: str, evaluation: dict[str, Any]) -> None:

@@ -25,6 +25,7 @@ from evenfold.manifests import (
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from numpy.typing import NDArray
 
+from ._files import from_anywhere
 from .split import stamp
 
 
@@ -76,6 +77,7 @@ class Work:
 
 def work_of(data: str, split: dict[str, Any], model: ModelSpec) -> Work:
     """Return the loaded data of a split and model; the last two are kept in memory."""
+    data = from_anywhere(data)
     return _work(data, stamp(data), split["uri"], json.dumps(model.model_dump(mode="json")))
 
 

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -95,8 +96,8 @@ def prefect_server(folder: Path, database: str | None = None) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def mlflow_server(folder: Path, store: str, password: str | None = None) -> Iterator[str]:
-    port = free_port()
+def mlflow_server(folder: Path, store: str, password: str | None = None, port: int | None = None) -> Iterator[str]:
+    port = port or free_port()
     (folder / "auth").mkdir(parents=True, exist_ok=True)
     (folder / "auth" / "auth.ini").write_text(
         "[mlflow]\ndefault_permission = READ\nadmin_username = admin\n"
@@ -121,14 +122,11 @@ def postgres(folder: Path) -> Iterator[int]:
     """Yield the port of a new PostgreSQL server of Debian's, with databases prefect and mlflow, user evenfold."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     assert programs, "there is no PostgreSQL"
-    place, port = folder / "postgres", free_port()
-    place.mkdir(parents=True)
+    # A folder of its own: PostgreSQL refuses to be run by root, and other users may not enter pytest's folders.
+    place, port = Path(tempfile.mkdtemp(prefix="evenfold-postgres-")), free_port()
     user: list[str] = []
-    if os.geteuid() == 0:  # PostgreSQL refuses to be run by root
+    if os.geteuid() == 0:
         shutil.chown(place, "postgres")
-        for parent in place.parents:
-            if parent.owner() == "root" and not parent.stat().st_mode & 0o001:
-                parent.chmod(parent.stat().st_mode | 0o011)
         user = ["runuser", "-u", "postgres", "--"]
 
     def run(*command: str) -> None:
@@ -143,3 +141,4 @@ def postgres(folder: Path) -> Iterator[int]:
         for name in ("prefect", "mlflow"):
             run(f"{programs[-1]}/createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "evenfold", name)
         yield port
+    shutil.rmtree(place, ignore_errors=True)

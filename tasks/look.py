@@ -1,11 +1,13 @@
-"""The record of looks at a locked part: announced before, completed after."""
+"""The record of looks at the locked part. Never kept for later: where a look cannot be recorded, nobody looks."""
 
 from __future__ import annotations
 
+import getpass
+import os
 from pathlib import Path
 from typing import Any
 
-from ._figures import Entry, run_key, split_tags, who
+from ._figures import Entry, run_key, split_tags
 from ._home import Home
 from ._locks import locked
 from .record import Tracker
@@ -26,7 +28,7 @@ def record_look(
             key=run_key(kind="look", split_id=split["split_id"], number=number),
             name=f"look {number}/{model['estimator'].rpartition(':')[2]}",
             tags=split_tags(split)
-            | {"evenfold.look": str(number), "evenfold.look_reason": reason, "evenfold.look_by": who()}
+            | {"evenfold.look": str(number), "evenfold.look_reason": reason, "evenfold.look_by": _who()}
             | tags,
             params={f"model.{name}": value for name, value in model.items()},
             metrics={},
@@ -41,3 +43,7 @@ def record_look_scores(name: str, run_id: str, score: dict[str, Any], file: str,
     tracker = Tracker(Home(Path(home)), name)
     tracker.measured(run_id, {f"holdout/{metric}": value for metric, value in score["test"].items()})
     tracker.keep(run_id, "predictions", Path(file))
+
+
+def _who() -> str:
+    return os.environ.get("EVENFOLD_USER") or getpass.getuser()

@@ -1,0 +1,99 @@
+"""Records that MLflow's server could not take: kept below the home, and sent by the next run that reaches it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ._files import write_aside
+from ._home import Home
+from ._locks import locked
+
+WAIT_SECONDS = (1.0, 3.0)
+_STEPS: dict[str, Callable[..., str]] = {}
+
+
+def survives_outage(step: Callable[..., str]) -> Callable[..., str]:
+    """Return ``step`` such that a server that does not answer costs nothing but time.
+
+    It is tried three times; then the record is kept in ``<home>/spool``, and what is returned says so instead of
+    naming a run. The next record that gets through sends what is kept, oldest first. Every other error is raised.
+    The step must be idempotent, and its arguments JSON with ``home`` among them.
+    """
+
+    @functools.wraps(step)
+    def run(**arguments: Any) -> str:
+        home = Home(Path(arguments["home"]))
+        try:
+            done = _tried(step, arguments)
+        except Exception as error:
+            if not unreachable(error):
+                raise
+            return _keep(step.__name__, arguments, home)
+        replay(home)
+        return done
+
+    _STEPS[step.__name__] = step
+    return run
+
+
+def _tried(step: Callable[..., str], arguments: dict[str, Any]) -> str:
+    for seconds in WAIT_SECONDS:
+        try:
+            return step(**arguments)
+        except Exception as error:
+            if not unreachable(error):
+                raise
+            time.sleep(seconds)
+    return step(**arguments)
+
+
+def unreachable(error: BaseException | None) -> bool:
+    """Return whether an error comes from a server that could not be reached, or that is overloaded."""
+    while error is not None:
+        if type(error).__module__.partition(".")[0] in ("requests", "urllib3", "http") or isinstance(
+            error, ConnectionError
+        ):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _keep(name: str, arguments: dict[str, Any], home: Home) -> str:
+    path = home.spool / f"{time.time_ns()}-{os.getpid()}-{name}.json"
+    text = json.dumps({"step": name, "arguments": arguments}, default=str)
+    write_aside(path, lambda aside: aside.write_text(text, encoding="utf-8"))
+    message = f"kept in {home.spool} until MLflow at {home.tracking_uri} answers; the next run sends it"
+    logging.getLogger("evenfold").warning("the record is %s", message)
+    return f"({message})"
+
+
+def waiting(home: Home) -> list[Path]:
+    """Return the records that wait to be sent, oldest first."""
+    return sorted(home.spool.glob("[0-9]*.json"))
+
+
+def replay(home: Home) -> int:
+    """Send what waits, and return how many records were sent; stops at the first that cannot be."""
+    if not waiting(home):
+        return 0
+    with locked(home.path / "locks", "spool"):
+        return sum(1 for _ in _sent(home))
+
+
+def _sent(home: Home) -> Iterator[Path]:
+    for path in waiting(home):
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            _STEPS[kept["step"]](**kept["arguments"])
+        except Exception as error:
+            logging.getLogger("evenfold").warning("%s could not be sent: %s", path, error)
+            return
+        path.unlink()
+        yield path

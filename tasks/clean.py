@@ -1,0 +1,65 @@
+"""Old results are removed; manifests, models in the registry and records never are."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from evenfold.splitters import SplitError
+
+from ._home import Home
+from ._spool import waiting
+
+SECONDS = {"h": 3_600, "d": 86_400, "w": 604_800}
+HALF_WRITTEN_SECONDS = SECONDS["d"]
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """How many files were, or would be, removed, and how many bytes they held."""
+
+    files: int
+    bytes: int
+
+
+def age_of(text: str) -> int:
+    """Return the seconds in ``30d``, ``12h`` or ``4w``; raises SplitError for anything else."""
+    found = re.fullmatch(r"(\d+)([hdw])", text.strip())
+    if not found:
+        raise SplitError(f"{text!r} is no age; write a number and h, d or w, such as 30d.")
+    return int(found[1]) * SECONDS[found[2]]
+
+
+def clean(home: Home, older_than: int, dry_run: bool = False) -> Cleaned:
+    """Remove cached results, scores, data and model files that nobody wrote or read for ``older_than`` seconds.
+
+    They are made again when they are needed. Manifests are not touched, nor anything while records that name such
+    files wait for MLflow: SplitError.
+    """
+    if waiting(home):
+        raise SplitError(
+            f"{len(waiting(home))} records in {home.spool} wait for MLflow and need these files; "
+            "bring MLflow back, run anything, and clean then."
+        )
+    old = [path for path in _files(home) if _idle(path) > older_than or _half_written(path)]
+    size = sum(path.stat().st_size for path in old)
+    if not dry_run:
+        for path in old:
+            path.unlink(missing_ok=True)
+    return Cleaned(len(old), size)
+
+
+def _files(home: Home) -> list[Path]:
+    places = (home.results, home.scores, home.shared / "models", home.data)
+    return [path for place in places for path in place.rglob("*") if path.is_file()]
+
+
+def _idle(path: Path) -> float:
+    status = path.stat()
+    return time.time() - max(status.st_mtime, status.st_atime)
+
+
+def _half_written(path: Path) -> bool:
+    return path.name.startswith(".writing-") and _idle(path) > HALF_WRITTEN_SECONDS

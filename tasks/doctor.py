@@ -1,0 +1,186 @@
+"""What is wrong with this machine, its servers and its home, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from email.utils import parsedate_to_datetime
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from ._home import Home
+from ._orphans import orphans
+from ._spool import waiting
+
+MOST_SKEW_SECONDS = 5.0
+FEWEST_FREE_BYTES = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: what was found and, where it is not ok, what to do."""
+
+    check: str
+    ok: bool
+    message: str
+    fix: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return asdict(self)
+
+
+def examine(home: Home) -> list[Finding]:
+    """Return a finding per check; a check that itself fails is a finding too, and nothing is changed."""
+    checks: list[Callable[[Home], Iterator[Finding]]] = [_versions, _home, _prefect, _mlflow, _left_over, _waiting]
+    return [finding for check in checks for finding in _safely(check, home)]
+
+
+def _safely(check: Callable[[Home], Iterator[Finding]], home: Home) -> list[Finding]:
+    found: list[Finding] = []
+    try:
+        found.extend(check(home))
+    except Exception as error:
+        name = check.__name__.strip("_").replace("_", " ")
+        found.append(Finding(name, False, f"could not be looked at: {type(error).__name__}: {error}", "See there."))
+    return found
+
+
+def _versions(home: Home) -> Iterator[Finding]:
+    from packaging.requirements import Requirement
+
+    wanted = {line.name: line for line in map(Requirement, requires("evenfold") or _BOUNDS) if line.name in _WHY}
+    for name, why in _WHY.items():
+        try:
+            have = version(name)
+        except PackageNotFoundError:
+            yield Finding(name, False, "it is not installed", f"pip install '{wanted[name]}'")
+            continue
+        fits = wanted[name].specifier.contains(have)
+        yield Finding(name, fits, have if fits else f"{have}: {why}", "" if fits else f"pip install '{wanted[name]}'")
+
+
+_BOUNDS = ["prefect>=3.8.8,<3.9", "mlflow>=3.17,<3.18", "fastapi>=0.139,<0.151", "sqlalchemy>=2.0,<2.1"]
+_WHY = {
+    "prefect": "this version was not tested",
+    "mlflow": "this version was not tested",
+    "fastapi": "with it Prefect 3.8 starts neither a flow nor a server",
+    "sqlalchemy": "with it Prefect 3.8's scheduler silently never creates a run",
+}
+
+
+def _home(home: Home) -> Iterator[Finding]:
+    for name, path in dict.fromkeys([("home", home.path), ("shared results", home.shared)]):
+        if name == "shared results" and path == home.path:
+            continue
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            probe = path / f".writable-{os.getpid()}"
+            probe.write_bytes(b"")
+            probe.unlink()
+        except OSError as error:
+            yield Finding(name, False, f"{path} cannot be written: {error.strerror}", f"Make {path} writable.")
+            continue
+        free = shutil.disk_usage(path).free
+        roomy = free >= FEWEST_FREE_BYTES
+        fix = "" if roomy else "Free some space: evenfold clean --older-than 30d."
+        yield Finding(name, roomy, f"{path} is writable, {free / 1e9:.1f} GB are free", fix)
+
+
+def _prefect(home: Home) -> Iterator[Finding]:
+    url = os.environ.get("PREFECT_API_URL")
+    if not url:
+        yield Finding("Prefect server", True, "none is set; every flow starts an embedded one and loses its history")
+        return
+    of_server = list(_server("Prefect server", f"{url}/health", "prefect server start", "PREFECT_API_URL"))
+    yield from of_server
+    if not of_server[0].ok:
+        return
+    silent = _silent_schedules()
+    names = ", ".join(silent[:5])
+    fix = "Look at the server's log; with sqlalchemy 2.1 the scheduler fails in silence: pip install 'sqlalchemy<2.1'."
+    told = f"active schedules without a scheduled run: {names}" if silent else "every active schedule has its next run"
+    yield Finding("Prefect scheduler", not silent, told, fix if silent else "")
+
+
+def _silent_schedules() -> list[str]:
+    from prefect import get_client
+    from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId, FlowRunFilter
+
+    silent = []
+    with get_client(sync_client=True) as client:
+        for each in client.read_deployments():
+            if each.paused or not any(schedule.active for schedule in each.schedules):
+                continue
+            of_it = DeploymentFilter(id=DeploymentFilterId(any_=[each.id]))
+            waits = FlowRunFilter.model_validate({"state": {"type": {"any_": ["SCHEDULED"]}}})
+            if not client.read_flow_runs(deployment_filter=of_it, flow_run_filter=waits, limit=1):
+                silent.append(each.name)
+    return silent
+
+
+def _mlflow(home: Home) -> Iterator[Finding]:
+    uri = home.tracking_uri
+    if uri.startswith("http"):
+        yield from _server("MLflow server", f"{uri}/health", "mlflow server", "MLFLOW_TRACKING_URI")
+    elif home.tracks_here and not (home.path / "mlflow.db").exists():
+        yield Finding("MLflow store", True, f"{uri} will be made by the first run")
+        return
+    from .record import Tracker
+
+    try:
+        Tracker(home, "").client.search_experiments(max_results=1)
+    except Exception as error:
+        fix = "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or correct MLFLOW_TRACKING_URI."
+        yield Finding("MLflow store", False, f"{uri} does not answer: {str(error).splitlines()[0][:300]}", fix)
+    else:
+        yield Finding("MLflow store", True, f"{uri} answers")
+
+
+def _server(name: str, url: str, command: str, setting: str) -> Iterator[Finding]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            date = answer.headers["Date"]
+    except urllib.error.HTTPError as error:
+        date = error.headers["Date"]
+    except OSError as error:
+        yield Finding(name, False, f"{url} does not answer: {error}", f"Start it ({command}) or correct {setting}.")
+        return
+    yield Finding(name, True, f"{url} answers")
+    if date:
+        skew = abs(parsedate_to_datetime(date).timestamp() - time.time())
+        ok = skew <= MOST_SKEW_SECONDS
+        fix = "" if ok else "Set both clocks by NTP: schedules and the order of runs go by them."
+        yield Finding(f"{name}'s clock", ok, f"{skew:.0f} s apart from this machine's", fix)
+
+
+def _left_over(home: Home) -> Iterator[Finding]:
+    left = orphans()
+    told = ", ".join(f"{pid} ({command[:80]})" for pid, command in left)
+    fix = f"kill {' '.join(str(pid) for pid, _ in left)}" if left else ""
+    yield Finding("orphans", not left, f"processes whose flow is no more: {told}" if left else "none", fix)
+    held = [path for path in home.locks.glob("*.lock") if _is_held(path)] if home.locks.exists() else []
+    told = f"{len(held)} held by flows that run now; locks of killed flows free themselves" if held else "none is held"
+    yield Finding("locks", True, told)
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        with FileLock(path, is_singleton=False).acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def _waiting(home: Home) -> Iterator[Finding]:
+    number = len(waiting(home))
+    fix = "Bring MLflow back; the next run that reaches it sends them." if number else ""
+    yield Finding("records that wait", not number, f"{number} in {home.spool}" if number else "none", fix)

@@ -1,0 +1,125 @@
+"""What keeps a machine in order: the doctor and the clean-up."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold import flows
+from evenfold.manifests import read_manifest
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home
+from evenfold.tasks import _orphans as orphaned
+from evenfold.tasks.clean import age_of, clean
+from evenfold.tasks.doctor import Finding, examine
+from servers import free_port
+
+CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
+    for name in ("MLFLOW_TRACKING_URI", "PREFECT_API_URL", "EVENFOLD_RESULTS"):
+        monkeypatch.delenv(name, raising=False)
+    return Home.here()
+
+
+def told(home: Home) -> dict[str, Finding]:
+    return {each.check: each for each in examine(home)}
+
+
+def test_a_machine_in_order_has_no_fixes(home: Home) -> None:
+    """Every check is ok, says what it saw, and asks for nothing."""
+    found = told(home)
+    assert {"prefect", "mlflow", "fastapi", "sqlalchemy", "home", "orphans", "locks"} <= set(found)
+    assert not [each for each in found.values() if not each.ok or each.fix or not each.message]
+
+
+def test_servers_that_are_down_are_named_with_their_settings(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each says where nobody answered and which setting to correct."""
+    port = free_port()
+    monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{port}/api")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    found = told(home)
+    assert not found["Prefect server"].ok
+    assert "PREFECT_API_URL" in found["Prefect server"].fix
+    assert not found["MLflow server"].ok
+    assert "MLFLOW_TRACKING_URI" in found["MLflow server"].fix
+
+
+def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """A file where the folder should be: the path and the reason."""
+    (tmp_path / "file").write_text("")
+    found = told(Home(tmp_path / "file" / "home"))
+    assert not found["home"].ok
+    assert str(tmp_path / "file" / "home") in found["home"].message
+
+
+def test_an_orphan_is_found_and_named_with_the_command_that_ends_it(home: Home) -> None:
+    """A process that carries the mark of a flow that is no more; one of a flow that lives is left alone."""
+    sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
+    lost = subprocess.Popen(sleeper, env={**os.environ, orphaned.MARK: "4194303-1"})
+    kept = subprocess.Popen(sleeper, env={**os.environ, orphaned.MARK: orphaned.mark_of(os.getpid())})
+    try:
+        time.sleep(0.3)
+        finding = told(home)["orphans"]
+        assert not finding.ok
+        assert str(lost.pid) in finding.fix.split()
+        assert str(kept.pid) not in finding.fix.split()
+        orphaned.end([lost.pid]) if lost.poll() is None else None
+        assert lost.wait(5) != 0
+    finally:
+        for process in (lost, kept):
+            process.kill()
+            process.wait()
+
+
+def test_doctor_speaks_json_and_fails_by_its_exit_code(home: Home) -> None:
+    """For a script: a list of findings, and exit code 1 where one is not ok."""
+    env = {**os.environ, "EVENFOLD_HOME": str(home.path), "MLFLOW_TRACKING_URI": "sqlite:////proc/nowhere/a.db"}
+    done = subprocess.run([*CLI, "doctor", "--json"], env=env, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    bad = [each for each in json.loads(done.stdout) if not each["ok"]]
+    assert [each["check"] for each in bad] == ["MLflow store"]
+    assert bad[0]["fix"]
+
+
+def test_clean_removes_what_is_old_and_no_manifest(home: Home) -> None:
+    """Old scores, results and data go, newer ones and every manifest stay and can be read; nothing else is missed."""
+    frame = pd.DataFrame({"id": range(60), "a": np.arange(60.0), "y": np.arange(60.0) ** 2})
+    spec = {"name": "rows", "columns": {"key": ["id"], "target": "y"}, "strategy": "KFold"}
+    outcome = flows.evaluate(frame, engine="plain", spec=spec, model={"estimator": "sklearn.linear_model:Ridge"})
+    scores = sorted(home.scores.glob("*.parquet"))
+    assert len(scores) == 5
+    before = time.time() - 40 * 86_400
+    for path in [*scores[:3], *home.data.iterdir(), *Path(outcome.split["uri"]).iterdir()]:
+        os.utime(path, (before, before))
+    assert clean(home, age_of("30d"), dry_run=True).files == 4
+    assert len(list(home.scores.glob("*.parquet"))) == 5
+    assert clean(home, age_of("30d")).files == 4
+    assert sorted(home.scores.glob("*.parquet")) == scores[3:]
+    assert read_manifest(outcome.split["uri"]).split_id == outcome.split["split_id"]
+
+
+def test_clean_waits_for_records_that_need_the_files(home: Home) -> None:
+    """While a record waits for MLflow, the files that it names stay."""
+    home.spool.mkdir(parents=True)
+    (home.spool / "1-1-record_split.json").write_text("{}")
+    with pytest.raises(SplitError, match=r"1 records in .* wait for MLflow"):
+        clean(home, 0)
+
+
+@pytest.mark.parametrize("age", ["30", "d", "30 days", "-1d", ""])
+def test_an_age_that_is_none_is_refused(age: str) -> None:
+    """The sentence shows how an age is written."""
+    with pytest.raises(SplitError, match="such as 30d"):
+        age_of(age)

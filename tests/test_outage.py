@@ -1,0 +1,86 @@
+"""An MLflow server that is down, and one that another project shares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold import flows
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home
+from evenfold.tasks._spool import unreachable, waiting
+from servers import free_port, mlflow_server
+
+MODEL = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
+
+
+def rows() -> pd.DataFrame:
+    draw = np.random.default_rng(0)
+    return pd.DataFrame({"id": range(90), "a": draw.normal(size=90), "y": draw.normal(size=90)})
+
+
+def evaluate(**fields: Any) -> Any:
+    spec = {"name": "rows", "columns": {"key": ["id"], "target": "y"}, "strategy": "KFold"}
+    return flows.evaluate(rows(), engine="plain", spec=spec, model=MODEL, **fields)
+
+
+def test_a_server_that_is_down_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The evaluation ends with its scores and says where the records wait; the next run sends them, in order."""
+    from evenfold.tasks.load import load_split
+    from mlflow.tracking import MlflowClient
+
+    port = free_port()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setattr("evenfold.tasks._spool.WAIT_SECONDS", (0.1,))
+    home = Home.here()
+    lost = evaluate()
+    assert len(lost.scores) == 5
+    assert "the next run sends it" in lost.run_id
+    assert len(waiting(home)) == 2
+    with mlflow_server(tmp_path, f"sqlite:///{tmp_path / 'mlflow.db'}", port=port) as url:
+        there = evaluate(run_label="again")
+        assert waiting(home) == []
+        client = MlflowClient(url)
+        experiment = client.get_experiment_by_name("rows").experiment_id
+        runs = client.search_runs([experiment])
+        parents = [run for run in runs if run.info.run_name == "evaluate/Ridge"]
+        splits = [run for run in runs if run.info.run_name == "split/rows v1.0"]
+        assert len(splits) == 1
+        assert len(parents) == 2
+        assert {run.info.status for run in runs} == {"FINISHED"}
+        assert {run.data.tags["evenfold.split_run_id"] for run in parents} == {there.split_run_id}
+        assert len(runs) == 1 + 2 * (1 + 5)
+
+        monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "other project"))
+        for name in ("rows@1.0", "rows", there.split["split_id"], there.split["plan_id"]):
+            found = load_split(name)
+            assert found.split_id == there.split["split_id"]
+        assert str(found.uri).startswith(str(tmp_path / "other project"))
+        again = evaluate(manifest=found.uri)
+        assert again.split_run_id == there.split_run_id
+        with pytest.raises(SplitError, match=r"there is no split 'rows@7\.0'"):
+            load_split("rows@7.0")
+
+
+def test_only_a_server_out_of_reach_is_waited_for() -> None:
+    """A refused connection is an outage however it is wrapped; a wrong argument or a full disk is not."""
+    import requests
+
+    def wrapped(error: Exception) -> Exception:
+        try:
+            try:
+                raise error
+            except Exception as cause:
+                raise RuntimeError("it failed") from cause
+        except RuntimeError as raised:
+            return raised
+
+    assert unreachable(wrapped(requests.exceptions.ConnectionError("refused")))
+    assert unreachable(wrapped(ConnectionRefusedError()))
+    assert not unreachable(wrapped(OSError(28, "No space left on device")))
+    assert not unreachable(wrapped(ValueError("a wrong argument")))
