@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench soak readme constraints clean
+.PHONY: demo test bench soak readme docs constraints clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -30,6 +30,10 @@ clean:
 
 readme: $(VENV)/.installed
 	$(BIN)/python docs/regenerate.py
+
+docs: $(VENV)/.installed
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --quiet --constraint constraints.txt iterative-stratification

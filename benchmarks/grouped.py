@@ -102,7 +102,7 @@ def cost_and_time(
         f"{cost:.1e} in {seconds:.2f} s",
         f"{their_cost:.1e} in {their_seconds:.2f} s",
         f"cost 1/{their_cost / cost:.1f}, time {seconds / their_seconds:.2f}",
-        f"cost <= 1/{1 / at_most:.0f}, time <= {in_time:.2f}",
+        f"cost <= 1/{1 / at_most:.0f}, time <= {in_time:.2f}" if in_time < 1e9 else f"cost <= 1/{1 / at_most:.0f}",
         cost <= at_most * their_cost and seconds <= in_time * their_seconds,
     )
 

@@ -3,11 +3,14 @@
 from ._aggregate import aggregate, pooled_score
 from ._assemble import assemble
 from ._bootstrap import bootstrap_aggregate
+from ._choose import Choice, choose
 from ._compare import Comparison, compare
 from ._errors import EvaluationError, ModelError
 from ._fit import FIT_VERSION, fit_and_score, fitted
+from ._report import evaluation_html
 from ._resampled import resampled_aggregate
 from ._score_key import score_key
+from ._studies import fold_count_study, stratification_study
 from .bootstrap import BootstrapEstimate, bootstrap_estimate, bootstrap_score_estimate
 from .classes import class_scores, confusion_table
 from .defaults import DEFAULTS, Default, default_for, infer_task
@@ -34,6 +37,7 @@ __all__ = [
     "Balance",
     "BestOfMany",
     "BootstrapEstimate",
+    "Choice",
     "Comparison",
     "CorrectedT",
     "Default",
@@ -56,13 +60,16 @@ __all__ = [
     "bootstrap_interval",
     "bootstrap_score_estimate",
     "check_metrics",
+    "choose",
     "class_scores",
     "compare",
     "confusion_table",
     "corrected_resampled_t",
     "default_for",
+    "evaluation_html",
     "fit_and_score",
     "fitted",
+    "fold_count_study",
     "infer_task",
     "influence_of",
     "losses_of",
@@ -82,4 +89,5 @@ __all__ = [
     "score_draws",
     "score_key",
     "small_folds",
+    "stratification_study",
 ]

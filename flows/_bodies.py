@@ -12,8 +12,9 @@ from evenfold.manifests import BalanceReport, measure, read_manifest, read_table
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks._figures import run_key
-from evenfold.tasks.fit import Work, check_model, work_of
+from evenfold.tasks._pictures import split_note
 from evenfold.tasks.split import check_columns, extend_split, plan_of, reference, split_data, still_there
+from evenfold.tasks.work import Work, check_model, work_of
 
 from ._fits import Fits, conclude, fit_splits
 from ._look import look_at_holdout
@@ -55,18 +56,19 @@ def extend_body(engine: Engine, home: Home, request: ExtendRequest, say: Say = s
     manifest = read_manifest(ref["uri"])
     report = measure(manifest, None if request.batch else read_table(request.data, types=manifest.spec.types))
     say("extending", 1, 1)
-    run_id = _record_split(engine, home, request.data, Split(ref, False, report, manifest.fingerprint), say)
+    run_id = record_split_of(engine, home, request.data, Split(ref, False, report, manifest.fingerprint), say)
     return ExtendOutcome(split=ref, balance=report, run_id=run_id, **told)
 
 
 def split_body(engine: Engine, home: Home, request: SplitRequest, say: Say = silent) -> SplitOutcome:
     """Split, measure and record."""
-    split = _split(engine, home, request, say)
-    run_id = _record_split(engine, home, request.data, split, say)
+    split = split_of(engine, home, request, say)
+    run_id = record_split_of(engine, home, request.data, split, say)
     return SplitOutcome(split=split.ref, cached=split.cached, balance=split.report, run_id=run_id)
 
 
-def _split(engine: Engine, home: Home, request: SplitRequest, say: Say) -> Split:
+def split_of(engine: Engine, home: Home, request: SplitRequest, say: Say) -> Split:
+    """Return the split that a request asks for, decided now or from the cache, with its balance."""
     say("splitting", 0, 1)
     plan = plan_of(request.spec, request.data)
     done = engine.run(
@@ -92,7 +94,8 @@ def _given(request: EvaluateRequest) -> Split:
     return Split(reference(str(request.manifest)), True, report, manifest.fingerprint)
 
 
-def _record_split(engine: Engine, home: Home, data: str, split: Split, say: Say) -> str:
+def record_split_of(engine: Engine, home: Home, data: str, split: Split, say: Say) -> str:
+    """Record a split and return its run."""
     from evenfold.tasks.record import record_split
 
     say("recording the split", 0, 1)
@@ -106,14 +109,15 @@ def _record_split(engine: Engine, home: Home, data: str, split: Split, say: Say)
     }
     done = engine.run(Call(record_split, arguments, name=f"record split {split.ref['name']}", retries=2))
     say("recording the split", 1, 1)
+    engine.note(f"split {split.ref['name']}", split_note(split.ref, split.report, done.value))
     return str(done.value)
 
 
 def evaluate_body(engine: Engine, home: Home, request: EvaluateRequest, say: Say = silent) -> Evaluation:
     """Split, fit every split, aggregate and record; raises EvaluationError where folds are missing."""
     started = time.monotonic()
-    split = _given(request) if request.manifest else _split(engine, home, request, say)
-    split_run_id = _record_split(engine, home, request.data, split, say)
+    split = _given(request) if request.manifest else split_of(engine, home, request, say)
+    split_run_id = record_split_of(engine, home, request.data, split, say)
     work = work_of(request.data, split.ref, request.model)
     if request.on == "holdout":
         return look_at_holdout(engine, home, request, split, split_run_id, work)
@@ -172,6 +176,7 @@ def _record(
         "artifacts": {
             "estimates.json": [each.to_json() for each in estimates],
             "features.json": {"used": list(work.problem.features), "left_out": work.problem.left_out},
+            "report.html": fits.report(work, estimates),
         },
         "tables": {"predictions.parquet": fits.predictions, "scores.parquet": fits.tables},
         "failure": fits.failure(work.manifest.n_splits) if fits.errors and not estimates else None,

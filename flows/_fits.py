@@ -13,22 +13,12 @@ from evenfold.estimates import (
     FoldScore,
     aggregate,
     bootstrap_aggregate,
+    evaluation_html,
     resampled_aggregate,
 )
 from evenfold.tasks import Call, Engine, Home
-from evenfold.tasks.fit import (
-    BLOCK,
-    Work,
-    fit_all,
-    fit_block,
-    fit_fold,
-    fit_folds,
-    kept,
-    key_of_all,
-    key_of_block,
-    key_of_split,
-    split_title,
-)
+from evenfold.tasks.fit import BLOCK, fit_all, fit_block, fit_fold, fit_folds, kept, split_title
+from evenfold.tasks.work import Work, key_of_all, key_of_block, key_of_split
 
 from ._requests import EvaluateRequest
 from ._say import Say
@@ -50,9 +40,36 @@ class Fits:
     apparent: FoldScore | None = None
     apparent_file: str | None = None
 
+    def frame(self) -> pd.DataFrame:
+        """Return all predictions together."""
+        return pd.concat([pd.read_parquet(file) for file in self.predictions], ignore_index=True)
+
     def failure(self, n_splits: int) -> str:
         """Return why there is no estimate, in a sentence."""
         return f"{len(self.errors)} of {max(n_splits, len(self.errors))} fits failed: " + "; ".join(self.errors[:3])
+
+    def report(self, work: Work, estimates: list[Estimate]) -> str:
+        """Return the page about what was evaluated."""
+        title = f"Evaluation on {work.manifest.name} {work.manifest.version}"
+        predictions = self.frame() if self.predictions else None
+        return evaluation_html(work.problem, self.scores or self.drawn(work), estimates, predictions, title)
+
+    def drawn(self, work: Work) -> list[FoldScore]:
+        """Return the scores of draws, those that are defined, as scores of folds."""
+        tables = [pd.read_parquet(file).to_dict("records") for file in self.tables]
+        return [
+            FoldScore(
+                name=f"resample {row['draw']}",
+                repeat=0,
+                fold=row["draw"],
+                test={metric: row[metric] for metric in work.problem.model.metrics},
+                apparent={},
+                **{name: row[name] for name in ("n_train", "n_test", "seconds_fit", "seconds_score")},
+            )
+            for table in tables
+            for row in table
+            if row["error"] is None
+        ]
 
 
 def fit_splits(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, Any], work: Work, say: Say) -> Fits:
@@ -124,8 +141,7 @@ def _calls(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, 
 def conclude(fits: Fits, work: Work, seed: int) -> list[Estimate]:
     """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation."""
     if not fits.tables:
-        predictions = [pd.read_parquet(file) for file in fits.predictions]
-        return aggregate(fits.scores, predictions, work.problem, work.problem.model)
+        return aggregate(fits.scores, fits.frame(), work.problem, work.problem.model)
     blocks = [
         DrawScores.from_frames(pd.read_parquet(table), pd.read_parquet(rows))
         for table, rows in zip(fits.tables, fits.sums, strict=True)

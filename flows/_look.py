@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from evenfold.estimates import Estimate, EvaluationError, FoldScore
 from evenfold.tasks import Call, Engine, Home
-from evenfold.tasks.fit import Work, fit_holdout
+from evenfold.tasks.fit import fit_holdout
+from evenfold.tasks.work import Work
 
 from ._requests import EvaluateRequest, Evaluation
 
@@ -19,7 +20,7 @@ def look_at_holdout(
     engine: Engine, home: Home, request: EvaluateRequest, split: Split, split_run_id: str, work: Work
 ) -> Evaluation:
     """Record the look, train on every row that is not locked, score the locked ones, and record what was seen."""
-    from evenfold.tasks.record import record_look, record_look_scores
+    from evenfold.tasks.looks import record_look, record_look_scores
 
     started = time.monotonic()
     work.manifest.locked_pair()  # where nothing is locked there is nothing to record either

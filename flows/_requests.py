@@ -49,6 +49,39 @@ class EvaluateRequest(SplitRequest):
     run_label: str = Field(default="", description="Another label makes another MLflow run of the same evaluation.")
 
 
+class TuneRequest(EvaluateRequest):
+    """Try configurations of a model on every fold, and choose one."""
+
+    grid: dict[str, list[Any]] = Field(description="Values to try of each parameter.")
+    n_random: int | None = Field(default=None, ge=1, description="Try so many of the combinations, at random.")
+    metric: str | None = Field(default=None, description="What is maximised; the model's first metric if left out.")
+    one_standard_error: bool = Field(default=False, description="The first that is as good, in the grid's order.")
+
+
+class Tuning(BaseModel):
+    """What a tuning came to: every configuration's score, the choice, and what the winner is worth."""
+
+    model_config = ConfigDict(frozen=True)
+
+    split: dict[str, Any]
+    metric: str
+    configurations: list[dict[str, Any]]
+    scores: list[float]
+    spreads: list[float | None]
+    best: int
+    chosen: int
+    naive: float
+    value: float
+    low: float
+    high: float
+    notes: list[str]
+    model: ModelSpec
+    n_fits: int
+    n_cached: int
+    run_id: str
+    look: Evaluation | None = None
+
+
 class ExtendRequest(_Request):
     """Extend a manifest by the new rows of the data, and record the new version."""
 
@@ -107,3 +140,6 @@ class Evaluation(BaseModel):
     n_fits: int
     seconds: float
     look: int | None = None
+
+
+Tuning.model_rebuild()

@@ -11,8 +11,20 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home, PlainEngine, asking, prepare_environment
 
 from ._bodies import check, evaluate_body, extend_body, split_body
-from ._requests import EvaluateRequest, Evaluation, ExtendOutcome, ExtendRequest, SplitOutcome, SplitRequest
+from ._requests import (
+    EvaluateRequest,
+    Evaluation,
+    ExtendOutcome,
+    ExtendRequest,
+    SplitOutcome,
+    SplitRequest,
+    TuneRequest,
+    Tuning,
+)
+from ._retrain import retrain_body
+from ._retrain_request import Retraining, RetrainRequest
 from ._say import Say, silent
+from ._tune import tune_body
 
 EngineName = Literal["prefect", "plain"]
 Outcome = TypeVar("Outcome")
@@ -45,6 +57,25 @@ def extend(
     ``fields`` are those of ExtendRequest: batch, merged. No assigned row or group changes its fold. Raises SplitError.
     """
     return _run("extend", ExtendRequest, extend_body, data, engine, say, fields | {"manifest": str(manifest)})
+
+
+def tune(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fields: Any) -> Tuning:
+    """Try every configuration of a grid on every fold of ``data``, choose one, and say what the winner is worth.
+
+    ``fields`` are those of TuneRequest: spec, model, grid, n_random, metric, one_standard_error; with on="holdout" and
+    a reason, the winner is fitted on all rows but the locked ones and scored on those, once. Each fit of each
+    configuration is cached on its own. Raises as ``evaluate`` does.
+    """
+    return _run("tune", TuneRequest, tune_body, data, engine, say, fields)
+
+
+def retrain(data: Any, *, engine: EngineName = "prefect", say: Say = silent, **fields: Any) -> Retraining:
+    """Let new rows join the split, compare the candidate with the champion, and register the winner in MLflow.
+
+    ``fields`` are those of RetrainRequest: those of ``evaluate``, registered_name, metric, gates, merged. The rule of
+    promotion is in the outcome. Raises GateError where a gate of the audit fails, and what ``evaluate`` raises.
+    """
+    return _run("retrain", RetrainRequest, retrain_body, data, engine, say, fields)
 
 
 def _run(

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ._requests import Evaluation, ExtendOutcome, SplitOutcome
+from ._requests import Evaluation, ExtendOutcome, SplitOutcome, Tuning
 from ._say import Say
 
 MOST_FOLD_ROWS = 12
@@ -103,6 +103,8 @@ def show_evaluation(console: Console, outcome: Evaluation) -> None:
         console.print(_fold_table(outcome))
     console.print(_estimate_table(outcome.estimates))
     console.print("  sd: spread of the splits' scores (n-1), no interval; apparent: score on training rows.")
+    for remark in _remarks(outcome.estimates):
+        console.print(f"  {remark}")
     _show_where(console, outcome.split, outcome.run_id)
 
 
@@ -118,6 +120,23 @@ def show_extension(console: Console, outcome: ExtendOutcome) -> None:
     _show_where(console, outcome.split, outcome.run_id)
 
 
+def show_tuning(console: Console, outcome: Tuning) -> None:
+    """Print every configuration's score, the choice, and what the winner is worth without its luck."""
+    names = list(outcome.configurations[0])
+    table = Table(*names, outcome.metric, "sd", "", box=None)
+    for number, params in enumerate(outcome.configurations):
+        mark = "chosen" if number == outcome.chosen else "best mean" if number == outcome.best else ""
+        values = (_number(outcome.scores[number]), _number(outcome.spreads[number]))
+        table.add_row(*(str(params[name]) for name in names), *values, mark)
+    console.print(table)
+    console.print(
+        f"  the best of {len(outcome.configurations)} scored {outcome.naive:.4f} on the rows that chose it; "
+        f"expect {outcome.value:.4f}, 95 % [{outcome.low:.4f}, {outcome.high:.4f}] (bias-corrected)"
+    )
+    console.print(f"  {outcome.n_fits:,} fits, {outcome.n_cached:,} of them from the cache")
+    _show_where(console, outcome.split, outcome.run_id)
+
+
 def _fold_table(outcome: Evaluation) -> Table:
     metrics = list(outcome.scores[0].test)
     table = Table("split", "train", "test", *metrics, *(f"apparent {name}" for name in metrics[:1]), box=None)
@@ -130,13 +149,22 @@ def _fold_table(outcome: Evaluation) -> Table:
 
 
 def _estimate_table(estimates: list[Estimate]) -> Table:
-    table = Table("metric", "method", "value", "sd", "se", "pooled", "apparent", box=None)
+    table = Table("metric", "method", "value", "95 % interval", "sd", "pooled", "apparent", box=None)
     for column in table.columns[2:]:
         column.justify = "right"
     for each in estimates:
-        values = (each.value, each.sd, each.se, each.pooled, each.apparent)
-        table.add_row(each.metric, each.method, *(_number(value) for value in values))
+        low_high = f"[{_number(each.interval.low)}, {_number(each.interval.high)}]" if each.interval else "-"
+        values = (_number(value) for value in (each.sd, each.pooled, each.apparent))
+        table.add_row(each.metric, each.method, _number(each.value), low_high, *values)
     return table
+
+
+def _remarks(estimates: list[Estimate]) -> list[str]:
+    """Return what has to be known of the estimates, each sentence once; that sd is a spread is said in any case."""
+    said = [note for each in estimates for note in (*each.notes, *(each.interval.notes if each.interval else ()))]
+    return [
+        note for note in dict.fromkeys(said) if not note.startswith(("sd is the spread", "se = sd", "There is no se"))
+    ]
 
 
 def _number(value: float | None) -> str:

@@ -4,12 +4,38 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ._flags import model_of, spec_of
+from ._look_commands import looking
+from ._manifest_commands import commands
+from ._options import (
+    Data,
+    Engine,
+    EngineChoice,
+    Exclude,
+    Features,
+    Group,
+    Json,
+    Key,
+    Locked,
+    Metrics,
+    Model,
+    Name,
+    Param,
+    Refresh,
+    Seed,
+    Spec,
+    Splits,
+    Strategy,
+    Stratify,
+    Target,
+    Task,
+    Time,
+)
+from ._study_commands import register_studies
 
 app = typer.Typer(
     help="Split data once, evenly and provably; train a model per fold; record an honest estimate.",
@@ -19,14 +45,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+app.add_typer(commands)
+app.add_typer(looking)
+
 OK, GATE_FAILED, BAD_INPUT, EVALUATION_FAILED = 0, 1, 2, 3
-
-
-class EngineChoice(StrEnum):
-    """What runs the steps."""
-
-    prefect = "prefect"
-    plain = "plain"
 
 
 class OnChoice(StrEnum):
@@ -41,24 +63,6 @@ class MergedChoice(StrEnum):
 
     quarantine = "quarantine"
     accept = "accept"
-
-
-Data = Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file, a folder or a glob of them.")]
-Target = Annotated[str | None, typer.Option(help="Column to predict.")]
-Group = Annotated[str | None, typer.Option(help="Column whose rows stay together.")]
-Key = Annotated[list[str] | None, typer.Option(help="Column that names each row; repeat for several.")]
-Stratify = Annotated[list[str] | None, typer.Option(help="Column to share out evenly, instead of the target.")]
-Time = Annotated[str | None, typer.Option(help="Column that says when a row happened.")]
-Strategy = Annotated[str | None, typer.Option(help="Class name of a strategy; chosen from the columns if left out.")]
-Splits = Annotated[int | None, typer.Option("-k", "--n-splits", help="Number of folds or draws.")]
-Param = Annotated[list[str] | None, typer.Option(help="A parameter of the strategy, as NAME=JSON.")]
-Seed = Annotated[int | None, typer.Option(help="Decides everything that is random.  [default: 0]")]
-Name = Annotated[str | None, typer.Option(help="What the split is called.  [default: the file's name]")]
-Spec = Annotated[Path | None, typer.Option(help="YAML or JSON file with a specification; flags add to it.")]
-Locked = Annotated[float | None, typer.Option("--holdout", help="Share of the rows to lock away as a test part.")]
-Engine = Annotated[EngineChoice, typer.Option(help="Run the steps with Prefect, or plainly without.")]
-Refresh = Annotated[bool, typer.Option(help="Compute again what the cache holds.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 
 @app.command()
@@ -104,11 +108,11 @@ def evaluate(
     name: Name = None,
     spec: Spec = None,
     holdout: Locked = None,
-    model: Annotated[str | None, typer.Option(help="Import path of an estimator, or a YAML or JSON file.")] = None,
-    metric: Annotated[list[str] | None, typer.Option(help="A scikit-learn scorer; repeat for several.")] = None,
-    features: Annotated[list[str] | None, typer.Option(help="A column to learn from; repeat for several.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="A column not to learn from; repeat for several.")] = None,
-    task: Annotated[str | None, typer.Option(help="classification or regression.")] = None,
+    model: Model = None,
+    metric: Metrics = None,
+    features: Features = None,
+    exclude: Exclude = None,
+    task: Task = None,
     manifest: Annotated[str | None, typer.Option(help="Evaluate on the manifest in this folder.")] = None,
     on: Annotated[OnChoice, typer.Option(help="The folds, or the locked part, which needs a reason.")] = OnChoice.folds,
     reason: Annotated[str, typer.Option(help="Why the locked part is looked at; recorded.")] = "",
@@ -189,13 +193,22 @@ def _run(flow: str, data: str, engine: EngineChoice, as_json: bool, request: dic
         (show_split if flow == "split" else show_evaluation)(out, outcome)
 
 
+register_studies(app)
+
+
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2, a failed evaluation with 3."""
     from evenfold.estimates import EvaluationError, ModelError
     from evenfold.splitters import SplitError
 
+    from ._commands import add_commands
+    from ._retrain_request import GateError
+
+    add_commands(app)
     try:
         app()
+    except GateError as error:
+        _stop(str(error), GATE_FAILED)
     except (SplitError, ModelError) as error:
         _stop(str(error), BAD_INPUT)
     except EvaluationError as error:

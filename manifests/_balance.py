@@ -86,7 +86,7 @@ def _report(
     more: list[dict[str, Any]] = [{} for _ in tests]
     classes, shares = None, None
     if y is not None and y[1]:
-        more = _numeric(y[0].astype(np.float64), tests)
+        more = compared_with_all(y[0].astype(np.float64), tests)
         sd = float(y[0].astype(np.float64).std()) or 1.0
         mean = float(y[0].mean())
         worst |= {name: max(fold[name] for fold in more) for name in ("ks", "wasserstein")}
@@ -116,7 +116,7 @@ def _classes(y: NDArray[Any], tests: list[NDArray[Any]]) -> tuple[list[str], lis
     return levels.tolist(), overall.tolist(), [{"shares": (c / max(c.sum(), 1)).tolist()} for c in counts]
 
 
-def _numeric(y: NDArray[np.float64], tests: list[NDArray[Any]]) -> list[dict[str, Any]]:
+def compared_with_all(y: NDArray[np.float64], tests: list[NDArray[Any]]) -> list[dict[str, Any]]:
     """Return mean, sd, KS and Wasserstein distance to all rows, for each set of test rows."""
     order = stable_order(y)
     ranked = y[order]

@@ -100,9 +100,14 @@ def _read_path(path: str, columns: list[str] | None, types: Mapping[str, str]) -
 
 
 def _read_parquet(files: list[Path], columns: list[str] | None) -> pa.Table:
+    data = parquet_data(files)
+    return data.to_table(columns=_selected(data.schema.names, columns))
+
+
+def parquet_data(files: list[Path]) -> pa.dataset.Dataset:
+    """Return Parquet files as one set of rows, nothing read but their schemas; SplitError where columns differ."""
     schema = _one_schema(files, [pq.read_schema(file) for file in files])
-    data = pa.dataset.dataset([str(file) for file in files], format="parquet", schema=schema)
-    return data.to_table(columns=_selected(schema.names, columns))
+    return pa.dataset.dataset([str(file) for file in files], format="parquet", schema=schema)
 
 
 def _read_csv(files: list[Path], columns: list[str] | None, types: Mapping[str, str]) -> pa.Table:

@@ -52,15 +52,19 @@ def _assignments(manifest: Manifest, generation: int) -> pa.Table:
     if keys is not None and not whole:
         keys = keys.take(rows)
     columns: dict[str, Any] = {name: keys.column(name) for name in keys.column_names} if keys is not None else {}
-    for number, codes in enumerate(manifest.codes[rows].reshape(manifest.codes[rows].shape[0], -1).T, start=1):
+    for number, codes in enumerate(_columns_of(manifest.codes[rows]), start=1):
         columns["fold" if number == 1 else f"fold_r{number}"] = pa.array(np.ascontiguousarray(codes))
     if manifest.kind == "draws" and manifest.strata is not None:
         strata = manifest.strata[rows]
-        for number, column in enumerate(strata.reshape(strata.shape[0], -1).T):
+        for number, column in enumerate(_columns_of(strata)):
             columns["stratum" if strata.ndim == 1 else f"stratum_{number}"] = pa.array(np.ascontiguousarray(column))
     if manifest.kind == "draws" and manifest.groups is not None:
         columns["group_code"] = pa.array(manifest.groups[rows])
     return pa.table(columns)
+
+
+def _columns_of(values: NDArray[Any]) -> list[NDArray[Any]]:
+    return [values] if values.ndim == 1 else list(values.T)
 
 
 def _resamples(manifest: Manifest) -> pa.Table:

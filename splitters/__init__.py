@@ -12,6 +12,7 @@ from ._pack_into import pack_into
 from ._parts import PartSplitter
 from ._random import EXTENDING, HOLDOUT, Stream
 from ._rows import Needs, Rows
+from ._time import gap_of, times_of
 from .balanced_group_kfold import BalancedGroupKFold
 from .balanced_group_split import BalancedGroupSplit
 from .balanced_kfold import BalancedKFold
@@ -79,6 +80,7 @@ __all__ = [
     "check_fraction",
     "distribution_of",
     "fill",
+    "gap_of",
     "import_named",
     "label_type",
     "locked_rows",
@@ -87,6 +89,7 @@ __all__ = [
     "require_present",
     "stable_order",
     "strategies",
+    "times_of",
 ]
 
 

@@ -62,8 +62,8 @@ class _Search:
     """Depth-first over the bins of the largest entry left; bins with the same aim are one kind."""
 
     def __init__(self, aim: Aim, order: IntArray, known: float, budget: int) -> None:
-        self.kinds = _kinds_of_bins(aim)
-        self.costs = [_subset_costs(aim, order, bins[0]) for bins in self.kinds]
+        self.kinds = kinds_of_bins(aim)
+        self.costs = [subset_costs(aim, order, bins[0]) for bins in self.kinds]
         self.all = (1 << order.size) - 1
         self.n = order.size
         self.best = known
@@ -139,14 +139,15 @@ class _BudgetSpent(Exception):
     """The search has looked at as many subsets as it may."""
 
 
-def _kinds_of_bins(aim: Aim) -> list[list[int]]:
+def kinds_of_bins(aim: Aim) -> list[list[int]]:
+    """Return the bins of each share."""
     kinds: dict[float, list[int]] = {}
     for f, wanted in enumerate(aim.wanted.tolist()):
         kinds.setdefault(wanted, []).append(f)
     return list(kinds.values())
 
 
-def _subset_costs(aim: Aim, order: IntArray, f: int) -> FloatArray:
+def subset_costs(aim: Aim, order: IntArray, f: int) -> FloatArray:
     """Return what bin ``f`` costs with each subset of the entries, bit i standing for entry ``order[i]``."""
     vectors = aim.vectors[:, order]
     rows = subset_sums(vectors[:1])[0]
@@ -166,10 +167,15 @@ def _subset_costs(aim: Aim, order: IntArray, f: int) -> FloatArray:
 
 
 def _prices(n: int, lists: list[tuple[IntArray, FloatArray]]) -> FloatArray:
-    """Return a price for each entry such that no subset costs less than its entries' prices together."""
-    each = [(masks, costs / np.bitwise_count(masks)) for masks, costs in lists]
-    return np.array([min(_least(masks, costs, entry) for masks, costs in each) for entry in range(n)])
+    """Return a price for each entry such that no subset costs less than its entries' prices together.
 
-
-def _least(masks: IntArray, costs: FloatArray, entry: int) -> float:
-    return float(np.min(costs, where=(masks >> entry) & 1 == 1, initial=math.inf))
+    Entry by entry, largest first, as much as the subsets that hold it allow beyond the prices before.
+    """
+    prices = np.zeros(n)
+    left = [(masks, costs.copy()) for masks, costs in lists]
+    for entry in range(n):
+        held = [(costs, (masks >> entry) & 1 == 1) for masks, costs in left]
+        prices[entry] = min(float(np.min(costs, where=holds, initial=math.inf)) for costs, holds in held)
+        for costs, holds in held:
+            costs[holds] -= prices[entry]
+    return prices

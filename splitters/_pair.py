@@ -12,8 +12,9 @@ from ._order import stable_order
 from ._random import IntArray, Stream
 
 ALL_AT_ONCE = 12  # with at most so many entries in two bins, every exchange is tried
-HALF = 10  # otherwise the subsets of two lists of so many entries are joined: 2**20 exchanges
-CHOICE = 32  # the lists are drawn from so many entries: those whose move alone does the least harm
+HALF = 10  # otherwise the subsets of two lists of so many entries are joined: 2**20 exchanges,
+ROOM = 1 << 14  # or fewer, so that a list's sums are so many numbers where there are many columns
+CHOICE = 12  # the lists are drawn from so many entries more than they hold: those whose move does the least harm
 MEETINGS = 81_920  # the joined exchanges that get their exact cost have about so many numbers in all
 
 
@@ -104,8 +105,9 @@ class Pair:
     def _choose(self, scale: FloatArray, ideal: FloatArray, stream: Stream) -> IntArray:
         scaled = self.changes * scale[:, None]
         harm = np.add.reduce(scaled * (scaled - 2.0 * ideal[:, None]), axis=0)
-        least = stable_order(harm)[:CHOICE]
-        return least[stream.permutation(least.size)[: 2 * HALF]]
+        size = 2 * min(HALF, (ROOM // ideal.size).bit_length() - 1)
+        least = stable_order(harm)[: size + CHOICE]
+        return least[stream.permutation(least.size)[:size]]
 
     def _first_width(self) -> float:
         now = self.costs(np.zeros((self.changes.shape[0], 1)), self.entries[:0])

@@ -12,7 +12,7 @@ import numpy as np
 from ._cost import Aim, FloatArray
 from ._random import IntArray, Stream
 
-EMPTY = 1.0  # the class term of a bin without rows, whose shares are not defined
+EMPTY = 1e3  # the class term of a bin without rows: worse than any other, so that empty bins are filled first
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Published:
 
         Source: Figueira (2022), Stratified k-fold cross-validation on grouped datasets. Mended: it ends when all
         neighbours were visited; it packs into as many bins as asked, not 5; visited packings are compared whole, so
-        bins 1, 10 and 11, 0 are told apart; and a bin that a move would empty divides nothing by zero.
+        bins 1, 10 and 11, 0 are told apart; and an empty bin has a cost instead of a division by zero, and is never
+        in the result.
         """
         bins = self._first(aim, stream)
         best, least, retries = bins, math.inf, 0
@@ -66,7 +67,7 @@ class Published:
 
 
 def _best_first(aim: Aim, bins: IntArray) -> Iterator[IntArray]:
-    """Yield the packings one move away, cheapest first, none that empties a bin."""
+    """Yield the packings one move away, cheapest first."""
     costs = _costs_of_moves(aim, bins)
     for move in np.argsort(costs, axis=None, kind="stable").tolist():
         entry, f = divmod(move, aim.n_bins)
@@ -86,9 +87,8 @@ def _costs_of_moves(aim: Aim, bins: IntArray) -> FloatArray:
     own = np.arange(aim.n_bins) == bins[:, None]
     without = _costs(aim, sums[:, None, :] - np.where(own, entries, 0.0))
     lost = np.add.reduce(np.where(own, without - now, 0.0).T, axis=0)
-    alone = np.bincount(bins, minlength=aim.n_bins)[bins] == 1
     costs: FloatArray = gained + lost[:, None]
-    costs[own | alone[:, None]] = math.inf
+    costs[own] = math.inf
     return costs
 
 

@@ -60,19 +60,22 @@ class Packing:
         return True
 
     def wander(self, rounds: int, limit: float) -> None:
-        """Exchange at random between pairs of bins, never above the cost ``limit``; for few entries.
+        """Exchange at random between pairs of bins, never above the cost ``limit``.
 
-        Each step draws evenly from the exchanges of a pair that keep the limit, so in the long run every packing
-        below it that can be reached so is equally likely.
+        Each step draws evenly from the exchanges of up to ``ALL_AT_ONCE`` entries of a pair that keep the limit, so in
+        the long run every packing below it that can be reached so is equally likely.
         """
         for _ in range(rounds):
             for a, b in self._ring():
                 rest = self.cost - float(self.costs[a] + self.costs[b])
-                self._move(self._pair(a, b).any_within(limit - rest, self._stream), a, b)
+                pair = self._pair(a, b, at_most=ALL_AT_ONCE)
+                self._move(pair.any_within(limit - rest, self._stream), a, b)
 
-    def _pair(self, a: int, b: int) -> Pair:
+    def _pair(self, a: int, b: int, at_most: int | None = None) -> Pair:
         bins = self.bins[self._movable]
         entries = self._movable[(bins == a) | (bins == b)]
+        if at_most is not None:
+            entries = entries[self._stream.permutation(entries.size)[:at_most]]
         return Pair(self.aim, a, b, self.loads, entries, self.bins[entries] == a)
 
     def _ring(self) -> list[tuple[int, int]]:

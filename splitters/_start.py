@@ -55,17 +55,20 @@ def place(aim: Aim, bins: IntArray, stream: Stream) -> None:
     brings = columns[left].astype(np.float64)
     missing = totals[:, None] * aim.shares - aim.loads(np.where(bins < 0, aim.shares.size, bins))
     empty = set(range(aim.shares.size)) - set(bins[bins >= 0].tolist())
-    wish = np.empty_like(missing)
+    wish, taken = np.empty_like(missing), np.zeros(aim.shares.size)
     for turn, entry in enumerate(left.tolist()):
         gain = np.add.reduce(np.multiply(missing, pull[turn], out=wish), axis=0)
         if aim.exact:
-            gain[missing[0] < missing[0].max() - 0.5] = -np.inf
+            gain += taken
         if empty and len(empty) >= left.size - turn:
             gain[[f for f in range(gain.size) if f not in empty]] = -np.inf
         best = int(gain.argmax())
         bins[entry] = best
         empty.discard(best)
         missing[:, best] -= brings[turn]
+        taken[best] = -np.inf
+        if (turn + 1) % taken.size == 0:
+            taken[:] = 0.0
 
 
 def _by_size(sizes: IntArray, entries: IntArray, stream: Stream) -> IntArray:

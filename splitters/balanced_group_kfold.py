@@ -28,8 +28,8 @@ class BalancedGroupKFold(GroupPacker):
     the published one makes folds half as large again as soon as one group is giant. A fold without a class that at
     least k groups have costs 1 more.
     ``effort`` counts rounds of exchanges, never seconds; "max" searches on, and to the proved optimum where groups
-    are few. Otherwise, where groups are few and many packings are good, each seed gives another one, whose
-    unevenness is at most half of what rows drawn one by one would have.
+    are few. Otherwise, where groups are few and many assignments are good, each seed gives another one, of at most a
+    third of the cost that rows drawn one by one would have.
     ``optimiser="published"`` is the search of the source, for comparison; its parameters are given as
     ``{"name": "published", "start": "greedy", "min_cost": 1e-5, "max_retries": 100}``.
 

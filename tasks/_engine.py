@@ -13,7 +13,8 @@ class Call:
     """One step to run: a plain function, its JSON arguments, what it is called, and the key of its result.
 
     ``key`` None means never cached. ``intact`` says whether what a cached result names still exists. ``size`` counts
-    what the step does (a block of draws fits many models).
+    what the step does (a block of draws fits many models). ``retries`` is how often a failure is tried again that is
+    not the fault of data, model or request.
     """
 
     step: Callable[..., Any]
@@ -21,7 +22,7 @@ class Call:
     name: str
     key: str | None = None
     intact: Callable[[Any], bool] = field(default=lambda _: True)
-    retries: int = 0
+    retries: int = 2
     size: int = 1
 
 
@@ -53,6 +54,9 @@ class Engine(Protocol):
     def tags(self) -> dict[str, str]:
         """Return what a record says about the run that made it."""
 
+    def note(self, key: str, markdown: str) -> None:
+        """Show Markdown beside the run, where there is a page for it."""
+
 
 class PlainEngine:
     """Calls the functions one after the other: no server, no cache, nothing to wait for."""
@@ -77,3 +81,6 @@ class PlainEngine:
     def tags(self) -> dict[str, str]:
         """Return nothing: there is no run to name."""
         return {}
+
+    def note(self, key: str, markdown: str) -> None:
+        """Show nothing: there is no page."""

@@ -2,10 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import getpass
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from evenfold.manifests import BalanceReport, digest_json
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one MLflow run shall hold; ``key`` names the run, so that saying it twice changes nothing."""
+
+    key: str
+    name: str
+    tags: Mapping[str, str]
+    params: Mapping[str, Any]
+    metrics: Mapping[str, float]
+
+
+def news(metrics: Mapping[str, float], known: Mapping[str, float], start: int) -> Iterator[tuple[str, float, int]]:
+    """Yield name, value and time of the metrics that a run does not hold yet; one that has changed is a later point.
+
+    Of two points at the same time MLflow shows the larger. Times are those of the first fit: they differ each time.
+    """
+    for name, given in metrics.items():
+        value = max(min(float(given), sys.float_info.max), -sys.float_info.max)  # as MLflow stores infinities
+        before = known.get(name)
+        if before is None:
+            yield name, value, start
+        elif before != value and not name.startswith("seconds_") and not (math.isnan(before) and math.isnan(value)):
+            yield name, value, max(int(time.time() * 1000), start + 1)
 
 
 def run_key(**parts: Any) -> str:
@@ -29,6 +60,7 @@ def split_tags(split: dict[str, Any]) -> dict[str, str]:
         "evenfold.spec": f"{split['name']}@{split['version']}",
         "evenfold.generation": split["version"].partition(".")[2],
         "evenfold.kind": split["kind"],
+        "evenfold.strategy": split["strategy"],
     }
 
 
@@ -43,6 +75,24 @@ def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]
         metrics[prefix if each["method"] in _PREFIX else f"{prefix}_mean"] = each["value"]
         metrics |= {f"{prefix}_{name}": each[name] for name in ("sd", "se", "pooled")}
         metrics[f"apparent/{each['metric']}"] = each["apparent"]
+        if each.get("ingredients"):
+            names = (name for name in each["ingredients"] if name not in ("oob",))
+            metrics |= {f"boot/{each['metric']}_{name}": each["ingredients"][name] for name in names}
         if each.get("interval"):
             metrics |= {f"{prefix}_ci_{side}": each["interval"][side] for side in ("low", "high")}
     return {name: float(value) for name, value in metrics.items() if value is not None}
+
+
+def child_entry(parent_key: str, score: Mapping[str, Any], tags: Mapping[str, str]) -> Entry:
+    """Return what the run of one fold holds, below the evaluation that ``parent_key`` names."""
+    metrics = {f"test/{name}": value for name, value in score["test"].items()}
+    metrics |= {f"apparent/{name}": value for name, value in score["apparent"].items()}
+    metrics |= {name: score[name] for name in ("n_train", "n_test", "seconds_fit", "seconds_score")}
+    place = {"evenfold.repeat": str(score["repeat"]), "evenfold.fold": str(score["fold"])}
+    key = run_key(kind="fold", parent=parent_key, repeat=score["repeat"], fold=score["fold"])
+    return Entry(key=key, name=score["name"], tags={**tags, **place}, params={}, metrics=metrics)
+
+
+def who() -> str:
+    """Return who looks: ``EVENFOLD_USER``, or the name of the account."""
+    return os.environ.get("EVENFOLD_USER") or getpass.getuser()

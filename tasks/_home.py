@@ -32,14 +32,25 @@ class Home:
             ) from None
 
     @property
+    def shared(self) -> Path:
+        """Where results lie that projects and machines may share: ``EVENFOLD_RESULTS``, or the home itself."""
+        given = os.environ.get("EVENFOLD_RESULTS")
+        return Path(given).absolute() if given else self.path
+
+    @property
     def splits(self) -> Path:
         """Manifests, as ``<name>/<version>/``."""
-        return self.path / "splits"
+        return self.shared / "splits"
 
     @property
     def scores(self) -> Path:
         """Predictions and score tables, by score key."""
-        return self.path / "scores"
+        return self.shared / "scores"
+
+    @property
+    def results(self) -> Path:
+        """What cached steps returned, by key."""
+        return self.shared / "results"
 
     @property
     def data(self) -> Path:
@@ -49,7 +60,7 @@ class Home:
     @property
     def locks(self) -> Path:
         """Lock files; they may be deleted whenever nothing runs."""
-        return self.path / "locks"
+        return self.shared / "locks"
 
     @property
     def tracking_uri(self) -> str:
@@ -70,7 +81,7 @@ def prepare_environment(home: Home) -> None:
     """
     embedded = {
         "PREFECT_HOME": str(home.path / "prefect"),
-        "PREFECT_LOCAL_STORAGE_PATH": str(home.path / "results"),
+        "PREFECT_LOCAL_STORAGE_PATH": str(home.results),
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "true",
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
         "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",

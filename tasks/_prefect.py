@@ -5,25 +5,32 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import prefect
-from evenfold.estimates import EvaluationError
-from prefect import flow, task
+from evenfold.estimates import EvaluationError, ModelError
+from evenfold.splitters import SplitError
+from prefect import flow, get_run_logger, task
+from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
+from prefect.exceptions import MissingContextError
 from prefect.futures import as_completed
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_UI_URL, temporary_settings
 from prefect.states import Completed, Failed
-from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.transactions import IsolationLevel
 
 from ._engine import Call, Done
 from ._home import Home, default_workers
 from ._locks import FileLocks, locked
+from ._orphans import guard
+from ._runner import task_runner
+
+RETRY_SECONDS = (2, 8, 30)
 
 
 @dataclass
@@ -46,13 +53,17 @@ class PrefectEngine:
     name = "prefect"
 
     def __init__(self, home: Home, refresh: bool = False) -> None:
+        guard()
         self.home = home
         self.refresh = refresh
         self.threads = max(1, (os.cpu_count() or 1) // default_workers())
 
     def run(self, call: Call) -> Done:
-        """Return the outcome of one call; raises what it raises."""
-        done = self._outcome(call, self._submit(call))
+        """Return the outcome of one call, made in the flow's own thread; raises what it raises."""
+        done = self._told(call, self._made(call)(key=call.key, arguments=call.arguments, return_state=True))
+        if done.cached and not call.intact(done.value):
+            again = self._made(call, refresh=True)
+            done = self._told(call, again(key=call.key, arguments=call.arguments, return_state=True))
         if done.error:
             raise done.error
         return done
@@ -71,44 +82,101 @@ class PrefectEngine:
         run, ui = str(context.flow_run.id), PREFECT_UI_URL.value()
         return {"prefect.flow_run_id": run} | ({"prefect.flow_run_url": f"{ui}/runs/flow-run/{run}"} if ui else {})
 
-    def _submit(self, call: Call, refresh: bool = False) -> Any:
+    def note(self, key: str, markdown: str) -> None:
+        """Show Markdown as an artifact of the flow run; ``key`` names it from run to run."""
+        create_markdown_artifact(markdown, key="".join(c if c.isalnum() else "-" for c in key.lower()).strip("-"))
+
+    def _made(self, call: Call, refresh: bool = False) -> Any:
         options: dict[str, Any] = {"task_run_name": call.name}
         if call.key is not None and (refresh or self.refresh):
             options["refresh_cache"] = True
-        made = _task(call.step, call.key is not None, self.home.locks, call.retries).with_options(**options)
-        return made.submit(key=call.key, arguments=call.arguments)
+        made = _task(call.step, call.key is not None, self.home, self.home.shared, call.retries)
+        return made.with_options(**options)
+
+    def _submit(self, call: Call, refresh: bool = False) -> Any:
+        return self._made(call, refresh).submit(key=call.key, arguments=call.arguments)
 
     def _outcome(self, call: Call, future: Any) -> Done:
         future.wait()
-        value = future.result(raise_on_failure=False)
+        done = self._told(call, future.state)
+        if done.cached and not call.intact(done.value):
+            return self._outcome(call, self._submit(call, refresh=True))
+        return done
+
+    def _told(self, call: Call, state: Any) -> Done:
+        value = state.result(raise_on_failure=False)
         if isinstance(value, Exception):
             return Done(call, error=value)
-        cached = future.state.name == "Cached"
-        if cached and not call.intact(value):
-            return self._outcome(call, self._submit(call, refresh=True))
-        return Done(call, value=value, cached=cached)
+        return Done(call, value=value, cached=state.name == "Cached")
+
+
+class Step:
+    """A plain step as the function of a Prefect task: importable, so that processes on any machine can run it.
+
+    Its name keeps two steps from sharing one task key. Where results lie travels along.
+    """
+
+    def __init__(self, step: Callable[..., Any], home: Home) -> None:
+        self.step = step
+        self.home = home
+        self.settings = {name: os.environ[name] for name in ("EVENFOLD_HOME", "EVENFOLD_RESULTS") if name in os.environ}
+        self.__name__ = self.__qualname__ = step.__name__
+        self.__module__ = step.__module__
+        self.__doc__ = step.__doc__
+
+    def __call__(self, key: str | None, arguments: dict[str, Any]) -> Any:
+        """Return what the step returns."""
+        for name, value in self.settings.items():
+            os.environ.setdefault(name, value)
+        return self.step(**arguments)
+
+
+def log(message: str, **facts: Any) -> None:
+    """Write a line of ``message name=value ...`` to the log of the run under way, where there is one."""
+    told = " ".join(f"{name}={value}" for name, value in facts.items())
+    with contextlib.suppress(MissingContextError):
+        get_run_logger().info(f"{message} {told}".strip())
+
+
+def worth_another_try(task: Any, run: Any, state: Any) -> bool:
+    """Return whether a step may succeed next time: not where the data, the model or the request are to blame."""
+    error = state.result(raise_on_failure=False)
+    if isinstance(error, EvaluationError):
+        error = error.__cause__
+    return isinstance(error, Exception) and not isinstance(error, (SplitError, ModelError, ValueError, TypeError))
 
 
 @cache
-def _task(step: Callable[..., Any], keyed: bool, locks: Path, retries: int) -> Any:
-    """Return the Prefect task of a step; its name keeps two steps from sharing one task key."""
-
-    def run(key: str | None, arguments: dict[str, Any]) -> Any:
-        return step(**arguments)
-
-    run.__name__ = run.__qualname__ = step.__name__
-    run.__doc__ = step.__doc__
-    policy = ByKey(isolation_level=IsolationLevel.SERIALIZABLE, lock_manager=FileLocks(locks)) if keyed else NO_CACHE
+def _task(step: Callable[..., Any], keyed: bool, home: Home, shared: Path, retries: int) -> Any:
+    """Return the Prefect task of a step; ``shared`` is where results lie now, which a setting may change."""
+    locks = FileLocks(home.locks)
+    policy = ByKey(isolation_level=IsolationLevel.SERIALIZABLE, lock_manager=locks) if keyed else NO_CACHE
     decorate: Any = task  # its overloads do not know a function beside options
     return decorate(
-        run,
+        Step(step, home),
         name=step.__name__.replace("_", " "),
         cache_policy=policy,
         persist_result=keyed,
         result_serializer="json" if keyed else None,
+        result_storage=home.results if keyed else None,
         retries=retries,
-        retry_delay_seconds=2,
+        retry_delay_seconds=list(RETRY_SECONDS[:retries]) or None,
+        retry_condition_fn=worth_another_try,
     )
+
+
+@dataclass
+class _UnderWay:
+    """A body on its way into a flow and out of it; the flow's function must not hold it, for workers load that."""
+
+    body: Callable[[PrefectEngine], Any]
+    home: Home
+    name: str
+    raised: list[Exception] = field(default_factory=list)
+    returned: list[Any] = field(default_factory=list)
+
+
+_UNDER_WAY: ContextVar[_UnderWay] = ContextVar("evenfold_under_way")
 
 
 def run_as_flow(body: Callable[[PrefectEngine], Any], home: Home, name: str, subject: str, request: Any) -> Any:
@@ -116,27 +184,24 @@ def run_as_flow(body: Callable[[PrefectEngine], Any], home: Home, name: str, sub
 
     An error makes the flow run Failed with its sentence, and is raised here without Prefect's traceback.
     """
-    raised: list[Exception] = []
-    returned: list[Any] = []
-
-    def run(request: dict[str, Any]) -> Any:
-        try:
-            returned.append(body(PrefectEngine(home, refresh=bool(request.get("refresh")))))
-        except Exception as error:
-            raised.append(error)
-            return Failed(message=str(error))
-        return Completed(message="evaluated" if name == "evaluate" else "done")
-
-    runner: Any = ThreadPoolTaskRunner(max_workers=default_workers())
-    _start_server(home)
-    made = flow(name=name, flow_run_name=f"{name} {subject}", task_runner=runner, validate_parameters=False)
-    with _quiet_exit():
-        state: Any = made(run)(request=request.model_dump(mode="json"), return_state=True)
-    if raised:
-        raise raised[0]
-    if not returned:
+    guard()  # before the embedded server starts
+    under_way = _UnderWay(body, home, name)
+    decorate: Any = flow
+    made = decorate(
+        _run, name=name, flow_run_name=f"{name} {subject}", task_runner=task_runner(), validate_parameters=False
+    )
+    token = _UNDER_WAY.set(under_way)
+    try:
+        _start_server(home)
+        with _quiet_exit():
+            state = made(request=request.model_dump(mode="json"), return_state=True)
+    finally:
+        _UNDER_WAY.reset(token)
+    if under_way.raised:
+        raise under_way.raised[0]
+    if not under_way.returned:
         raise EvaluationError(f"Prefect ended the flow as {state.name} ({state.message}); run it again.")
-    return returned[0]
+    return under_way.returned[0]
 
 
 def _start_server(home: Home) -> None:
@@ -150,6 +215,17 @@ def _start_server(home: Home) -> None:
         SubprocessASGIServer().start()
         ready.parent.mkdir(parents=True, exist_ok=True)
         ready.touch()
+
+
+def _run(request: dict[str, Any]) -> Any:
+    under_way = _UNDER_WAY.get()
+    try:
+        engine = PrefectEngine(under_way.home, refresh=bool(request.get("refresh")))
+        under_way.returned.append(under_way.body(engine))
+    except Exception as error:
+        under_way.raised.append(error)
+        return Failed(message=str(error))
+    return Completed(message="evaluated" if under_way.name == "evaluate" else "done")
 
 
 @contextlib.contextmanager

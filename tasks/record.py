@@ -6,17 +6,11 @@ Recording is idempotent: the same key finds and completes the same run. A run th
 
 from __future__ import annotations
 
-import getpass
 import json
 import logging
-import math
-import os
-import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,27 +19,19 @@ for chatty in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(chatty).setLevel(logging.WARNING)
 
 import mlflow  # noqa: E402 - alembic would announce every migration of a new store
+import mlflow.sklearn  # noqa: E402
 from evenfold.manifests import BalanceReport  # noqa: E402
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag  # noqa: E402
+from mlflow.models import Model  # noqa: E402
 from mlflow.tracking import MlflowClient  # noqa: E402
 
-from ._figures import balance_metrics, estimate_metrics, run_key, split_tags  # noqa: E402
+from ._figures import Entry, balance_metrics, child_entry, estimate_metrics, news, run_key, split_tags  # noqa: E402
 from ._home import Home  # noqa: E402
 from ._locks import locked  # noqa: E402
+from ._pictures import pictures_of  # noqa: E402
 
 RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What one MLflow run shall hold; ``key`` names the run, so that saying it twice changes nothing."""
-
-    key: str
-    name: str
-    tags: Mapping[str, str]
-    params: Mapping[str, Any]
-    metrics: Mapping[str, float]
 
 
 class Tracker:
@@ -76,14 +62,19 @@ class Tracker:
     @contextmanager
     def run(self, entry: Entry, parent: str | None = None) -> Iterator[str]:
         """Yield the id of the run that ``entry.key`` names, filled; it is FINISHED when the block ends well."""
-        run_id = self._open(entry, parent)
-        self._fill(run_id, entry)
+        run_id = self.begin(entry, parent)
         try:
             yield run_id
         except BaseException as error:
             self.fail(run_id, str(error))
             raise
         self.client.set_terminated(run_id, "FINISHED")
+
+    def begin(self, entry: Entry, parent: str | None = None) -> str:
+        """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
+        run_id = self._open(entry, parent)
+        self._fill(run_id, entry)
+        return run_id
 
     def fail(self, run_id: str, reason: str) -> None:
         """Mark a run as failed, with the reason where people look for it."""
@@ -107,20 +98,27 @@ class Tracker:
                 self.client.delete_tag(run_id, tag)
             return run_id
 
-    def _fill(self, run_id: str, entry: Entry) -> None:
+    def measured(self, run_id: str, values: Mapping[str, float]) -> None:
+        """Log the metrics that the run does not hold yet; one that has changed is a later point."""
         run = self.client.get_run(run_id)
-        metrics = list(_news(entry.metrics, run.data.metrics, run.info.start_time))
+        points = news(values, run.data.metrics, run.info.start_time)
+        metrics = [Metric(name, value, when, 0) for name, value, when in points]
+        for start in range(0, len(metrics), 900):
+            self.client.log_batch(run_id, metrics=metrics[start : start + 900])
+
+    def _fill(self, run_id: str, entry: Entry) -> None:
+        self.measured(run_id, entry.metrics)
         params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
         tags = [RunTag(name, str(value)) for name, value in entry.tags.items()]
-        for start in range(0, max(len(metrics), 1), 900):
-            self.client.log_batch(run_id, metrics=metrics[start : start + 900])
         self.client.log_batch(run_id, params=params[:100], tags=tags[:100])
 
     def keep(self, run_id: str, name: str, value: Any) -> None:
-        """Log ``value`` as a JSON artifact, or the file or folder that a Path names."""
+        """Log ``value`` as a JSON artifact, or the file or folder that a Path names, or a page or picture as it is."""
         if isinstance(value, Path):
             log = self.client.log_artifacts if value.is_dir() else self.client.log_artifact
             log(run_id, str(value), name)
+        elif name.endswith((".html", ".png")):
+            (self.client.log_text if name.endswith(".html") else self.client.log_figure)(run_id, value, name)
         else:
             self.client.log_text(run_id, json.dumps(value, indent=1, ensure_ascii=False, default=str), name)
 
@@ -131,24 +129,31 @@ class Tracker:
             table.to_parquet(path, index=False)
             self.client.log_artifact(run_id, str(path))
 
+    def keep_model(self, run_id: str, model: Any, trusted: list[str], requirements: list[str]) -> str:
+        """Log a model without pickles and return its URI; naming what it requires saves MLflow a subprocess."""
+        mlflow.set_tracking_uri(self.home.tracking_uri)
+        kept = {"sk_model": model, "pip_requirements": requirements, "skops_trusted_types": trusted}
+        return str(Model.log(None, mlflow.sklearn, name="model", run_id=run_id, **kept).model_uri)
+
+    def load_model(self, uri: str) -> Any:
+        """Return the scikit-learn model that a URI such as models:/flights@champion names."""
+        mlflow.set_tracking_uri(self.home.tracking_uri)
+        return mlflow.sklearn.load_model(uri)
+
+    def text(self, run_id: str, name: str) -> str:
+        """Return the text of an artifact."""
+        with tempfile.TemporaryDirectory() as folder:
+            return self.fetch(run_id, name, Path(folder)).read_text(encoding="utf-8")
+
+    def fetch(self, run_id: str, name: str, folder: Path) -> Path:
+        """Download an artifact of a run into a folder, and return where it lies."""
+        folder.mkdir(parents=True, exist_ok=True)
+        return Path(self.client.download_artifacts(run_id, name, str(folder)))
+
     def reads(self, run_id: str, name: str, source: str, digest: str) -> None:
         """Say which data a run read, by our own digest: MLflow's reads the first 10,000 rows only."""
         data = Dataset(name=name[:500], digest=digest[:32], source_type="local", source=json.dumps({"uri": source}))
         self.client.log_inputs(run_id, datasets=[DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
-
-
-def _news(metrics: Mapping[str, float], known: Mapping[str, float], start: int) -> Iterator[Metric]:
-    """Yield the metrics that a run does not hold yet, at its start; one that has changed is a later point.
-
-    Of two points at the same time MLflow shows the larger. Times are those of the first fit: they differ each time.
-    """
-    for name, given in metrics.items():
-        value = max(min(float(given), sys.float_info.max), -sys.float_info.max)  # as MLflow stores infinities
-        before = known.get(name)
-        if before is None:
-            yield Metric(name, value, start, 0)
-        elif before != value and not name.startswith("seconds_") and not (math.isnan(before) and math.isnan(value)):
-            yield Metric(name, value, max(int(time.time() * 1000), start + 1), 0)
 
 
 def record_split(
@@ -159,6 +164,7 @@ def record_split(
     entry = Entry(
         key=run_key(kind="split", split_id=split["split_id"], plan_id=split["plan_id"]),
         name=f"split/{split['name']} v{split['version']}",
+        # Where it lies is a tag: another home may record the same split, and a parameter cannot change.
         tags=split_tags(split) | {"evenfold.uri": split["uri"]} | tags,
         params={
             "strategy": split["strategy"],
@@ -172,6 +178,8 @@ def record_split(
         tracker.client.set_tag(run_id, "evenfold.split_run_id", run_id)
         tracker.keep(run_id, "split", Path(split["uri"]))
         tracker.keep(run_id, "split/balance.json", report)
+        for name, picture in pictures_of(split["uri"], report, data).items():
+            tracker.keep(run_id, f"split/{name}", picture)
         tracker.reads(run_id, Path(data).name, data, fingerprint)
     return run_id
 
@@ -199,7 +207,7 @@ def record_evaluation(
     )
     with tracker.run(entry) as run_id:
         for score in evaluation["children"]:
-            with tracker.run(_child(entry.key, score, shared), parent=run_id):
+            with tracker.run(child_entry(entry.key, score, shared), parent=run_id):
                 pass
         for name, value in evaluation["artifacts"].items():
             tracker.keep(run_id, name, value)
@@ -216,55 +224,3 @@ def _keep_tables(tracker: Tracker, run_id: str, evaluation: dict[str, Any]) -> N
     for name, files in evaluation["tables"].items():
         if files:
             tracker.keep_table(run_id, name, pd.concat([pd.read_parquet(file) for file in files], ignore_index=True))
-
-
-def _child(parent_key: str, score: dict[str, Any], tags: Mapping[str, str]) -> Entry:
-    metrics = {f"test/{name}": value for name, value in score["test"].items()}
-    metrics |= {f"apparent/{name}": value for name, value in score["apparent"].items()}
-    metrics |= {name: score[name] for name in ("n_train", "n_test", "seconds_fit", "seconds_score")}
-    place = {"evenfold.repeat": str(score["repeat"]), "evenfold.fold": str(score["fold"])}
-    key = run_key(kind="fold", parent=parent_key, repeat=score["repeat"], fold=score["fold"])
-    return Entry(key=key, name=score["name"], tags={**tags, **place}, params={}, metrics=metrics)
-
-
-def record_look(
-    split: dict[str, Any], model: dict[str, Any], reason: str, data: str, tags: dict[str, str], home: str
-) -> dict[str, Any]:
-    """Record that somebody is about to look at the locked part, and return the run and the number of the look.
-
-    The look is recorded before the rows are touched: where it cannot be recorded, nobody looks.
-    """
-    tracker = Tracker(Home(Path(home)), split["name"])
-    with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{split['name']}"):
-        before = tracker.client.search_runs([tracker.experiment_id], "tags.`evenfold.look` != ''", max_results=1000)
-        number = len(before) + 1
-        entry = Entry(
-            key=run_key(kind="look", split_id=split["split_id"], number=number),
-            name=f"look {number}/{model['estimator'].rpartition(':')[2]}",
-            tags=split_tags(split)
-            | {"evenfold.look": str(number), "evenfold.look_reason": reason, "evenfold.look_by": _who()}
-            | tags,
-            params={f"model.{name}": value for name, value in model.items()},
-            metrics={},
-        )
-        with tracker.run(entry) as run_id:
-            tracker.reads(run_id, Path(data).name, data, split["split_id"])
-    return {"run_id": run_id, "look": number}
-
-
-def record_look_scores(name: str, run_id: str, score: dict[str, Any], file: str, home: str) -> None:
-    """Record what a look at the locked part showed, in the run that announced it."""
-    tracker = Tracker(Home(Path(home)), name)
-    when = tracker.client.get_run(run_id).info.start_time
-    metrics = [Metric(f"holdout/{metric}", float(value), when, 0) for metric, value in score["test"].items()]
-    tracker.client.log_batch(run_id, metrics=metrics)
-    tracker.keep(run_id, "predictions", Path(file))
-
-
-def _who() -> str:
-    return os.environ.get("EVENFOLD_USER") or getpass.getuser()
-
-
-def client_version() -> str:
-    """Return the version of MLflow that records."""
-    return str(mlflow.__version__)

@@ -79,8 +79,9 @@ def split_data(spec: dict[str, Any], data: str, home: str) -> dict[str, Any]:
 def extend_split(manifest: str, data: str, batch: bool, merged: Literal["quarantine", "accept"]) -> dict[str, Any]:
     """Extend the manifest in a folder, write the next version beside it, and return its SplitRef and what happened."""
     path = Path(manifest)
-    grown = extend(read_manifest(path), data, batch=batch, merged=merged)
-    found = path if grown.manifest.uri else write_manifest(grown.manifest, path.parent.parent)
+    with locked(Home.here().locks, f"name/{path.parent.name}"):
+        grown = extend(read_manifest(path), data, batch=batch, merged=merged)
+        found = path if grown.manifest.uri else write_manifest(grown.manifest, path.parent.parent)
     told = {name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")}
     notes = {"notes": list(grown.notes), "parent_split_id": grown.manifest.parent_split_id}
     return {"split": reference(found), **told, **notes}
@@ -88,7 +89,7 @@ def extend_split(manifest: str, data: str, batch: bool, merged: Literal["quarant
 
 def reference(folder: Path | str) -> dict[str, Any]:
     """Return the SplitRef of the manifest in a folder, as JSON."""
-    return SplitRef.of(read_manifest(folder), str(folder)).to_json()
+    return SplitRef.of(read_manifest(folder), str(Path(folder).absolute())).to_json()
 
 
 def _intact(folder: Path) -> bool:
@@ -110,6 +111,16 @@ def still_there(ref: dict[str, Any]) -> bool:
 def find_plan(folder: Path, plan_id: str) -> Path | None:
     """Return the version of a name that was decided by this very plan, if there is one."""
     return next((path for path, header in _headers(folder) if header.get("plan_id") == plan_id), None)
+
+
+def newest(folder: Path, spec: SplitSpec) -> Path | None:
+    """Return the newest version of a name, if it was decided by the same rules as ``spec``."""
+    paths = [path for path, _ in _headers(folder)]
+    if not paths:
+        return None
+    last = max(paths, key=lambda path: tuple(int(number) for number in path.name.split(".")))
+    known = read_manifest(last)
+    return last if known.spec.decision(known.types) == spec.decision(known.types) else None
 
 
 def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -1,0 +1,110 @@
+"""Studies of the split itself: how the number of folds, and stratifying, change what is estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from evenfold.splitters import BalancedGroupKFold, KFold, LabelSplitter, SortedStratifiedKFold, StratifiedKFold
+from numpy.typing import NDArray
+
+from ._aggregate import pooled_score, sample_sd
+from ._fit import fit_and_score
+from .model_spec import ModelSpec
+from .problem import Problem
+
+BINS = 10
+
+
+def fold_count_study(model: ModelSpec, problem: Problem, counts: Sequence[int], *, seed: int = 0) -> pd.DataFrame:
+    """Return, per number of folds and metric, the mean and sample sd over folds and the pooled score.
+
+    Folds are plain random ones, or whole groups where the problem has groups. More folds mean more training rows and
+    smaller test sets: the pooled score rises or stays, the mean over tiny folds of a ratio such as R2 does not, and
+    the spread grows. That spread is no sign of overfitting.
+    """
+    rows = []
+    for k in counts:
+        scores, predictions = _fitted(model, problem, _folds(problem, k, seed), seed)
+        rows += [
+            {
+                "n_splits": k,
+                "metric": metric,
+                "mean": float(np.mean(values)),
+                "sd": sample_sd(values),
+                "pooled": pooled_score(metric, predictions, problem),
+            }
+            for metric, values in scores.items()
+        ]
+    return pd.DataFrame(rows)
+
+
+def stratification_study(
+    model: ModelSpec, problem: Problem, *, n_splits: int = 5, n_seeds: int = 20, seed: int = 0
+) -> pd.DataFrame:
+    """Return, per way of stratifying and metric, the variance over seeds of three estimates, as ratios to random's.
+
+    ``hold_out``: the first fold's score; ``fold_mean``: the mean over folds; ``pooled``: all predictions together.
+    A ratio below 1 means that stratifying makes that estimate steadier from one partition to the next; it says
+    nothing of how near the estimate is to the truth, which for the pooled score it hardly changes.
+    """
+    told = []
+    for name, ways in _ways(problem).items():
+        for turn in range(n_seeds):
+            scores, predictions = _fitted(model, problem, ways(n_splits, seed + turn), seed)
+            for metric, values in scores.items():
+                pooled = pooled_score(metric, predictions, problem)
+                told.append(
+                    {
+                        "way": name,
+                        "metric": metric,
+                        "hold_out": values[0],
+                        "fold_mean": np.mean(values),
+                        "pooled": pooled,
+                    }
+                )
+    spread = pd.DataFrame(told).groupby(["metric", "way"], sort=False)[["hold_out", "fold_mean", "pooled"]].var(ddof=1)
+    random = spread.xs("random", level="way").reindex(spread.index.get_level_values("metric"))
+    ratios: pd.DataFrame = spread.div(random.to_numpy()).reset_index()
+    return ratios
+
+
+def _fitted(
+    model: ModelSpec, problem: Problem, labels: NDArray[Any], seed: int
+) -> tuple[dict[str, list[float]], pd.DataFrame]:
+    made = []
+    for fold in range(int(labels.max()) + 1):
+        train, test = np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)
+        made.append(fit_and_score(model, problem, train, test, seed=seed, name=f"fold {fold}", fold=fold))
+    metrics = model.completed(problem.task, len(problem.classes)).metrics
+    return {m: [score.test[m] for score, _ in made] for m in metrics}, pd.concat([each for _, each in made])
+
+
+def _folds(problem: Problem, k: int, seed: int) -> NDArray[Any]:
+    if problem.groups is not None:
+        return BalancedGroupKFold(k, random_state=seed).assign(groups=problem.groups)
+    return KFold(k, random_state=seed).assign(problem.y)
+
+
+def _ways(problem: Problem) -> dict[str, Any]:
+    def by(splitter: type[LabelSplitter], y: Any) -> Any:
+        return lambda k, seed: splitter(k, random_state=seed).assign(y=y)
+
+    ways = {"random": by(KFold, problem.y)}
+    if problem.classes:
+        return ways | {"stratified": by(StratifiedKFold, problem.y)}
+    ranks = np.argsort(np.argsort(problem.y, kind="stable"), kind="stable")
+    binned = ranks * BINS // problem.n
+    return ways | {"binned": by(StratifiedKFold, binned), "sorted": by(SortedStratifiedKFold, problem.y)} | {
+        "fractional": lambda k, seed: _fractional(problem.y, k, seed)
+    }  # fmt: skip
+
+
+def _fractional(y: NDArray[Any], k: int, seed: int) -> NDArray[Any]:
+    from evenfold.splitters import FractionalStratifiedSplit
+
+    parts = {"train": 1 / k, **{f"fold {fold}": 1 / k for fold in range(1, k)}}
+    codes = FractionalStratifiedSplit(parts, random_state=seed).assign(y=y)
+    return np.where(codes < 0, 0, codes)

@@ -1,0 +1,221 @@
+"""The commands that look at manifests, compare them, and carry folds to other tools and back."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+GATE_FAILED = 1
+
+commands = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+class Tool(StrEnum):
+    """What an export is for."""
+
+    sklearn = "sklearn"
+    h2o = "h2o"
+    spark = "spark"
+    nnunet = "nnunet"
+    csv = "csv"
+
+
+class Role(StrEnum):
+    """A side of a split."""
+
+    train = "train"
+    test = "test"
+
+
+ManifestFolder = Annotated[Path, typer.Argument(metavar="MANIFEST", help="Folder of a manifest.")]
+DataFile = Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file, a folder or a glob of them.")]
+Out = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
+Repeat = Annotated[int, typer.Option(help="Which repeat, from 0.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")]
+
+
+@commands.command()
+def audit(
+    manifest: ManifestFolder,
+    data: DataFile,
+    features: Annotated[list[str] | None, typer.Option(help="A column that a model sees; repeat for several.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="A column that it does not; repeat for several.")] = None,
+    target: Annotated[str | None, typer.Option(help="Target, where the split does not name one.")] = None,
+    group: Annotated[str | None, typer.Option(help="Look for this column's groups on both sides of a split.")] = None,
+    time: Annotated[str | None, typer.Option(help="Require that training rows are older than tested ones.")] = None,
+    gate: Annotated[list[str] | None, typer.Option(help="A limit, as NAME=NUMBER or NAME=off; repeatable.")] = None,
+    store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Say what is wrong with a split of FILE: leaks, rows that do not fit, uneven folds. Exit code 1: a gate failed.
+
+    Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
+    """
+    from evenfold.manifests import audit as run_audit
+    from evenfold.manifests import read_manifest, write_whole
+
+    from ._show_manifests import show_audit
+
+    made = run_audit(
+        read_manifest(manifest),
+        data,
+        features=features or None,
+        exclude=exclude or (),
+        gates=_gates(gate),
+        target=target,
+        group=group,
+        time=time,
+    )
+    if store:
+        write_whole(manifest / "audit.json", made.model_dump_json(indent=1))
+    _print(made, as_json, show_audit)
+    if made.failed:
+        raise typer.Exit(GATE_FAILED)
+
+
+@commands.command()
+def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
+    """Prove that a manifest is what was written, or name the file and block that is not. Exit code 1: it is damaged.
+
+    Example: evenfold verify .evenfold/splits/flights/1.0
+    """
+    from evenfold.manifests import verify as run_verify
+
+    from ._show_manifests import show_verification
+
+    found = run_verify(manifest)
+    _print(found, as_json, show_verification)
+    if not found.intact:
+        raise typer.Exit(GATE_FAILED)
+
+
+@commands.command()
+def diff(
+    a: Annotated[Path, typer.Argument(metavar="A", help="Folder of a manifest.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Folder of another.")],
+    data: Annotated[str | None, typer.Option(help="File with the key and the target, to count by class.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say which rows moved, joined or left from manifest A to B, and what differs in their specifications.
+
+    Example: evenfold diff .evenfold/splits/flights/1.0 .evenfold/splits/flights/1.1
+    """
+    from evenfold.manifests import diff as run_diff
+    from evenfold.manifests import read_manifest
+
+    from ._show_manifests import show_difference
+
+    _print(run_diff(read_manifest(a), read_manifest(b), data), as_json, show_difference)
+
+
+@commands.command()
+def export(
+    manifest: ManifestFolder,
+    to: Annotated[Tool, typer.Option(help="The tool that reads the file.")],
+    output: Out,
+    data: Annotated[str | None, typer.Option(help="File whose rows the folds are put beside.")] = None,
+    repeat: Repeat = 0,
+    as_json: Json = False,
+) -> None:
+    """Write the folds of a manifest as another tool reads them.
+
+    Example: evenfold export .evenfold/splits/flights/1.0 --to spark -o folds.parquet
+    """
+    from evenfold.manifests import export as run_export
+    from evenfold.manifests import read_manifest
+
+    from ._show_manifests import show_export
+
+    _print(run_export(read_manifest(manifest), to.value, output, data, repeat=repeat), as_json, show_export)
+
+
+@commands.command()
+def join(
+    data: DataFile,
+    manifest: ManifestFolder,
+    fold: Annotated[int, typer.Option(help="Which fold, from 0.")],
+    role: Annotated[Role, typer.Option(help="The rows that are trained on, or tested.")],
+    output: Out,
+    repeat: Repeat = 0,
+    as_json: Json = False,
+) -> None:
+    """Write the rows of FILE that one fold trains on or tests.
+
+    Example: evenfold join examples/flights.parquet .evenfold/splits/flights/1.0 --fold 2 --role test -o test.parquet
+    """
+    from evenfold.manifests import join_rows, read_manifest, write_whole
+
+    from ._show_manifests import Joined, show_join
+
+    rows = join_rows(read_manifest(manifest), data, fold, role.value, repeat)
+    write_whole(output, rows)
+    made = Joined(path=str(output), rows=rows.num_rows, fold=fold, repeat=repeat, role=role.value)
+    _print(made, as_json, show_join)
+
+
+@commands.command(name="import")
+def import_(
+    data: DataFile,
+    key: Annotated[list[str], typer.Option(help="Column that names each row; repeat for several.")],
+    fold_column: Annotated[str | None, typer.Option(help="Column that holds the fold of each row.")] = None,
+    nnunet: Annotated[Path | None, typer.Option(help="splits_final.json, whose keys are those of the column.")] = None,
+    target: Annotated[str | None, typer.Option(help="Column to predict, for balance and audit.")] = None,
+    name: Annotated[str, typer.Option(help="What the split is called.")] = "imported",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for <name>/<version>/.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a manifest of folds that were decided elsewhere.
+
+    Example: evenfold import folds.parquet --fold-column fold --key flight_id
+    """
+    from evenfold.manifests import read_manifest, write_manifest
+    from evenfold.tasks import Home, SplitRef
+
+    from ._show_manifests import Imported, show_import
+
+    manifest = _imported(data, key, fold_column, nnunet, {"target": target, "name": name})
+    folder = write_manifest(manifest, output or Home.here().splits)
+    made = Imported.model_validate(SplitRef.of(read_manifest(folder), str(folder)).to_json())
+    _print(made, as_json, show_import)
+
+
+def _imported(data: str, key: list[str], fold_column: str | None, nnunet: Path | None, more: dict[str, Any]) -> Any:
+    from evenfold.manifests import import_folds, import_nnunet
+    from evenfold.splitters import SplitError
+
+    if (fold_column is None) == (nnunet is None):
+        raise SplitError("folds come from a column or from a file; give one of --fold-column and --nnunet.")
+    if nnunet is None:
+        return import_folds(data, key, str(fold_column), **more)
+    if len(key) > 1:
+        raise SplitError(f"splits_final.json names rows by one key, and {len(key)} columns are given; give one --key.")
+    return import_nnunet(nnunet, data, key[0], **more)
+
+
+def _gates(given: list[str] | None) -> dict[str, Any]:
+    from evenfold.splitters import SplitError
+
+    gates: dict[str, Any] = {}
+    for each in given or []:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise SplitError(f"--gate {each!r} has no '='; write NAME=NUMBER, such as duplicate_rows=0, or NAME=off.")
+        try:
+            gates[name] = json.loads(value)
+        except json.JSONDecodeError:
+            gates[name] = value
+    return gates
+
+
+def _print(made: Any, as_json: bool, show: Any) -> None:
+    from ._show import consoles
+
+    out, _ = consoles()
+    if as_json:
+        out.print_json(made.model_dump_json())
+    else:
+        show(out, made)

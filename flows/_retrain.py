@@ -1,0 +1,256 @@
+"""Retraining: grow the split, audit it, compare recipes on the same folds, refit the winner, register it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from evenfold import manifests
+from evenfold.estimates import EvaluationError, ModelError, ModelSpec
+from evenfold.manifests import Manifest, read_manifest
+from evenfold.splitters import SplitError
+from evenfold.tasks import Call, Engine, Home
+from evenfold.tasks._figures import run_key
+from evenfold.tasks._promotion import (
+    Decision,
+    compare_draws,
+    compare_predictions,
+    decide,
+    same_recipe,
+    without_champion,
+)
+from evenfold.tasks.fit import BLOCK, kept
+from evenfold.tasks.newer import score_stored
+from evenfold.tasks.split import extend_split, newest, plan_of, split_data, still_there
+from evenfold.tasks.train import fit_final
+from evenfold.tasks.work import Work, key_of_all, key_of_block, key_of_split, work_of
+
+from ._bodies import evaluate_body
+from ._fits import MOST_SINGLE_FOLDS
+from ._requests import EvaluateRequest, Evaluation
+from ._retrain_report import retrain_report
+from ._retrain_request import GateError, Retraining, RetrainRequest
+from ._say import Say, silent
+
+
+@dataclass(frozen=True)
+class Course:
+    """What stays the same through one retraining."""
+
+    engine: Engine
+    home: Home
+    request: RetrainRequest
+    split: dict[str, Any]
+    candidate: ModelSpec
+    say: Say
+
+    @property
+    def name(self) -> str:
+        """The model's name in the registry."""
+        return self.request.registered_name or str(self.split["name"])
+
+    @property
+    def metric(self) -> str:
+        """The metric that decides."""
+        return self.request.metric or self.candidate.metrics[0]
+
+    def call(self, step: Any, title: str, /, **arguments: Any) -> Any:
+        """Return what a step of the record or the registry returns."""
+        given = {"split": self.split, **arguments, "home": str(self.home.path)}
+        return self.engine.run(Call(step, given, title)).value
+
+
+def retrain_body(engine: Engine, home: Home, request: RetrainRequest, say: Say = silent) -> Retraining:
+    """Retrain as ``RetrainRequest`` asks; the same data, recipe and label are retrained once."""
+    from evenfold.tasks.registry import fail_retraining, open_retraining
+
+    ref, growth = _grown(engine, home, request, say)
+    work = work_of(request.data, ref, request.model)
+    course = Course(engine, home, request, ref, work.problem.model, say)
+    asked: dict[str, Any] = {
+        "model": course.candidate.canonical(),
+        "seed": work.manifest.spec.seed,
+        "label": request.run_label,
+    }
+    key = run_key(kind="retrain", name=course.name, split_id=ref["split_id"], fingerprint=work.fingerprint, **asked)
+    params = {f"candidate.{name}": value for name, value in asked["model"].items()} | {"metric": course.metric}
+    opened = course.call(
+        open_retraining, f"open retrain {course.name}", key=key, name=course.name, tags=engine.tags(), params=params
+    )
+    if opened["outcome"] and not request.refresh:
+        return Retraining(**opened["outcome"]).model_copy(update={"reused": True})
+    try:
+        return _retrained(course, work, key, opened, growth)
+    except Exception as error:
+        course.call(fail_retraining, "record the failure", run_id=opened["run_id"], reason=str(error))
+        raise
+
+
+def _retrained(course: Course, work: Work, key: str, opened: dict[str, Any], growth: dict[str, Any]) -> Retraining:
+    from evenfold.tasks.registry import close_retraining, read_champion, record_decision
+
+    audited = _audited(course, work.manifest)
+    champion = course.call(read_champion, f"champion of {course.name}", name=course.name)
+    candidate = _evaluated(course, course.candidate)
+    decision = Decision(**opened["decision"]) if opened["decision"] else _decide(course, work, champion)
+    course.call(record_decision, "record the decision", run_id=opened["run_id"], decision=decision.to_json())
+    stored = _stored(course, champion)
+    registered = _registered(course, decision, champion, key, opened["run_id"])
+    outcome = Retraining(
+        split=course.split,
+        growth=growth,
+        audit=audited,
+        champion=None if champion is None else {name: champion[name] for name in ("version", "model")},
+        evaluation_run_id=candidate.run_id,
+        decision=decision.to_json(),
+        stored_champion=stored,
+        registered=registered,
+        run_id=opened["run_id"],
+        report="",
+    )
+    outcome = outcome.model_copy(update={"report": retrain_report(outcome, candidate.estimates)})
+    metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
+    metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": stored.get("score")}
+    course.call(
+        close_retraining,
+        f"record retrain {course.name}",
+        run_id=opened["run_id"],
+        outcome=outcome.model_dump(mode="json"),
+        report=outcome.report,
+        metrics={name: float(value) for name, value in metrics.items() if value is not None},
+    )
+    return outcome
+
+
+def _grown(engine: Engine, home: Home, request: RetrainRequest, say: Say) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the newest manifest of the same rules, extended by the new rows, or a first one; and what happened."""
+    say("splitting", 0, 1)
+    plan = plan_of(request.spec, request.data)
+    found = newest(home.splits / plan.spec.name, plan.spec)
+    notes = []
+    if found is not None:
+        asked = {"manifest": str(found), "data": request.data, "batch": False, "merged": request.merged}
+        try:
+            told = dict(engine.run(Call(extend_split, asked, f"extend {plan.spec.name}", retries=0)).value)
+            say("splitting", 1, 1)
+            return told.pop("split"), told
+        except SplitError as error:
+            notes.append(f"{plan.spec.name} {found.name} was not extended: {error} A new split was made.")
+    arguments = {"spec": plan.spec.model_dump(mode="json"), "data": request.data, "home": str(home.path)}
+    call = Call(split_data, arguments, f"split {plan.spec.name}", key=f"split/{plan.plan_id}", intact=still_there)
+    made = engine.run(call).value
+    say("splitting", 1, 1)
+    return made, {"added": made["n_rows"], "notes": notes}
+
+
+def _audited(course: Course, manifest: Manifest) -> dict[str, Any]:
+    audit: Any = getattr(manifests, "audit", None)
+    if audit is None:
+        return {"why": "this version of evenfold has no audit"}
+    course.say("auditing", 0, 1)
+    found = audit(manifest, course.request.data)
+    course.say("auditing", 1, 1)
+    if found.failed and course.request.gates:
+        sentences = " ".join(each.message for each in found.findings if each.gate == "failed")
+        raise GateError(f"the audit of {manifest.name} {manifest.version} failed: {sentences}")
+    told: dict[str, Any] = found.model_dump(mode="json")
+    return told
+
+
+def _evaluated(course: Course, model: ModelSpec) -> Evaluation:
+    """Return the evaluation of a recipe on the retraining's folds; what did not change comes from the cache."""
+    request = course.request
+    asked = EvaluateRequest(
+        data=request.data,
+        spec=read_manifest(course.split["uri"]).spec,
+        manifest=course.split["uri"],
+        model=model,
+        run_label=request.run_label,
+        refresh=request.refresh,
+        allow_partial=request.allow_partial,
+    )
+    return evaluate_body(course.engine, course.home, asked, course.say)
+
+
+def _decide(course: Course, work: Work, champion: dict[str, Any] | None) -> Decision:
+    if champion is None:
+        return without_champion(course.metric, "there is no champion yet")
+    if champion["model"] is None:
+        return without_champion(course.metric, f"version {champion['version']}, the champion, names no recipe")
+    newer = champion["tags"].get("evenfold.split_id") != course.split["split_id"]
+    recipe = ModelSpec.of(champion["model"])
+    if recipe.canonical() == course.candidate.canonical():
+        return same_recipe(course.metric, newer or champion["tags"].get("evenfold.values") != work.fingerprint)
+    measured = _with_metric(recipe, course.metric)
+    try:
+        _evaluated(course, measured)
+    except (EvaluationError, ModelError, SplitError) as error:
+        return without_champion(course.metric, f"the champion's recipe can no longer be evaluated: {error}")
+    return decide(course.metric, _compared(course, work, work_of(course.request.data, course.split, measured)), newer)
+
+
+def _with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
+    return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})
+
+
+def _compared(course: Course, work: Work, champion: Work) -> dict[str, Any]:
+    before, after = _kept(course, champion), _kept(course, work)
+    if work.manifest.kind == "draws":
+        return compare_draws(before, after, course.metric)
+    stratified = "even_classes" in work.manifest.splitter.promises
+    on = list(work.keys.column_names) if work.keys is not None else ["row"]
+    return compare_predictions(before, after, course.metric, on, stratified)
+
+
+def _kept(course: Course, work: Work) -> pd.DataFrame:
+    """Return the predictions of every fold, or the scores of every draw, that an evaluation has kept."""
+    n, seed = work.manifest.n_splits, work.manifest.spec.seed
+    if work.manifest.kind == "draws" or n > MOST_SINGLE_FOLDS:
+        keys = [key_of_block(work, first, min(first + BLOCK, n), seed) for first in range(0, n, BLOCK)]
+    else:
+        keys = [key_of_split(work, i, seed) for i in range(n)]
+    files = [course.home.scores / f"{key}.parquet" for key in keys]
+    return pd.concat([pd.read_parquet(file) for file in files if file.exists()], ignore_index=True)
+
+
+def _stored(course: Course, champion: dict[str, Any] | None) -> dict[str, Any]:
+    if champion is None or champion["model"] is None:
+        return {"why": "there is none"}
+    given = {"data": course.request.data, "champion": champion, "name": course.name, "metric": course.metric}
+    told: dict[str, Any] = course.call(score_stored, "score the stored champion", **given)
+    return told
+
+
+def _registered(
+    course: Course, decision: Decision, champion: dict[str, Any] | None, key: str, run_id: str
+) -> dict[str, Any] | None:
+    from evenfold.tasks.registry import register
+
+    if decision.winner == "champion" and not decision.promote:
+        return None  # the same recipe on the same rows would be the same model
+    recipe = course.candidate
+    if decision.winner == "champion" and champion is not None and champion["model"] is not None:
+        recipe = ModelSpec.of(champion["model"])
+    work = work_of(course.request.data, course.split, recipe)
+    seed = work.manifest.spec.seed
+    final = key_of_all(work, seed)
+    asked = {
+        "data": course.request.data,
+        "split": course.split,
+        "model": recipe.model_dump(mode="json"),
+        "seed": seed,
+        "threads": course.engine.threads,
+        "key": final,
+        "home": str(course.home.path),
+    }
+    course.say("fitting the final model", 0, 1)
+    fitted = course.engine.run(Call(fit_final, asked, "fit the final model", f"model/{final}", kept)).value
+    course.say("fitting the final model", 1, 1)
+    tags = course.engine.tags() | {"evenfold.values": work.fingerprint, "evenfold.n_train": str(fitted["n_train"])}
+    model = work.problem.model.model_dump(mode="json", exclude_defaults=True)
+    made: dict[str, Any] = course.call(
+        register, f"register {course.name}", run_id=run_id, key=key, name=course.name, model=model,
+        file=fitted["file"], promote=decision.promote, tags=tags,
+    )  # fmt: skip
+    return made

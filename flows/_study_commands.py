@@ -1,0 +1,182 @@
+"""Commands that choose and compare: compare, tune, folds, strategies."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from evenfold.tasks.fit import limited
+
+from ._flags import model_of, spec_of
+from ._options import (
+    Data,
+    Engine,
+    EngineChoice,
+    Exclude,
+    Features,
+    Group,
+    Json,
+    Key,
+    Locked,
+    Metrics,
+    Model,
+    Name,
+    Param,
+    Seed,
+    Spec,
+    Splits,
+    Strategy,
+    Stratify,
+    Target,
+)
+
+Picture = Annotated[Path, typer.Option("-o", "--output", help="Where the picture goes.")]
+
+
+def register_studies(app: typer.Typer) -> None:
+    """Add the commands to ``app``."""
+    for command in (compare, tune, folds, strategies):
+        app.command()(command)
+
+
+def compare(
+    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="MLflow run of an evaluation.")],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="MLflow run of another, on the same split.")],
+    metric: Metrics = None,
+    as_json: Json = False,
+) -> None:
+    """Compare two evaluations row by row.
+
+    Example: evenfold compare RUN_A RUN_B --metric r2
+    """
+    from ._compare import compare_runs
+    from ._show import consoles
+
+    out, _ = consoles()
+    found = compare_runs(run_a, run_b, metric)
+    if as_json:
+        out.print_json(json.dumps([asdict(each) for each in found]))
+        return
+    for each in found:
+        out.print(f"{each.metric}: {each.words}")
+        for note in each.notes:
+            out.print(f"  {note}")
+
+
+def tune(
+    data: Data,
+    grid: Annotated[Path, typer.Option(help="YAML or JSON file: values to try of each parameter.")],
+    target: Target = None,
+    group: Group = None,
+    key: Key = None,
+    stratify: Stratify = None,
+    strategy: Strategy = None,
+    n_splits: Splits = None,
+    param: Param = None,
+    seed: Seed = None,
+    name: Name = None,
+    spec: Spec = None,
+    holdout: Locked = None,
+    model: Model = None,
+    metric: Metrics = None,
+    features: Features = None,
+    exclude: Exclude = None,
+    n_random: Annotated[int | None, typer.Option(help="Try so many combinations, at random.")] = None,
+    one_standard_error: Annotated[bool, typer.Option(help="Take the first that is as good as the best.")] = False,
+    final: Annotated[bool, typer.Option(help="Score the winner once on the locked part; needs --reason.")] = False,
+    reason: Annotated[str, typer.Option(help="Why the locked part is looked at; recorded.")] = "",
+    engine: Engine = EngineChoice.prefect,
+    as_json: Json = False,
+) -> None:
+    """Try every configuration of a grid on every fold, and say what the winner is worth.
+
+    Example: evenfold tune examples/flights.parquet --grid grid.yaml --target arr_delay --group date
+    """
+    from evenfold import flows
+
+    from ._show import consoles, progress, show_evaluation, show_tuning
+    from ._tune import read_grid
+
+    out, err = consoles()
+    columns = {"target": target, "group": group, "key": key, "stratify": stratify}
+    request = {
+        "spec": spec_of(data, spec, columns, strategy, n_splits, param, seed, name, holdout),
+        "model": model_of(model, {"metrics": metric, "features": features, "exclude": exclude}),
+        "grid": read_grid(grid),
+        "n_random": n_random,
+        "metric": metric[0] if metric else None,
+        "one_standard_error": one_standard_error,
+        "on": "holdout" if final else "folds",
+        "reason": reason,
+    }
+    with progress(err) as say:
+        outcome = flows.tune(data, engine=engine.value, say=say, **request)
+    if as_json:
+        out.print_json(outcome.model_dump_json())
+        return
+    show_tuning(out, outcome)
+    if outcome.look:
+        show_evaluation(out, outcome.look)
+
+
+def folds(
+    data: Data,
+    target: Target = None,
+    group: Group = None,
+    key: Key = None,
+    counts: Annotated[str, typer.Option("--k", help="Numbers of folds: 5..100, or 5,10,20.")] = "5..50",
+    model: Model = None,
+    metric: Metrics = None,
+    features: Features = None,
+    exclude: Exclude = None,
+    seed: Seed = None,
+    output: Picture = Path("folds.png"),
+    as_json: Json = False,
+) -> None:
+    """Show what the number of folds does to the mean over folds, its spread, and the pooled score.
+
+    Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
+    """
+    from evenfold.estimates import fold_count_study
+
+    from ._studies import counts_of, draw_fold_counts, problem_of, show_table
+
+    columns = {"target": target, "group": group, "key": key}
+    problem = problem_of(data, columns, model_of(model, {"metrics": metric, "features": features, "exclude": exclude}))
+    with limited(1):
+        table = fold_count_study(problem.model, problem, counts_of(counts), seed=seed or 0)
+    show_table(table, as_json)
+    draw_fold_counts(table, output)
+
+
+def strategies(
+    data: Data,
+    target: Target = None,
+    key: Key = None,
+    n_splits: Splits = None,
+    n_seeds: Annotated[int, typer.Option(help="Partitions of each way.")] = 20,
+    model: Model = None,
+    metric: Metrics = None,
+    features: Features = None,
+    exclude: Exclude = None,
+    seed: Seed = None,
+    output: Picture = Path("strategies.png"),
+    as_json: Json = False,
+) -> None:
+    """Show what stratifying does to the variance of estimates, as ratios to random folds'.
+
+    Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
+    """
+    from evenfold.estimates import stratification_study
+
+    from ._studies import draw_ratios, problem_of, show_table
+
+    columns: dict[str, Any] = {"target": target, "key": key}
+    problem = problem_of(data, columns, model_of(model, {"metrics": metric, "features": features, "exclude": exclude}))
+    with limited(1):
+        table = stratification_study(problem.model, problem, n_splits=n_splits or 5, n_seeds=n_seeds, seed=seed or 0)
+    show_table(table, as_json)
+    draw_ratios(table, output)

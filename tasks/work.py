@@ -1,0 +1,143 @@
+"""A data set joined with its manifest, and what names each piece of work on it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from evenfold.estimates import EvaluationError, ModelSpec, Problem, score_key
+from evenfold.manifests import (
+    Manifest,
+    SplitSpec,
+    canonical_table,
+    digest_json,
+    fingerprint,
+    read_manifest,
+    read_table,
+    require_columns,
+)
+from evenfold.splitters import LabelSplitter, SplitError, Splitter
+from numpy.typing import NDArray
+
+from .split import stamp
+
+
+@dataclass(frozen=True)
+class Work:
+    """A data set joined with its manifest, in key order, as a model sees it: loaded once per process.
+
+    ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
+    """
+
+    manifest: Manifest
+    problem: Problem
+    fingerprint: str
+    place: NDArray[np.int64]
+    keys: pa.Table | None
+
+    def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return split ``i`` as positions in the problem."""
+        train, test = self.manifest.pair(i)
+        return self.place[train], self.place[test]
+
+    @cached_property
+    def inner(self) -> Splitter | None:
+        """The strategy of cross-validations inside the training rows: the split's own, where it can do that."""
+        made = self.manifest.splitter
+        needs = made.needs
+        usable = isinstance(made, LabelSplitter) and not made.part_codes() and "exhaustive" in made.promises
+        return made if usable and not (needs.key or needs.time or needs.fixed) else None
+
+    @cached_property
+    def keys_digest(self) -> str:
+        """What names the keys: they stand beside the predictions, so other keys are another result."""
+        return "positions" if self.keys is None else fingerprint(self.keys)
+
+    def keyed(self, predictions: pd.DataFrame) -> pd.DataFrame:
+        """Return predictions with the key columns in front, so that any later run can be compared row by row.
+
+        A key that is called as a column of the predictions, such as row or y, becomes key_row or key_y.
+        """
+        if self.problem.groups is not None:
+            predictions = predictions.assign(group=self.problem.groups[predictions["row"].to_numpy()])
+        if self.keys is None:
+            return predictions
+        keys = self.keys.take(predictions["row"].to_numpy()).to_pandas()
+        keys = keys.rename(columns=lambda name: f"key_{name}" if name in predictions else name)
+        together: pd.DataFrame = pd.concat([keys, predictions.reset_index(drop=True)], axis=1)
+        return together
+
+
+def work_of(data: str, split: dict[str, Any], model: ModelSpec) -> Work:
+    """Return the loaded data of a split and model; the last two are kept in memory."""
+    return _work(data, stamp(data), split["uri"], json.dumps(model.model_dump(mode="json")))
+
+
+@lru_cache(maxsize=2)
+def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
+    manifest = read_manifest(uri)
+    table = read_table(data, types=manifest.spec.types)
+    positions = manifest.positions(table)
+    present = positions >= 0
+    ordered = table.take(positions[present])
+    problem = _problem(ordered, manifest.spec, ModelSpec.of(json.loads(model)))
+    read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
+    place = np.where(present, np.cumsum(present) - 1, -1)
+    keys = None if manifest.keys is None else manifest.keys.filter(present)
+    return Work(manifest, problem, read, place, keys)
+
+
+def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
+    """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
+    table = read_table(data, types=spec.types)
+    canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
+
+
+def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
+    columns = spec.columns
+    if columns.target is None:
+        raise SplitError("no target column is named, and a model has to predict one; pass --target.")
+    require_columns([columns.target], table.column_names)
+    frame = table.replace_schema_metadata(None).to_pandas()
+    return Problem.of(frame, model, columns.target, columns.roles(), groups=columns.group)
+
+
+def key_of_split(work: Work, i: int, seed: int) -> str:
+    """Return the score key of split ``i``: other splits, and columns that the model does not read, leave it alone."""
+    return key_of(work, work.manifest.member_digest(i), seed)
+
+
+def key_of_block(work: Work, first: int, last: int, seed: int, more: str = "") -> str:
+    """Return the score key of the splits first..last-1: asking for more draws leaves finished blocks alone."""
+    return key_of(work, more + digest_json([work.manifest.member_digest(i) for i in range(first, last)]), seed)
+
+
+def key_of_all(work: Work, seed: int) -> str:
+    """Return the score key of the one fit on all rows: more draws leave it alone, another locked part does not."""
+    return key_of(work, f"all rows {hashlib.sha256(training_rows(work).astype('<i8').tobytes()).hexdigest()}", seed)
+
+
+def training_rows(work: Work) -> NDArray[np.int64]:
+    """Return the rows that a model of all rows learns from: in use, and neither locked nor excluded."""
+    return np.flatnonzero(work.manifest.codes_in_use.reshape(work.manifest.n, -1)[:, 0] >= -1)
+
+
+def key_of(work: Work, membership: str, seed: int) -> str:
+    """Return the score key of a membership: what a score depends on, and nothing else."""
+    tuned = work.problem.model.threshold == "tuned" and work.inner is not None
+    inner = {"strategy": repr(work.inner)} if tuned else None
+    model = work.problem.model
+    membership = f"{membership} of {work.keys_digest}"
+    return score_key(model, membership=membership, fingerprint=work.fingerprint, seed=seed, inner=inner)
+
+
+def require_unchanged(key: str, found: str) -> None:
+    """Raise EvaluationError where the data are not those that ``key`` was made of: they were written in between."""
+    if found != key:
+        raise EvaluationError("the data changed while they were evaluated; run the evaluation again.")

@@ -1,0 +1,145 @@
+"""Real servers on loopback, each in a process group of its own that ends with the test."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+QUIET = {
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
+}
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def environment(folder: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return an environment in which nothing of this machine's own settings is left."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "MLFLOW", "EVENFOLD"))}
+    return {**kept, **QUIET, "PREFECT_HOME": str(folder / "prefect"), "OMP_NUM_THREADS": "1", **(more or {})}
+
+
+@contextlib.contextmanager
+def started(command: list[str], env: Mapping[str, str], log: Path, cwd: Path = ROOT) -> Iterator[subprocess.Popen[str]]:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            command, env=dict(env), stdout=out, stderr=subprocess.STDOUT, text=True, cwd=cwd, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """End a process and its children: asked twice, for a worker takes the first SIGTERM as a request, then made to."""
+    for how in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, how)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def wait_until(ready: Callable[[], object], what: str, seconds: float = 180) -> object:
+    end_at = time.monotonic() + seconds
+    while time.monotonic() < end_at:
+        found = ready()
+        if found:
+            return found
+        time.sleep(0.5)
+    raise AssertionError(f"{what} did not happen within {seconds:.0f} s")
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except urllib.error.HTTPError as error:
+        return error.code == 401
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def prefect_server(folder: Path, database: str | None = None) -> Iterator[str]:
+    port = free_port()
+    more = {"PREFECT_API_DATABASE_CONNECTION_URL": database} if database else {}
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    with started(command, environment(folder, more), folder / "prefect-server.log"):
+        url = f"http://127.0.0.1:{port}/api"
+        wait_until(lambda: answers(f"{url}/health"), "Prefect's server")
+        yield url
+
+
+@contextlib.contextmanager
+def mlflow_server(folder: Path, store: str, password: str | None = None) -> Iterator[str]:
+    port = free_port()
+    (folder / "auth").mkdir(parents=True, exist_ok=True)
+    (folder / "auth" / "auth.ini").write_text(
+        "[mlflow]\ndefault_permission = READ\nadmin_username = admin\n"
+        f"database_uri = sqlite:///{folder / 'auth' / 'auth.db'}\n"
+        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
+    )
+    more = {"MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth" / "auth.ini"), "MLFLOW_FLASK_SERVER_SECRET_KEY": "loopback"}
+    more |= {"MLFLOW_AUTH_ADMIN_PASSWORD": password} if password else {}
+    command = [
+        *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
+        *("--backend-store-uri", store, "--artifacts-destination", str(folder / "artifacts")),
+        *(["--app-name", "basic-auth"] if password else []),
+    ]
+    with started(command, environment(folder, more), folder / "mlflow-server.log"):
+        url = f"http://127.0.0.1:{port}"
+        wait_until(lambda: answers(f"{url}/health"), "MLflow's server")
+        yield url
+
+
+@contextlib.contextmanager
+def postgres(folder: Path) -> Iterator[int]:
+    """Yield the port of a new PostgreSQL server of Debian's, with databases prefect and mlflow, user evenfold."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    assert programs, "there is no PostgreSQL"
+    place, port = folder / "postgres", free_port()
+    place.mkdir(parents=True)
+    user: list[str] = []
+    if os.geteuid() == 0:  # PostgreSQL refuses to be run by root
+        shutil.chown(place, "postgres")
+        for parent in place.parents:
+            if parent.owner() == "root" and not parent.stat().st_mode & 0o001:
+                parent.chmod(parent.stat().st_mode | 0o011)
+        user = ["runuser", "-u", "postgres", "--"]
+
+    def run(*command: str) -> None:
+        subprocess.run([*user, *command], check=True, capture_output=True, cwd="/")
+
+    run(f"{programs[-1]}/initdb", "-D", str(place / "data"), "-U", "evenfold", "-A", "trust", "--no-sync")
+    options = ["-D", str(place / "data"), "-p", str(port), "-h", "127.0.0.1", "-k", str(place), "-F"]
+    command = [*user, f"{programs[-1]}/postgres", *options]
+    with started(command, os.environ, folder / "postgres.log", cwd=Path("/")):
+        ready = [f"{programs[-1]}/pg_isready", "-h", "127.0.0.1", "-p", str(port)]
+        wait_until(lambda: subprocess.run(ready, capture_output=True).returncode == 0, "PostgreSQL")
+        for name in ("prefect", "mlflow"):
+            run(f"{programs[-1]}/createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "evenfold", name)
+        yield port

@@ -1,0 +1,198 @@
+"""The deployments on real servers: PostgreSQL, Prefect, MLflow behind a password, and a process worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from servers import ROOT, environment, mlflow_server, postgres, prefect_server, started, wait_until
+
+pytestmark = pytest.mark.soak
+PASSWORD = "loopback-only-1"
+
+
+def install_postgres() -> str | None:
+    """Return why there is no PostgreSQL, having tried to install Debian's."""
+    if list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
+        return None
+    if os.geteuid() != 0:
+        return "PostgreSQL is not installed, and only root may install it"
+    command = ["apt-get", "install", "--yes", "--no-install-recommends", "postgresql"]
+    subprocess.run(["apt-get", "update"], capture_output=True)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    )
+    return None if done.returncode == 0 else f"PostgreSQL could not be installed: {done.stderr.strip()[-200:]}"
+
+
+@dataclass
+class House:
+    folder: Path
+    env: dict[str, str]
+
+    def prefect(self, *arguments: str) -> str:
+        command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
+        done = subprocess.run(command, env=self.env, cwd=self.folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def python(self, script: str) -> Any:
+        """Return the JSON that a script prints last."""
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, env=self.env, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout.strip().splitlines()[-1])
+
+    def runs(self) -> list[dict[str, Any]]:
+        return list(self.python(RUNS))
+
+
+RUNS = """
+import json
+from prefect import get_client
+with get_client(sync_client=True) as client:
+    told = [dict(name=r.name, type=r.state.type.value, state=r.state.name, auto=r.auto_scheduled, id=str(r.id),
+                 message=r.state.message, parameters=r.parameters) for r in client.read_flow_runs()]
+print(json.dumps(told, default=str))
+"""
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    why = install_postgres()
+    if why:
+        pytest.skip(why)
+    pytest.importorskip("psycopg2", reason="MLflow on PostgreSQL needs psycopg2; make soak installs it")
+    pytest.importorskip("flask_wtf", reason="MLflow's passwords need flask-wtf; make soak installs it")
+    folder = tmp_path_factory.mktemp("house")
+    with postgres(folder) as port:
+        database = f"postgresql+asyncpg://evenfold@127.0.0.1:{port}/prefect"
+        store = f"postgresql+psycopg2://evenfold@127.0.0.1:{port}/mlflow"
+        with prefect_server(folder, database) as api, mlflow_server(folder, store, PASSWORD) as tracking:
+            more = {
+                "PREFECT_API_URL": api,
+                "MLFLOW_TRACKING_URI": tracking,
+                "MLFLOW_TRACKING_USERNAME": "admin",
+                "MLFLOW_TRACKING_PASSWORD": PASSWORD,
+                "EVENFOLD_HOME": str(folder / "home"),
+                "EVENFOLD_PROJECT": str(ROOT),
+            }
+            made = House(folder, environment(folder, more))
+            made.prefect("work-pool", "create", "evenfold", "--type", "process")
+            (folder / "prefect.yaml").write_text(yaml.safe_dump(every_minute(), sort_keys=False))
+            made.prefect("deploy", "--all", "--prefect-file", str(folder / "prefect.yaml"))
+            command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "evenfold", "--name", "one"]
+            with started(command, made.env, folder / "worker.log", cwd=folder):
+                yield made
+
+
+def every_minute() -> dict[str, Any]:
+    """Return the shipped prefect.yaml, with the nightly evaluation every minute instead, and fewer trees."""
+    described = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())
+    nightly = described["deployments"][1]
+    nightly["schedules"][0] |= {"cron": "* * * * *", "active": True}
+    described = yaml.safe_load(json.dumps(described))
+    for each in described["deployments"][1:]:
+        each["parameters"]["request"]["model"]["params"] = {"max_iter": 5}
+    return dict(described)
+
+
+def test_a_scheduled_run_fires_by_itself_and_completes(house: House, found: Callable[..., None]) -> None:
+    """A Scheduled run exists within 70 s of deploying, and the worker brings it to Completed unasked."""
+    begun = time.monotonic()
+    wait_until(lambda: [run for run in house.runs() if run["auto"]], "a scheduled run", 70)
+    seen = time.monotonic() - begun
+
+    def finished() -> Any:
+        runs = [run for run in house.runs() if run["auto"]]
+        failed = [run for run in runs if run["type"] in ("FAILED", "CRASHED")]
+        assert not failed, (failed, (house.folder / "worker.log").read_text()[-3000:])
+        return [run for run in runs if run["type"] == "COMPLETED"]
+
+    done = wait_until(finished, "the scheduled run's end", 300)
+    assert isinstance(done, list)
+    assert done[0]["name"] == "evaluate flights"
+    found(seconds_until_scheduled=round(seen, 1), seconds_until_completed=round(time.monotonic() - begun, 1))
+    house.prefect("deployment", "schedule", "pause", "--all")
+
+
+def test_the_record_of_a_scheduled_run_is_complete_behind_a_password(house: House) -> None:
+    """The parent and its five folds are FINISHED, artifacts came through the server, and it names its flow run."""
+    told = house.python(
+        """
+import json, mlflow
+client = mlflow.MlflowClient()
+experiment = client.get_experiment_by_name("flights")
+runs = client.search_runs([experiment.experiment_id])
+parents = [r for r in runs if r.info.run_name.startswith("evaluate/")]
+folds = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parents[0].info.run_id]
+files = [f.path for f in client.list_artifacts(parents[0].info.run_id)]
+print(json.dumps(dict(parents=[r.info.status for r in parents], folds=[r.info.status for r in folds], files=files,
+    place=experiment.artifact_location, tags=parents[0].data.tags)))
+"""
+    )
+    assert told["parents"] == ["FINISHED"]
+    assert told["folds"] == ["FINISHED"] * 5
+    assert {"predictions.parquet", "estimates.json", "features.json"} <= set(told["files"])
+    assert told["place"].startswith("mlflow-artifacts:")
+    assert told["tags"]["prefect.flow_run_id"]
+
+
+def triggered(house: House, name: str, request: dict[str, Any]) -> dict[str, Any]:
+    script = f"""
+import json
+from prefect.deployments import run_deployment
+run = run_deployment({name!r}, parameters={{"request": json.loads({json.dumps(json.dumps(request))})}}, timeout=240,
+                     as_subflow=False)
+print(json.dumps(dict(state=run.state.name, message=run.state.message)))
+"""
+    return dict(house.python(script))
+
+
+FLIGHTS = {
+    "data": "examples/flights.parquet",
+    "spec": {"name": "flights", "columns": {"key": ["flight_id"], "target": "arr_delay", "group": "date"}},
+}
+
+
+def test_a_retraining_registers_a_champion_that_loads(house: House) -> None:
+    """The deployed retraining completes, and models:/flights@champion loads from another process and predicts."""
+    model = {"exclude": ["dep_delay"], "params": {"max_iter": 5}}
+    ran = triggered(house, "retrain/evenfold", {**FLIGHTS, "model": model})
+    assert ran["state"] == "Completed", ran
+    told = house.python(
+        """
+import json, mlflow, pandas as pd
+model = mlflow.sklearn.load_model("models:/flights@champion")
+frame = pd.read_parquet("examples/flights.parquet")[list(model.feature_names_in_)]
+print(json.dumps(len(model.predict(frame.head(50)))))
+"""
+    )
+    assert told == 50
+
+
+def test_a_form_cannot_import_what_is_not_on_the_list(house: House) -> None:
+    """A deployment run that names subprocess fails with the sentence, and nothing of it ran."""
+    mark = house.folder / "owned"
+    model = {"estimator": "subprocess:run", "params": {"args": ["touch", str(mark)]}}
+    ran = triggered(house, "evaluate/evenfold", {**FLIGHTS, "model": model})
+    assert ran["state"] == "Failed"
+    assert "may not be imported in a deployment run" in ran["message"]
+    assert not mark.exists()
+
+
+def test_a_split_of_another_project_is_the_same_split(house: House) -> None:
+    """The deployed split step gives a second caller the split that the evaluation made, from the cache."""
+    ran = triggered(house, "split/evenfold", FLIGHTS)
+    assert ran["state"] == "Completed", ran
+    versions = sorted(path.name for path in (house.folder / "home" / "splits" / "flights").iterdir())
+    assert versions == ["1.0"]

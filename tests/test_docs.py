@@ -1,0 +1,118 @@
+"""The docs tell the truth: every block runs, the site builds, and what comes from code is made at each build."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if path.name != "benchmarks.md")
+BLOCK = re.compile(
+    r"(?:<!-- not run: (?P<reason>[^>]*)-->\n)?^```(?P<kind>python|console)\n(?P<code>.*?)^```", re.S | re.M
+)
+STARTS_RUNS = ("split", "evaluate", "extend", "demo")
+
+
+def blocks(page: Path, kind: str) -> list[str]:
+    """Return the blocks of a kind that run; one that does not must say why."""
+    found = [each for each in BLOCK.finditer(page.read_text(encoding="utf-8")) if each["kind"] == kind]
+    assert all(each["reason"] is None or each["reason"].strip() for each in found)
+    return [each["code"] for each in found if each["reason"] is None]
+
+
+@cache
+def empty_store() -> Path:
+    """Return an MLflow store without runs, made once: a new one's migrations take as long as a page's code."""
+    folder = tempfile.mkdtemp(prefix="evenfold-store-")
+    code = "import sys; from mlflow.tracking import MlflowClient; MlflowClient(sys.argv[1]).search_experiments()"
+    subprocess.run([sys.executable, "-c", code, f"sqlite:///{folder}/mlflow.db"], check=True, capture_output=True)
+    return Path(folder) / "mlflow.db"
+
+
+def ran(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command as a reader would, beside the examples, with a home of its own."""
+    if not (folder / "examples").exists():
+        (folder / "examples").symlink_to(ROOT / "examples")
+        (folder / ".evenfold").mkdir()
+        shutil.copy(empty_store(), folder / ".evenfold" / "mlflow.db")
+    environment = {**os.environ, "EVENFOLD_HOME": str(folder / ".evenfold")}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
+def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+    """A reader can paste one block after the other."""
+    script = tmp_path / "page.py"
+    script.write_text("\n\n".join(blocks(page, "python")), encoding="utf-8")
+    done = ran([sys.executable, str(script)], tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=lambda page: page.stem)
+def test_the_commands_of_a_page_run_in_their_order(page: Path, tmp_path: Path) -> None:
+    """Every command ends well, and none starts a server in a test."""
+    lines = "".join(blocks(page, "console")).splitlines()
+    commands = [shlex.split(line.removeprefix("$ ")) for line in lines if line.startswith("$ ")]
+    assert commands
+    for command in commands:
+        assert command[0] == "evenfold"
+        assert command[1] not in STARTS_RUNS or "plain" in command
+        code = "import sys; sys.argv[0] = 'evenfold'; from evenfold.flows.cli import main; main()"
+        done = ran([sys.executable, "-c", code, *command[1:]], tmp_path)
+        assert done.returncode == 0, f"{command}: {done.stderr[-2000:]}"
+
+
+def test_every_decision_says_what_keeps_it_true() -> None:
+    """A decision without a check is a wish; each is numbered, and named in the site's contents."""
+    contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    decisions = sorted((DOCS / "decisions").glob("*.md"))
+    for number, path in enumerate(decisions, start=1):
+        text = path.read_text(encoding="utf-8")
+        assert path.name.startswith(f"{number:04d}-")
+        assert text.startswith(f"# {number}. ")
+        for part in ("**Context.**", "**Decision.**", "**Consequences.**", "**Confirmation.**"):
+            assert part in text, (path.name, part)
+        for named in re.findall(r"`(tests/[\w.]+)`", text):
+            assert (ROOT / named).exists(), named
+        assert f"decisions/{path.name}" in contents
+
+
+def test_every_strategy_has_its_section_and_a_picture() -> None:
+    """What a strategy's page shows comes from the strategy."""
+    from evenfold.splitters import strategies
+
+    specification = importlib.util.spec_from_file_location("hooks", DOCS / "hooks.py")
+    assert specification is not None
+    assert specification.loader is not None
+    hooks = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(hooks)
+    page = hooks.strategies_page()
+    for name in strategies():
+        section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
+        assert re.search(r"^split 0 .*#", section, re.M), name
+    assert set(hooks.WHEN_NOT) <= set(strategies())
+    reference = hooks.reference_page()
+    assert "### manifests.report_html" in reference
+    assert "### splitters.KFold" in reference
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed; make docs installs it")
+def test_the_site_builds_without_a_warning_and_without_the_network(tmp_path: Path) -> None:
+    """Every link leads somewhere, and no page asks another host for a font or a script."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    html = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    fetched = re.findall(r"<(?:link|script|img)[^>]+(?:href|src)=\"?(https?://[^\"\s>]+)", html)
+    assert [address for address in fetched if "canonical" not in address] == []

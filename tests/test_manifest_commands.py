@@ -1,0 +1,228 @@
+"""The commands on manifests, called as a user calls them: what they print, write and exit with."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.flows import cli
+from evenfold.manifests import Audit, decide, extend, read_manifest, verify, write_manifest
+from evenfold.splitters import SplitError
+from typer.testing import CliRunner, Result
+
+ROOT = Path(__file__).parent.parent
+
+
+def rows(n: int = 200) -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": np.arange(n), "dose": random.normal(size=n), "age": random.normal(size=n)})
+    return frame.assign(y=np.where(np.arange(n) % 4, "no", "yes"), patient=np.arange(n) // 4)
+
+
+class Place:
+    """A folder with data and a manifest, in which commands are called."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        rows().to_parquet(folder / "data.parquet")
+        self.spec = {"name": "trial", "columns": {"key": "id", "target": "y", "group": "patient"}}
+        self.manifest = decide(self.spec, folder / "data.parquet")
+        write_manifest(self.manifest, folder)
+
+    def run(self, *command: str) -> Result:
+        return CliRunner().invoke(cli.app, list(command))
+
+    def json(self, *command: str, code: int = 0) -> Any:
+        ran = self.run(*command, "--json")
+        assert ran.exit_code == code, (ran.output, ran.exception)
+        return json.loads(ran.stdout)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
+    return Place(tmp_path)
+
+
+def call(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own."""
+    script = "from evenfold.flows.cli import main; main()"
+    environment = {**os.environ, "EVENFOLD_HOME": str(folder / "home")}
+    return subprocess.run(
+        [sys.executable, "-c", script, *command], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+def test_a_clean_audit_exits_with_0(place: Place) -> None:
+    """It says which features it looked at, how much passed, and what was not asked."""
+    ran = place.run("audit", "trial/1.0", "data.parquet")
+    assert ran.exit_code == 0
+    assert ran.stdout.splitlines() == [
+        "trial 1.0: 200 rows; features: dose, age",
+        "  15 checks passed, nothing was found",
+        "  not asked time_overlap: no time column is named",
+        "  not asked similar_keys: no key column holds text",
+        "  not asked target_deviation: the target is no number",
+    ]
+
+
+def test_a_failed_gate_exits_with_1_and_is_printed_and_stored(place: Place) -> None:
+    """Leaked patients: the sentence on the terminal, audit.json in the manifest's folder only where asked."""
+    frame = rows().assign(patient=0)
+    frame.to_csv("leaky.csv", index=False)
+    ran = place.run("audit", "trial/1.0", "leaky.csv")
+    assert ran.exit_code == 1
+    assert re.search(
+        r"failed +group_in_two_folds: 1 group of 'patient' \(0\) has rows in more than one fold", ran.stdout
+    )
+    assert not Path("trial/1.0/audit.json").exists()
+    assert place.run("audit", "trial/1.0", "leaky.csv", "--store").exit_code == 1
+    stored = Audit.model_validate_json(Path("trial/1.0/audit.json").read_text())
+    assert stored.failed == ["group_in_two_folds"]
+    assert verify("trial/1.0").intact
+    assert place.json("audit", "trial/1.0", "leaky.csv", code=1)["failed"] == ["group_in_two_folds"]
+
+
+def test_gates_and_columns_are_taken_from_flags(place: Place) -> None:
+    """A limit that fails, a check that is off, a feature that is left out, a group that the split did not keep."""
+    frame = rows()
+    first, second = (int(np.flatnonzero(place.manifest.codes == fold)[0]) for fold in (0, 1))
+    frame.loc[first, ["dose", "age"]] = frame.loc[second, ["dose", "age"]].to_numpy()
+    frame["site"] = np.arange(200) % 3
+    frame.to_parquet("data.parquet")
+    audit = ("audit", "trial/1.0", "data.parquet", "--exclude", "site")
+    assert place.json(*audit)["findings"][0]["check"] == "duplicate_rows"
+    assert place.json(*audit, "--gate", "duplicate_rows=0", code=1)["failed"] == ["duplicate_rows"]
+    assert place.json(*audit, "--gate", "duplicate_rows=off")["off"] == ["duplicate_rows"]
+    assert place.json("audit", "trial/1.0", "data.parquet", "--features", "age")["features"] == ["age"]
+    assert place.json(*audit, "--group", "site", code=1)["failed"] == ["group_in_two_folds"]
+
+
+def test_verify_exits_with_1_where_anything_is_damaged(place: Place) -> None:
+    """And names it; an intact manifest says what was proved."""
+    ran = place.run("verify", "trial/1.0")
+    assert (ran.exit_code, ran.stdout.splitlines()[0]) == (0, "trial/1.0: intact")
+    assert f"the rows make split_id {place.manifest.split_id[:16]}" in ran.stdout
+    file = Path("trial/1.0/assignments-0000.parquet")
+    file.write_bytes(file.read_bytes()[:-20])
+    ran = place.run("verify", "trial/1.0")
+    assert (ran.exit_code, ran.stdout.splitlines()[0]) == (1, "trial/1.0: damaged")
+    assert "assignments-0000.parquet has" in ran.stdout
+    damages = place.json("verify", "trial/1.0", code=1)["damages"]
+    assert [damage["file"] for damage in damages] == ["assignments-0000.parquet"]
+
+
+def test_diff_tells_what_an_extension_did(place: Place) -> None:
+    """No row moved, and each class that joined, where data are given."""
+    rows(240).to_parquet("data.parquet")
+    write_manifest(extend(place.manifest, "data.parquet").manifest, ".")
+    ran = place.run("diff", "trial/1.0", "trial/1.1", "--data", "data.parquet")
+    assert ran.exit_code == 0
+    assert "0 rows moved." in ran.stdout
+    assert "40 rows added: " in ran.stdout
+    made = place.json("diff", "trial/1.0", "trial/1.1", "--data", "data.parquet")
+    assert sum(each["classes"].get("yes", 0) for each in made["added"]) == 10
+
+
+def test_export_import_and_join_go_round(place: Place) -> None:
+    """Out to h2o, back in under another name: the same split; and the rows of a fold are those of the manifest."""
+    ran = place.run("export", "trial/1.0", "--to", "h2o", "--data", "data.parquet", "-o", "folds.parquet")
+    assert (ran.exit_code, ran.stdout) == (0, "folds.parquet: 200 rows; h2o takes fold_column='fold'.\n")
+    made = place.json("import", "folds.parquet", "--fold-column", "fold", "--key", "id", "--name", "back")
+    assert Path(made["uri"]) == place.folder / "home" / "splits" / "back" / "1.0"
+    assert made["split_id"] == place.manifest.split_id == read_manifest(made["uri"]).split_id
+    joined = ("data.parquet", "trial/1.0", "--fold", "2", "--role", "test", "-o", "out.parquet")
+    assert place.run("join", *joined).stdout == "out.parquet: the 40 rows that fold 2 has for test\n"
+    assert pd.read_parquet("out.parquet")["id"].tolist() == np.flatnonzero(place.manifest.codes == 2).tolist()
+
+
+def test_nnunet_comes_in_by_file(place: Place) -> None:
+    """splits_final.json goes out and comes back, into a folder of choice."""
+    assert place.run("export", "trial/1.0", "--to", "nnunet", "-o", "splits_final.json").exit_code == 0
+    nnunet = ("import", "data.parquet", "--nnunet", "splits_final.json", "--key", "id", "-o", "here")
+    assert place.json(*nnunet)["split_id"] == place.manifest.split_id
+    assert Path("here/imported/1.0/manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("audit nowhere data.parquet", "nowhere holds no manifest.json; pass the folder of a manifest."),
+        ("audit trial/1.0 nothing.csv", "there is no file nothing.csv"),
+        ("audit trial/1.0 data.parquet --gate duplicate_row=1", "did you mean duplicate_rows"),
+        ("audit trial/1.0 data.parquet --gate duplicate_rows", "has no '='; write NAME=NUMBER"),
+        ("audit trial/1.0 data.parquet --gate duplicate_rows=few", "choose a limit of at least 0, or 'off'"),
+        ("audit trial/1.0 data.parquet --features doze", "did you mean 'dose'"),
+        ("verify nowhere", "holds no manifest.json"),
+        ("diff trial/1.0 nowhere", "holds no manifest.json"),
+        ("export trial/1.0 --to spark -o folds.csv", "name it with .parquet"),
+        (
+            "join data.parquet trial/1.0 --fold 5 --role test -o out.csv",
+            "there is no fold 5 in trial 1.0; choose 0",
+        ),
+        ("join data.parquet trial/1.0 --fold 1 --role test -o out.xlsx", "write to .parquet or .csv"),
+        ("import data.parquet --key id", "give one of --fold-column and --nnunet"),
+        ("import data.parquet --key id --key y --nnunet x.json", "give one --key"),
+        ("import data.parquet --key id --fold-column y", "pass whole numbers"),
+    ],
+)
+def test_bad_input_is_one_sentence(command: str, message: str, place: Place) -> None:
+    """What is wrong and what would work; nothing is written."""
+    before = sorted(place.folder.rglob("*"))
+    ran = place.run(*command.split())
+    assert isinstance(ran.exception, SplitError)
+    assert message in str(ran.exception)
+    assert sorted(place.folder.rglob("*")) == before
+
+
+def test_exit_codes_reach_the_shell(place: Place) -> None:
+    """1 where a gate failed, 2 for bad input, with one line on stderr and no traceback."""
+    Path("new.csv").write_text(rows(201).to_csv(index=False))
+    audit = call(place.folder, "audit", "trial/1.0", "new.csv")
+    assert (audit.returncode, audit.stderr) == (1, "")
+    assert "1 row has no fold (first: row 200): run extend." in audit.stdout
+    bad = call(place.folder, "verify", "nowhere")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr == "evenfold: nowhere holds no manifest.json; pass the folder of a manifest.\n"
+
+
+def test_brackets_in_the_data_are_no_markup(place: Place) -> None:
+    """What a column holds is printed as it is."""
+    frame = rows()
+    frame["y"] = frame["y"].replace("yes", "[red]yes[/]")
+    frame.loc[:3, "y"] = "[bold]rare"
+    frame.to_parquet("data.parquet")
+    ran = place.run("audit", "trial/1.0", "data.parquet")
+    assert "class '[bold]rare' of 'y'" in ran.stdout
+
+
+def test_every_example_in_a_docstring_runs(place: Place) -> None:
+    """Each command shows one example; on the flights of the repository it does what it says."""
+    from evenfold.flows._manifest_commands import commands
+
+    (place.folder / "examples").symlink_to(ROOT / "examples")
+    flights = {"name": "flights", "columns": {"key": "flight_id", "target": "arr_delay", "group": "date"}}
+    first = decide(flights, pd.read_parquet("examples/flights.parquet").head(15_000))
+    write_manifest(first, ".evenfold/splits")
+    write_manifest(extend(first, "examples/flights.parquet").manifest, ".evenfold/splits")
+    examples = [
+        re.findall(r"Example: evenfold (.*)", str(each.callback.__doc__)) for each in commands.registered_commands
+    ]
+    assert [len(found) for found in examples] == [1] * 6
+    for (example,) in examples:
+        wanted = (1, "rows_without_fold") if example.startswith("audit") else (0, "")
+        example = example.replace("-o test.parquet", "-o test.parquet").replace(
+            "flights/1.0 --fold", "flights/1.1 --fold"
+        )
+        ran = place.run(*example.split())
+        assert (ran.exit_code, ran.exception if ran.exit_code > 1 else None) == (wanted[0], None), (example, ran.output)
+        assert wanted[1] in ran.stdout

@@ -1,0 +1,298 @@
+"""The pack kernel: exact costs, exchanges that keep their word, optima that are optima, bounds that hold."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from evenfold.splitters import Stream
+from evenfold.splitters._bounds import covering_bound, lower_bound, report_on
+from evenfold.splitters._cost import MISSING, Aim, cost_of_chance
+from evenfold.splitters._exact import best_packing
+from evenfold.splitters._join import close_pairs, subset_sums
+from evenfold.splitters._pack import pack, pack_to
+from evenfold.splitters._pair import Pair
+from evenfold.splitters._refine import Packing
+from evenfold.splitters._start import deal_identical, kinds, place
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+SHARES = {"folds": [1 / 3, 1 / 3, 1 / 3], "parts": [0.6, 0.3, 0.1]}
+
+
+def groups(seed: int, n: int, n_classes: int, mean: float = 40.0) -> Any:
+    """Return a table of groups with uneven sizes and mixes."""
+    rng = np.random.default_rng(seed)
+    sizes = np.maximum(1, rng.lognormal(0, 1, n) * mean).astype(int)
+    mixes = rng.dirichlet(np.full(n_classes, 0.5), n)
+    return np.array([rng.multinomial(size, mix) for size, mix in zip(sizes, mixes, strict=True)])
+
+
+def total(aim: Aim, bins: Any) -> float:
+    return math.fsum(aim.costs(aim.loads(np.asarray(bins))).tolist())
+
+
+def every_packing(n: int, k: int) -> Any:
+    """Return all packings of ``n`` entries into ``k`` bins that leave none empty."""
+    packings = np.array(list(itertools.product(range(k), repeat=n)))
+    return packings[[len(set(row)) == k for row in packings.tolist()]]
+
+
+@st.composite
+def tables(draw: Any, most: int = 9) -> Any:
+    """Draw small tables whose rows are no zeros."""
+    n, columns = draw(st.integers(3, most)), draw(st.integers(1, 3))
+    cells = st.lists(st.sampled_from([0, 0, 1, 2, 7, 12]), min_size=columns, max_size=columns).filter(any)
+    return np.array(draw(st.lists(cells, min_size=n, max_size=n)))
+
+
+# ---------------------------------------------------------------- the cost
+
+
+def test_the_cost_is_the_published_one_computed_by_hand() -> None:
+    """Bins of 6 and 4 rows with 3 and 1 of class 0: (6/10-1/2)^2 twice, and shares 1/2 and 1/4 beside 4/10."""
+    table = np.array([[3, 3], [1, 2], [0, 1]])
+    aim = Aim.of(table, np.array([0.5, 0.5]), size_weight=1.0)
+    size, classes, missing = aim.terms(aim.loads(np.array([0, 1, 1])))
+    assert size.tolist() == pytest.approx([0.01, 0.01])
+    assert classes.tolist() == pytest.approx([2 * 0.1**2, 2 * 0.15**2])
+    assert missing.tolist() == [0, 0]
+
+
+def test_the_relative_cost_measures_a_bin_by_its_own_share() -> None:
+    """A bin that should hold 2 of 10 rows and holds 3 is half too big: 0.25."""
+    table = np.array([[3], [7]])
+    aim = Aim.of(table, np.array([0.2, 0.8]))
+    assert aim.terms(aim.loads(np.array([0, 1])))[0].tolist() == pytest.approx([0.25, (1 / 8) ** 2])
+
+
+def test_a_column_that_a_bin_lacks_costs_one_only_where_enough_entries_have_it() -> None:
+    """Two entries of class 1 can be in two bins; one entry of class 2 cannot."""
+    table = np.array([[5, 1, 0], [5, 1, 0], [5, 0, 2]])
+    aim = Aim.of(table, np.array([0.5, 0.5]))
+    assert aim.terms(aim.loads(np.array([0, 0, 1])))[2].tolist() == [0, 1]
+    assert total(aim, [0, 0, 1]) - total(aim, [0, 1, 1]) > MISSING / 2
+
+
+def test_a_column_of_two_classes_counts_as_much_by_its_rarer_class_twice() -> None:
+    """Weight 2 on one class of two is the cost of both."""
+    table = groups(0, 12, 2)
+    both = Aim.of(table, np.full(3, 1 / 3))
+    one = Aim.of(table[:, :1], np.full(3, 1 / 3), sizes=table.sum(axis=1), weights=np.array([2.0]))
+    bins = np.arange(12) % 3
+    assert total(one, bins) == pytest.approx(total(both, bins), rel=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(tables(), st.integers(0, 99))
+def test_the_cost_of_an_exchange_is_what_the_packing_then_costs(table: Any, seed: int) -> None:
+    """The cost that a pair predicts for each exchange is the cost after making it."""
+    aim = Aim.of(table, np.array([0.5, 0.2, 0.3]))
+    bins = np.arange(table.shape[0]) % 3
+    entries = np.flatnonzero(bins != 2)
+    pair = Pair(aim, 0, 1, aim.loads(bins), entries, bins[entries] == 0)
+    number = int(Stream(seed).below(1 << entries.size, 1)[0])
+    moved = entries[(number >> np.arange(entries.size)) & 1 == 1]
+    after = bins.copy()
+    after[moved] = 1 - after[moved]
+    predicted = pair.costs(subset_sums(pair.changes), entries)[number]
+    if len(set(after.tolist())) < 3:
+        assert predicted == math.inf
+    else:
+        assert predicted == pytest.approx(aim.costs(aim.loads(after))[:2].sum(), rel=1e-9, abs=1e-12)
+
+
+# ---------------------------------------------------------------- its parts
+
+
+def test_subset_sums_are_all_of_them() -> None:
+    """Column b sums the vectors whose bits are set in b."""
+    vectors = np.array([[1.0, 10.0, 100.0], [2.0, 20.0, 200.0]])
+    assert subset_sums(vectors).tolist() == [[0, 1, 10, 11, 100, 101, 110, 111], [0, 2, 20, 22, 200, 202, 220, 222]]
+
+
+def test_close_points_meet_and_distant_ones_do_not() -> None:
+    """Of a thousand points on each side the one planted pair meets, and few others."""
+    rng = np.random.default_rng(0)
+    left, right = rng.uniform(-1e3, 1e3, (2, 3, 1000))
+    right[:, 500] = left[:, 20] + 1e-6
+    i, j, width = close_pairs(left, right, 1e3, Stream(0), 2000)
+    assert (20, 500) in set(zip(i.tolist(), j.tolist(), strict=True))
+    assert 0 < i.size <= 4000
+    assert np.abs(left[:, i] - right[:, j]).max() <= width
+
+
+def test_points_that_coincide_do_not_flood() -> None:
+    """A thousand equal points on each side make a million pairs, of which only a few are returned."""
+    i, _, _ = close_pairs(np.zeros((2, 1000)), np.zeros((2, 1000)), 1.0, Stream(0), 5000)
+    assert 1000 <= i.size <= 10_000
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.sampled_from(list(SHARES)))
+def test_identical_entries_are_dealt_in_their_shares(values: list[int], name: str) -> None:
+    """Of m entries of a kind each bin gets floor(m * share), and the rest are left to place."""
+    shares = np.array(SHARES[name])
+    table = np.array(values)[:, None] * np.array([1, 2])
+    kind = kinds(table)
+    assert all((kind[i] == kind[j]) == (values[i] == values[j]) for i in range(len(values)) for j in range(i))
+    bins = deal_identical(kind, shares, Stream(1))
+    for value in set(values):
+        dealt = bins[np.array(values) == value]
+        assert [int(np.sum(dealt == f)) for f in range(3)] == np.floor(dealt.size * shares + 1e-12).astype(int).tolist()
+
+
+@pytest.mark.parametrize("size_weight", ["relative", 1.0])
+@pytest.mark.parametrize("name", SHARES)
+def test_refining_lowers_the_cost_tenfold_and_more(name: str, size_weight: Any) -> None:
+    """From a start by size, which is good already, exchanges bring 200 groups below a tenth of its cost."""
+    aim = Aim.of(groups(3, 200, 3), np.array(SHARES[name]), size_weight=size_weight)
+    bins = np.full(200, -1)
+    place(aim, bins, Stream(0))
+    before = total(aim, bins)
+    packing = Packing(aim, bins.copy(), Stream(1))
+    packing.improve(10)
+    assert packing.cost == pytest.approx(total(aim, packing.bins), rel=1e-12)
+    assert packing.cost < before / 10
+
+
+def test_wandering_stays_below_its_limit_and_gets_about() -> None:
+    """Random exchanges never cost more than the limit, and lead to many packings."""
+    aim = Aim.of(groups(5, 16, 2), np.full(4, 0.25))
+    packing = Packing(aim, pack_to(aim, Stream(0), "max"), Stream(1))
+    limit, seen = 20 * packing.cost, set()
+    for _ in range(30):
+        packing.wander(1, limit)
+        seen.add(packing.bins.tobytes())
+        assert total(aim, packing.bins) <= limit * (1 + 1e-9)
+    assert len(seen) > 10
+
+
+# ---------------------------------------------------------------- whole packings
+
+
+@settings(max_examples=25, deadline=None)
+@given(tables(30), st.integers(2, 5), st.sampled_from([1, 3, "max"]), st.integers(0, 9))
+def test_no_bin_is_empty_while_there_are_entries(table: Any, k: int, effort: Any, seed: int) -> None:
+    """As many entries as bins are enough, whatever their sizes; fewer entries go to bins of their own."""
+    bins = pack(table, np.full(k, 1 / k), Stream(seed), effort=effort)
+    assert bins.min() >= 0
+    assert len(set(bins.tolist())) == min(k, table.shape[0])
+    assert bins.max() < k
+
+
+@pytest.mark.parametrize("size_weight", ["relative", 1.0])
+@pytest.mark.parametrize("name", SHARES)
+@pytest.mark.parametrize("seed", range(4))
+def test_most_effort_finds_the_optimum_of_all_packings(seed: int, name: str, size_weight: Any) -> None:
+    """With 9 groups all 18,150 packings can be tried: none is better, and the report says that it is proved."""
+    aim = Aim.of(groups(seed, 9, 3), np.array(SHARES[name]), size_weight=size_weight)
+    least = min(total(aim, bins) for bins in every_packing(9, 3)[:: 1 if seed == 0 else 7])
+    bins = pack_to(aim, Stream(seed), "max")
+    assert total(aim, bins) <= least * (1 + 1e-9)
+    report = report_on(aim, bins, Stream(0))
+    assert report.optimal
+    assert report.gap == 0
+    if seed == 0:
+        assert report.lower_bound == pytest.approx(least, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", SHARES)
+@pytest.mark.parametrize("looseness", [1.01, 3.0, 100.0])
+def test_a_complete_search_finds_the_optimum_by_itself(name: str, looseness: float) -> None:
+    """Told only a cost that is too high, branch and bound returns the best of all packings, and its cost as bound."""
+    aim = Aim.of(groups(11, 8, 2), np.array(SHARES[name]))
+    least = min(total(aim, bins) for bins in every_packing(8, 3))
+    proof = best_packing(aim, least * looseness)
+    assert proof.bins is not None
+    assert total(aim, proof.bins) == pytest.approx(least, rel=1e-9)
+    assert proof.bound == pytest.approx(least, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", SHARES)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_linear_program_bounds_the_optimum_closely(name: str, seed: int) -> None:
+    """Covering with subsets in fractions costs no more than the optimum, and hardly less."""
+    aim = Aim.of(groups(seed, 8, 2), np.array(SHARES[name]))
+    least = min(total(aim, bins) for bins in every_packing(8, 3))
+    assert 0.8 * least <= covering_bound(aim, 2 * least) <= least * (1 + 1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(tables(7), st.sampled_from(list(SHARES)), st.integers(0, 9))
+def test_no_packing_is_below_the_bound(table: Any, name: str, seed: int) -> None:
+    """The bound holds for every packing, and is reached by the best."""
+    aim = Aim.of(table, np.array(SHARES[name]))
+    costs = [total(aim, bins) for bins in every_packing(table.shape[0], 3)]
+    bound = lower_bound(aim, costs[seed % len(costs)], Stream(seed))
+    assert bound <= min(costs) * (1 + 1e-7) + 1e-15
+    assert bound == pytest.approx(min(costs), rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_bound_of_many_entries_is_below_the_best_known(seed: int) -> None:
+    """Where nothing is proved, the bound is below the cost, the gap is the rest, and nobody says optimal."""
+    aim = Aim.of(groups(seed, 60, 3), np.full(5, 0.2), size_weight=1.0)
+    report = report_on(aim, pack_to(aim, Stream(0), "max"), Stream(0))
+    assert 0 <= report.lower_bound < report.cost
+    assert report.gap == pytest.approx(report.cost - report.lower_bound)
+    assert not report.optimal
+
+
+def test_a_giant_entry_bounds_the_cost() -> None:
+    """A group of 60 % of the rows makes one fold of two at least a fifth too big, which the bound knows."""
+    table = np.vstack([[600, 600], np.full((80, 2), 5)])
+    aim = Aim.of(table, np.full(2, 0.5))
+    bins = np.minimum(np.arange(81), 1)
+    report = report_on(aim, bins, Stream(0))
+    assert report.cost == pytest.approx(2 * 0.2**2)
+    assert report.optimal
+
+
+def test_a_search_without_budget_proves_nothing_wrong() -> None:
+    """When the budget ends at once, there is no packing and a bound that still holds."""
+    aim = Aim.of(groups(2, 14, 2), np.full(4, 0.25))
+    best = total(aim, pack_to(aim, Stream(0), "max"))
+    proof = best_packing(aim, best * 2, budget=0)
+    assert proof.bins is None
+    assert proof.bound <= best
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_few_groups_come_out_differently_under_each_seed_and_always_well(k: int) -> None:
+    """Of 40 seeds nearly all give another partition, each at most a third of the cost of chance."""
+    aim = Aim.of(groups(13, 20, 2, mean=60), np.full(k, 1 / k))
+    packings = [pack_to(aim, Stream(seed)) for seed in range(40)]
+    partitions = {tuple((bins[:, None] == bins).ravel().tolist()) for bins in packings}
+    assert len(partitions) >= 36
+    assert max(total(aim, bins) for bins in packings) <= cost_of_chance(aim) / 3 * (1 + 1e-9)
+
+
+def test_the_packing_depends_on_the_table_alone() -> None:
+    """The order in memory and the width of the integers change nothing."""
+    table = groups(6, 150, 4)
+    shares = np.array([0.5, 0.3, 0.2])
+    wanted = pack(table, shares, Stream(7))
+    for same in (np.asfortranarray(table), table.astype(np.int32), np.repeat(table, 2, axis=0)[::2]):
+        assert np.array_equal(pack(same, shares, Stream(7)), wanted)
+
+
+def test_a_rare_class_is_in_every_bin() -> None:
+    """Seven groups with a row or two of a class are spread over five bins, though hardly any cost says so."""
+    table = groups(8, 300, 3, mean=100)
+    table[:, 2] = 0
+    table[::45, 2] = 1
+    for seed in range(5):
+        bins = pack(table, np.full(5, 0.2), Stream(seed))
+        assert np.bincount(bins, table[:, 2], 5).min() >= 1
+
+
+def test_a_hundred_thousand_small_groups_are_even_to_a_row() -> None:
+    """Dealt by kind, placed and exchanged: every bin's rows and classes are within a row of their share."""
+    rng = np.random.default_rng(0)
+    table = rng.multinomial(1, [0.6, 0.3, 0.1], 100_000) * rng.integers(1, 4, (100_000, 1))
+    loads = Aim.of(table, np.full(5, 0.2)).loads(pack(table, np.full(5, 0.2), Stream(0), effort=2))
+    assert np.abs(loads - loads.sum(axis=1, keepdims=True) / 5).max() < 1

@@ -1,0 +1,130 @@
+"""A flow that is killed goes on where it stopped: nothing is lost, doubled or left behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from servers import ROOT, environment, prefect_server, wait_until
+
+CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
+N_SPLITS = 6
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with prefect_server(tmp_path_factory.mktemp("server")) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    draw = np.random.default_rng(0)
+    n = 6_000
+    frame = pd.DataFrame({"id": range(n), **{f"x{i}": draw.normal(size=n) for i in range(6)}})
+    path = tmp_path_factory.mktemp("data") / "rows.parquet"
+    frame.assign(y=frame["x0"] * frame["x1"] + draw.normal(size=n)).to_parquet(path)
+    return path
+
+
+def evaluate(data: Path) -> list[str]:
+    model = data.with_name("model.json")
+    model.write_text(
+        json.dumps({"estimator": "sklearn.ensemble:RandomForestRegressor", "params": {"n_estimators": 60, "n_jobs": 1}})
+    )
+    columns = ["--target", "y", "--key", "id", "--name", "rows", "--strategy", "KFold"]
+    return [*CLI, "evaluate", str(data), *columns, "-k", str(N_SPLITS), "--model", str(model), "--json"]
+
+
+def kill_when(command: list[str], env: dict[str, str], ready: Callable[[str], bool], how: signal.Signals) -> None:
+    """Start a flow, and send it a signal when ``ready`` says so of what it has printed."""
+    log = Path(env["EVENFOLD_HOME"]).with_name("stderr.txt")
+    with log.open("w") as err:
+        process = subprocess.Popen(
+            command, env=env, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=err, start_new_session=True
+        )
+    while process.poll() is None:
+        if ready(log.read_text()):
+            process.send_signal(how)
+            process.wait()
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"the flow ended before it could be killed: {log.read_text()}")
+
+
+def tree(home: Path) -> dict[str, Any]:
+    """Return the names and states of the runs in a home's MLflow store, and the most points that a metric has."""
+    import sqlite3
+
+    with sqlite3.connect(home / "mlflow.db") as store:
+        runs = store.execute("select name, status from runs where lifecycle_stage = 'active' order by name").fetchall()
+        points = store.execute("select max(n) from (select count(*) n from metrics group by run_uuid, key)").fetchone()
+    return {"runs": runs, "points": points[0]}
+
+
+WHOLE = {
+    "runs": sorted(
+        [("split/rows v1.0", "FINISHED"), ("evaluate/RandomForestRegressor", "FINISHED")]
+        + [(f"fold {i}", "FINISHED") for i in range(N_SPLITS)]
+    ),
+    "points": 1,
+}
+
+
+def test_three_kills_and_the_tree_is_whole(api: str, data: Path, tmp_path: Path) -> None:
+    """Kill -9 while splitting, fitting and recording; the next run computes what is missing, and nothing twice."""
+    home = tmp_path / "home"
+    env = environment(tmp_path, {"EVENFOLD_HOME": str(home), "PREFECT_API_URL": api, "EVENFOLD_WORKERS": "2"})
+    finished = home / "results" / "score"
+
+    def n_finished() -> int:
+        return len([path for path in finished.glob("*") if path.is_file()]) if finished.exists() else 0
+
+    moments: list[Callable[[str], bool]] = [
+        lambda told: "splitting ..." in told,
+        lambda told: n_finished() >= 2,
+        lambda told: "recording the evaluation ..." in told,
+    ]
+    kept = []
+    for ready in moments:
+        kill_when(evaluate(data), env, ready, signal.SIGKILL)
+        kept.append(n_finished())
+    assert kept[0] == 0
+    assert 2 <= kept[1] < N_SPLITS
+    assert kept[2] == N_SPLITS
+    last = subprocess.run(evaluate(data), env=env, cwd=ROOT, capture_output=True, text=True)
+    assert last.returncode == 0, last.stderr
+    outcome = json.loads(last.stdout)
+    assert outcome["n_cached"] == N_SPLITS
+    assert outcome["cached"]
+    assert tree(home) == WHOLE
+    assert [path.name for path in (home / "splits" / "rows").iterdir()] == ["1.0"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_no_server_is_left_behind(how: signal.Signals, data: Path, tmp_path: Path) -> None:
+    """The embedded server ends with its flow, also by kill -9; nothing that the flow started is alive afterwards."""
+    env = environment(tmp_path, {"EVENFOLD_HOME": str(tmp_path / "home"), "TEST_MARK": str(tmp_path)})
+    del env["PREFECT_HOME"]
+    kill_when(evaluate(data), env, lambda told: "fitting models" in told, how)
+
+    def marked() -> list[str]:
+        alive = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if f"TEST_MARK={tmp_path}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    alive.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+        return alive
+
+    wait_until(lambda: not marked(), "the end of every process", 30)

@@ -1,0 +1,233 @@
+"""Retraining: every outcome that it can have, on small data and a real MLflow store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold import flows, manifests
+from evenfold.flows import GateError, Retraining
+from evenfold.tasks import Home
+from evenfold.tasks._promotion import decide
+
+COLUMNS = {"key": ["id"], "target": "y"}
+GOOD = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
+BAD = {"estimator": "sklearn.dummy:DummyRegressor", "metrics": ["r2"]}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home whose MLflow store is made once: its migrations take seconds."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(autouse=True)
+def home(store: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("EVENFOLD_HOME", str(store))
+    for name in ("MLFLOW_TRACKING_URI", "EVENFOLD_RESULTS"):
+        monkeypatch.delenv(name, raising=False)
+    return Home(store)
+
+
+def rows(n: int, seed: int = 0) -> pd.DataFrame:
+    draw = np.random.default_rng(seed)
+    a, b = draw.normal(size=(2, 1000))
+    return pd.DataFrame({"id": range(1000), "a": a, "b": b, "y": a - b + draw.normal(size=1000)}).head(n)
+
+
+def retrain(name: str, frame: pd.DataFrame, model: dict[str, Any], **fields: Any) -> Retraining:
+    spec = {"name": name, "columns": COLUMNS, "strategy": "KFold", **fields.pop("spec", {})}
+    return flows.retrain(frame, engine="plain", spec=spec, model=model, **fields)
+
+
+def client(home: Home) -> Any:
+    from mlflow.tracking import MlflowClient
+
+    return MlflowClient(home.tracking_uri)
+
+
+def champion(home: Home, name: str) -> str:
+    return str(client(home).get_model_version_by_alias(name, "champion").version)
+
+
+def test_the_first_run_makes_the_champion(home: Home) -> None:
+    """Without a champion the candidate is registered, challenger and champion, and loads without pickles."""
+    import mlflow
+
+    outcome = retrain("first", rows(120), GOOD)
+    assert outcome.decision["why"] == "there is no champion yet"
+    assert outcome.registered is not None
+    assert champion(home, "first") == outcome.registered["version"] == "1"
+    assert str(client(home).get_model_version_by_alias("first", "challenger").version) == "1"
+    mlflow.set_tracking_uri(home.tracking_uri)
+    model = mlflow.sklearn.load_model("models:/first@champion")
+    assert model.predict(rows(3)[list(model.feature_names_in_)]).shape == (3,)
+    uri = client(home).get_model_version_by_alias("first", "champion").source
+    folder = Path(mlflow.artifacts.download_artifacts(uri))
+    assert (folder / "model.skops").exists() or list(folder.glob("*.skops"))
+    assert not list(folder.rglob("*.pkl"))
+    assert "scikit-learn==" in (folder / "requirements.txt").read_text()
+
+
+def test_the_same_retraining_is_done_once(home: Home) -> None:
+    """A second identical call gives the first one's outcome and registers nothing."""
+    first = retrain("once", rows(120), GOOD)
+    second = retrain("once", rows(120), GOOD)
+    assert second.reused
+    assert second.run_id == first.run_id
+    assert len(client(home).search_model_versions("name = 'once'")) == 1
+
+
+def test_new_rows_refit_the_same_recipe(home: Home) -> None:
+    """Grown data extend the split, move no row, and the same recipe becomes champion because it is newer."""
+    retrain("grow", rows(120), GOOD)
+    outcome = retrain("grow", rows(150), GOOD)
+    assert outcome.split["version"] == "1.1"
+    assert outcome.growth["added"] == 30
+    assert outcome.growth["moved"] == 0
+    assert outcome.decision["why"] == "the recipe is the champion's, refitted on newer rows"
+    assert champion(home, "grow") == "2"
+    assert outcome.stored_champion["rows"] == 30
+    assert outcome.stored_champion["score"] > 0.3
+
+
+def test_a_worse_candidate_does_not_become_champion(home: Home) -> None:
+    """On the same rows nothing is registered; on newer rows the champion's recipe is refitted instead."""
+    retrain("worse", rows(200), GOOD)
+    same = retrain("worse", rows(200), BAD)
+    assert same.decision["winner"] == "champion"
+    assert same.registered is None
+    assert same.decision["high"] < 0
+    grown = retrain("worse", rows(260), BAD)
+    assert grown.decision["winner"] == "champion"
+    assert "refitted on newer rows" in grown.decision["why"]
+    tags = client(home).get_model_version_by_alias("worse", "champion").tags
+    assert "Ridge" in tags["evenfold.model"]
+    assert champion(home, "worse") == "2"
+
+
+def test_a_better_candidate_becomes_champion_on_the_same_rows(home: Home) -> None:
+    """The corrected test over the same folds decides; the words and the interval are told."""
+    retrain("better", rows(200), BAD)
+    outcome = retrain("better", rows(200), GOOD)
+    assert outcome.decision["why"] == "the candidate is better by the corrected test"
+    assert outcome.decision["low"] > 0
+    assert champion(home, "better") == "2"
+    assert "corrected 95% interval" in outcome.report
+
+
+def test_a_champion_of_another_split_is_compared_by_its_recipe(home: Home) -> None:
+    """With other rules for the split its recipe is evaluated on the new folds, and its stored model is not scored."""
+    retrain("resplit", rows(150), GOOD)
+    outcome = retrain("resplit", rows(150), BAD, spec={"params": {"n_splits": 4}})
+    assert outcome.split["version"] == "2.0"
+    assert outcome.decision["winner"] == "champion"
+    assert "another split (resplit@1.0)" in outcome.stored_champion["why"]
+
+
+def test_a_champion_that_no_longer_loads_is_told_and_decides_nothing(home: Home) -> None:
+    """Its recipe still competes; the report says that the stored model does not load."""
+    import shutil
+
+    retrain("broken", rows(120), GOOD)
+    import mlflow
+
+    mlflow.set_tracking_uri(home.tracking_uri)
+    source = client(home).get_model_version_by_alias("broken", "champion")
+    shutil.rmtree(client(home).get_model_version_download_uri("broken", source.version).removeprefix("file://"))
+    outcome = retrain("broken", rows(150), BAD)
+    assert "no longer loads" in outcome.stored_champion["why"]
+    assert outcome.decision["winner"] == "champion"
+    assert outcome.decision["difference"] is not None
+
+
+def test_a_champion_whose_recipe_is_gone_gives_way(home: Home) -> None:
+    """An import path that no longer exists cannot be evaluated: the candidate takes over, and the report says why."""
+    retrain("gone", rows(120), GOOD)
+    version = champion(home, "gone")
+    gone = '{"estimator": "a_package_that_left:Model", "metrics": ["r2"]}'
+    client(home).set_model_version_tag("gone", version, "evenfold.model", gone)
+    outcome = retrain("gone", rows(150), GOOD)
+    assert "can no longer be evaluated" in outcome.decision["why"]
+    assert "a_package_that_left" in outcome.decision["why"]
+    assert champion(home, "gone") == "2"
+
+
+def test_draws_are_compared_draw_by_draw() -> None:
+    """A bootstrap has no predictions per row; the scores of the same draws are paired."""
+    draws = {"strategy": "Bootstrap", "params": {"n_splits": 20}}
+    retrain("draws", rows(150), BAD, spec=draws)
+    outcome = retrain("draws", rows(150), GOOD, spec=draws)
+    assert outcome.decision["winner"] == "candidate"
+    assert outcome.decision["low"] > 0
+
+
+def test_locked_rows_are_never_learnt_from(home: Home) -> None:
+    """The final model is fitted on the rows that are not locked, and no row of the holdout is scored."""
+    retrain("locked", rows(200), GOOD, spec={"holdout": {"fraction": 0.25}})
+    version = client(home).get_model_version_by_alias("locked", "champion")
+    assert version.tags["evenfold.n_train"] == "150"
+
+
+def test_a_failed_gate_stops_before_anything_is_fitted(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message holds the findings; the run is FAILED, nothing is registered, and --no-gates goes on."""
+
+    class Finding:
+        gate, message, severity = "failed", "3 groups are in two folds.", "error"
+
+    class Audit:
+        failed, findings = ["groups"], [Finding()]
+
+        def model_dump(self, mode: str) -> dict[str, Any]:
+            return {"findings": [{"severity": "error", "message": Finding.message}]}
+
+    monkeypatch.setattr(manifests, "audit", lambda manifest, data: Audit(), raising=False)
+    with pytest.raises(GateError, match="3 groups are in two folds"):
+        retrain("gated", rows(120), GOOD)
+    assert not client(home).search_registered_models("name = 'gated'")
+    assert retrain("gated", rows(120), GOOD, gates=False).registered is not None
+
+
+def test_a_decision_that_was_made_is_kept_when_the_rest_was_killed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed between promoting and finishing: the next run finishes the same run, and registers nothing twice."""
+    from evenfold.tasks import registry
+
+    retrain("killed", rows(150), BAD)
+    with monkeypatch.context() as patch:
+
+        def stop(**arguments: Any) -> str:
+            raise KeyboardInterrupt
+
+        stop.__name__ = "close_retraining"
+        patch.setattr(registry, "close_retraining", stop)
+        with pytest.raises(KeyboardInterrupt):
+            retrain("killed", rows(150), GOOD)
+    assert champion(home, "killed") == "2"
+    outcome = retrain("killed", rows(150), GOOD)
+    assert outcome.decision["why"] == "the candidate is better by the corrected test"
+    assert champion(home, "killed") == "2"
+    assert len(client(home).search_model_versions("name = 'killed'")) == 2
+    assert client(home).get_run(outcome.run_id).info.status == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "difference", "newer", "winner", "promote"),
+    [
+        (0.1, 0.3, 0.2, False, "candidate", True),
+        (-0.3, -0.1, -0.2, True, "champion", True),
+        (-0.3, -0.1, -0.2, False, "champion", False),
+        (-0.1, 0.3, 0.1, True, "candidate", True),
+        (-0.1, 0.3, 0.1, False, "champion", False),
+        (-0.3, 0.1, -0.1, True, "champion", True),
+        (None, None, 0.1, False, "champion", False),
+    ],
+)
+def test_the_rule_is_what_it_says(
+    low: float | None, high: float | None, difference: float, newer: bool, winner: str, promote: bool
+) -> None:
+    """Better by the test, or no lower and newer; otherwise the champion's recipe, refitted where rows are newer."""
+    told = decide("r2", {"low": low, "high": high, "difference": difference, "p": 0.1, "words": ""}, newer)
+    assert (told.winner, told.promote) == (winner, promote)

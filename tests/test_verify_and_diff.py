@@ -1,0 +1,412 @@
+"""A damaged manifest is found out, down to the block; two manifests are told apart, down to the row."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from evenfold.manifests import (
+    Damage,
+    Manifest,
+    Verification,
+    decide,
+    diff,
+    extend,
+    read_manifest,
+    verify,
+    write_manifest,
+)
+from evenfold.splitters import SplitError
+
+
+def rows(n: int = 400) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "id": np.arange(n) * 3,
+            "y": np.where(np.arange(n) % 4, "no", "yes"),
+            "site": np.arange(n) // 8,
+            "when": pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(n), unit="h"),
+        }
+    )
+
+
+STRATEGIES: list[dict[str, Any]] = [
+    {"strategy": "BalancedGroupKFold", "columns": {"key": "id", "target": "y", "group": "site"}},
+    {"strategy": "KFold", "columns": {}},
+    {"strategy": "Bootstrap", "columns": {"key": "id"}, "params": {"n_splits": 7}},
+    {"strategy": "ForwardChaining", "columns": {"key": "id", "time": "when"}},
+    {"strategy": "HashSplit", "columns": {"key": "id"}, "params": {"parts": {"train": 0.8, "test": 0.2}}},
+    {
+        "strategy": "Repeated",
+        "columns": {"key": "id", "target": "y"},
+        "params": {"strategy": {"strategy": "StratifiedKFold", "params": {"n_splits": 4}}, "n_repeats": 3},
+    },
+]
+
+
+@pytest.fixture(params=STRATEGIES, ids=lambda spec: spec["strategy"])
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return write_manifest(decide(request.param, rows()), tmp_path)
+
+
+@pytest.fixture
+def grown(tmp_path: Path) -> Path:
+    """Return a manifest of two generations, with a status file, in folders of its own."""
+    first = decide(STRATEGIES[0], rows(300))
+    write_manifest(first, tmp_path)
+    return write_manifest(extend(first, rows(400).iloc[16:]).manifest, tmp_path)
+
+
+def overwrite(file: Path, content: bytes) -> None:
+    """Write ``content`` without touching other versions that share the file."""
+    file.unlink()
+    file.write_bytes(content)
+
+
+def the(found: Verification) -> Damage:
+    assert not found.intact
+    assert len(found.damages) == 1, found.damages
+    return found.damages[0]
+
+
+def test_an_undamaged_manifest_is_proved_intact(stored: Path) -> None:
+    """Of every kind: bytes, blocks, split_id, plan_id and header agree."""
+    found = verify(stored)
+    assert found.intact
+    assert found.damages == found.not_proved == []
+    assert found.split_id == read_manifest(stored).split_id
+    assert len(found.proved) >= 4
+
+
+def test_that_nothing_moved_is_proved_from_the_files(grown: Path) -> None:
+    """The parent's split_id can be made anew from the older generations."""
+    parent = read_manifest(grown.parent / "1.0")
+    assert f"0 rows moved: the older rows make their parent's split_id {parent.split_id[:16]}" in verify(grown).proved
+
+
+def test_a_generation_without_a_new_row_is_written_and_proved(tmp_path: Path) -> None:
+    """Only deletions: its file of assignments is empty, in labels of one column and of several."""
+    for spec in (STRATEGIES[0], STRATEGIES[5] | {"name": "repeated"}):
+        first = decide(spec, rows())
+        write_manifest(first, tmp_path)
+        found = verify(write_manifest(extend(first, rows().iloc[5:]).manifest, tmp_path))
+        assert found.intact
+        assert "0 rows moved" in found.proved[-1]
+
+
+def test_draws_are_drawn_again(tmp_path: Path) -> None:
+    """The sentence says how many of how many."""
+    folder = write_manifest(decide(STRATEGIES[2] | {"params": {"n_splits": 230}}, rows(60)), tmp_path)
+    assert "200 of 230 draws come out as recorded" in verify(folder).proved
+
+
+def test_every_missing_file_is_named(grown: Path) -> None:
+    """Gone is gone: the name, and how many rows went with it."""
+    for name, said in (("assignments-0000.parquet", "300 rows"), ("status-0001.parquet", "16 rows")):
+        content = (grown / name).read_bytes()
+        (grown / name).unlink()
+        damage = the(verify(grown))
+        assert damage.file == name
+        assert damage.message.startswith(f"{name} is missing, and its {said} with it;")
+        (grown / name).write_bytes(content)
+    assert verify(grown).intact
+
+
+@pytest.mark.parametrize("kept", [0, 3, 100, -1])
+def test_a_truncated_file_is_named_with_the_rows_that_are_lost(grown: Path, kept: int) -> None:
+    """Parquet has its table of contents at the end: without it no row can be read."""
+    file = grown / "assignments-0001.parquet"
+    whole = file.read_bytes()
+    overwrite(file, whole[:kept])
+    damage = the(verify(grown))
+    assert (damage.file, damage.first_row, damage.last_row) == (file.name, 0, 99)
+    assert f"has {len(whole[:kept]):,} of {len(whole):,} bytes and cannot be opened" in damage.message
+    assert "rows 0 to 99 cannot be relied on" in damage.message
+
+
+def test_any_flipped_bit_in_any_parquet_file_is_found(stored: Path) -> None:
+    """Wherever it is: in the data a block is named, elsewhere the file; verify never fails itself."""
+    chance = random.Random(0)
+    for file in sorted(stored.glob("*.parquet")):
+        whole = file.read_bytes()
+        for at in chance.sample(range(len(whole)), 25):
+            overwrite(file, whole[:at] + bytes([whole[at] ^ 1 << chance.randrange(8)]) + whole[at + 1 :])
+            assert {damage.file for damage in verify(stored).damages} == {file.name}, at
+        overwrite(file, whole)
+    assert verify(stored).intact
+
+
+def test_the_first_damaged_block_is_named_by_its_rows(tmp_path: Path) -> None:
+    """Of three blocks the second: the rows before it are as they were written."""
+    n = 2_400_000
+    frame = pd.DataFrame({"id": np.arange(n)})
+    folder = write_manifest(decide({"strategy": "KFold", "columns": {"key": "id"}}, frame), tmp_path)
+    file = folder / "assignments-0000.parquet"
+    column = pq.ParquetFile(file).metadata.row_group(1).column(1)
+    content = bytearray(file.read_bytes())
+    middle = column.data_page_offset + column.total_compressed_size // 2
+    for at in range(middle, middle + 100):
+        content[at] ^= 16
+    overwrite(file, bytes(content))
+    damage = the(verify(folder))
+    assert (damage.file, damage.block, damage.first_row, damage.last_row) == (file.name, 1, 1_000_000, 1_999_999)
+    assert damage.message.startswith("assignments-0000.parquet: block 1 (rows 1,000,000 to 1,999,999) ")
+    assert "and the 1 block before it as written" in damage.message
+    with pytest.raises(SplitError, match=r"assignments-0000\.parquet is damaged"):
+        read_manifest(folder)
+
+
+def test_a_file_that_was_written_again_has_all_its_rows(grown: Path) -> None:
+    """Other bytes, equal values: damaged all the same, and the sentence says that no row is lost."""
+    file = grown / "assignments-0000.parquet"
+    table = pq.read_table(file)
+    file.unlink()
+    pq.write_table(table, file, compression="snappy")
+    assert "has other bytes than were written, and all its rows" in the(verify(grown)).message
+
+
+def test_a_file_of_other_rows_is_told(grown: Path) -> None:
+    """A file of another manifest in its place is not read any further."""
+    overwrite(grown / "assignments-0000.parquet", (grown / "assignments-0001.parquet").read_bytes())
+    assert "assignments-0000.parquet has 100 rows in 1 block, not 300 in 1" in the(verify(grown)).message
+
+
+def test_a_file_that_is_not_listed_is_damage(grown: Path) -> None:
+    """A reader would take it for a part of the manifest; derived files are none."""
+    (grown / "balance.json").write_text("{}")
+    assert verify(grown).intact
+    (grown / "status-0002.parquet").write_bytes((grown / "status-0001.parquet").read_bytes())
+    assert the(verify(grown)).message == "status-0002.parquet is not listed in manifest.json; remove it."
+
+
+def test_a_changed_header_is_found_field_by_field(grown: Path) -> None:
+    """Every field is tied to the rows, to another field or to the header's copy."""
+    file = grown / "manifest.json"
+    header = json.loads(file.read_text())
+    changed: list[dict[str, Any]] = [
+        {field: "0" * 64} for field in ("split_id", "plan_id", "parent_split_id", "fingerprint")
+    ]
+    changed += [
+        {"name": "other"},
+        {"version": "2.1"},
+        {"kind": "draws"},
+        {"spec": header["spec"] | {"seed": 1}},
+        {"spec": header["spec"] | {"name": "other"}},
+        {"types": header["types"] | {"y": "int"}},
+        {"algorithm": header["algorithm"] | {"version": 99}},
+        {"algorithm": header["algorithm"] | {"portable": False}},
+        {"n_rows": 399},
+        {"n_splits": 4},
+        {"counts": header["counts"] | {"0": 1}},
+        {"generations": [{"n": 0, "rows": 400}]},
+        {"generations": [{"n": 0, "rows": 299}, {"n": 1, "rows": 101}]},
+        {"parts": [{"name": "train", "code": -1, "share": 0.5}]},
+        {"files": header["files"][:-1]},
+        {"files": [header["files"][0] | {"sha256": "0" * 64}, *header["files"][1:]]},
+        {"files": [header["files"][0] | {"blocks": ["0" * 16]}, *header["files"][1:]]},
+        {"files": [header["files"][0] | {"bytes": 1}, *header["files"][1:]]},
+        {"files": [header["files"][0] | {"rows": 1}, *header["files"][1:]]},
+        {"files": "none"},
+        {"state": []},
+        {"versions": {}},
+    ]
+    for fields in changed:
+        overwrite(file, json.dumps(header | fields).encode())
+        found = verify(grown)
+        assert not found.intact, fields
+        assert found.damages, fields
+    for field in set(header) - {"schema"}:
+        overwrite(file, json.dumps({name: value for name, value in header.items() if name != field}).encode())
+        assert not verify(grown).intact, field
+
+
+def test_remembered_counts_are_tied_to_the_rows_file(tmp_path: Path) -> None:
+    """The next extension would start from them; the header's copy proves them."""
+    folder = write_manifest(decide(STRATEGIES[0], rows()), tmp_path)
+    file = folder / "manifest.json"
+    header = json.loads(file.read_text())
+    header["state"]["counts"][0][2][1] += 1
+    overwrite(file, json.dumps(header).encode())
+    assert "does not fit the copy in assignments-0000.parquet (fields: state" in the(verify(folder)).message
+
+
+def test_what_needs_the_secret_is_not_proved_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows and files are proved all the same, and the sentence says which variable is not set."""
+    monkeypatch.setenv("EVENFOLD_KEY_SECRET", "a secret")
+    folder = write_manifest(decide(STRATEGIES[0] | {"key_encoding": "hmac"}, rows()), tmp_path)
+    assert verify(folder).not_proved == []
+    monkeypatch.delenv("EVENFOLD_KEY_SECRET")
+    found = verify(folder)
+    assert found.intact
+    assert "the secret in EVENFOLD_KEY_SECRET, and it is not set" in found.not_proved[0]
+
+
+def test_manifests_under_other_secrets_cannot_be_matched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their keys are other numbers; no row is said to have been removed."""
+    made = []
+    for secret in ("one", "two"):
+        monkeypatch.setenv("EVENFOLD_KEY_SECRET", secret)
+        made.append(decide(STRATEGIES[0] | {"key_encoding": "hmac"}, rows()))
+    assert not diff(*made).compared
+    assert diff(made[1], made[1]).compared
+
+
+def test_a_header_that_is_no_json_is_damage(grown: Path) -> None:
+    """Cut off, or with a flipped bit in its braces: the file is named."""
+    file = grown / "manifest.json"
+    whole = file.read_bytes()
+    for content in (whole[:-10], b"", b"\xff" + whole, whole.replace(b"{", b"[", 1)):
+        overwrite(file, content)
+        damage = the(verify(grown))
+        assert damage.file == "manifest.json"
+        assert "is damaged" in damage.message
+
+
+def test_what_is_no_manifest_or_a_newer_one_is_refused(grown: Path, tmp_path: Path) -> None:
+    """That is no damage: there is nothing that could be verified."""
+    with pytest.raises(SplitError, match=r"holds no manifest\.json; pass the folder of a manifest"):
+        verify(tmp_path / "nowhere")
+    header = json.loads((grown / "manifest.json").read_text()) | {"schema": "evenfold-manifest/2"}
+    overwrite(grown / "manifest.json", json.dumps(header).encode())
+    with pytest.raises(SplitError, match="has schema 'evenfold-manifest/2'; this version of evenfold reads"):
+        verify(grown)
+
+
+def _is_intact(folder: Path) -> bool:
+    try:
+        return verify(folder).intact
+    except SplitError as error:
+        return "has schema" not in str(error)
+
+
+def test_flipped_bits_in_the_header_are_found(grown: Path) -> None:
+    """A sample of all bits; what JSON reads as the same header is no damage."""
+    file = grown / "manifest.json"
+    whole = file.read_bytes()
+    chance = random.Random(1)
+    for at in chance.sample(range(len(whole)), 200):
+        content = whole[:at] + bytes([whole[at] ^ 1 << chance.randrange(8)]) + whole[at + 1 :]
+        overwrite(file, content)
+        assert _is_intact(grown) == _is_same(content, whole), at
+
+
+def _is_same(content: bytes, whole: bytes) -> bool:
+    try:
+        return bool(json.loads(content.decode()) == json.loads(whole.decode()))
+    except ValueError:
+        return False
+
+
+def split(frame: pd.DataFrame, **fields: Any) -> Manifest:
+    return decide({"strategy": "StratifiedKFold", "columns": {"key": "id", "target": "y"}} | fields, frame)
+
+
+def test_a_manifest_does_not_differ_from_itself() -> None:
+    """In whatever order the rows came."""
+    made = diff(split(rows()), split(rows().sample(frac=1, random_state=0)))
+    assert (made.same, made.compared, made.n_moved, made.n_added, made.n_removed) == (True, True, 0, 0, 0)
+    assert made.changes == []
+    assert made.sentences == ["0 rows moved.", "0 rows added.", "0 rows removed."]
+
+
+def test_rows_are_told_by_fold_and_by_class() -> None:
+    """Each count is the one that a join of the two tables gives."""
+    a, b = split(rows(300)), split(rows(400).iloc[50:], seed=1)
+    made = diff(a, b, rows(400))
+    folds = {name: pd.Series(m.codes, index=m.keys.column(0).to_pylist()) for name, m in (("a", a), ("b", b))}
+    both = pd.concat(folds, axis=1, join="inner").astype(int)
+    both["y"] = rows().set_index("id")["y"]
+    moved = both[both.a != both.b]
+    assert (made.n_moved, made.n_added, made.n_removed) == (len(moved), 100, 50)
+    found = {(each.of, each.to): each.classes for each in made.moved}
+    wanted = moved.groupby(["a", "b"])["y"].value_counts()
+    assert found == {
+        (f"fold {one}", f"fold {two}"): wanted[one, two].to_dict() for one, two in moved.set_index(["a", "b"]).index
+    }
+    assert sum(each.rows for each in made.added) == 100
+    assert {each.of for each in made.added} == {None}
+    classes = pd.DataFrame([each.classes for each in made.removed]).sum()
+    assert classes.to_dict() == rows(50)["y"].value_counts().to_dict()
+    assert made.sentences[1].startswith("100 rows added: ")
+    assert "from fold" in made.sentences[2]
+
+
+def test_what_differs_in_the_specification_is_told_by_its_path() -> None:
+    """Parameters, columns, seed, and the data themselves."""
+    a = split(rows(), seed=1)
+    b = split(rows().assign(y="one"), params={"n_splits": 4}, columns={"key": "id"}, strategy="KFold")
+    paths = {change.path: (change.a, change.b) for change in diff(a, b).changes}
+    assert paths.pop("fingerprint")
+    assert paths == {
+        "seed": (1, 0),
+        "strategy": ("StratifiedKFold", "KFold"),
+        "params.n_splits": (None, 4),
+        "columns.target": ("y", None),
+        "types.y": ("text", None),
+    }
+    assert 'strategy: "StratifiedKFold" -> "KFold"' in diff(a, b).sentences
+
+
+def test_an_extension_moves_nothing_adds_and_removes() -> None:
+    """Deleted rows count as removed, though the manifest keeps their folds."""
+    a = split(rows(300))
+    made = diff(a, extend(a, rows(400).iloc[10:]).manifest, rows(400))
+    assert (made.n_moved, made.n_added, made.n_removed) == (0, 100, 10)
+    assert made.sentences[0] == "0 rows moved."
+
+
+def test_quarantine_moves_nothing_and_is_told() -> None:
+    """The fold of a quarantined row is kept."""
+    a = decide(STRATEGIES[0], rows())
+    assert a.group_table is not None
+    other = int(a.group_table.column("group")[int(np.flatnonzero(a.group_table["fold"].to_numpy() != a.codes[0])[0])])
+    made = diff(a, extend(a, rows().assign(site=rows()["site"].replace(other, 0))).manifest)
+    assert made.n_moved == 0
+    assert "16 rows quarantined; their folds are kept." in made.sentences
+
+
+@pytest.mark.parametrize("spec", [STRATEGIES[2], STRATEGIES[3]], ids=["draws", "pairs"])
+def test_of_draws_and_pairs_the_sides_are_compared(spec: dict[str, Any]) -> None:
+    """Split by split, by key, and how many different rows there are in all."""
+    a, b = decide(spec, rows()), decide(spec, rows().iloc[:-30])
+    made = diff(a, b)
+    assert made.n_removed == 30
+    assert made.moved
+    for each in made.moved:
+        i = int(str(each.of).removeprefix("split "))
+        sides = []
+        for manifest in (a, b):
+            train, test = manifest.pair(i)
+            counts = np.bincount(train, minlength=manifest.n)
+            counts[test] = -1
+            sides.append(pd.Series(counts, index=manifest.keys.column(0).to_pylist()))
+        ours, theirs = sides[0].align(sides[1], join="inner")
+        assert each.rows == (ours != theirs).sum() > 0
+    assert made.n_moved >= max(each.rows for each in made.moved)
+    assert diff(a, a).moved == []
+
+
+def test_rows_that_cannot_be_matched_are_said_to_be_so() -> None:
+    """Other keys, other positions, or another kind: no number is made up."""
+    by_id, by_time = split(rows()), split(rows(), columns={"key": "when", "target": "y"})
+    made = diff(by_id, by_time)
+    assert not made.compared
+    assert made.sentences[0] == "rows cannot be matched: they are keyed by id (int) and when (timestamp)."
+    loose = [decide({"strategy": "KFold"}, rows(n)) for n in (100, 101)]
+    assert diff(*loose).sentences[0].endswith("both go by position, and they hold 100 and 101 rows.")
+    assert diff(loose[0], loose[0]).compared
+    kinds = diff(by_id, decide(STRATEGIES[2], rows()))
+    assert kinds.sentences[0] == "sides cannot be compared: one manifest holds labels, the other draws."
+
+
+def test_a_classless_target_gives_no_classes() -> None:
+    """A numeric target is not counted by class."""
+    frame = rows().assign(y=np.arange(400) / 7)
+    a, b = (split(frame, strategy="SortedStratifiedKFold", seed=seed) for seed in (0, 1))
+    assert {each.classes for each in diff(a, b, frame).moved if each.classes} == set()
