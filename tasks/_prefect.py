@@ -193,6 +193,7 @@ def run_as_flow(body: Callable[[PrefectEngine], Any], home: Home, name: str, sub
     )
     token = _UNDER_WAY.set(under_way)
     try:
+        _start_server(home)
         with _quiet_exit():
             state = made(request=request.model_dump(mode="json"), return_state=True)
     finally:
@@ -226,6 +227,17 @@ def _start_server(home: Home) -> None:
         SubprocessASGIServer().start()
         ready.parent.mkdir(parents=True, exist_ok=True)
         ready.touch()
+
+
+def _run(request: dict[str, Any]) -> Any:
+    under_way = _UNDER_WAY.get()
+    try:
+        engine = PrefectEngine(under_way.home, refresh=bool(request.get("refresh")))
+        under_way.returned.append(under_way.body(engine))
+    except Exception as error:
+        under_way.raised.append(error)
+        return Failed(message=str(error))
+    return Completed(message="evaluated" if under_way.name == "evaluate" else "done")
 
 
 @contextlib.contextmanager

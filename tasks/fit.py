@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, fit_and_score, score_draws
+from evenfold.estimates import FoldScore, ModelSpec, fit_and_score, score_draws
 from evenfold.manifests import (
     Manifest,
 )
@@ -18,15 +18,9 @@ from threadpoolctl import ThreadpoolController
 
 from ._files import sha256, write_aside
 from ._home import Home
-from .work import Work, key_of, key_of_all, key_of_block, key_of_split, training_rows, work_of
+from .work import Work, key_of, key_of_all, key_of_block, key_of_split, require_unchanged, training_rows, work_of
 
 BLOCK = 250
-
-
-def _require_unchanged(key: str, found: str) -> None:
-    """Raise EvaluationError where the data are not those that ``key`` was made of: they were written in between."""
-    if found != key:
-        raise EvaluationError("the data changed while they were evaluated; run the evaluation again.")
 
 
 def fit_fold(
@@ -34,7 +28,7 @@ def fit_fold(
 ) -> dict[str, Any]:
     """Fit split ``i``, write its test predictions as Parquet, and return score, file and digest as JSON."""
     work = work_of(data, split, ModelSpec.of(model))
-    _require_unchanged(key, key_of_split(work, i, seed))
+    require_unchanged(key, key_of_split(work, i, seed))
     score, predictions = _fitted(work, i, seed, threads)
     return {"score": score.to_json(), **_keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")}
 
@@ -70,7 +64,7 @@ def fit_all(
 ) -> dict[str, Any]:
     """Fit all rows that may be used and score the same rows: the apparent score, with its predictions in a file."""
     work = work_of(data, split, ModelSpec.of(model))
-    _require_unchanged(key, key_of_all(work, seed))
+    require_unchanged(key, key_of_all(work, seed))
     rows = work.place[training_rows(work)]
     with limited(threads):
         score, predictions = fit_and_score(
@@ -93,7 +87,7 @@ def fit_block(
 ) -> dict[str, Any]:
     """Fit the draws first..last-1; write the table of their scores and the sums of losses per row; return the files."""
     work = work_of(data, split, ModelSpec.of(model))
-    _require_unchanged(key, key_of_block(work, first, last, seed, "apparent " if apparent else ""))
+    require_unchanged(key, key_of_block(work, first, last, seed, "apparent " if apparent else ""))
     draws = ((i, work.pair(i)) for i in range(first, last))
     with limited(threads):
         scored = score_draws(work.problem.model, work.problem, draws, seed=seed, apparent=apparent, inner=work.inner)
@@ -116,7 +110,7 @@ def fit_folds(
 ) -> dict[str, Any]:
     """Fit the folds first..last-1 of very many, and write their predictions; scores come back as JSON."""
     work = work_of(data, split, ModelSpec.of(model))
-    _require_unchanged(key, key_of_block(work, first, last, seed))
+    require_unchanged(key, key_of_block(work, first, last, seed))
     fitted = [_fitted(work, i, seed, threads) for i in range(first, last)]
     predictions = work.keyed(pd.concat([each for _, each in fitted], ignore_index=True))
     file = _keep(predictions, Home(Path(home)).scores / f"{key}.parquet")

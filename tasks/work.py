@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from evenfold.estimates import ModelSpec, Problem, score_key
+from evenfold.estimates import EvaluationError, ModelSpec, Problem, score_key
 from evenfold.manifests import (
     Manifest,
     SplitSpec,
@@ -137,3 +137,9 @@ def key_of(work: Work, membership: str, seed: int) -> str:
     model = work.problem.model
     membership = f"{membership} of {work.keys_digest}"
     return score_key(model, membership=membership, fingerprint=work.fingerprint, seed=seed, inner=inner)
+
+
+def require_unchanged(key: str, found: str) -> None:
+    """Raise EvaluationError where the data are not those that ``key`` was made of: they were written in between."""
+    if found != key:
+        raise EvaluationError("the data changed while they were evaluated; run the evaluation again.")
