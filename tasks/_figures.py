@@ -96,17 +96,3 @@ def child_entry(parent_key: str, score: Mapping[str, Any], tags: Mapping[str, st
 def who() -> str:
     """Return who looks: ``EVENFOLD_USER``, or the name of the account."""
     return os.environ.get("EVENFOLD_USER") or getpass.getuser()
-
-
-def news(metrics: Mapping[str, float], known: Mapping[str, float], start: int) -> Iterator[tuple[str, float, int]]:
-    """Yield (name, value, time in ms) of the metrics that a run does not hold yet; one that has changed comes later.
-
-    Of two points at the same time MLflow shows the larger. Times are those of the first fit: they differ each time.
-    """
-    for name, given in metrics.items():
-        value = max(min(float(given), sys.float_info.max), -sys.float_info.max)  # as MLflow stores infinities
-        before = known.get(name)
-        if before is None:
-            yield name, value, start
-        elif before != value and not name.startswith("seconds_") and not (math.isnan(before) and math.isnan(value)):
-            yield name, value, max(int(time.time() * 1000), start + 1)

@@ -229,17 +229,6 @@ def _start_server(home: Home) -> None:
         ready.touch()
 
 
-def _run(request: dict[str, Any]) -> Any:
-    under_way = _UNDER_WAY.get()
-    try:
-        engine = PrefectEngine(under_way.home, refresh=bool(request.get("refresh")))
-        under_way.returned.append(under_way.body(engine))
-    except Exception as error:
-        under_way.raised.append(error)
-        return Failed(message=str(error))
-    return Completed(message="evaluated" if under_way.name == "evaluate" else "done")
-
-
 @contextlib.contextmanager
 def _quiet_exit() -> Iterator[None]:
     # The heartbeat thread holds every flow's end up for about a second, and only a real server looks at it.
