@@ -12,7 +12,7 @@ from ._extend import Extension, extend, moved_rows
 from ._finding import Audit, Finding
 from ._gates import GATES, Gate
 from ._identity import canonical_json, digest_json, fingerprint
-from ._import import import_folds, import_nnunet
+from ._import import import_folds, import_groups, import_nnunet
 from ._load import read_header, read_manifest
 from ._manifest import Manifest
 from ._read import column_names, data_files, read_table
@@ -59,6 +59,7 @@ __all__ = [
     "extend",
     "fingerprint",
     "import_folds",
+    "import_groups",
     "import_nnunet",
     "is_numeric_target",
     "join_rows",

@@ -18,7 +18,7 @@ from ._read import read_table
 from ._words import amount, listed
 from ._write import write_whole
 
-Format = Literal["sklearn", "h2o", "spark", "nnunet", "csv"]
+Format = Literal["sklearn", "h2o", "spark", "nnunet", "csv", "groups"]
 
 
 class Exported(BaseModel):
@@ -43,6 +43,8 @@ def export(manifest: Manifest, to: Format, path: str | Path, data: Any = None, *
       data all of their columns beside it.
     - ``nnunet``: splits_final.json, a list of {"train": keys, "val": keys}, keys as text.
     - ``csv``: the key (or ``row``, the position) and every column of folds, with all their codes.
+    - ``groups``: .parquet or .csv of the groups and their folds, and no rows: a split that may leave the building.
+      ``import_groups`` gives each row its group's fold again.
 
     Deleted rows are left out everywhere. The first three hold the folds of one ``repeat`` and have no word for rows
     that are locked or excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is
@@ -96,6 +98,13 @@ def _with_fold(manifest: Manifest, data: Any, repeat: int, to: str) -> pa.Table:
     if "fold" in table.column_names:
         raise SplitError("the data have a column 'fold' already; rename it, or export without the data.")
     return table.take(pa.array(manifest.positions(table)[_kept(manifest)])).append_column("fold", folds)
+
+
+def _for_groups(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
+    if manifest.group_table is None:
+        raise SplitError(f"{manifest.name} {manifest.version} keeps no groups whole, so its folds are those of rows.")
+    names = [name for name in manifest.group_table.column_names if name == "group" or name.startswith("fold")]
+    return manifest.group_table.select(names), f"{amount(manifest.group_table.num_rows, 'group')} and no rows."
 
 
 def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
@@ -157,4 +166,5 @@ WRITERS: dict[str, tuple[tuple[str, ...], Callable[[Manifest, Any, int], tuple[C
     "spark": ((".parquet",), _for_spark),
     "nnunet": ((".json",), _for_nnunet),
     "csv": ((".csv",), _for_csv),
+    "groups": ((".parquet", ".csv"), _for_groups),
 }

@@ -11,9 +11,10 @@ import pyarrow as pa
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
-from ._columns import canonical_table, key_order
+from ._columns import canonical_table, column_types, key_order
 from ._decide import decide
 from ._manifest import EXCLUDED, NEVER_TESTED, Manifest
+from ._match import positions_in
 from ._read import read_table
 from ._spec import Columns
 from ._words import amount, listed
@@ -32,6 +33,28 @@ def import_folds(
     """
     columns = {"key": key, "fold": fold_column, "target": target}
     return decide({"name": name, "columns": columns, "strategy": "Predefined"}, data)
+
+
+def import_groups(
+    groups: Any, data: Any, key: str | list[str], group: str, *, name: str = "imported", target: str | None = None
+) -> Manifest:
+    """Return a manifest of ``data`` in which each row has the fold of its group in the table ``groups``.
+
+    ``groups`` holds the columns group and fold, as ``export`` to groups writes them; no row is needed where they come
+    from. Raises SplitError for groups of the data that the table lacks.
+    """
+    table, known = read_table(data), canonical_table(read_table(groups), ["group", "fold"], {"fold": "int"})
+    types = column_types(known)
+    ours = canonical_table(table, [group], {group: types["group"]}).rename_columns(["group"])
+    place = positions_in(known.select(["group"]), ours)
+    unknown = int(np.count_nonzero(place < 0))
+    if unknown:
+        first = ours.column("group")[int(np.flatnonzero(place < 0)[0])].as_py()
+        raise SplitError(f"{amount(unknown, 'row')} of the data are of groups without a fold (first group {first!r}).")
+    column = _free_name(table.column_names)
+    columns = {"key": key, "fold": column, "target": target}
+    folds = known.column("fold").combine_chunks().take(pa.array(place))
+    return decide({"name": name, "columns": columns, "strategy": "Predefined"}, table.append_column(column, folds))
 
 
 def import_nnunet(

@@ -20,6 +20,7 @@ from evenfold.manifests import (
     export,
     extend,
     import_folds,
+    import_groups,
     import_nnunet,
     join_rows,
     openml_view,
@@ -414,3 +415,18 @@ def test_a_file_for_others_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(SplitError, match=r"rows\.txt ends in '\.txt'; write to \.parquet or \.csv"):
         write_whole(tmp_path / "rows.txt", pa.table({"a": [1]}))
     assert [file.name for file in tmp_path.iterdir()] == ["taken.csv"]
+
+
+def test_groups_travel_without_rows(tmp_path: Path) -> None:
+    """A table of groups and folds holds no key, and gives every row its fold again elsewhere."""
+    frame = pd.DataFrame({"id": range(60), "g": [f"g{i % 12}" for i in range(60)], "y": [0, 1] * 30})
+    spec = {"columns": {"key": "id", "group": "g", "target": "y"}, "params": {"n_splits": 3}}
+    manifest = decide(spec, frame)
+    written = export(manifest, "groups", tmp_path / "groups.parquet")
+    assert list(pd.read_parquet(written.path).columns) == ["group", "fold"]
+    elsewhere = import_groups(written.path, frame.sample(frac=1, random_state=1), "id", "g")
+    assert (elsewhere.codes == manifest.codes).all()
+    with pytest.raises(SplitError, match=r"5 rows of the data are of groups without a fold .first group .new.."):
+        import_groups(written.path, frame.assign(g=frame["g"].replace("g3", "new")), "id", "g")
+    with pytest.raises(SplitError, match="keeps no groups whole"):
+        export(decide({"columns": {"key": "id"}, "strategy": "KFold"}, frame), "groups", tmp_path / "g.parquet")
