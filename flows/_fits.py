@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -39,14 +39,19 @@ class Fits:
     errors: list[str]
     n_cached: int
     apparent: FoldScore | None = None
+    peaks: dict[str, float] = field(default_factory=dict)
 
     def failure(self, n_splits: int) -> str:
         """Return why there is no estimate, in a sentence."""
         return f"{len(self.errors)} of {max(n_splits, len(self.errors))} fits failed: " + "; ".join(self.errors[:3])
 
 
+def in_blocks(work: Work) -> bool:
+    """Return whether splits are fitted in blocks: draws, and folds that are too many for a step each."""
+    return work.manifest.kind == "draws" or work.manifest.n_splits > MOST_SINGLE_FOLDS
+
+
 def fit_splits(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, Any], work: Work, say: Say) -> Fits:
-    in_blocks = work.manifest.kind == "draws" or work.manifest.n_splits > MOST_SINGLE_FOLDS
     seed = request.spec.seed
     shared = {
         "data": from_anywhere(request.data),
@@ -55,7 +60,7 @@ def fit_splits(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[s
         "seed": seed,
         "threads": engine.threads,
     }
-    calls = _blocks(work, shared, seed, home) if in_blocks else _folds(work, shared, seed, home)
+    calls = _blocks(work, shared, seed, home) if in_blocks(work) else _folds(work, shared, seed, home)
     fits = Fits([], [], [], [], 0)
     total, number = sum(call.size for call in calls), 0
     say("fitting models", 0, total)
@@ -87,6 +92,7 @@ def _collect(fits: Fits, call: Call, value: dict[str, Any]) -> None:
     else:
         fits.scores.append(FoldScore.from_json(value["score"]))
         fits.predictions.append(value["file"])
+        fits.peaks[fits.scores[-1].name] = value.get("peak_memory_mb", 0.0)
 
 
 def _folds(work: Work, shared: dict[str, Any], seed: int, home: Home) -> list[Call]:

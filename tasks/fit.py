@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,10 +27,10 @@ from evenfold.manifests import (
 )
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from ._files import from_anywhere, sha256, write_aside
 from ._home import Home
+from ._resources import limited, peak_memory
 from .split import stamp
 
 BLOCK = 250
@@ -114,7 +113,7 @@ def fit_fold(
             work.problem.model, work.problem, train, test, seed=seed, name=title, repeat=repeat, fold=fold
         )
     file = _keep(_with_keys(work, predictions), Home(Path(home)).scores / f"{key}.parquet")
-    return {"score": score.to_json(), **file}
+    return {"score": score.to_json(), **file, "peak_memory_mb": peak_memory()}
 
 
 def fit_holdout(
@@ -162,21 +161,6 @@ def fit_block(
             score, _ = fit_and_score(work.problem.model, work.problem, train, test, seed=seed, name=title, fold=i)
         scores.append(score)
     return _keep(scores_table(scores), Home(Path(home)).scores / f"{key}.parquet")
-
-
-@lru_cache(maxsize=1)
-def _pools() -> ThreadpoolController:
-    return ThreadpoolController()  # looking for the loaded libraries takes milliseconds, and draws are many
-
-
-def limited(threads: int) -> AbstractContextManager[Any]:
-    """Return a context in which a fit uses ``threads`` OpenMP threads and one BLAS thread.
-
-    Parallel fits with a full set of threads each would wait for one another; and one BLAS thread gives the same
-    rounding whatever else runs.
-    """
-    limits: AbstractContextManager[Any] = _pools().limit(limits={"openmp": threads, "blas": 1})
-    return limits
 
 
 def split_title(manifest: Manifest, i: int) -> str:

@@ -12,7 +12,8 @@ from evenfold.splitters import distribution_of, import_named
 
 from ._files import sha256, write_aside
 from ._home import Home
-from .fit import limited, training_rows, work_of
+from ._resources import limited
+from .fit import training_rows, work_of
 
 
 def fit_final(
