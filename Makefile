@@ -22,6 +22,7 @@ test: $(VENV)/.installed
 	MYPYPATH=build/types $(BIN)/mypy
 	$(BIN)/python -m pytest
 
+# The extras are pinned as well: install them first, '.[dev,dask,ray,servers]'.
 constraints:
 	$(BIN)/pip --quiet freeze --exclude-editable | grep -v '^evenfold' > constraints.txt
 
@@ -38,3 +39,8 @@ docs: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --quiet --constraint constraints.txt iterative-stratification
 	$(BIN)/python -m benchmarks
+
+# Real servers, kills, races: an hour or more. EVENFOLD_SOAK_KILLS and EVENFOLD_SOAK_RACES shorten it.
+soak: $(VENV)/.installed
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[dev,dask,servers]'
+	$(BIN)/python -m pytest -m soak -rA

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenfold.estimates import Estimate, EvaluationError
+from evenfold.estimates import Estimate, EvaluationError, FoldScore
 from evenfold.manifests import BalanceReport, measure, read_manifest, read_table
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
@@ -169,10 +169,10 @@ def _record(
         "split_run_id": split_run_id,
         "model": model,
         "seed": request.spec.seed,
-        "tags": {"evenfold.run_label": request.run_label, **partial},
+        "tags": {"evenfold.run_label": request.run_label, "evenfold.n_cached": str(fits.n_cached), **partial},
         "fingerprint": work.fingerprint,
         "estimates": [each.to_json() for each in estimates],
-        "children": [score.to_json() for score in fits.scores] if fits.predictions else [],
+        "children": [_child(fits, score) for score in fits.scores] if fits.predictions else [],
         "artifacts": {
             "estimates.json": [each.to_json() for each in estimates],
             "features.json": {"used": list(work.problem.features), "left_out": work.problem.left_out},
@@ -188,3 +188,7 @@ def _record(
     done = engine.run(Call(record_evaluation, arguments, name="record evaluation", retries=2))
     say("recording the evaluation", 1, 1)
     return str(done.value)
+
+
+def _child(fits: Fits, score: FoldScore) -> dict[str, Any]:
+    return score.to_json() | {"peak_memory_mb": fits.peaks.get(score.name, 0.0)}

@@ -40,6 +40,7 @@ class Fits:
     n_fits: int = 0
     apparent: FoldScore | None = None
     apparent_file: str | None = None
+    peaks: dict[str, float] = field(default_factory=dict)
 
     def frame(self) -> pd.DataFrame:
         """Return all predictions together."""
@@ -71,6 +72,11 @@ class Fits:
             for row in table
             if row["error"] is None
         ]
+
+
+def in_blocks(work: Work) -> bool:
+    """Return whether splits are fitted in blocks: draws, and folds that are too many for a step each."""
+    return work.manifest.kind == "draws" or work.manifest.n_splits > MOST_SINGLE_FOLDS
 
 
 def fit_splits(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, Any], work: Work, say: Say) -> Fits:
@@ -107,6 +113,7 @@ def _collect(fits: Fits, call: Call, value: dict[str, Any]) -> None:
     else:
         fits.scores += [FoldScore.from_json(score) for score in value.get("scores", [value.get("score")])]
         fits.predictions.append(value["file"])
+        fits.peaks[fits.scores[-1].name] = value.get("peak_memory_mb", 0.0)
 
 
 def _calls(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, Any], work: Work) -> list[Call]:
@@ -124,7 +131,7 @@ def _calls(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, 
     def call(step: Any, name: str, key: str, size: int = 1, **more: Any) -> Call:
         return Call(step, {**shared, **more, "key": key}, name, key=f"score/{key}", intact=kept, size=size)
 
-    if work.manifest.kind != "draws" and n <= MOST_SINGLE_FOLDS:
+    if not in_blocks(work):
         return [call(fit_fold, split_title(work.manifest, i), key_of_split(work, i, seed), i=i) for i in range(n)]
     drawn = work.manifest.kind == "draws"
     step, what, apparent = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 from evenfold import manifests
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec
 from evenfold.manifests import Manifest, read_manifest
@@ -14,20 +13,18 @@ from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks._figures import run_key
 from evenfold.tasks._promotion import (
     Decision,
-    compare_draws,
-    compare_predictions,
     decide,
     same_recipe,
     without_champion,
 )
-from evenfold.tasks.fit import BLOCK, kept
+from evenfold.tasks.fit import kept
 from evenfold.tasks.newer import score_stored
 from evenfold.tasks.split import extend_split, newest, plan_of, split_data, still_there
 from evenfold.tasks.train import fit_final
-from evenfold.tasks.work import Work, key_of_all, key_of_block, key_of_split, work_of
+from evenfold.tasks.work import Work, key_of_all, work_of
 
 from ._bodies import evaluate_body
-from ._fits import MOST_SINGLE_FOLDS
+from ._recipes import compared, with_metric
 from ._requests import EvaluateRequest, Evaluation
 from ._retrain_report import retrain_report
 from ._retrain_request import GateError, Retraining, RetrainRequest
@@ -182,36 +179,16 @@ def _decide(course: Course, work: Work, champion: dict[str, Any] | None) -> Deci
     recipe = ModelSpec.of(champion["model"])
     if recipe.canonical() == course.candidate.canonical():
         return same_recipe(course.metric, newer or champion["tags"].get("evenfold.values") != work.fingerprint)
-    measured = _with_metric(recipe, course.metric)
+    measured = with_metric(recipe, course.metric)
     try:
         _evaluated(course, measured)
     except (EvaluationError, ModelError, SplitError) as error:
         return without_champion(course.metric, f"the champion's recipe can no longer be evaluated: {error}")
-    return decide(course.metric, _compared(course, work, work_of(course.request.data, course.split, measured)), newer)
-
-
-def _with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
-    return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})
-
-
-def _compared(course: Course, work: Work, champion: Work) -> dict[str, Any]:
-    before, after = _kept(course, champion), _kept(course, work)
-    if work.manifest.kind == "draws":
-        return compare_draws(before, after, course.metric)
-    stratified = "even_classes" in work.manifest.splitter.promises
-    on = list(work.keys.column_names) if work.keys is not None else ["row"]
-    return compare_predictions(before, after, course.metric, on, stratified)
-
-
-def _kept(course: Course, work: Work) -> pd.DataFrame:
-    """Return the predictions of every fold, or the scores of every draw, that an evaluation has kept."""
-    n, seed = work.manifest.n_splits, work.manifest.spec.seed
-    if work.manifest.kind == "draws" or n > MOST_SINGLE_FOLDS:
-        keys = [key_of_block(work, first, min(first + BLOCK, n), seed) for first in range(0, n, BLOCK)]
-    else:
-        keys = [key_of_split(work, i, seed) for i in range(n)]
-    files = [course.home.scores / f"{key}.parquet" for key in keys]
-    return pd.concat([pd.read_parquet(file) for file in files if file.exists()], ignore_index=True)
+    return decide(
+        course.metric,
+        compared(course.home, work, work_of(course.request.data, course.split, measured), course.metric),
+        newer,
+    )
 
 
 def _stored(course: Course, champion: dict[str, Any] | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from evenfold.tasks.fit import limited
+from evenfold.tasks._resources import limited
 
 from ._flags import model_of, spec_of
 from ._options import (

@@ -87,7 +87,7 @@ def child_entry(parent_key: str, score: Mapping[str, Any], tags: Mapping[str, st
     """Return what the run of one fold holds, below the evaluation that ``parent_key`` names."""
     metrics = {f"test/{name}": value for name, value in score["test"].items()}
     metrics |= {f"apparent/{name}": value for name, value in score["apparent"].items()}
-    metrics |= {name: score[name] for name in ("n_train", "n_test", "seconds_fit", "seconds_score")}
+    metrics |= {name: score[name] for name in ("n_train", "n_test", "seconds_fit", "seconds_score", "peak_memory_mb")}
     place = {"evenfold.repeat": str(score["repeat"]), "evenfold.fold": str(score["fold"])}
     key = run_key(kind="fold", parent=parent_key, repeat=score["repeat"], fold=score["fold"])
     return Entry(key=key, name=score["name"], tags={**tags, **place}, params={}, metrics=metrics)

@@ -35,6 +35,10 @@ class Home:
     def shared(self) -> Path:
         """Where results lie that projects and machines may share: ``EVENFOLD_RESULTS``, or the home itself."""
         given = os.environ.get("EVENFOLD_RESULTS")
+        if given and "://" in given:
+            raise SplitError(
+                f"EVENFOLD_RESULTS is {given!r}; name a folder, such as the place where a bucket is mounted."
+            )
         return Path(given).absolute() if given else self.path
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -128,7 +129,23 @@ class Step:
         """Return what the step returns."""
         for name, value in self.settings.items():
             os.environ.setdefault(name, value)
-        return self.step(**arguments)
+        started = time.monotonic()
+        value = self.step(**arguments)
+        log(self.__name__, **_facts(arguments), seconds=round(time.monotonic() - started, 3), **_peak(value))
+        return value
+
+
+def _facts(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return what names a step in the log: the split, and the fold or the draws."""
+    split = arguments.get("split")
+    facts = {"split_id": split["split_id"]} if isinstance(split, dict) else {}
+    named = {"i": "fold", "first": "first", "last": "last"}
+    return facts | {name: arguments[key] for key, name in named.items() if key in arguments}
+
+
+def _peak(value: Any) -> dict[str, Any]:
+    known = isinstance(value, dict) and "peak_memory_mb" in value
+    return {"peak_memory_mb": value["peak_memory_mb"]} if known else {}
 
 
 def log(message: str, **facts: Any) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,10 @@ from evenfold.estimates import FoldScore, ModelSpec, fit_and_score, score_draws
 from evenfold.manifests import (
     Manifest,
 )
-from threadpoolctl import ThreadpoolController
 
 from ._files import sha256, write_aside
 from ._home import Home
+from ._resources import limited, peak_memory
 from .work import Work, key_of, key_of_all, key_of_block, key_of_split, require_unchanged, training_rows, work_of
 
 BLOCK = 250
@@ -30,7 +28,8 @@ def fit_fold(
     work = work_of(data, split, ModelSpec.of(model))
     require_unchanged(key, key_of_split(work, i, seed))
     score, predictions = _fitted(work, i, seed, threads)
-    return {"score": score.to_json(), **_keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")}
+    file = _keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")
+    return {"score": score.to_json(), **file, "peak_memory_mb": peak_memory()}
 
 
 def _fitted(work: Work, i: int, seed: int, threads: int) -> tuple[FoldScore, pd.DataFrame]:
@@ -115,21 +114,6 @@ def fit_folds(
     predictions = work.keyed(pd.concat([each for _, each in fitted], ignore_index=True))
     file = _keep(predictions, Home(Path(home)).scores / f"{key}.parquet")
     return {"scores": [score.to_json() for score, _ in fitted], **file}
-
-
-@lru_cache(maxsize=1)
-def _pools() -> ThreadpoolController:
-    return ThreadpoolController()  # looking for the loaded libraries takes milliseconds, and draws are many
-
-
-def limited(threads: int) -> AbstractContextManager[Any]:
-    """Return a context in which a fit uses ``threads`` OpenMP threads and one BLAS thread.
-
-    Parallel fits with a full set of threads each would wait for one another; and one BLAS thread gives the same
-    rounding whatever else runs.
-    """
-    limits: AbstractContextManager[Any] = _pools().limit(limits={"openmp": threads, "blas": 1})
-    return limits
 
 
 def split_title(manifest: Manifest, i: int) -> str:

@@ -12,7 +12,7 @@ from evenfold.splitters import distribution_of, import_named
 
 from ._files import sha256, write_aside
 from ._home import Home
-from .fit import limited
+from ._resources import limited
 from .work import training_rows, work_of
 
 

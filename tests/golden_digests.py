@@ -65,8 +65,54 @@ def write() -> None:
         (GOLDEN / f"{name}.json").write_text(json.dumps(cases, indent=2, sort_keys=True) + "\n")
 
 
+def identities() -> dict[str, dict[str, str]]:
+    """Return fingerprint, plan_id and split_id of manifests of one made-up table with columns of every type."""
+    import pandas as pd
+    from evenfold.manifests import decide
+
+    rows = np.arange(240)
+    frame = pd.DataFrame(
+        {
+            "key": [f"k\u00e9y-{i:03d}" if i % 2 else f"ke\u0301y-{i:03d}" for i in rows],
+            "number": np.where(rows % 7 == 0, -0.0, (rows * 37 % 101) / 8),
+            "label": np.resize(["a", "b", "a", "c"], 240),
+            "group": pd.Timestamp("2024-01-01") + pd.to_timedelta(rows // 6, unit="D"),
+        }
+    )
+    specs: dict[str, dict[str, Any]] = {
+        "plain": {"columns": {"key": "key"}, "strategy": "KFold"},
+        "numbers": {"columns": {"key": "key", "target": "number"}},
+        "classes": {"columns": {"key": "key", "target": "label"}, "holdout": {"fraction": 0.25}},
+        "groups": {"columns": {"key": "key", "target": "label", "group": "group"}},
+        "draws": {"columns": {"key": "key"}, "strategy": "PoissonBootstrap", "params": {"n_splits": 5}},
+    }
+    made = {name: decide(spec, frame) for name, spec in specs.items()}
+    return {
+        name: {"fingerprint": each.fingerprint, "plan_id": each.plan_id, "split_id": each.split_id}
+        for name, each in made.items()
+    }
+
+
+IDENTITIES = Path(__file__).parent / "golden_identities.json"
+
+
+def differences() -> list[str]:
+    """Return what differs from what is pinned."""
+    current, known = (
+        digests() | {"identities": identities()},
+        pinned() | {"identities": json.loads(IDENTITIES.read_text())},
+    )
+    cases = {(name, case) for found in (current, known) for name, each in found.items() for case in each}
+    return [f"{n} {c}" for n, c in sorted(cases) if current.get(n, {}).get(c) != known.get(n, {}).get(c)]
+
+
 if __name__ == "__main__":
     if "--write" in sys.argv:
         write()
+        IDENTITIES.write_text(json.dumps(identities(), indent=2, sort_keys=True) + "\n")
+    elif "--check" in sys.argv:
+        found = differences()
+        sys.stdout.write("\n".join(["different:", *found] if found else [f"{len(CASES)} cases as pinned"]) + "\n")
+        sys.exit(bool(found))
     else:
         sys.stdout.write(json.dumps(digests()))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from evenfold.splitters import PredefinedPairs
-from golden_digests import digest, digests, pinned
+from golden_digests import IDENTITIES, digest, digests, identities, pinned
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__  # numpy documents no public list
 
 FEATURES = [feature for feature in __cpu_dispatch__ if __cpu_features__[feature]]
@@ -94,3 +94,8 @@ def test_a_difference_is_told_with_its_remedy() -> None:
         "A(): version was 1 and is 2",
         "A(): 60 was x and is y",
     ]
+
+
+def test_identities_of_manifests_are_pinned() -> None:
+    """Fingerprints, plans and split_ids are those of every earlier version and machine."""
+    assert identities() == json.loads(IDENTITIES.read_text())

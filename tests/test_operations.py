@@ -123,3 +123,16 @@ def test_an_age_that_is_none_is_refused(age: str) -> None:
     """The sentence shows how an age is written."""
     with pytest.raises(SplitError, match="such as 30d"):
         age_of(age)
+
+
+def test_projects_share_results_by_one_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Manifests, scores, results and locks move together; records and data stay in each home; a URL is refused."""
+    monkeypatch.setenv("EVENFOLD_RESULTS", str(tmp_path / "shared"))
+    one, other = Home(tmp_path / "one"), Home(tmp_path / "other")
+    for name in ("splits", "scores", "results", "locks"):
+        assert getattr(one, name) == getattr(other, name) == tmp_path / "shared" / name
+    assert one.data != other.data
+    assert one.spool != other.spool
+    monkeypatch.setenv("EVENFOLD_RESULTS", "s3://bucket/results")
+    with pytest.raises(SplitError, match="name a folder"):
+        _ = one.results

@@ -110,19 +110,23 @@ def test_three_kills_and_the_tree_is_whole(api: str, data: Path, tmp_path: Path)
     assert [path.name for path in (home / "splits" / "rows").iterdir()] == ["1.0"]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_no_server_is_left_behind(how: signal.Signals, data: Path, tmp_path: Path) -> None:
+def test_no_server_is_left_behind(data: Path, tmp_path: Path) -> None:
     """The embedded server ends with its flow, also by kill -9; nothing that the flow started is alive afterwards."""
-    env = environment(tmp_path, {"EVENFOLD_HOME": str(tmp_path / "home"), "TEST_MARK": str(tmp_path)})
+    kill_and_look(signal.SIGKILL, data, tmp_path)
+
+
+def kill_and_look(how: signal.Signals, data: Path, folder: Path, more: dict[str, str] | None = None) -> None:
+    """Kill a flow with an embedded server while it fits, and assert that every process it started ends."""
+    env = environment(folder, {"EVENFOLD_HOME": str(folder / "home"), "TEST_MARK": str(folder), **(more or {})})
     del env["PREFECT_HOME"]
     kill_when(evaluate(data), env, lambda told: "fitting models" in told, how)
 
     def marked() -> list[str]:
         alive = []
-        for folder in Path("/proc").glob("[0-9]*"):
+        for process in Path("/proc").glob("[0-9]*"):
             try:
-                if f"TEST_MARK={tmp_path}".encode() in (folder / "environ").read_bytes().split(b"\0"):
-                    alive.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                if f"TEST_MARK={folder}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                    alive.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
             except OSError:
                 continue
         return alive

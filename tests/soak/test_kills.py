@@ -1,0 +1,154 @@
+"""Flows killed at random moments against real servers, races, SIGTERM, and workers that die."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import ROOT, environment, mlflow_server, prefect_server, wait_until
+from test_resume import N_SPLITS, WHOLE, data, evaluate, kill_and_look, tree
+
+__all__ = ["data"]
+pytestmark = pytest.mark.soak
+SEED = 20261120
+KILLS = int(os.environ.get("EVENFOLD_SOAK_KILLS", "60"))
+LABELS = 6
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    folder = tmp_path_factory.mktemp("servers")
+    with prefect_server(folder) as api, mlflow_server(folder, f"sqlite:///{folder / 'mlflow.db'}") as tracking:
+        more = {"PREFECT_API_URL": api, "MLFLOW_TRACKING_URI": tracking, "EVENFOLD_WORKERS": "2"}
+        yield environment(folder, {**more, "EVENFOLD_HOME": str(folder / "home"), "STORE": str(folder)})
+
+
+def test_random_kills_lose_and_double_nothing(env: dict[str, str], data: Path, found: Callable[..., None]) -> None:
+    """Kill -9 after random times, over and over; each evaluation is then finished, and the tree is the expected one."""
+    draw = random.Random(SEED)
+    log = Path(env["EVENFOLD_HOME"]).with_name("log.txt")
+    alive = 0
+    for kill in range(KILLS):
+        command = [*evaluate(data), "--run-label", f"label {kill % LABELS}"]
+        with log.open("w") as out:
+            process = subprocess.Popen(command, env=env, cwd=ROOT, stdout=out, stderr=out, start_new_session=True)
+        try:
+            process.wait(draw.uniform(2.0, 16.0))
+            assert process.returncode == 0, log.read_text()
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            alive += 1
+    for label in range(LABELS):
+        command = [*evaluate(data), "--run-label", f"label {label}"]
+        last = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True)
+        assert last.returncode == 0, last.stderr
+        assert not label or json.loads(last.stdout)["n_cached"] == N_SPLITS
+    told = tree(Path(env["STORE"]))
+    expected = Counter({name: 1 if name.startswith("split/") else LABELS for name, _ in WHOLE["runs"]})
+    assert Counter(name for name, _ in told["runs"]) == expected
+    assert {status for _, status in told["runs"]} == {"FINISHED"}
+    assert told["points"] == 1
+    found(seed=SEED, kills=alive, asked=KILLS, runs=len(told["runs"]))
+
+
+def test_two_flows_race_and_split_once(env: dict[str, str], tmp_path: Path, found: Callable[..., None]) -> None:
+    """Two flows at once want the same split: one version, one run in MLflow, each time."""
+    import pandas as pd
+
+    races = int(os.environ.get("EVENFOLD_SOAK_RACES", "20"))
+    cli = evaluate(tmp_path / "x")[:3]
+    for race in range(races):
+        path = tmp_path / f"race{race}.parquet"
+        pd.DataFrame({"id": range(500), "y": [i * race % 7 for i in range(500)]}).to_parquet(path)
+        command = [*cli, "split", str(path), "--key", "id", "--target", "y", "--strategy", "KFold", "--json"]
+        both = [
+            subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        told: list[Any] = []
+        for each in both:
+            out, err = each.communicate()
+            assert each.returncode == 0, err
+            told.append(json.loads(out))
+        assert told[0]["split"] == told[1]["split"]
+        assert told[0]["run_id"] == told[1]["run_id"]
+        assert [path.name for path in (Path(env["EVENFOLD_HOME"]) / "splits" / f"race{race}").iterdir()] == ["1.0"]
+    found(races=races)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=lambda how: how.name)
+@pytest.mark.parametrize("runner", ["threads", "processes"])
+def test_nothing_outlives_its_flow(runner: str, how: signal.Signals, data: Path, tmp_path: Path) -> None:
+    """Neither a server nor a pool of processes, which a kill -9 would leave behind by itself."""
+    kill_and_look(how, data, tmp_path, {"EVENFOLD_RUNNER": runner})
+
+
+def test_a_pool_worker_that_is_killed_fails_its_fold_only_until_the_next_run(
+    env: dict[str, str], data: Path, tmp_path: Path, found: Callable[..., None]
+) -> None:
+    """A worker dies in the middle of a fit: the flow reports, and the next run computes what is missing."""
+    home = tmp_path / "home"
+    env = {**env, "EVENFOLD_HOME": str(home), "EVENFOLD_RUNNER": "processes"}
+    log = tmp_path / "log.txt"
+    with log.open("w") as out:
+        process = subprocess.Popen(evaluate(data), env=env, cwd=ROOT, stdout=out, stderr=out, start_new_session=True)
+    results = home / "results" / "score"
+    wait_until(lambda: results.exists() and len(list(results.iterdir())) >= 1, "the first fold", 120)
+    workers = subprocess.run(
+        ["pgrep", "-P", str(process.pid), "-f", "multiprocessing.spawn"], capture_output=True, text=True
+    ).stdout.split()
+    assert workers
+    os.kill(int(workers[0]), signal.SIGKILL)
+    process.wait(180)
+    before = len(list(results.iterdir()))
+    last = subprocess.run(evaluate(data), env=env, cwd=ROOT, capture_output=True, text=True)
+    assert last.returncode == 0, last.stderr
+    outcome = json.loads(last.stdout)
+    assert len(outcome["scores"]) == N_SPLITS
+    assert outcome["n_cached"] >= before
+    found(exit_code_after_the_death=process.returncode, folds_kept=before)
+
+
+def test_a_disk_that_fills_is_reported_and_resumed(env: dict[str, str], data: Path, tmp_path: Path) -> None:
+    """A file system of 600 kB: the flow ends with the reason, and goes on once there is room."""
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(small)], capture_output=True)
+    if mount.returncode:
+        pytest.skip("only root may mount a small file system here")
+    full = {**env, "EVENFOLD_HOME": str(tmp_path / "home"), "EVENFOLD_RESULTS": str(small)}
+    try:
+        (small / "filler").write_bytes(b"x" * 450_000)
+        first = subprocess.run(evaluate(data), env=full, cwd=ROOT, capture_output=True, text=True)
+        assert first.returncode != 0
+        assert "No space left on device" in first.stderr
+        (small / "filler").unlink()
+        again = subprocess.run(evaluate(data), env=full, cwd=ROOT, capture_output=True, text=True)
+        assert again.returncode == 0, again.stderr
+    finally:
+        subprocess.run(["umount", "--lazy", str(small)], check=True)
+
+
+def test_the_place_of_the_clock_changes_nothing(env: dict[str, str], data: Path, tmp_path: Path) -> None:
+    """The same evaluation under Auckland's and Honolulu's time: same split, same scores, one record."""
+    told = []
+    for zone in ("Pacific/Auckland", "Pacific/Honolulu"):
+        here = {**env, "TZ": zone, "EVENFOLD_HOME": str(tmp_path / zone.replace("/", "-"))}
+        done = subprocess.run(
+            [*evaluate(data), "--engine", "plain", "--run-label", "clock"], env=here, cwd=ROOT,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        told.append(json.loads(done.stdout))
+    assert told[0]["split"]["split_id"] == told[1]["split"]["split_id"]
+    assert [each["test"] for each in told[0]["scores"]] == [each["test"] for each in told[1]["scores"]]
+    assert told[0]["run_id"] == told[1]["run_id"]
