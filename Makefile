@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench soak readme docs constraints clean
+.PHONY: demo lowest test bench soak readme docs constraints clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -17,10 +17,11 @@ test: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	rm -rf build/types && $(BIN)/python -m build --wheel --no-isolation --outdir build/types . > build/wheel.log
+	rm -rf build/types && mkdir -p build
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/types . > build/wheel.log
 	cd build/types && ../../$(BIN)/python -m zipfile -e *.whl .
 	MYPYPATH=build/types $(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 # The extras are pinned as well: install them first, '.[dev,dask,ray,servers]'.
 constraints:
@@ -44,3 +45,10 @@ bench: $(VENV)/.installed
 soak: $(VENV)/.installed
 	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[dev,dask,servers]'
 	$(BIN)/python -m pytest -m soak -rA
+
+# The folds and identities of every case, on the lowest versions that pyproject.toml allows.
+lowest:
+	test -d .venv-lowest || $(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/pip install --quiet --quiet --requirement constraints-lowest.txt 'setuptools>=77.0.3'
+	.venv-lowest/bin/pip install --quiet --quiet --no-deps --no-build-isolation --editable .
+	.venv-lowest/bin/python tests/golden_digests.py --check
