@@ -68,8 +68,8 @@ def test_two_flows_race_and_split_once(env: dict[str, str], tmp_path: Path, foun
     cli = evaluate(tmp_path / "x")[:3]
     for race in range(races):
         path = tmp_path / f"race{race}.parquet"
-        pd.DataFrame({"id": range(500), "y": [i * race % 7 for i in range(500)]}).to_parquet(path)
-        command = [*cli, "split", str(path), "--key", "id", "--target", "y", "--strategy", "KFold", "--json"]
+        pd.DataFrame({"id": range(500), "y": [(i + race) % 7 for i in range(500)]}).to_parquet(path)
+        command = [*cli, "split", str(path), "--key", "id", "--target", "y", "--strategy", "StratifiedKFold", "--json"]
         both = [
             subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             for _ in range(2)
