@@ -20,6 +20,7 @@ def add_commands(app: typer.Typer) -> None:
         app.command()(command)
 
 
+# As long as its list of flags, which Typer reads from the signature.
 def retrain(
     data: Data,
     target: Annotated[Text, typer.Option(help="Column to predict.")] = None,

@@ -66,6 +66,7 @@ def compare(
             out.print(f"  {note}")
 
 
+# As long as its list of flags, which Typer reads from the signature.
 def tune(
     data: Data,
     grid: Annotated[Path, typer.Option(help="YAML or JSON file: values to try of each parameter.")],

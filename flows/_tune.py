@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
-from evenfold.estimates import ModelError, choose
-from evenfold.splitters import Stream
-from evenfold.tasks import Engine, Home
-from evenfold.tasks.work import work_of
+from evenfold.estimates import Choice, Estimate, EvaluationError, ModelError, ModelSpec, choose
+from evenfold.splitters import SplitError, Stream
+from evenfold.tasks import Call, Engine, Home
+from evenfold.tasks.work import Work, work_of
 
 from ._bodies import record_split_of, split_of
-from ._fits import conclude, fit_splits
+from ._fits import Fits, conclude, fit_splits
 from ._look import look_at_holdout
 from ._requests import EvaluateRequest, TuneRequest, Tuning
 from ._say import Say, silent
@@ -42,62 +43,91 @@ def read_grid(path: str | Path) -> dict[str, list[Any]]:
     return grid
 
 
+@dataclass(frozen=True)
+class Trial:
+    """One configuration on every fold."""
+
+    params: dict[str, Any]
+    model: ModelSpec
+    work: Work
+    fits: Fits
+    estimates: list[Estimate]
+
+    def of(self, metric: str) -> Estimate:
+        """Return the estimate of one metric."""
+        return next(each for each in self.estimates if each.metric == metric)
+
+
 def tune_body(engine: Engine, home: Home, request: TuneRequest, say: Say = silent) -> Tuning:
     """Fit every configuration on every fold, choose, correct the winner for having been chosen, and record."""
-    from evenfold.tasks.tuning import record_tuning
-
     split = split_of(engine, home, request, say)
+    if split.ref["kind"] == "draws":
+        raise SplitError(f"tuning needs out-of-fold predictions of every row, and {split.ref['strategy']} makes draws.")
     split_run_id = record_split_of(engine, home, request.data, split, say)
-    tried = configurations(request.grid, request.n_random, request.spec.seed)
-    models = [request.model.model_copy(update={"params": {**request.model.params, **each}}) for each in tried]
-    everything, works = [], []
-    for number, model in enumerate(models, start=1):
-        asked = EvaluateRequest(data=request.data, spec=request.spec, model=model)
-        works.append(work_of(request.data, split.ref, model))
-        say(f"configuration {number} of {len(models)}", 0, 1)
-        fits = fit_splits(engine, home, asked, split.ref, works[-1], silent)
-        say(f"configuration {number} of {len(models)}", 1, 1)
-        if fits.errors:
-            raise ModelError(f"configuration {tried[number - 1]!r}: {fits.errors[0]}")
-        everything.append(fits)
-    estimates = [conclude(fits, work, request.spec.seed) for fits, work in zip(everything, works, strict=True)]
-    metric = request.metric or works[0].problem.model.metrics[0]
-    chosen = choose(
+    trials = _trials(engine, home, request, split.ref, say)
+    metric = request.metric or trials[0].work.problem.model.metrics[0]
+    choice = choose(
         metric,
-        works[0].problem,
-        [fits.frame() for fits in everything],
-        [[score.test[metric] for score in fits.scores] for fits in everything],
+        trials[0].work.problem,
+        [trial.fits.frame() for trial in trials],
+        [[score.test[metric] for score in trial.fits.scores] for trial in trials],
         one_standard_error=request.one_standard_error,
         seed=request.spec.seed,
     )
-    told = [
-        {"params": params, "estimates": [each.to_json() for each in found]}
-        for params, found in zip(tried, estimates, strict=True)
-    ]
-    run_id = record_tuning(
-        split.ref, split_run_id, works[0].problem.model.canonical(), told, chosen.to_json(), metric,
-        request.one_standard_error, engine.tags(), str(home.path),
-    )  # fmt: skip
+    run_id = _recorded(engine, home, request, split.ref, split_run_id, trials, choice, metric)
+    winner = trials[choice.chosen]
     look = None
     if request.on == "holdout":
-        final = request.model_copy(update={"model": models[chosen.chosen]})
-        look = look_at_holdout(engine, home, final, split, split_run_id, works[chosen.chosen])
+        final = request.model_copy(update={"model": winner.model})
+        look = look_at_holdout(engine, home, final, split, split_run_id, winner.work)
     return Tuning(
-        look=look,
-        split=split.ref,
-        metric=metric,
-        configurations=tried,
-        scores=[next(e.value for e in found if e.metric == metric) for found in estimates],
-        spreads=[next(e.sd for e in found if e.metric == metric) for found in estimates],
-        chosen=chosen.chosen,
-        best=chosen.best,
-        naive=chosen.naive,
-        value=chosen.value,
-        low=chosen.low,
-        high=chosen.high,
-        notes=list(chosen.notes),
-        model=models[chosen.chosen],
-        n_fits=sum(fits.n_fits for fits in everything),
-        n_cached=sum(fits.n_cached for fits in everything),
-        run_id=run_id,
+        **(choice.to_json() | {"look": look, "split": split.ref, "metric": metric, "run_id": run_id}),
+        configurations=[trial.params for trial in trials],
+        scores=[trial.of(metric).value for trial in trials],
+        spreads=[trial.of(metric).sd for trial in trials],
+        model=winner.model,
+        n_fits=sum(trial.fits.n_fits for trial in trials),
+        n_cached=sum(trial.fits.n_cached for trial in trials),
     )
+
+
+def _trials(engine: Engine, home: Home, request: TuneRequest, ref: dict[str, Any], say: Say) -> list[Trial]:
+    trials = []
+    tried = configurations(request.grid, request.n_random, request.spec.seed)
+    for number, params in enumerate(tried, start=1):
+        model = request.model.model_copy(update={"params": {**request.model.params, **params}})
+        work = work_of(request.data, ref, model)
+        say(f"configuration {number} of {len(tried)}", 0, 1)
+        asked = EvaluateRequest(data=request.data, spec=request.spec, model=model)
+        fits = fit_splits(engine, home, asked, ref, work, silent)
+        say(f"configuration {number} of {len(tried)}", 1, 1)
+        if fits.errors:
+            raise EvaluationError(f"configuration {params!r}: {fits.errors[0]}")
+        trials.append(Trial(params, model, work, fits, conclude(fits, work, request.spec.seed)))
+    return trials
+
+
+def _recorded(
+    engine: Engine,
+    home: Home,
+    request: TuneRequest,
+    ref: dict[str, Any],
+    split_run_id: str,
+    trials: list[Trial],
+    choice: Choice,
+    metric: str,
+) -> str:
+    from evenfold.tasks.tuning import record_tuning
+
+    arguments = {
+        "split": ref,
+        "split_run_id": split_run_id,
+        "model": trials[0].work.problem.model.canonical(),
+        "tried": [{"params": t.params, "estimates": [each.to_json() for each in t.estimates]} for t in trials],
+        "choice": choice.to_json(),
+        "metric": metric,
+        "one_standard_error": request.one_standard_error,
+        "tags": engine.tags(),
+        "home": str(home.path),
+    }
+    return str(engine.run(Call(record_tuning, arguments, "record the tuning", retries=2)).value)

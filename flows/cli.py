@@ -93,6 +93,7 @@ def split(
     _run("split", data, engine, as_json, request)
 
 
+# As long as its list of flags, which Typer reads from the signature.
 @app.command()
 def evaluate(
     data: Data,
