@@ -52,6 +52,7 @@ def ran(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
 def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     """A reader can paste one block after the other."""
@@ -61,6 +62,7 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run_in_their_order(page: Path, tmp_path: Path) -> None:
     """Every command ends well, and none starts a server in a test."""

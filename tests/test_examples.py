@@ -28,6 +28,7 @@ def ran(command: list[str], folder: Path, **environment: str) -> list[str]:
     return sentences
 
 
+@pytest.mark.soak
 def test_flights_leak_by_date_and_grow_without_moving(tmp_path: Path) -> None:
     """Random folds promise more than whole dates give; eleven appends move nothing."""
     leak, even, growth = ran([str(EXAMPLES / "flights_growth.py"), str(tmp_path)], ROOT)
@@ -38,6 +39,7 @@ def test_flights_leak_by_date_and_grow_without_moving(tmp_path: Path) -> None:
     assert "appends 0 rows moved" in growth
 
 
+@pytest.mark.soak
 def test_632_is_too_good_where_a_model_learns_by_heart(tmp_path: Path) -> None:
     """Of a coin .632 knows too much; .632+ and cross-validation do not."""
     _, by_heart, honest = ran([str(EXAMPLES / "breast_cancer.py"), str(tmp_path), "5"], ROOT)
@@ -45,6 +47,7 @@ def test_632_is_too_good_where_a_model_learns_by_heart(tmp_path: Path) -> None:
     assert min(float(each) for each in re.findall(r"0\.\d+", honest)) > 0.42
 
 
+@pytest.mark.soak
 def test_single_students_promise_more_than_next_year_gives(tmp_path: Path) -> None:
     """Splits of whole classes do not."""
     mixed, whole, _ = ran([str(EXAMPLES / "students.py"), str(tmp_path), "4"], ROOT)
@@ -54,6 +57,7 @@ def test_single_students_promise_more_than_next_year_gives(tmp_path: Path) -> No
     assert max(grouped - grouped_came, both - both_came) < promised - came
 
 
+@pytest.mark.soak
 def test_another_project_trains_on_a_shared_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A project with its own tasks and flows finds the split by its tags and gets the very same folds."""
     monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "publisher"))

@@ -80,6 +80,7 @@ WHOLE = {
 }
 
 
+@pytest.mark.soak
 def test_three_kills_and_the_tree_is_whole(api: str, data: Path, tmp_path: Path) -> None:
     """Kill -9 while splitting, fitting and recording; the next run computes what is missing, and nothing twice."""
     home = tmp_path / "home"

@@ -69,6 +69,7 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> None:
         assert left == pytest.approx(right, abs=1e-12)
 
 
+@pytest.mark.soak
 def test_processes_give_what_threads_give(api: str, tmp_path: Path) -> None:
     """Fits happen in other processes than the flow's, and nothing in the result tells."""
     threads, in_threads = run(tmp_path, "threads", api)
