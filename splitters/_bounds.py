@@ -6,22 +6,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_array
 
 from ._cost import Aim, FloatArray
-from ._exact import MOST_ENTRIES, best_packing, kinds_of_bins, subset_costs
-from ._join import subset_sums
-from ._order import stable_order
+from ._cover import CLOSE, covering_bound
+from ._exact import MOST_ENTRIES, best_packing
 from ._pack import DEFAULT_EFFORT, best_of_starts
 from ._random import IntArray, Stream
 
 # Fold sizes that a bound looks at, around the wanted one.
 SIZES = 1 << 16
-# Subsets that the linear program may choose from.
-MOST_SUBSETS = 120_000
-# A bound that is closer to the cost than a millionth proves it.
-CLOSE = 1.0 - 1e-6
 
 
 @dataclass(frozen=True)
@@ -74,36 +67,7 @@ def lower_bound(aim: Aim, known: float, stream: Stream) -> float:
         return simple
     good = min(known, best_of_starts(aim, stream, DEFAULT_EFFORT).cost)
     searched = best_packing(aim, good).bound
-    return max(simple, searched, covering_bound(aim, good) if searched < good * CLOSE else 0.0)
-
-
-def covering_bound(aim: Aim, known: float) -> float:
-    """Return the value of the linear program that covers few entries with subsets, each once, given a packing's cost.
-
-    The solver supplies prices of the entries and of the bins; what they are worth is computed here, so that a bound
-    is one whatever the solver's tolerance. Zero where there are too many subsets.
-    """
-    order = stable_order(-aim.sizes)
-    kinds = kinds_of_bins(aim)
-    costs = [subset_costs(aim, order, bins[0]) / known for bins in kinds]
-    subsets = [np.flatnonzero(each <= 1.0) for each in costs]
-    if sum(masks.size for masks in subsets) > MOST_SUBSETS:
-        return 0.0
-    costs = [each[masks] for each, masks in zip(costs, subsets, strict=True)]
-    prices = _solver_prices(order.size, subsets, costs, [len(bins) for bins in kinds])
-    worth = subset_sums(prices[None])[0]
-    left = [len(bins) * float(np.min(c - worth[m])) for bins, c, m in zip(kinds, costs, subsets, strict=True)]
-    return known * min(math.fsum([*prices.tolist(), *left]), 1.0)
-
-
-def _solver_prices(n: int, subsets: list[IntArray], costs: list[FloatArray], counts: list[int]) -> FloatArray:
-    kind = np.repeat(np.arange(len(counts)), [masks.size for masks in subsets])
-    holds = np.column_stack(
-        [np.concatenate(subsets)[:, None] >> np.arange(n) & 1, kind[:, None] == np.arange(len(counts))]
-    )
-    gain = -np.array([1.0] * n + [float(count) for count in counts])
-    solved = linprog(gain, A_ub=csr_array(holds, dtype=float), b_ub=np.concatenate(costs), bounds=(None, None))
-    return np.zeros(n) if solved.x is None else np.asarray(solved.x[:n])
+    return max(simple, searched if searched >= good * CLOSE else covering_bound(aim, good))
 
 
 def _largest(aim: Aim) -> list[int]:

@@ -13,7 +13,7 @@ from ._order import stable_order
 from ._random import IntArray
 
 MOST_ENTRIES = 22  # the cost of every subset is computed: 2**22 of them
-BUDGET = 200_000_000  # subsets looked at in all
+BUDGET = 400_000_000  # subsets looked at in all
 NODE = 5_000  # what a node costs besides, in subsets
 DEEPENING = (
     1.0 / 64.0,
@@ -32,21 +32,22 @@ class Proof:
     bound: float
 
 
-def best_packing(aim: Aim, known: float, budget: int = BUDGET) -> Proof:
+def best_packing(aim: Aim, known: float, budget: int = BUDGET, subsets: list[IntArray] | None = None) -> Proof:
     """Return the best packing of at most ``MOST_ENTRIES`` entries that leaves no bin empty, given the cost of one.
 
     Each entry's subset must cost less than the known packing in all. Branch and bound over these subsets: the
     largest entry without a bin is covered by each of them that fits, cheap ones first, while the subsets' prices
     for the entries left (a solution of the dual of the covering problem) leave room for something better.
-    If the budget ends first, the bound is the largest cost below which the search was completed.
+    If the budget ends first, the bound is the largest cost below which the search was completed. ``subsets`` are those
+    that a better packing can be made of, for each of the ``kinds_of_bins``, where that is known.
     """
     if not aim.n_bins <= aim.sizes.size <= MOST_ENTRIES:
         return Proof(None, 0.0)
     order = stable_order(-aim.sizes)
     search = _Search(aim, order, known, budget)
     bound = 0.0
-    for part in DEEPENING:
-        if search.run(known * part):
+    for part in DEEPENING if subsets is None else DEEPENING[-1:]:
+        if search.run(known * part, subsets):
             bound = search.best if search.cover else known * part
         if search.cover or bound == 0.0:
             break
@@ -70,18 +71,17 @@ class _Search:
         self.cover: list[tuple[int, int]] = []
         self.left = budget
 
-    def run(self, below: float) -> bool:
+    def run(self, below: float, subsets: list[IntArray] | None = None) -> bool:
         """Search for the cheapest cover below ``below``; return whether the search was completed."""
         self.best = below * (1.0 - ROUNDING)
-        self._lists(below)
+        self._lists(subsets or [np.flatnonzero(costs <= below) for costs in self.costs])
         try:
             self._cover(self.all, tuple(len(bins) for bins in self.kinds), 0.0, [])
         except _BudgetSpent:
             return False
         return True
 
-    def _lists(self, below: float) -> None:
-        good = [np.flatnonzero(costs <= below) for costs in self.costs]
+    def _lists(self, good: list[IntArray]) -> None:
         prices = _prices(self.n, [(masks, costs[masks]) for masks, costs in zip(good, self.costs, strict=True)])
         self.price = subset_sums(prices[None])[0]
         self.lists = [

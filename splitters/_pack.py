@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from ._cost import Aim, FloatArray, SizeWeight, cost_of_chance
-from ._exact import best_packing
+from ._exact import MOST_ENTRIES, best_packing
 from ._order import stable_order
 from ._random import IntArray, Stream
 from ._refine import Packing
@@ -20,6 +20,7 @@ DEFAULT_EFFORT = 16
 MOST_EFFORT = 400
 MOST_PATIENCE = 30
 MOST_STARTS = 3
+MOST_STARTS_OF_FEW = 50
 FEW, FEW_A_BIN = 20, 6  # with no more entries, good packings are few, and seeds would all find the same
 MOVABLE = 256  # entries a bin, the smallest, that exchanges choose from where there are very many
 ALIKE = 4  # and of entries that are alike, at most so many a bin
@@ -57,7 +58,7 @@ def pack(
 
 def pack_to(aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT) -> IntArray:
     """Return a bin for each entry of ``aim``, as ``pack`` does."""
-    if aim.sizes.size <= max(FEW, FEW_A_BIN * aim.n_bins):
+    if aim.sizes.size <= max(FEW if effort != "max" else MOST_ENTRIES, FEW_A_BIN * aim.n_bins):
         return pack_few(aim, stream, effort)
     kind = kinds(np.column_stack([aim.sizes, aim.table]))
     dealt, movable = deal_identical(kind, aim.shares, stream), _movable(aim, kind)
@@ -74,7 +75,7 @@ def pack_to(aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT) -> IntArr
 def pack_few(aim: Aim, stream: Stream, effort: Effort) -> IntArray:
     """Return a bin for each of few entries: one of the many packings that are good enough, or the best."""
     if effort == "max":
-        best = best_of_starts(aim, stream, DEFAULT_EFFORT)
+        best = best_of_starts(aim, stream, MOST_STARTS_OF_FEW)
         proven = best_packing(aim, best.cost).bins
         return best.bins if proven is None else proven
     enough = GOOD_ENOUGH * cost_of_chance(aim)

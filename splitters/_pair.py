@@ -11,7 +11,7 @@ from ._join import close_pairs, subset_sums
 from ._order import stable_order
 from ._random import IntArray, Stream
 
-ALL_AT_ONCE = 12  # with at most so many entries in two bins, every exchange is tried
+ALL_AT_ONCE = 14  # with at most so many entries in two bins, every exchange is tried
 HALF = 10  # otherwise the subsets of two lists of so many entries are joined: 2**20 exchanges,
 ROOM = 1 << 14  # or fewer, so that a list's sums are so many numbers where there are many columns
 CHOICE = 12  # the lists are drawn from so many entries more than they hold: those whose move does the least harm
