@@ -1,6 +1,6 @@
 """Run every benchmark against its peers in this one run, print the table, and write docs/benchmarks.md.
 
-``python -m benchmarks [name ...]`` runs the named modules only, and prints without writing.
+``python -m benchmarks [name ...]`` runs the named modules only and leaves the others' results as they were.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
+RESULTS = ROOT / "docs" / "benchmarks.json"
 PEERS = ("numpy", "scikit-learn", "iterative-stratification", "prefect", "mlflow")
 
 
@@ -31,30 +32,30 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main(names: list[str]) -> None:
-    """Run the benchmarks, and write results where all of them ran."""
-    results, notes = {}, {}
+    """Run the benchmarks, print their tables, and write the results; those that were not run stay as they were."""
+    told = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"results": {}, "notes": {}}
     for name in names or MODULES:
         module = import_module(f"benchmarks.{name}")
         print(f"{name} ...", file=sys.stderr, flush=True)
-        results[name] = module.rows()
-        notes[name] = module.notes() if hasattr(module, "notes") else ""
-        print(f"{table(results[name])}\n\n{notes[name]}\n", flush=True)
-    if not names:
-        _write(results, notes)
+        told["results"][name] = module.rows()
+        told["notes"][name] = module.notes() if hasattr(module, "notes") else ""
+        print(f"{table(told['results'][name])}\n\n{told['notes'][name]}\n", flush=True)
+    _write(told)
 
 
-def _write(results: dict[str, list[dict[str, Any]]], notes: dict[str, str]) -> None:
+def _write(told: dict[str, Any]) -> None:
     about = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.machine()}, Python {platform.python_version()}",
         "versions": {name: version(name) for name in PEERS},
     }
-    (ROOT / "docs" / "benchmarks.json").write_text(json.dumps({**about, "results": results}, indent=1) + "\n")
+    RESULTS.write_text(json.dumps(told | about, indent=1) + "\n")
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     head = (
         "# Benchmarks\n\nWritten by `make bench`; every row compares with its peer in the same run.\n"
         f"{about['date']}, {about['machine']}; {versions}.\n"
     )
+    results, notes = told["results"], told["notes"]
     body = [f"## {name.replace('_', ' ')}\n\n{table(results[name])}\n\n{notes[name]}".rstrip() for name in results]
     (ROOT / "docs" / "benchmarks.md").write_text(head + "\n" + "\n\n".join(body) + "\n")
 
