@@ -41,6 +41,11 @@ class Home:
             )
         return Path(given).absolute() if given else self.path
 
+    def require_record(self) -> None:
+        """Raise SplitError where nothing can have been recorded yet; looking makes no store."""
+        if self.tracks_here and not (self.path / "mlflow.db").exists():
+            raise SplitError(f"nothing is recorded below {self.path} yet; set EVENFOLD_HOME to where it is.")
+
     @property
     def splits(self) -> Path:
         """Manifests, as ``<name>/<version>/``."""

@@ -1,0 +1,256 @@
+"""The command line: what bad input gets, what good input gets, and what asking for help gets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from evenfold.flows.cli import main
+from evenfold.tasks import Home
+
+MESSAGES = Path(__file__).parent / "messages.md"
+LISTED = re.findall(r"^\$ evenfold (.*)\n(\d) (.*)$", MESSAGES.read_text(encoding="utf-8"), re.M)
+
+
+def rows(n: int = 60) -> pd.DataFrame:
+    """Return ``n`` rows of flights that nobody flew: a key, two targets, groups, features, and text."""
+    return pd.DataFrame(
+        {
+            "id": range(n),
+            "delay": np.round(np.sin(np.arange(n)) * 30, 2),
+            "late": np.where(np.arange(n) % 3, "no", "yes"),
+            "date": [f"2013-01-{i % 12 + 1:02d}" for i in range(n)],
+            "distance": np.arange(n) * 7 % 50,
+            "carrier": np.resize(["UA", "AA", "B6"], n),
+        }
+    )
+
+
+def holed(column: str, *at: int) -> pd.DataFrame:
+    frame = rows()
+    frame[column] = frame[column].mask(frame["id"].isin(at))
+    return frame
+
+
+FRAMES = {
+    "rows": rows(),
+    "holes": holed("delay", 3, 7, 9, 11),
+    "no-group": holed("date", 2),
+    "no-key": rows().assign(id=pd.array([None, None, *range(58)], dtype="Int64")),
+    "twice": rows().assign(id=[0, 1, 2, 3, 3, 3, *range(6, 60)]),
+    "infinite": rows().assign(delay=np.where(np.arange(60) == 5, np.inf, 1.5)),
+    "rare": rows().assign(late=["no"] * 58 + ["yes"] * 2),
+    "lonely": rows().assign(late=["no"] * 59 + ["yes"]),
+    "one-class": rows().assign(late="no"),
+    "constant": rows().assign(delay=2.5),
+    "one-group": rows().assign(date="2013-01-01"),
+    "one-row": rows(1),
+    "empty": rows(0),
+    "text-only": rows()[["late", "carrier"]],
+}
+FILES = {
+    "empty.csv": b"",
+    "header.csv": b"id,delay\n",
+    "short.csv": b"id,delay\n1,2\n3\n",
+    "latin.csv": "id,d\xe9lay\n1,2\n2,3\n".encode("latin-1"),
+    "doubled.csv": b"id,delay,delay\n1,2,3\n2,3,4\n",
+    "garbage.parquet": b"no Parquet at all",
+    "sheet.xlsx": b"",
+    "plain": b"",
+    "broken.yaml": b"strategy: [KFold",
+    "list.yaml": b"- KFold",
+}
+SKLEARN = "sklearn.model_selection"
+SPECS = {
+    "no-field.yaml": {"strateg": "KFold"},
+    "misplaced.yaml": {"target": "delay"},
+    "no-type.yaml": {"types": {"id": "integer"}},
+    "no-such-type.yaml": {"types": {"idd": "int"}},
+    "no-column-field.yaml": {"columns": {"targett": "delay"}},
+    "seeded.yaml": {"params": {"random_state": 1}},
+    "wrapped.yaml": {"strategy": "FromSklearn", "params": {"splitter": f"{SKLEARN}:KFold", "params": {"n_split": 3}}},
+    "refuses.yaml": {"strategy": "FromSklearn", "params": {"splitter": f"{SKLEARN}:LeavePOut", "params": {"p": 90}}},
+    "model-field.yaml": {"estimatr": "sklearn.linear_model:Ridge"},
+    "good.yaml": {"name": "good", "columns": {"key": "id", "target": "delay"}, "params": {"n_splits": 3}},
+    "ridge.yaml": {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with every file that the list of messages names."""
+    place = tmp_path_factory.mktemp("cli")
+    for name, frame in FRAMES.items():
+        frame.to_parquet(place / f"{name}.parquet")
+    for name, content in FILES.items():
+        (place / name).write_bytes(content)
+    for name, spec in SPECS.items():
+        (place / name).write_text(yaml.safe_dump(spec))
+    for name in ("nothing", "mixed", "unlike", "unequal"):
+        (place / name).mkdir()
+    for name in ("mixed", "unlike", "unequal"):
+        rows().to_parquet(place / name / "a.parquet")
+    rows().to_csv(place / "mixed" / "b.csv")
+    rows().assign(distance="far").to_parquet(place / "unlike" / "b.parquet")
+    rows().drop(columns="carrier").to_parquet(place / "unequal" / "b.parquet")
+    rows().to_csv(place / "rows.csv", index=False)
+    return place
+
+
+def call(*arguments: str) -> int:
+    """Run the command line in this process and return its exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["evenfold", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+    return int(stopped.value.code or 0)
+
+
+def contents(home: Path) -> list[str]:
+    return sorted(str(path) for path in home.rglob("*"))
+
+
+@pytest.mark.filterwarnings("ignore:Only one class is present")
+@pytest.mark.parametrize(("command", "code", "message"), LISTED, ids=[command for command, _, _ in LISTED])
+def test_bad_input_gets_the_listed_message(
+    command: str,
+    code: str,
+    message: str,
+    folder: Path,
+    home: Home,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The sentence, the exit code, no traceback; where nothing could be started, nothing is written either."""
+    monkeypatch.chdir(folder)
+    if code == "2":
+        monkeypatch.setenv("EVENFOLD_HOME", str(home.path / "none"))
+        message = message.replace("$EVENFOLD_HOME", str(home.path / "none"))
+    assert call(*shlex.split(command)) == int(code)
+    told = capsys.readouterr()
+    assert told.err.splitlines()[-1] == f"evenfold: {message}"
+    assert "Traceback" not in told.err
+    assert told.out == ""
+    if code == "2":
+        assert told.err == f"evenfold: {message}\n"
+        assert not (home.path / "none").exists()
+
+
+def test_bad_input_changes_nothing_that_is_there(
+    folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A home with results keeps them as they are, whatever is asked next."""
+    monkeypatch.chdir(folder)
+    assert call("split", "rows.parquet", "--key", "id", "--name", "kept", "--engine", "plain") == 0
+    before = {name: Path(name).stat().st_mtime_ns for name in contents(home.path)}
+    kept = str(home.splits / "kept" / "1.0")
+    for command in (
+        "split twice.parquet --key id --name kept",
+        "split holes.parquet --target delay --strategy KFold --name kept",
+        f"extend {kept} twice.parquet",
+        f"extend {kept} rows.parquet --batch",
+        f"evaluate rows.parquet --manifest {kept}",
+    ):
+        assert call(*shlex.split(command)) == 2, command
+    assert {name: Path(name).stat().st_mtime_ns for name in contents(home.path)} == before
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_every_kind_of_bad_input_is_listed() -> None:
+    """The list has all that was promised, each command once."""
+    assert len({command for command, _, _ in LISTED}) == len(LISTED) > 80
+    assert {code for _, code, _ in LISTED} == {"2", "3"}
+    shown = MESSAGES.read_text(encoding="utf-8")
+    assert shown.count("$ evenfold") == len(LISTED)
+
+
+def test_every_message_says_what_would_work() -> None:
+    """A fact, then a remedy: each sentence has a second half, and ends."""
+    for command, _, message in LISTED:
+        assert re.search(r"[;?:]|, ", message), command
+        assert len(message) < 700, command
+
+
+# ---------------------------------------------------------------- good input
+
+
+def test_flags_and_files_ask_for_the_same(
+    folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A specification in a file, flags, and flags over a file; and JSON for machines."""
+    monkeypatch.chdir(folder)
+
+    def run(command: str) -> dict[str, object]:
+        assert call(*shlex.split(command), "--engine", "plain", "--json") == 0
+        return json.loads(capsys.readouterr().out)
+
+    flags = run("evaluate rows.parquet --key id --target delay -k 3 --name good --model ridge.yaml")
+    file = run("evaluate rows.parquet --spec good.yaml --model ridge.yaml")
+    assert file["run_id"] == flags["run_id"]
+    over = run("evaluate rows.csv --spec good.yaml -k 4 --model sklearn.linear_model:Ridge --metric r2")
+    assert over["split"]["n_splits"] == 4  # type: ignore[index]
+    assert [score["test"].keys() for score in over["scores"]] == [{"r2": 0}.keys()] * 4  # type: ignore[attr-defined]
+    alone = run("split rows.parquet --key id --target delay -k 3 --name good")
+    assert alone["split"] == file["split"]
+    weighted = run("split rows.parquet --key id --target delay --param leftovers=end --param n_splits=2 --seed 4")
+    assert weighted["split"]["name"] == "rows"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", ["donn\xe9es 1", "_a", "\u4e2d\u6587", "x" * 150, "a[b]"])
+def test_a_file_may_have_any_name(
+    name: str, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The split gets a name that a folder can have."""
+    monkeypatch.chdir(tmp_path)
+    rows().to_parquet(f"{name}.parquet")
+    assert call("split", f"{name}.parquet", "--engine", "plain") == 0
+    (made,) = home.splits.iterdir()
+    assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", made.name)
+    assert f"manifest {made / '1.0'}" in capsys.readouterr().out
+
+
+def test_names_are_printed_as_they_are(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Brackets and colons in column names are no commands to the terminal."""
+    monkeypatch.chdir(tmp_path)
+    frame = rows().rename(columns={"carrier": "rate[/h]", "date": "[red]date", "late": ":smile:"})
+    frame.to_parquet("odd.parquet")
+    code = call("evaluate", "odd.parquet", "--target", "delay", "--model", "sklearn.dummy:DummyRegressor", "--metric",
+                "neg_mean_absolute_error", "--engine", "plain")  # fmt: skip
+    assert code == 0
+    assert "left out: :smile:, [red]date, rate[/h] (reasons: features.json)" in capsys.readouterr().out
+
+
+def test_help_fits_one_screen() -> None:
+    """Forty lines of a hundred characters, in a process of its own; every command has an example."""
+    environment = os.environ | {"COLUMNS": "100", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+    def shown(*arguments: str) -> str:
+        command = [sys.executable, "-c", "from evenfold.flows.cli import main; main()", *arguments]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return ran.stdout
+
+    whole = shown("--help")
+    assert len(whole.splitlines()) <= 40
+    assert max(map(len, whole.splitlines())) <= 100
+    for command in ("split", "evaluate"):
+        assert command in whole
+        assert f"Example: evenfold {command}" in " ".join(shown(command, "--help").split())
+
+
+def test_no_command_at_all_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """And what is no command is said."""
+    assert call() in (0, 2)
+    assert "evaluate" in capsys.readouterr().out
+    assert call("evalute") == 2
+    assert "evalute" in capsys.readouterr().err
