@@ -64,7 +64,7 @@ class FromSklearn(PairSplitter):
         try:
             return maker(**(self.params or {}))
         except (TypeError, ValueError) as error:
-            raise SplitError(f"{maker.__name__} does not accept its parameters: {error}") from None
+            raise SplitError(f"{maker.__name__} does not accept its parameters ({error}); correct params.") from None
 
     def _check(self, rows: Rows) -> None:
         try:
@@ -72,7 +72,7 @@ class FromSklearn(PairSplitter):
         except SplitError:
             raise
         except Exception as error:  # what a wrapped splitter raises is its own affair; here it refuses the rows
-            raise SplitError(f"{self.splitter!r} cannot split these rows: {error}") from error
+            raise SplitError(f"{self.splitter!r} cannot split these rows ({error}); change its params.") from error
 
 
 def _seeded(made: Any, seed: int) -> Any:
