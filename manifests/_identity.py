@@ -83,7 +83,10 @@ def digest_keys(keys: pa.Table | None, n: int) -> str:
 
 def digest_codes(codes: NDArray[Any]) -> str:
     """Return the SHA-256 of integer codes as little-endian int32, one row after the other."""
-    return hashlib.sha256(np.ascontiguousarray(codes, dtype="<i4").tobytes()).hexdigest()
+    digest = hashlib.sha256()
+    for start in range(0, len(codes), 1 << 20):  # a hundred million codes need no copy as large as they are
+        digest.update(np.ascontiguousarray(codes[start : start + (1 << 20)], dtype="<i4").tobytes())
+    return digest.hexdigest()
 
 
 def digest_resample(counts: NDArray[Any]) -> str:

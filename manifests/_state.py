@@ -44,20 +44,28 @@ def first_state(
         state["edges"] = _edges(rows.y, 10 if rows.groups is not None else most)
     elif rows.y is not None:
         state["classes"] = _classes(rows)
-    strata = _first_strata(rows, state)
     cells = len(shares) * n_strata(state, state.get("classes", []))
     columns = codes.reshape(rows.n, -1).T
     if cells * len(columns) > MOST_CELLS:
         return state if len(shares) <= MOST_CELLS // 10 and len(state.get("classes", ())) <= MOST_CELLS else None
+    if rows.y is None:
+        state["counts"] = [_sizes(c, shares) for c in columns]
+        return state
+    strata = _first_strata(rows, state)
     lookup = {code: number for number, code in enumerate(shares)}
     bins = [np.array([lookup.get(code, -1) for code in range(-3, int(codes.max()) + 1)])[c + 3] for c in columns]
     state["counts"] = [counted(b, strata, len(shares), cells // len(shares)).tolist() for b in bins]
     return state
 
 
+def _sizes(codes: NDArray[Any], shares: dict[int, float]) -> list[list[int]]:
+    values, counts = np.unique(codes, return_counts=True)
+    known = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    return [[known.get(code, 0)] for code in shares]
+
+
 def _first_strata(rows: Rows, state: dict[str, Any]) -> NDArray[np.int64]:
-    if rows.y is None:
-        return np.zeros(rows.n, dtype=np.int64)
+    assert rows.y is not None
     if "edges" in state:
         return np.searchsorted(np.array(state["edges"]), rows.y, side="right")
     if rows.y.ndim == 1:
