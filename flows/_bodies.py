@@ -13,7 +13,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks._figures import run_key
 from evenfold.tasks._pictures import split_note
-from evenfold.tasks.split import check_columns, extend_split, plan_of, reference, split_data, still_there
+from evenfold.tasks.split import check_columns, extend_split, extension_of, plan_of, reference, split_data, still_there
 from evenfold.tasks.work import Work, check_model, work_of
 
 from ._fits import Fits, conclude, fit_splits
@@ -32,8 +32,11 @@ class Split:
     fingerprint: str
 
 
-def check(request: SplitRequest) -> None:
+def check(request: SplitRequest | ExtendRequest) -> None:
     """Raise SplitError or ModelError for bad input, before anything is started or written."""
+    if isinstance(request, ExtendRequest):
+        extension_of(request.manifest, request.data, request.batch, request.merged)
+        return
     given = request.manifest if isinstance(request, EvaluateRequest) else None
     spec = read_manifest(given).spec if given else request.spec
     if not given:
@@ -42,8 +45,12 @@ def check(request: SplitRequest) -> None:
         check_model(request.data, spec, request.model)
         if request.on == "holdout" and not request.reason.strip():
             raise SplitError("a look at the holdout needs a reason, which is recorded; pass --reason.")
-    if not given:
-        plan_of(spec, request.data).check()
+    if given:
+        return
+    plan = plan_of(spec, request.data)
+    plan.check()
+    if isinstance(request, EvaluateRequest) and request.on == "holdout" and not plan.locks:
+        raise SplitError("nothing is locked, so there is no holdout to look at; split with one (--holdout 0.2).")
 
 
 def extend_body(engine: Engine, home: Home, request: ExtendRequest, say: Say = silent) -> ExtendOutcome:

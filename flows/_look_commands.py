@@ -55,6 +55,7 @@ def _folder(manifest: str) -> Iterator[Path]:
     run_id, _, name = manifest.removeprefix("runs:/").partition("/")
     home = Home.here()
     prepare_environment(home)
+    home.require_record()
     from evenfold.tasks.record import Tracker
 
     with tempfile.TemporaryDirectory() as folder:

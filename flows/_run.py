@@ -94,8 +94,7 @@ def _run(
         request = asked(data=path, **fields)
         if engine not in ("prefect", "plain"):
             raise SplitError(f"there is no engine {engine!r}; choose 'prefect' or 'plain'.")
-        if isinstance(request, SplitRequest):
-            check(request)
+        check(request)
     home.make()
     if engine == "plain":
         return body(PlainEngine(), home, request, say)

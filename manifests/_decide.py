@@ -14,11 +14,9 @@ from evenfold.splitters import (
     Needs,
     Rows,
     SplitError,
-    Splitter,
     Stream,
     check_fraction,
     locked_rows,
-    strategies,
 )
 from numpy.typing import NDArray
 
@@ -28,6 +26,7 @@ from ._identity import digest_resample, fingerprint, plan_id, resample_counts
 from ._keys import key_names, type_names, with_keys
 from ._manifest import LOCKED, Manifest, Resample, key_values
 from ._read import column_names, read_table
+from ._roles import require_roles
 from ._spec import Columns, SplitSpec, read_spec
 from ._state import first_state
 
@@ -40,12 +39,12 @@ class Plan:
 
     def __init__(self, spec: Any, data: Any) -> None:
         asked = read_spec(spec)
-        table = read_table(data, types=asked.types) if asked.strategy is None else None
-        self.spec = asked if table is None else asked.model_copy(update={"strategy": _choose(asked, table)})
+        require_columns([*asked.columns.roles(), *asked.types], column_names(data))
+        self.spec = asked if asked.strategy else asked.model_copy(update={"strategy": _choose(asked, data)})
         self.splitter = self.spec.splitter()
-        _refuse_ignored_groups(self.spec, self.splitter)
+        require_roles(self.spec, self.splitter.needs)
         used = used_columns(self.spec, self.splitter.needs)
-        canonical = canonical_table(*_read_used(data if table is None else table, used, self.spec))
+        canonical = canonical_table(*_read_used(data, used, self.spec))
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
                 require_complete(canonical.column(name), name)
@@ -87,6 +86,12 @@ class Plan:
     def check(self) -> None:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
         self._unlocked(self.rows())
+
+    @property
+    def locks(self) -> bool:
+        """Whether a part is kept for the end: a holdout, or a test part."""
+        parts = self.splitter.part_codes() if isinstance(self.splitter, LabelSplitter) else {}
+        return self.spec.holdout is not None or LOCKED in parts.values()
 
     def _fraction(self) -> float:
         return self.spec.holdout.fraction if self.spec.holdout else 0.0
@@ -156,7 +161,6 @@ def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
 
 
 def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:
-    require_columns([*spec.columns.roles(), *spec.types], column_names(data))
     # A plain k-fold without a key reads no column at all; the number of rows still has to be known.
     table = read_table(data, used or None, spec.types)
     if used:
@@ -169,14 +173,14 @@ def _in_key_order(table: pa.Table, key: list[str]) -> pa.Table:
     return table if order is None else table.take(order)
 
 
-def _choose(spec: SplitSpec, table: pa.Table) -> str:
+def _choose(spec: SplitSpec, data: Any) -> str:
     columns = spec.columns
     if columns.group:
         return "BalancedGroupKFold"
-    balanced: list[str | None] = [*columns.stratify] or [columns.target]
-    if balanced == [None]:
-        return "KFold"
-    canonical = canonical_table(table, [name for name in balanced if name], spec.types)
+    balanced = columns.stratify or ([columns.target] if columns.target else [])
+    if len(balanced) != 1:
+        return "BalancedKFold" if balanced else "KFold"
+    canonical = canonical_table(read_table(data, balanced, spec.types), balanced, spec.types)
     return "SortedStratifiedKFold" if is_numeric_target(canonical.column(0)) else "StratifiedKFold"
 
 
@@ -185,19 +189,6 @@ def is_numeric_target(column: pa.ChunkedArray) -> bool:
     if pa.types.is_floating(column.type):
         return True
     return pa.types.is_integer(column.type) and len(column.unique()) > 20
-
-
-def _refuse_ignored_groups(spec: SplitSpec, splitter: Splitter) -> None:
-    if spec.columns.group and not splitter.needs.groups:
-        keepers = [name for name, strategy in strategies().items() if _needs_of(strategy).groups is True]
-        raise SplitError(
-            f"{spec.strategy} does not keep groups whole, and the group column {spec.columns.group!r} is named; "
-            f"choose {' or '.join(keepers)}, or leave the group column out."
-        )
-
-
-def _needs_of(strategy: type[Splitter]) -> Needs:
-    return strategy.needs if isinstance(strategy.needs, Needs) else Needs()
 
 
 def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:

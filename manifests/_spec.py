@@ -6,6 +6,7 @@ import difflib
 import hmac
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -96,13 +97,13 @@ class SplitSpec(_Strict):
     @classmethod
     def _is_a_folder_name(cls, value: str) -> str:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", value):
-            raise ValueError(f"name {value!r} cannot name a folder; use letters, digits, '.', '_' and '-'")
+            raise ValueError(f"{value!r} cannot name a folder; use letters, digits, '.', '_' and '-'")
         return value
 
     @model_validator(mode="after")
     def _seed_has_one_place(self) -> SplitSpec:
         if "random_state" in self.params:
-            raise ValueError("params hold random_state; give it as the specification's seed")
+            raise ValueError("params hold random_state; give it as seed")
         return self
 
     def splitter(self) -> Splitter:
@@ -158,6 +159,8 @@ def read_spec(source: Any) -> SplitSpec:
     if isinstance(source, SplitSpec):
         return source
     values = _load(Path(source)) if isinstance(source, (str, Path)) else source
+    if not isinstance(values, Mapping):
+        raise SplitError(f"the specification holds no fields, but {values!r}; write strategy: KFold, say.")
     try:
         return SplitSpec.model_validate(values)
     except ValidationError as error:
@@ -169,8 +172,13 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
     unknown = [each for each in error.errors() if each["type"] == "extra_forbidden"]
     if unknown:
         return _unknown_field(str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model)
-    told = [f"{'.'.join(map(str, e['loc'])) or 'it'}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()]
-    return f"{what} does not fit: " + "; ".join(told) + "."
+    return f"{what} does not fit: " + "; ".join(map(_told, error.errors())) + "."
+
+
+def _told(each: Any) -> str:
+    said = each["msg"].removeprefix("Value error, ")
+    place = ".".join(map(str, each["loc"]))
+    return (f"{place}: " if place else "") + said[:1].lower() + said[1:]
 
 
 def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel]) -> str:
@@ -179,19 +187,19 @@ def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel
         model = next(arg for arg in inside if isinstance(arg, type) and issubclass(arg, BaseModel))
     where = f"{what}'s {'.'.join(place)}" if place else what
     if model is SplitSpec and name in Columns.model_fields:
-        return f"{where} has no field {name!r}; it belongs in columns."
+        return f"there is no field {name!r} in {where}; it belongs in columns."
     nearest = difflib.get_close_matches(name, model.model_fields, n=1)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(model.model_fields)}."
-    return f"{where} has no field {name!r}; {hint}"
+    return f"there is no field {name!r} in {where}; {hint}"
 
 
 def _load(path: Path) -> Any:
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except FileNotFoundError:
-        raise SplitError(f"there is no specification file {path}.") from None
+        raise SplitError(f"there is no specification file {path}; pass a YAML or JSON file.") from None
     except OSError as error:
-        raise SplitError(f"{path} cannot be read as a specification ({error.strerror}).") from None
+        raise SplitError(f"{path} cannot be read ({error.strerror}); pass a YAML or JSON file.") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SplitError(f"{path} is neither YAML nor JSON ({' '.join(str(error).split())}); correct it.") from None
 

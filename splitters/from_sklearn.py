@@ -43,7 +43,7 @@ class FromSklearn(PairSplitter):
     def wrapped(self) -> Any:
         """Return the splitter itself, seeded; raises SplitError where it does not import or is none."""
         made = import_named(self.splitter) if isinstance(self.splitter, str) else self.splitter
-        made = made(**(self.params or {})) if isinstance(made, type) else made
+        made = self._made(made) if isinstance(made, type) else made
         if not callable(getattr(made, "split", None)):
             raise SplitError(f"{self.splitter!r} has no split method; name a splitter such as sklearn's KFold.")
         return _seeded(made, int(self.random_state))
@@ -60,8 +60,19 @@ class FromSklearn(PairSplitter):
     def _asked(self, rows: Rows) -> tuple[Any, Any, Any]:
         return np.zeros((rows.n, 1)), rows.y, rows.groups
 
+    def _made(self, maker: type) -> Any:
+        try:
+            return maker(**(self.params or {}))
+        except (TypeError, ValueError) as error:
+            raise SplitError(f"{maker.__name__} does not accept its parameters ({error}); correct params.") from None
+
     def _check(self, rows: Rows) -> None:
-        self.wrapped()
+        try:
+            next(iter(self.wrapped().split(*self._asked(rows))), None)
+        except SplitError:
+            raise
+        except Exception as error:  # what a wrapped splitter raises is its own affair; here it refuses the rows
+            raise SplitError(f"{self.splitter!r} cannot split these rows ({error}); change its params.") from error
 
 
 def _seeded(made: Any, seed: int) -> Any:

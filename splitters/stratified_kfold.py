@@ -54,8 +54,8 @@ def check_classes(rows: Rows, n_splits: int, rare: str) -> None:
     rarest = int(np.argmin(counts))
     if rare == "error" and counts[rarest] < n_splits:
         fewest = int(counts[rarest])
-        remedy = f"choose n_splits of 2 to {fewest}, or rare='spread'" if fewest >= 2 else "choose rare='spread'"
+        fewer = "n_splits=2, or " if fewest == 2 else f"n_splits of 2 to {fewest}, or " if fewest > 2 else ""
         raise SplitError(
             f"class {rows.levels[rarest]!r} has {fewest:,} of {rows.n:,} rows, fewer than n_splits={n_splits}; "
-            f"{remedy}."
+            f"choose {fewer}rare='spread'."
         )

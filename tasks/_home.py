@@ -37,6 +37,11 @@ class Home:
         given = os.environ.get("EVENFOLD_RESULTS")
         return Path(given).absolute() if given else self.path
 
+    def require_record(self) -> None:
+        """Raise SplitError where nothing can have been recorded yet; looking makes no store."""
+        if self.tracks_here and not (self.path / "mlflow.db").exists():
+            raise SplitError(f"nothing is recorded below {self.path} yet; set EVENFOLD_HOME to where it is.")
+
     @property
     def splits(self) -> Path:
         """Manifests, as ``<name>/<version>/``."""

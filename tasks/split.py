@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evenfold.manifests import (
+    Extension,
     Plan,
     SplitSpec,
     canonical_table,
+    column_names,
     data_files,
     extend,
     read_header,
     read_manifest,
     read_table,
+    require_columns,
     require_complete,
     write_manifest,
 )
@@ -27,6 +30,8 @@ from ._files import set_aside
 from ._home import Home
 from ._locks import locked
 from ._split_ref import SplitRef
+
+Merged = Literal["quarantine", "accept"]
 
 
 def plan_of(spec: SplitSpec, data: str) -> Plan:
@@ -49,9 +54,13 @@ def stamp(data: str) -> tuple[Any, ...]:
 
 
 def check_columns(data: str, spec: SplitSpec) -> None:
-    """Raise SplitError where the target or the group column is absent or has holes, read by the strategy or not."""
+    """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
+    require_columns([*spec.columns.roles(), *spec.types], column_names(data))
     names = [name for name in (spec.columns.target, spec.columns.group) if name]
-    table = canonical_table(read_table(data, names or None, spec.types), names, spec.types)
+    read = read_table(data, names or None, spec.types)
+    if read.num_rows == 1:
+        raise SplitError(f"{data} has 1 row; at least 2 are needed.")
+    table = canonical_table(read, names, spec.types)
     for name in names:
         require_complete(table.column(name), name)
 
@@ -76,11 +85,23 @@ def split_data(spec: dict[str, Any], data: str, home: str) -> dict[str, Any]:
     return reference(found)
 
 
-def extend_split(manifest: str, data: str, batch: bool, merged: Literal["quarantine", "accept"]) -> dict[str, Any]:
+def extension_of(manifest: str, data: str, batch: bool, merged: Merged) -> Extension:
+    """Return the extension; the same folder and file are read once per process."""
+    return _extension(manifest, data, stamp(data), read_header(Path(manifest))["split_id"], batch, merged)
+
+
+@lru_cache(maxsize=1)
+def _extension(
+    manifest: str, data: str, _stamp: tuple[Any, ...], _split_id: str, batch: bool, merged: Merged
+) -> Extension:
+    return extend(read_manifest(manifest), data, batch=batch, merged=merged)
+
+
+def extend_split(manifest: str, data: str, batch: bool, merged: Merged) -> dict[str, Any]:
     """Extend the manifest in a folder, write the next version beside it, and return its SplitRef and what happened."""
     path = Path(manifest)
     with locked(Home.here().locks, f"name/{path.parent.name}"):
-        grown = extend(read_manifest(path), data, batch=batch, merged=merged)
+        grown = extension_of(manifest, data, batch, merged)
         found = path if grown.manifest.uri else write_manifest(grown.manifest, path.parent.parent)
     told = {name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")}
     notes = {"notes": list(grown.notes), "parent_split_id": grown.manifest.parent_split_id}
