@@ -48,7 +48,11 @@ class Fits:
 
     def failure(self, n_splits: int) -> str:
         """Return why there is no estimate, in a sentence."""
-        return f"{len(self.errors)} of {max(n_splits, len(self.errors))} fits failed: " + "; ".join(self.errors[:3])
+        return (
+            f"{len(self.errors)} of {max(n_splits, len(self.errors))} fits failed: "
+            + "; ".join(each.removesuffix(".") for each in self.errors[:3])
+            + "."
+        )
 
     def report(self, work: Work, estimates: list[Estimate]) -> str:
         """Return the page about what was evaluated."""

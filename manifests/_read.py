@@ -66,7 +66,7 @@ def data_files(source: str | Path) -> list[Path]:
 def _inside(folder: Path) -> list[Path]:
     files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in ENDINGS)
     if not files:
-        raise SplitError(f"the folder {folder} holds no .parquet and no .csv file.")
+        raise SplitError(f"the folder {folder} holds no .parquet and no .csv file; pass one that does.")
     return files
 
 

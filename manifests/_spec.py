@@ -197,7 +197,7 @@ def _load(path: Path) -> Any:
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except FileNotFoundError:
-        raise SplitError(f"there is no specification file {path}.") from None
+        raise SplitError(f"there is no specification file {path}; pass a YAML or JSON file.") from None
     except OSError as error:
         raise SplitError(f"{path} cannot be read ({error.strerror}); pass a YAML or JSON file.") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

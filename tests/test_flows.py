@@ -535,13 +535,17 @@ def test_specifications_and_models_come_in_every_form(home: Home, data: Path, tm
 @pytest.mark.parametrize(
     ("fields", "error", "said"),
     [
-        ({"spec": {"nme": "x"}}, SplitError, "the specification has no field 'nme'; did you mean 'name'?"),
-        ({"spec": {"target": "y"}}, SplitError, "the specification has no field 'target'; it belongs in columns"),
-        ({"spec": 5}, SplitError, "the specification does not fit"),
+        ({"spec": {"nme": "x"}}, SplitError, "there is no field 'nme' in the specification; did you mean 'name'?"),
+        (
+            {"spec": {"target": "y"}},
+            SplitError,
+            "there is no field 'target' in the specification; it belongs in columns",
+        ),
+        ({"spec": 5}, SplitError, "the specification holds no fields, but 5; write strategy: KFold, say."),
         ({"spec": "nowhere.yaml"}, SplitError, "there is no specification file nowhere.yaml"),
         ({"model": {"estimatr": "x"}}, ModelError, "the model has no field 'estimatr'; did you mean 'estimator'?"),
         ({"model": "nowhere:Model"}, ModelError, "'nowhere:Model' does not import: no module named 'nowhere'"),
-        ({"modle": RIDGE}, SplitError, "the request has no field 'modle'; did you mean 'model'?"),
+        ({"modle": RIDGE}, SplitError, "there is no field 'modle' in the request; did you mean 'model'?"),
         ({"engine": "plane"}, SplitError, "there is no engine 'plane'; choose 'prefect' or 'plain'."),
         ({"spec": SPEC | {"params": {"n_splits": 200}}}, SplitError, "n_splits=200 with 120 rows"),
         ({"manifest": "nowhere"}, SplitError, "nowhere holds no manifest.json"),
