@@ -71,10 +71,11 @@ class Plan:
         """Return the decision. Pure: the same plan gives the same manifest on every machine."""
         rows = self.rows()
         rest = self._unlocked(rows)
-        codes = np.full(rows.n, LOCKED, dtype=np.int16)
-        codes[rest] = 0
         if isinstance(self.splitter, LabelSplitter):
             return self._labelled(self.splitter, rows, rest)
+        rest = np.arange(rows.n) if rest is None else rest
+        codes = np.full(rows.n, LOCKED, dtype=np.int16)
+        codes[rest] = 0
         if isinstance(self.splitter, DrawSplitter):
             drawn = self._manifest(kind="draws", codes=codes, n_splits=0, strata=rows.y, groups=rows.groups)
             resamples = resamples_of(drawn)
@@ -96,23 +97,23 @@ class Plan:
     def _fraction(self) -> float:
         return self.spec.holdout.fraction if self.spec.holdout else 0.0
 
-    def _unlocked(self, rows: Rows) -> NDArray[np.int64]:
-        """Return the positions of the rows that the strategy splits: all but the locked part, which is drawn first."""
-        everything = np.arange(rows.n)
+    def _unlocked(self, rows: Rows) -> NDArray[np.int64] | None:
+        """Return the positions of the rows that are left when the locked part is drawn; None where nothing is."""
         if self.spec.holdout is None:
-            return everything
+            return None
         check_fraction(self.spec.holdout.fraction, rows)
         if isinstance(self.splitter, LabelSplitter) and LOCKED in self.splitter.part_codes().values():
             raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
         locked = locked_rows(rows, self.spec.holdout.fraction, Stream(self.spec.holdout.seed, HOLDOUT))
-        rest = np.setdiff1d(everything, locked)
+        rest = np.setdiff1d(np.arange(rows.n), locked)
         self.splitter.check(rows.take(rest))
         return rest
 
-    def _labelled(self, splitter: LabelSplitter, rows: Rows, rest: NDArray[np.int64]) -> Manifest:
-        decided = splitter.decide(rows if rest.size == rows.n else rows.take(rest))
-        codes = np.full((rows.n, *decided.shape[1:]), LOCKED, dtype=decided.dtype)
-        codes[rest] = decided
+    def _labelled(self, splitter: LabelSplitter, rows: Rows, rest: NDArray[np.int64] | None) -> Manifest:
+        codes = splitter.decide(rows if rest is None else rows.take(rest))
+        if rest is not None:
+            decided, codes = codes, np.full((rows.n, *codes.shape[1:]), LOCKED, dtype=codes.dtype)
+            codes[rest] = decided
         repeats = codes.shape[1] if codes.ndim == 2 else 1
         tested = sum(code >= 0 for code in splitter.part_codes().values())
         n_folds = tested or int(codes.max()) + 1
