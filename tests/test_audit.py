@@ -121,6 +121,7 @@ def test_groups_in_draws_are_looked_for_in_each_draw(strategy: str) -> None:
     manifest = split(data, columns={"group": None}, strategy=strategy, params={"n_splits": 201})
     found = the("group_in_two_folds", audit(manifest, data, features=FEATURES, group="patient"))
     assert found.figure == 120
+    assert "rows on both sides of a split: 600 rows in splits 0, 1, " in found.message
     assert "the first 200 of 201 splits were looked at" in found.message
 
 
