@@ -64,6 +64,24 @@ def split_tags(split: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def split_key(split: Mapping[str, Any]) -> str:
+    """Return the key of the run that records a split."""
+    return run_key(kind="split", split_id=split["split_id"], plan_id=split["plan_id"])
+
+
+def split_entry(split: dict[str, Any], report: BalanceReport, tags: Mapping[str, str]) -> Entry:
+    """Return what the run of a split holds."""
+    params = {name: split[name] for name in ("strategy", "algorithm_version")}
+    return Entry(
+        key=split_key(split),
+        name=f"split/{split['name']} v{split['version']}",
+        # Where it lies is a tag: another home may record the same split, and a parameter cannot change.
+        tags={**split_tags(split), "evenfold.uri": split["uri"], **tags},
+        params=params | {"rows": split["n_rows"], "splits": split["n_splits"]},
+        metrics=balance_metrics(report),
+    )
+
+
 _PREFIX = {"out-of-bag": "boot/{}_oob", ".632": "boot/{}_632", ".632+": "boot/{}_632plus"}
 
 

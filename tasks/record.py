@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -25,7 +26,7 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunT
 from mlflow.models import Model  # noqa: E402
 from mlflow.tracking import MlflowClient  # noqa: E402
 
-from ._figures import Entry, balance_metrics, child_entry, estimate_metrics, news, run_key, split_tags  # noqa: E402
+from ._figures import Entry, child_entry, estimate_metrics, news, split_entry, split_key, split_tags  # noqa: E402
 from ._home import Home  # noqa: E402
 from ._locks import locked  # noqa: E402
 from ._pictures import pictures_of  # noqa: E402
@@ -130,16 +131,35 @@ class Tracker:
             table.to_parquet(path, index=False)
             self.client.log_artifact(run_id, str(path))
 
+    @contextmanager
+    def process_wide(self) -> Iterator[None]:
+        """Make this store the process's one inside the block, for the calls of MLflow that take no store.
+
+        MLflow writes that to the environment, where it would decide about every later home: it is put back.
+        """
+        if mlflow.get_tracking_uri() == self.home.tracking_uri:
+            yield
+            return
+        before = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None
+        named = os.environ.get("MLFLOW_TRACKING_URI")
+        mlflow.set_tracking_uri(self.home.tracking_uri)
+        try:
+            yield
+        finally:
+            mlflow.set_tracking_uri(before)
+            if named is not None:
+                os.environ["MLFLOW_TRACKING_URI"] = named
+
     def keep_model(self, run_id: str, model: Any, trusted: list[str], requirements: list[str]) -> str:
         """Log a model without pickles and return its URI; naming what it requires saves MLflow a subprocess."""
-        mlflow.set_tracking_uri(self.home.tracking_uri)
         kept = {"sk_model": model, "pip_requirements": requirements, "skops_trusted_types": trusted}
-        return str(Model.log(None, mlflow.sklearn, name="model", run_id=run_id, **kept).model_uri)
+        with self.process_wide():
+            return str(Model.log(None, mlflow.sklearn, name="model", run_id=run_id, **kept).model_uri)
 
     def load_model(self, uri: str) -> Any:
         """Return the scikit-learn model that a URI such as models:/flights@champion names."""
-        mlflow.set_tracking_uri(self.home.tracking_uri)
-        return mlflow.sklearn.load_model(uri)
+        with self.process_wide():
+            return mlflow.sklearn.load_model(uri)
 
     def text(self, run_id: str, name: str) -> str:
         """Return the text of an artifact."""
@@ -163,20 +183,7 @@ def record_split(
 ) -> str:
     """Record a split as a run ``split/<name> v<version>`` with its manifest and balance, and return the run's id."""
     tracker = Tracker(Home(Path(home)), split["name"])
-    entry = Entry(
-        key=run_key(kind="split", split_id=split["split_id"], plan_id=split["plan_id"]),
-        name=f"split/{split['name']} v{split['version']}",
-        # Where it lies is a tag: another home may record the same split, and a parameter cannot change.
-        tags=split_tags(split) | {"evenfold.uri": split["uri"]} | tags,
-        params={
-            "strategy": split["strategy"],
-            "algorithm_version": split["algorithm_version"],
-            "rows": split["n_rows"],
-            "splits": split["n_splits"],
-        },
-        metrics=balance_metrics(BalanceReport.model_validate(report)),
-    )
-    with tracker.run(entry) as run_id:
+    with tracker.run(split_entry(split, BalanceReport.model_validate(report), tags)) as run_id:
         tracker.client.set_tag(run_id, "evenfold.split_run_id", run_id)
         tracker.keep(run_id, "split", Path(split["uri"]))
         tracker.keep(run_id, "split/balance.json", report)
@@ -226,8 +233,7 @@ def record_evaluation(
 def _split_run(tracker: Tracker, split: dict[str, Any], run_id: str) -> str:
     """Return the split's run, which was not known yet while its record waited for the server."""
     waited = run_id.startswith("(")
-    key = run_key(kind="split", split_id=split["split_id"], plan_id=split["plan_id"])
-    return (tracker.find(key) or run_id) if waited else run_id
+    return (tracker.find(split_key(split)) or run_id) if waited else run_id
 
 
 def _keep_tables(tracker: Tracker, run_id: str, evaluation: dict[str, Any]) -> None:

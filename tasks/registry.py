@@ -90,7 +90,8 @@ def _new_version(
     about = split_tags(split) | tags | {RUN_KEY: key, MODEL: json.dumps(model)}
     # A server checks that the source belongs to the run, or to the logged model that the URI names.
     made_of = {"run_id": run_id, "model_id": uri.rpartition("/")[2], "tags": about}
-    return str(tracker.client.create_model_version(name, uri, **made_of).version)
+    with tracker.process_wide():
+        return str(tracker.client.create_model_version(name, uri, **made_of).version)
 
 
 def close_retraining(

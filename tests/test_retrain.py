@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def champion(home: Home, name: str) -> str:
     return str(client(home).get_model_version_by_alias(name, "champion").version)
 
 
-def test_the_first_run_makes_the_champion(home: Home) -> None:
+def test_the_first_run_makes_the_champion(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a champion the candidate is registered, challenger and champion, and loads without pickles."""
     import mlflow
 
@@ -62,7 +63,8 @@ def test_the_first_run_makes_the_champion(home: Home) -> None:
     assert outcome.registered is not None
     assert champion(home, "first") == outcome.registered["version"] == "1"
     assert str(client(home).get_model_version_by_alias("first", "challenger").version) == "1"
-    mlflow.set_tracking_uri(home.tracking_uri)
+    assert "MLFLOW_TRACKING_URI" not in os.environ, "keeping a model must not choose the store of every later home"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", home.tracking_uri)
     model = mlflow.sklearn.load_model("models:/first@champion")
     assert model.predict(rows(3)[list(model.feature_names_in_)]).shape == (3,)
     uri = client(home).get_model_version_by_alias("first", "champion").source
@@ -133,9 +135,6 @@ def test_a_champion_that_no_longer_loads_is_told_and_decides_nothing(home: Home)
     import shutil
 
     retrain("broken", rows(120), GOOD)
-    import mlflow
-
-    mlflow.set_tracking_uri(home.tracking_uri)
     source = client(home).get_model_version_by_alias("broken", "champion")
     shutil.rmtree(client(home).get_model_version_download_uri("broken", source.version).removeprefix("file://"))
     outcome = retrain("broken", rows(150), BAD)
