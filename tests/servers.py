@@ -85,9 +85,7 @@ def answers(url: str) -> bool:
 
 
 @contextlib.contextmanager
-def prefect_server(
-    folder: Path, database: str | None = None, more: Mapping[str, str] | None = None
-) -> Iterator[str]:
+def prefect_server(folder: Path, database: str | None = None, more: Mapping[str, str] | None = None) -> Iterator[str]:
     port = free_port()
     more = {**(more or {}), **({"PREFECT_API_DATABASE_CONNECTION_URL": database} if database else {})}
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
