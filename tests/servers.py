@@ -117,6 +117,20 @@ def mlflow_server(folder: Path, store: str, password: str | None = None, port: i
         yield url
 
 
+def install_postgres() -> str | None:
+    """Return why there is no PostgreSQL, having tried to install Debian's."""
+    if list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
+        return None
+    if os.geteuid() != 0:
+        return "PostgreSQL is not installed, and only root may install it"
+    command = ["apt-get", "install", "--yes", "--no-install-recommends", "postgresql"]
+    subprocess.run(["apt-get", "update"], capture_output=True)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    )
+    return None if done.returncode == 0 else f"PostgreSQL could not be installed: {done.stderr.strip()[-200:]}"
+
+
 @contextlib.contextmanager
 def postgres(folder: Path) -> Iterator[int]:
     """Yield the port of a new PostgreSQL server of Debian's, with databases prefect and mlflow, user evenfold."""
