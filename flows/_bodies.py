@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenfold.estimates import Estimate, EvaluationError, FoldScore
+from evenfold.estimates import Estimate, EvaluationError
 from evenfold.manifests import BalanceReport, Plan, measure, read_manifest, read_table
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
@@ -144,7 +144,8 @@ def evaluate_body(engine: Engine, home: Home, request: EvaluateRequest, say: Say
         return look_at_holdout(engine, home, request, split, split_run_id, work)
     fits = fit_splits(engine, home, request, split.ref, work, say)
     estimates = [] if fits.errors and not request.allow_partial else conclude(fits, work, request.spec.seed)
-    run_id = _record(engine, home, request, split, split_run_id, work, fits, estimates, say)
+    told = _told(request, split, split_run_id, work, fits, estimates)
+    run_id = _record(engine, home, request, split, told, say)
     if fits.errors and not (request.allow_partial and fits.scores):
         raise EvaluationError(fits.failure(work.manifest.n_splits))
     return Evaluation(
@@ -166,34 +167,32 @@ def evaluate_body(engine: Engine, home: Home, request: EvaluateRequest, say: Say
     )
 
 
-def _record(
-    engine: Engine,
-    home: Home,
-    request: EvaluateRequest,
-    split: Split,
-    split_run_id: str,
-    work: Work,
-    fits: Fits,
-    estimates: list[Estimate],
-    say: Say,
-) -> str:
+def _record(engine: Engine, home: Home, request: EvaluateRequest, split: Split, told: dict[str, Any], say: Say) -> str:
     from evenfold.tasks.record import record_evaluation
 
     say("recording the evaluation", 0, 1)
+    asked = {"split": split.ref, "evaluation": told, "data": request.data, "tags": engine.tags()}
+    done = engine.run(Call(record_evaluation, {**asked, "home": str(home.path)}, name="record evaluation", retries=2))
+    say("recording the evaluation", 1, 1)
+    return str(done.value)
+
+
+def _told(
+    request: EvaluateRequest, split: Split, split_run_id: str, work: Work, fits: Fits, estimates: list[Estimate]
+) -> dict[str, Any]:
+    """Return what the record of an evaluation holds, as JSON and names of files."""
     model = work.problem.model.canonical()
+    about = {"model": model, "seed": request.spec.seed}
+    identity = {"split_id": split.ref["split_id"], "fingerprint": work.fingerprint, "label": request.run_label}
     partial = {"evenfold.partial": "true"} if fits.errors and estimates else {}
-    evaluation = {
-        "key": run_key(
-            kind="evaluate", split_id=split.ref["split_id"], fingerprint=work.fingerprint, model=model,
-            seed=request.spec.seed, label=request.run_label,
-        ),
+    return {
+        **about,
+        "key": run_key(kind="evaluate", **about, **identity),
         "split_run_id": split_run_id,
-        "model": model,
-        "seed": request.spec.seed,
         "tags": {"evenfold.run_label": request.run_label, "evenfold.n_cached": str(fits.n_cached), **partial},
         "fingerprint": work.fingerprint,
         "estimates": [each.to_json() for each in estimates],
-        "children": [_child(fits, score) for score in fits.scores] if fits.predictions else [],
+        "children": fits.children(),
         "artifacts": {
             "estimates.json": [each.to_json() for each in estimates],
             "features.json": {"used": list(work.problem.features), "left_out": work.problem.left_out},
@@ -201,15 +200,4 @@ def _record(
         },
         "tables": {"predictions.parquet": fits.predictions, "scores.parquet": fits.tables},
         "failure": fits.failure(work.manifest.n_splits) if fits.errors and not estimates else None,
-    }  # fmt: skip
-    arguments = {
-        "split": split.ref, "evaluation": evaluation, "data": request.data, "tags": engine.tags(),
-        "home": str(home.path),
-    }  # fmt: skip
-    done = engine.run(Call(record_evaluation, arguments, name="record evaluation", retries=2))
-    say("recording the evaluation", 1, 1)
-    return str(done.value)
-
-
-def _child(fits: Fits, score: FoldScore) -> dict[str, Any]:
-    return score.to_json() | {"peak_memory_mb": fits.peaks.get(score.name, 0.0)}
+    }

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from evenfold.tasks import Home, prepare_environment
-from evenfold.tasks._prefect import PrefectEngine, log
+from evenfold.tasks._prefect import PrefectEngine
 from evenfold.tasks._runner import task_runner
+from evenfold.tasks._step import log
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -14,24 +13,19 @@ from typing import Any
 
 import pytest
 import yaml
-from servers import ROOT, environment, mlflow_server, postgres, prefect_server, started, wait_until
+from servers import (
+    ROOT,
+    environment,
+    install_postgres,
+    mlflow_server,
+    postgres,
+    prefect_server,
+    started,
+    wait_until,
+)
 
 pytestmark = pytest.mark.soak
 PASSWORD = "loopback-only-1"
-
-
-def install_postgres() -> str | None:
-    """Return why there is no PostgreSQL, having tried to install Debian's."""
-    if list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
-        return None
-    if os.geteuid() != 0:
-        return "PostgreSQL is not installed, and only root may install it"
-    command = ["apt-get", "install", "--yes", "--no-install-recommends", "postgresql"]
-    subprocess.run(["apt-get", "update"], capture_output=True)
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    )
-    return None if done.returncode == 0 else f"PostgreSQL could not be installed: {done.stderr.strip()[-200:]}"
 
 
 @dataclass

@@ -68,7 +68,8 @@ def test_two_flows_race_and_split_once(env: dict[str, str], tmp_path: Path, foun
     cli = evaluate(tmp_path / "x")[:3]
     for race in range(races):
         path = tmp_path / f"race{race}.parquet"
-        pd.DataFrame({"id": range(500), "y": [(i + race) % 7 for i in range(500)]}).to_parquet(path)
+        n = 500 + race  # other data each time, or the split would be an earlier race's
+        pd.DataFrame({"id": range(n), "y": [i % 7 for i in range(n)]}).to_parquet(path)
         command = [*cli, "split", str(path), "--key", "id", "--target", "y", "--strategy", "StratifiedKFold", "--json"]
         both = [
             subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
