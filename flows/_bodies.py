@@ -183,7 +183,7 @@ def _record(
         "artifacts": {
             "estimates.json": [each.to_json() for each in estimates],
             "features.json": {"used": list(work.problem.features), "left_out": work.problem.left_out},
-            "report.html": fits.report(work, estimates),
+            "report.html": fits.report(work, estimates, home),
         },
         "tables": {"predictions.parquet": fits.predictions, "scores.parquet": fits.tables},
         "failure": fits.failure(work.manifest.n_splits) if fits.errors and not estimates else None,
