@@ -66,10 +66,10 @@ def calibration_section(problem: Problem, predictions: pd.DataFrame | None) -> s
 
 
 def _of_class(label: Any, predictions: pd.DataFrame) -> Reliability:
-    weight = predictions["weight"] if "weight" in predictions else pd.Series(np.ones(len(predictions)))
+    weight = predictions["weight"].to_numpy(dtype=np.float64) if "weight" in predictions else np.ones(len(predictions))
     probability = predictions[f"proba_{label}"].to_numpy(dtype=np.float64)
     hit = (predictions["y"] == label).to_numpy()
-    return Reliability.of(str(label), probability, hit, weight.to_numpy(dtype=np.float64))
+    return Reliability.of(str(label), probability, hit, weight)
 
 
 def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from evenfold.manifests._svg import Picture, ends
 
 from .problem import Problem
 
+FIGURES = ("mean", "sd", "pooled")
 MEANING = (
     "More folds mean more training rows and fewer test rows: the pooled score rises or stays, and the spread of single "
     "folds grows. That spread is no sign of overfitting."
@@ -27,15 +28,14 @@ def fold_count_section(study: pd.DataFrame) -> str:
     """Return a curve per metric over the numbers of folds, and the figures; nothing without a study."""
     pictures = [_curve(str(metric), part) for metric, part in study.groupby("metric", sort=False)]
     rows = [
-        [escape(str(row.metric)), number(int(row.n_splits)), *(_number(row, name) for name in ("mean", "sd", "pooled"))]
-        for row in study.itertuples()
+        [escape(str(row["metric"])), number(int(row["n_splits"])), *(_number(row[name]) for name in FIGURES)]
+        for row in study.to_dict("records")
     ]
-    told = table(["metric", "folds", "mean", "sd", "pooled"], rows)
+    told = table(["metric", "folds", *FIGURES], rows)
     return f"{''.join(pictures)}{told}"
 
 
-def _number(row: object, name: str) -> str:
-    value = getattr(row, name)
+def _number(value: float | None) -> str:
     return number(None if value is None or np.isnan(value) else float(value))
 
 
