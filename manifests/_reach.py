@@ -45,8 +45,8 @@ def reach_of(manifest: Manifest, data: Any) -> Reach | None:
         return None
     codes = manifest.codes_in_use
     kept = np.isin(codes, list(splitter.part_codes().values()) or np.arange(manifest.n_splits))
-    named: list[str | None] = [*(columns.stratify or [columns.target]), columns.group]
-    used = list(dict.fromkeys(name for name in named if name))
+    balanced: list[str | None] = [*columns.stratify] or [columns.target]
+    used = list(dict.fromkeys(name for name in [*balanced, columns.group] if name))
     table = canonical_table(read_table(data, used), used, manifest.types).take(manifest.positions(data)[kept])
     groups = to_numpy(table.column(columns.group))
     if _torn(groups, codes[kept]):
