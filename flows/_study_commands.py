@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from evenfold.tasks._resources import limited
 
+from ._busy import busy
 from ._flags import model_of, spec_of
 from ._options import (
     Data,
@@ -57,7 +57,8 @@ def compare(
     from ._show import consoles
 
     out, _ = consoles()
-    found = compare_runs(run_a, run_b, metric)
+    with busy(f"comparing run {run_a} with run {run_b}"):
+        found = compare_runs(run_a, run_b, metric)
     if as_json:
         out.print_json(json.dumps([asdict(each) for each in found]))
         return
@@ -145,6 +146,7 @@ def folds(
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
     from evenfold.tasks import Home
+    from evenfold.tasks._resources import limited
     from evenfold.tasks.studies import keep_study
 
     from ._show import consoles, progress
@@ -178,6 +180,7 @@ def strategies(
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
     from evenfold.estimates import stratification_study
+    from evenfold.tasks._resources import limited
 
     from ._show import consoles, progress
     from ._studies import draw_ratios, problem_of, show_table
