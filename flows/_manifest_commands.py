@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ._busy import busy
 from ._flags import values_of
 
 GATE_FAILED = 1
@@ -62,16 +63,17 @@ def audit(
 
     from ._show_manifests import show_audit
 
-    made = run_audit(
-        read_manifest(manifest),
-        data,
-        features=features or None,
-        exclude=exclude or (),
-        gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
-        target=target,
-        group=group,
-        time=time,
-    )
+    with busy(f"auditing {manifest} on {data}"):
+        made = run_audit(
+            read_manifest(manifest),
+            data,
+            features=features or None,
+            exclude=exclude or (),
+            gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
+            target=target,
+            group=group,
+            time=time,
+        )
     if store:
         write_whole(manifest / "audit.json", made.model_dump_json(indent=1))
     _print(made, as_json, show_audit)
@@ -89,7 +91,8 @@ def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
 
     from ._show_manifests import show_verification
 
-    found = run_verify(manifest)
+    with busy(f"reading every file of {manifest}"):
+        found = run_verify(manifest)
     _print(found, as_json, show_verification)
     if not found.intact:
         raise typer.Exit(GATE_FAILED)
@@ -111,7 +114,9 @@ def diff(
 
     from ._show_manifests import show_difference
 
-    _print(run_diff(read_manifest(a), read_manifest(b), data), as_json, show_difference)
+    with busy(f"comparing {a} with {b}"):
+        made = run_diff(read_manifest(a), read_manifest(b), data)
+    _print(made, as_json, show_difference)
 
 
 @commands.command()
@@ -132,7 +137,9 @@ def export(
 
     from ._show_manifests import show_export
 
-    _print(run_export(read_manifest(manifest), to.value, output, data, repeat=repeat), as_json, show_export)
+    with busy(f"writing {output}"):
+        made = run_export(read_manifest(manifest), to.value, output, data, repeat=repeat)
+    _print(made, as_json, show_export)
 
 
 @commands.command()
@@ -153,8 +160,9 @@ def join(
 
     from ._show_manifests import Joined, show_join
 
-    rows = join_rows(read_manifest(manifest), data, fold, role.value, repeat)
-    write_whole(output, rows)
+    with busy(f"writing {output}"):
+        rows = join_rows(read_manifest(manifest), data, fold, role.value, repeat)
+        write_whole(output, rows)
     made = Joined(path=str(output), rows=rows.num_rows, fold=fold, repeat=repeat, role=role.value)
     _print(made, as_json, show_join)
 
@@ -181,8 +189,9 @@ def import_(
 
     from ._show_manifests import Imported, show_import
 
-    manifest = _imported(data, key, (fold_column, nnunet, groups), group, {"target": target, "name": name})
-    folder = write_manifest(manifest, output or Home.here().splits)
+    with busy(f"reading the folds of {data}"):
+        manifest = _imported(data, key, (fold_column, nnunet, groups), group, {"target": target, "name": name})
+        folder = write_manifest(manifest, output or Home.here().splits)
     made = Imported.model_validate(SplitRef.of(read_manifest(folder), str(folder)).to_json())
     _print(made, as_json, show_import)
 

@@ -13,8 +13,9 @@ from evenfold.estimates import Estimate
 from evenfold.manifests import BalanceReport
 from evenfold.tasks import Home
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from ._requests import Evaluation, ExtendOutcome, SplitOutcome, Tuning
 from ._say import Say
@@ -29,20 +30,35 @@ def consoles() -> tuple[Console, Console]:
     return out, Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
+class Left(ProgressColumn):
+    """The time left, where it can be told, or else the time gone by."""
+
+    def render(self, task: Task) -> Text:
+        """Return it as a text."""
+        if task.time_remaining is not None and not task.finished:
+            return Text(f"{_clock(task.time_remaining)} left", style="progress.remaining")
+        return Text(_clock(task.elapsed or 0.0), style="progress.elapsed")
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"
+
+
 @contextmanager
 def progress(console: Console) -> Iterator[Say]:
     """Yield a function that says what is under way: a live bar on a terminal, plain lines elsewhere."""
     if not console.is_terminal:
         yield _lines(console)
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Left())
+    with Progress(*columns, console=console, transient=True) as bar:
         yield _bars(bar)
 
 
 def _lines(console: Console) -> Say:
     def say(what: str, done: int, of: int) -> None:
-        if done == 0 or done == of:
+        if done in (0, of):
             console.print(f"{what}: {done} of {of}" if of > 1 else f"{what}{' done' if done else ' ...'}")
 
     return say
@@ -55,8 +71,8 @@ def _bars(bar: Progress) -> Say:
     def say(what: str, done: int, of: int) -> None:
         with guard:
             if what not in known:
-                known[what] = bar.add_task(what, total=of)
-            bar.update(known[what], completed=done, total=of)
+                known[what] = bar.add_task(what, total=of or None)
+            bar.update(known[what], completed=done, total=of or None)
 
     return say
 

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ._commands import add_commands
 from ._flags import model_of, spec_of
+from ._help import EPILOG, Commands
 from ._look_commands import looking
 from ._manifest_commands import commands
 from ._options import (
@@ -38,7 +40,9 @@ from ._options import (
 from ._study_commands import register_studies
 
 app = typer.Typer(
+    cls=Commands,
     help="Split data once, evenly and provably; train a model per fold; record an honest estimate.",
+    epilog=EPILOG,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -170,14 +174,14 @@ def extend(
 
 
 @app.command()
-def demo(engine: Engine = EngineChoice.prefect) -> None:
+def demo(engine: Engine = EngineChoice.prefect, as_json: Json = False) -> None:
     """Show the product on real data: a leak found on flights, and .632 on breast cancer.
 
     Example: evenfold demo --engine plain
     """
     from ._demo import run_demo
 
-    run_demo(engine.value)
+    run_demo(engine.value, as_json)
 
 
 def _run(flow: str, data: str, engine: EngineChoice, as_json: bool, request: dict[str, Any]) -> None:
@@ -195,25 +199,32 @@ def _run(flow: str, data: str, engine: EngineChoice, as_json: bool, request: dic
 
 
 register_studies(app)
+add_commands(app)
 
 
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2, a failed evaluation with 3."""
+    try:
+        app()
+    except Exception as error:
+        code = _code_of(error)
+        if code is None:
+            raise
+        _stop(str(error), code)
+
+
+def _code_of(error: Exception) -> int | None:
+    # Imported here: help and completion, which raise none of them, are there at once.
     from evenfold.estimates import EvaluationError, ModelError
     from evenfold.splitters import SplitError
 
-    from ._commands import add_commands
     from ._retrain_request import GateError
 
-    add_commands(app)
-    try:
-        app()
-    except GateError as error:
-        _stop(str(error), GATE_FAILED)
-    except (SplitError, ModelError) as error:
-        _stop(str(error), BAD_INPUT)
-    except EvaluationError as error:
-        _stop(str(error), EVALUATION_FAILED)
+    if isinstance(error, GateError):
+        return GATE_FAILED
+    if isinstance(error, (SplitError, ModelError)):
+        return BAD_INPUT
+    return EVALUATION_FAILED if isinstance(error, EvaluationError) else None
 
 
 def _stop(message: str, code: int) -> None:
