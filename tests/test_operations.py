@@ -203,13 +203,16 @@ def test_an_age_that_is_none_is_refused(age: str) -> None:
 
 
 def test_projects_share_results_by_one_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Manifests, scores, results and locks move together; records and data stay in each home; a URL is refused."""
+    """Manifests, scores, results and locks move together; records and data stay in each home; only S3 is a URL."""
     monkeypatch.setenv("EVENFOLD_RESULTS", str(tmp_path / "shared"))
     one, other = Home(tmp_path / "one"), Home(tmp_path / "other")
     for name in ("splits", "scores", "results", "locks"):
         assert getattr(one, name) == getattr(other, name) == tmp_path / "shared" / name
     assert one.data != other.data
     assert one.spool != other.spool
-    monkeypatch.setenv("EVENFOLD_RESULTS", "s3://bucket/results")
-    with pytest.raises(SplitError, match="name a folder"):
+    monkeypatch.setenv("EVENFOLD_RESULTS", "gs://bucket/results")
+    with pytest.raises(SplitError, match="name s3://bucket/folder, or a folder"):
         _ = one.results
+    monkeypatch.setenv("EVENFOLD_RESULTS", "s3://bucket/results")
+    assert one.results.is_relative_to(one.path)
+    assert one.results.relative_to(one.path) == other.results.relative_to(other.path)
