@@ -27,7 +27,10 @@ from ._home import Home
 
 
 class Bucket:
-    """A folder of a bucket, and the folder here that mirrors it; EvaluationError where it cannot be reached."""
+    """A folder of a bucket, and the folder here that mirrors it; EvaluationError where it cannot be reached.
+
+    Raises SplitError where s3fs is not installed.
+    """
 
     def __init__(self, url: str, here: Path) -> None:
         self.url = url.rstrip("/")
@@ -139,9 +142,9 @@ def _store() -> Any:
         import fsspec
 
         return fsspec.filesystem("s3", use_listings_cache=False)
-    except ImportError as error:
+    except ImportError:
         raise SplitError(
-            f"EVENFOLD_RESULTS names a bucket and {error.name} is not installed; pip install 'evenfold[s3]'."
+            "EVENFOLD_RESULTS is a bucket and s3fs is not installed; pip install 'evenfold[s3]'."
         ) from None
 
 

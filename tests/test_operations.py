@@ -20,6 +20,7 @@ from evenfold.manifests import read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks import _orphans as orphaned
+from evenfold.tasks._bucket import bucket_of
 from evenfold.tasks.clean import age_of, clean
 from evenfold.tasks.doctor import Finding, _server, examine
 from servers import environment, free_port, prefect_server
@@ -200,6 +201,14 @@ def test_an_age_that_is_none_is_refused(age: str) -> None:
     """The sentence shows how an age is written."""
     with pytest.raises(SplitError, match="such as 30d"):
         age_of(age)
+
+
+def test_a_bucket_without_what_reads_it_names_its_extra(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What to install is in the sentence."""
+    monkeypatch.setenv("EVENFOLD_RESULTS", "s3://models/evenfold")
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(SplitError, match=r"pip install 'evenfold\[s3\]'"):
+        bucket_of(home)
 
 
 def test_projects_share_results_by_one_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
