@@ -23,7 +23,7 @@ test: $(VENV)/.installed
 	MYPYPATH=build/types $(BIN)/mypy
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-# The extras are pinned as well: install them first, '.[dev,dask,ray,servers]'.
+# The extras are pinned as well: install them first, '.[dev,dask,ray,s3,servers]' and moto[server].
 constraints:
 	$(BIN)/pip --quiet freeze --exclude-editable | grep -v '^evenfold' > constraints.txt
 
@@ -43,7 +43,7 @@ bench: $(VENV)/.installed
 
 # Real servers, kills, races: an hour or more. EVENFOLD_SOAK_KILLS and EVENFOLD_SOAK_RACES shorten it.
 soak: $(VENV)/.installed
-	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[dev,dask,servers]'
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[dev,dask,s3,servers]' 'moto[server]'
 	$(BIN)/python -m pytest -m soak -rA
 
 # The folds and identities of every case, on the lowest versions that pyproject.toml allows.

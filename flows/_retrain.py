@@ -123,7 +123,7 @@ def _grown(engine: Engine, home: Home, request: RetrainRequest, say: Say) -> tup
     """Return the newest manifest of the same rules, extended by the new rows, or a first one; and what happened."""
     say("splitting", 0, 1)
     plan = plan_of(request.spec, request.data)
-    found = newest(home.splits / plan.spec.name, plan.spec)
+    found = newest(home, plan.spec)
     notes = []
     if found is not None:
         asked = {"manifest": str(found), "data": request.data, "batch": False, "merged": request.merged}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,9 +28,13 @@ from ._home import Home, default_workers
 from ._locks import FileLocks, locked
 from ._orphans import guard
 from ._runner import task_runner
-from ._step import Step, worth_another_try
+from ._step import FETCHED, Step, log, worth_another_try
 
 RETRY_SECONDS = (2, 8, 30)
+DIED_TWICE = (
+    "2 worker processes died under it, as when memory runs out; set EVENFOLD_WORKERS lower or use larger machines, "
+    "and run it again"
+)
 
 
 @dataclass
@@ -59,19 +64,43 @@ class PrefectEngine:
 
     def run(self, call: Call) -> Done:
         """Return the outcome of one call, made in the flow's own thread; raises what it raises."""
-        done = self._told(call, self._made(call)(key=call.key, arguments=call.arguments, return_state=True))
+        done = self._told(call, self._made(call)(**self._given(call), return_state=True))
         if done.cached and not call.intact(done.value):
-            again = self._made(call, refresh=True)
-            done = self._told(call, again(key=call.key, arguments=call.arguments, return_state=True))
+            done = self._told(call, self._made(call, refresh=True)(**self._given(call), return_state=True))
         if done.error:
             raise done.error
         return done
 
     def map(self, calls: Sequence[Call]) -> Iterator[Done]:
-        """Yield the outcome of each call, in the order in which they finish."""
-        futures = {self._submit(call): call for call in calls}
+        """Yield the outcome of each call, in the order in which they finish.
+
+        A process that dies takes its whole pool along: what had not finished is run again, once, in a new pool.
+        """
+        lost: list[Call] = []
+        for done in self._outcomes({self._submit(call): call for call in calls}):
+            if isinstance(done.error, BrokenExecutor):
+                lost.append(done.call)
+            else:
+                yield done
+        if lost:
+            log("a worker process died", again=len(lost))
+            yield from self._in_another_pool(lost)
+
+    def _in_another_pool(self, calls: Sequence[Call]) -> Iterator[Done]:
+        with task_runner() as runner:
+            made = {runner.submit(self._made(each), self._given(each)): each for each in calls}
+            for done in self._outcomes(made):
+                if isinstance(done.error, BrokenExecutor):
+                    yield Done(done.call, error=EvaluationError(f"{done.call.name}: {DIED_TWICE}"))
+                else:
+                    yield done
+
+    def _outcomes(self, futures: dict[Any, Call]) -> Iterator[Done]:
         for future in as_completed(list(futures)):
-            yield self._outcome(futures[future], future)
+            try:
+                yield self._outcome(futures[future], future)
+            except BrokenExecutor as error:
+                yield Done(futures[future], error=error)
 
     def tags(self) -> dict[str, str]:
         """Return the flow run's id, and its page where there is a user interface."""
@@ -92,13 +121,16 @@ class PrefectEngine:
         made = _task(call.step, call.key is not None, self.home, self.home.shared, call.retries)
         return made.with_options(**options)
 
+    def _given(self, call: Call) -> dict[str, Any]:
+        return {"key": call.key, "arguments": call.arguments, "look": not self.refresh}
+
     def _submit(self, call: Call, refresh: bool = False) -> Any:
-        return self._made(call, refresh).submit(key=call.key, arguments=call.arguments)
+        return self._made(call, refresh).submit(**self._given(call))
 
     def _outcome(self, call: Call, future: Any) -> Done:
         future.wait()
         done = self._told(call, future.state)
-        if done.cached and not call.intact(done.value):
+        if future.state.name == "Cached" and not call.intact(done.value):
             return self._outcome(call, self._submit(call, refresh=True))
         return done
 
@@ -106,7 +138,8 @@ class PrefectEngine:
         value = state.result(raise_on_failure=False)
         if isinstance(value, Exception):
             return Done(call, error=value)
-        return Done(call, value=value, cached=state.name == "Cached")
+        fetched = isinstance(value, dict) and value.pop(FETCHED, False)
+        return Done(call, value=value, cached=fetched or state.name == "Cached")
 
 
 @cache

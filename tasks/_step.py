@@ -13,7 +13,10 @@ from evenfold.splitters import SplitError
 from prefect import get_run_logger
 from prefect.exceptions import MissingContextError
 
+from ._bucket import bucket_of
 from ._home import Home
+
+FETCHED = "fetched"
 
 
 class Step:
@@ -30,13 +33,18 @@ class Step:
         self.__module__ = step.__module__
         self.__doc__ = step.__doc__
 
-    def __call__(self, key: str | None, arguments: dict[str, Any]) -> Any:
-        """Return what the step returns."""
+    def __call__(self, key: str | None, arguments: dict[str, Any], look: bool = True) -> Any:
+        """Return what the step returns, or what the shared bucket keeps of it where ``look`` allows that."""
         for name, value in self.settings.items():
             os.environ.setdefault(name, value)
         started = time.monotonic()
-        value = self.step(**arguments)
-        log(self.__name__, **_facts(arguments), seconds=round(time.monotonic() - started, 3), **_peak(value))
+        bucket = bucket_of(self.home) if key else None
+        known = bucket.result(key) if bucket and key and look else None
+        value = self.step(**arguments) if known is None else known | {FETCHED: True}
+        if bucket and key and known is None:
+            bucket.keep(key, value)
+        seconds = round(time.monotonic() - started, 3)
+        log(self.__name__, **_facts(arguments), seconds=seconds, fetched=known is not None, **_peak(value))
         return value
 
 

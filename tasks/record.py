@@ -16,8 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-for chatty in ("alembic", "mlflow.store.db.utils"):
-    logging.getLogger(chatty).setLevel(logging.WARNING)
+logging.getLogger("alembic").setLevel(logging.WARNING)
+# What goes wrong in the store is raised, and said by us in a sentence; this would print the traceback as well.
+logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 import mlflow  # noqa: E402 - alembic would announce every migration of a new store
 import mlflow.sklearn  # noqa: E402

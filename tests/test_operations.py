@@ -20,6 +20,7 @@ from evenfold.manifests import read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks import _orphans as orphaned
+from evenfold.tasks._bucket import bucket_of
 from evenfold.tasks.clean import age_of, clean
 from evenfold.tasks.doctor import Finding, _server, examine
 from servers import environment, free_port, prefect_server
@@ -202,14 +203,25 @@ def test_an_age_that_is_none_is_refused(age: str) -> None:
         age_of(age)
 
 
+def test_a_bucket_without_what_reads_it_names_its_extra(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What to install is in the sentence."""
+    monkeypatch.setenv("EVENFOLD_RESULTS", "s3://models/evenfold")
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(SplitError, match=r"pip install 'evenfold\[s3\]'"):
+        bucket_of(home)
+
+
 def test_projects_share_results_by_one_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Manifests, scores, results and locks move together; records and data stay in each home; a URL is refused."""
+    """Manifests, scores, results and locks move together; records and data stay in each home; only S3 is a URL."""
     monkeypatch.setenv("EVENFOLD_RESULTS", str(tmp_path / "shared"))
     one, other = Home(tmp_path / "one"), Home(tmp_path / "other")
     for name in ("splits", "scores", "results", "locks"):
         assert getattr(one, name) == getattr(other, name) == tmp_path / "shared" / name
     assert one.data != other.data
     assert one.spool != other.spool
-    monkeypatch.setenv("EVENFOLD_RESULTS", "s3://bucket/results")
-    with pytest.raises(SplitError, match="name a folder"):
+    monkeypatch.setenv("EVENFOLD_RESULTS", "gs://bucket/results")
+    with pytest.raises(SplitError, match="name s3://bucket/folder, or a folder"):
         _ = one.results
+    monkeypatch.setenv("EVENFOLD_RESULTS", "s3://bucket/results")
+    assert one.results.is_relative_to(one.path)
+    assert one.results.relative_to(one.path) == other.results.relative_to(other.path)
