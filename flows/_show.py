@@ -91,7 +91,7 @@ def show_balance(console: Console, report: BalanceReport, split: dict[str, Any],
 
 
 def _amount(split: dict[str, Any]) -> str:
-    what = "resamples" if split["kind"] == "draws" else "folds"
+    what = {"draws": "draws", "pairs": "splits"}.get(split["kind"], "folds")
     return f"{split['n_rows']:,} rows, {split['n_splits']:,} {what}"
 
 
@@ -109,8 +109,9 @@ def _worst(report: BalanceReport) -> str:
 def show_evaluation(console: Console, outcome: Evaluation) -> None:
     """Print an evaluation: every fold, every estimate under its own name, and where it is recorded."""
     show_balance(console, outcome.balance, outcome.split, outcome.cached)
+    features = f"{len(outcome.features)} feature{'s' if len(outcome.features) != 1 else ''}"
     reused = f", {outcome.n_cached} of them from the cache" if outcome.n_cached else ""
-    console.print(f"  {outcome.model.estimator}, {len(outcome.features)} features, {outcome.n_fits:,} fits{reused}")
+    console.print(f"  {outcome.model.estimator}, {features}, {outcome.n_fits:,} fits{reused}")
     if outcome.left_out:
         console.print(f"  left out: {', '.join(outcome.left_out)} (reasons: features.json)", markup=False)
     if outcome.look:
