@@ -48,8 +48,15 @@ def commands_page() -> str:
     import typer
     from evenfold.flows.cli import app
 
-    parts = ["# Every command\n\nWritten from the command line's own help. `--json` prints one object for machines.\n"]
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+    group: Any = typer.main.get_command(app)
+    parts = [
+        "# Every command\n\nWritten from the command line's own help. `--json` prints one object for machines.\n\n"
+        "Exit codes: 0 done, 1 a gate failed, 2 bad input (one sentence says what, and what would work), 3 an "
+        "evaluation failed (the split and the finished folds are kept). `evenfold --install-completion` completes "
+        "commands in your shell.\n"
+    ]
+    for name in group.list_commands(None):
+        command = group.commands[name]
         said, _, example = inspect.cleandoc(command.help or "").partition("Example: ")
         flags = [(", ".join(each.opts), each.help) for each in command.params if getattr(each, "help", None)]
         rows = "".join(f"| `{flag}` | {(told or '').replace('|', ' ')} |\n" for flag, told in flags)

@@ -82,9 +82,18 @@ def _estimates(estimates: Sequence[Estimate]) -> str:
 
 
 def _notes(estimates: Sequence[Estimate]) -> str:
-    notes = [note for each in estimates for note in (*each.notes, *(each.interval.notes if each.interval else ()))]
-    items = "".join(f"<li>{escape(note)}</li>" for note in dict.fromkeys(notes))
-    return f"<ul>{items}</ul>" if items else "<p>Nothing.</p>"
+    """Return every note once, after the names of the metrics that it is about where these are not all."""
+    about: dict[str, list[str]] = {}
+    for each in estimates:
+        for note in (*each.notes, *(each.interval.notes if each.interval else ())):
+            about.setdefault(note, []).append(each.metric)
+    n_metrics = len({each.metric for each in estimates})
+    items = []
+    for note, metrics in about.items():
+        named = list(dict.fromkeys(metrics))
+        who = f"<b>{escape(', '.join(named))}</b>: " if len(named) < n_metrics else ""
+        items.append(f"<li>{who}{escape(note)}</li>")
+    return f"<ul>{''.join(items)}</ul>" if items else "<p>Nothing.</p>"
 
 
 def _picture(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimate]) -> str:

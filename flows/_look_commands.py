@@ -78,8 +78,9 @@ def _print(out: Any, header: dict[str, Any]) -> None:
     amount = f"{header['n_rows']:,} rows, {header['n_splits']:,} {what}"
     out.print(f"[bold]{header['name']} {header['version']}[/]: {header['algorithm']['name']}, {amount}")
     columns = [f"{role} {'+'.join(v) if isinstance(v, list) else v}" for role, v in spec.get("columns", {}).items()]
-    out.print(f"  asked: {', '.join(columns) or 'no columns'}; {spec.get('params') or 'default parameters'}", end="")
-    out.print(f"; seed {spec.get('seed', 0)}")
+    params = ", ".join(f"{name}={value}" for name, value in spec.get("params", {}).items()) or "default parameters"
+    asked = f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}"
+    out.print(asked, markup=False)
     for name in ("split_id", "plan_id", "fingerprint", "parent_split_id"):
         if header[name]:
             out.print(f"  {name:<15} {header[name]}")

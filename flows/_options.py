@@ -22,7 +22,9 @@ Group = Annotated[str | None, typer.Option(help="Column whose rows stay together
 Key = Annotated[list[str] | None, typer.Option(help="Column that names each row; repeat for several.")]
 Stratify = Annotated[list[str] | None, typer.Option(help="Column to share out evenly, instead of the target.")]
 Time = Annotated[str | None, typer.Option(help="Column that says when a row happened.")]
-Strategy = Annotated[str | None, typer.Option(help="Class name of a strategy; chosen from the columns if left out.")]
+Strategy = Annotated[
+    str | None, typer.Option(help="A strategy, or module:Name of your own; chosen from the columns if left out.")
+]
 Splits = Annotated[int | None, typer.Option("-k", "--n-splits", help="Number of folds or draws.")]
 Param = Annotated[list[str] | None, typer.Option(help="A parameter of the strategy, as NAME=JSON.")]
 Seed = Annotated[int | None, typer.Option(help="Decides everything that is random.  [default: 0]")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import StrEnum
 from typing import Annotated, Any
@@ -204,6 +205,8 @@ add_commands(app)
 
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2, a failed evaluation with 3."""
+    # A model or strategy of one's own is named by its import path; at the end, so that it hides nothing.
+    sys.path.append(os.getcwd())
     try:
         app()
     except Exception as error:

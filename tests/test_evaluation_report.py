@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from evenfold.estimates._report_calibration import Reliability, thresholds
 from evenfold.flows import evaluate
 from evenfold.tasks import Home
 from evenfold.tasks.studies import keep_study, kept_study
-from pages import Page
+from pages import Page, require_silent
 from sklearn.datasets import load_breast_cancer
 
 MODEL = {"estimator": "evenfold.estimates:scaled_logistic_regression", "metrics": ["accuracy", "roc_auc"]}
@@ -86,6 +87,25 @@ def test_the_page_needs_nothing_but_itself(recorded: Any) -> None:
     assert not re.search(r"<script|url\(|https?://", html)
     kept = {path.name for path in (artifacts(home, outcome.split_run_id) / "split").iterdir()}
     assert {"report.html", "balance.json", "sizes.png", "map.png", "classes.png"} <= kept
+
+
+def test_a_browser_shows_it_without_a_complaint(recorded: Any, tmp_path: Path) -> None:
+    """Every section in Chromium, in the dark, with a silent console; and it prints."""
+    _, outcome, home = recorded
+    html = (artifacts(home, outcome.run_id) / "report.html").read_text(encoding="utf-8")
+    require_silent(html, tmp_path, "dark")
+
+
+def test_a_note_names_its_metric_where_it_is_not_about_all(recorded: Any) -> None:
+    """Two heavy tails are of two metrics, and the page says which is whose."""
+    _, outcome, home = recorded
+    html = (artifacts(home, outcome.run_id) / "report.html").read_text(encoding="utf-8")
+    items = re.findall(r"<li>(?:<b>([\w, ]+)</b>: )?(.*?)</li>", html)
+    for names, note in items:
+        about = {each.metric for each in outcome.estimates
+                 if unescape(note) in (*each.notes, *(each.interval.notes if each.interval else ()))}  # fmt: skip
+        assert set(filter(None, names.split(", "))) == (about if len(about) < 2 else set()), note
+    assert any(names for names, _ in items)
 
 
 # ---------------------------------------------------------------- calibration, and the number of folds

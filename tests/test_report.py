@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.manifests import BalanceReport, decide, extend, measure, report_html, split_figures
-from pages import CHROMIUM, Page, browse
+from pages import Page, require_silent
 
 ALWAYS = ["asked", "identity", "sizes", "balance", "audit", "sizes-picture", "map"]
 FINDINGS = {"findings": [{"severity": "warning", "message": "3 rows are <doubled> & tested; drop them."}]}
@@ -156,24 +156,21 @@ def test_a_report_of_other_rows_is_refused() -> None:
         report_html(manifest, balance, data.head(10))
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium; apt-get install chromium")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_browser_shows_it_without_a_complaint(scheme: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "scheme"), [("groups", "light"), ("bootstrap", "dark"), ("group draws", "light")])
+def test_a_browser_shows_it_without_a_complaint(name: str, scheme: str, tmp_path: Path) -> None:
     """Chromium draws every section, wide enough and no wider, and its console stays silent."""
-    html, balance = made(CASES["groups"][0], frame())
-    path = tmp_path / "report.html"
-    shown = "[document.documentElement.scrollWidth,getComputedStyle(document.body).backgroundColor].join(' ')"
-    probe = f"<script>document.title={shown}</script>"
-    path.write_text(html.replace("</body>", f"{probe}</body>"))
-    dark = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
-    seen = browse(path, tmp_path / "profile", "--window-size=800,900", "--enable-logging=stderr", "--dump-dom", *dark)
-    assert "CONSOLE" not in seen.stderr
-    title = re.search(r"<title>(\d+) (.*?)</title>", seen.stdout)
-    assert title is not None
-    assert int(title[1]) <= 800
-    assert title[2] == ("rgb(18, 22, 27)" if scheme == "dark" else "rgb(255, 255, 255)")
-    assert len(re.findall("<section", seen.stdout)) == html.count("<section")
-    assert [f'value="{value!r}"' in seen.stdout for value in balance.worst.values()] == [True] * len(balance.worst)
+    html, balance = made(CASES[name][0], frame())
+    document = require_silent(html, tmp_path, scheme)
+    assert [f'value="{value!r}"' in document for value in balance.worst.values()] == [True] * len(balance.worst)
+
+
+def test_a_class_has_one_colour_on_the_whole_page() -> None:
+    """The legend of the map and that of the shares agree, also where the first class is not the largest."""
+    html, _ = made(CASES["classes"][0], frame())
+    named = re.findall(r'class="f(\d)"[^>]*/></svg>(?:class = )?((?:&lt;b&gt;ill|well)[^<]*)', html)
+    colours = {(colour, name.partition(" (")[0]) for colour, name in named}
+    assert len(named) == 4
+    assert len(colours) == 2
 
 
 @pytest.mark.parametrize("target", ["class", "amount", None])
