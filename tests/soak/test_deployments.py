@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -212,3 +213,34 @@ def test_a_split_of_another_project_is_the_same_split(house: House) -> None:
     assert ran["state"] == "Completed", ran
     versions = sorted(path.name for path in (house.folder / "home" / "splits" / "flights").iterdir())
     assert versions == ["1.0"]
+
+
+def test_a_run_that_is_cancelled_leaves_nothing_and_can_run_again(house: House) -> None:
+    """Cancelled in the middle of its fits: no process of it lives, its slot is free, and the next run completes."""
+    model = {"estimator": "sklearn.ensemble:RandomForestRegressor", "params": {"n_jobs": 1}, "exclude": ["dep_delay"]}
+    results = house.folder / "home" / "results" / "score"
+    before = len(list(results.iterdir()))
+    script = f"""
+import json
+from prefect.deployments import run_deployment
+request = json.loads({json.dumps(json.dumps({**FLIGHTS, "model": model}))})
+run = run_deployment("evaluate/evenfold", parameters=dict(request=request), timeout=0, as_subflow=False)
+print(json.dumps(str(run.id)))
+"""
+    run = str(house.python(script))
+    wait_until(lambda: len(list(results.iterdir())) > before, "the first fold", 180)
+    house.prefect("flow-run", "cancel", run)
+    wait_until(lambda: [each for each in house.runs() if each["id"] == run and each["type"] == "CANCELLED"], "the end")
+    wait_until(lambda: not of_run(run), "the end of its processes", 30)
+    ran = triggered(house, "evaluate/evenfold", {**FLIGHTS, "model": model})
+    assert ran["state"] == "Completed", ran
+
+
+def of_run(run: str) -> list[str]:
+    """Return the processes that a flow run has started."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"PREFECT__FLOW_RUN_ID={run}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                found.append(process.name)
+    return found

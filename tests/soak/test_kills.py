@@ -157,11 +157,17 @@ def test_a_disk_that_fills_is_reported_and_resumed(
     split = [*CLI, "split", str(data), *columns]
     first = subprocess.run(split, env=full, cwd=ROOT, capture_output=True, text=True)
     assert first.returncode == 0, first.stderr
-    fill(small / "filler", leave=100_000 if what == "fits" else 0)
-    stopped = subprocess.run(command, env=full, cwd=ROOT, capture_output=True, text=True)
-    assert stopped.returncode == 3, stopped.stderr
-    assert "no space" in stopped.stderr.lower()
-    assert "Traceback" not in stopped.stderr
+    if what == "fits":
+        fill(small / "filler", leave=100_000)
+    stopped = subprocess.Popen(command, env=full, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if what == "record":
+        results = tmp_path / "results" / "results" / "score"
+        wait_until(lambda: results.exists() and len(list(results.iterdir())) >= N_SPLITS - 2, "most folds", 180)
+        fill(small / "filler", leave=0)
+    _, error = stopped.communicate()
+    assert stopped.returncode == 3, error
+    assert "no space" in error.lower()
+    assert "Traceback" not in error
     assert unreadable(Path(full["EVENFOLD_RESULTS"])) == []
     (small / "filler").unlink()
     again = subprocess.run(command, env=full, cwd=ROOT, capture_output=True, text=True)
