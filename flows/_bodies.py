@@ -7,13 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenfold.estimates import Estimate, EvaluationError, FoldScore
-from evenfold.manifests import BalanceReport, measure, read_manifest, read_table
+from evenfold.estimates import Estimate, EvaluationError
+from evenfold.manifests import BalanceReport, Plan, measure, read_manifest, read_table
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks._figures import run_key
 from evenfold.tasks._pictures import split_note
-from evenfold.tasks.split import check_columns, extend_split, extension_of, plan_of, reference, split_data, still_there
+from evenfold.tasks.split import (
+    check_columns,
+    extend_split,
+    extension_of,
+    named,
+    plan_of,
+    reference,
+    split_data,
+    still_there,
+)
 from evenfold.tasks.work import Work, check_model, work_of
 
 from ._fits import Fits, conclude, fit_splits
@@ -78,20 +87,25 @@ def split_of(engine: Engine, home: Home, request: SplitRequest, say: Say) -> Spl
     """Return the split that a request asks for, decided now or from the cache, with its balance."""
     say("splitting", 0, 1)
     plan = plan_of(request.spec, request.data)
+    ref, cached = decided(engine, home, plan, request.data)
+    report = measure(read_manifest(ref["uri"]), read_table(request.data, types=request.spec.types))
+    say("splitting", 1, 1)
+    return Split(ref, cached, report, plan.fingerprint)
+
+
+def decided(engine: Engine, home: Home, plan: Plan, data: str) -> tuple[dict[str, Any], bool]:
+    """Return the reference to what the plan decides, under the plan's name, and whether it came from the cache."""
+    place = str(home.path)
     done = engine.run(
         Call(
             split_data,
-            {"spec": plan.spec.model_dump(mode="json"), "data": request.data, "home": str(home.path)},
+            {"spec": plan.spec.model_dump(mode="json"), "data": data, "home": place},
             name=f"split {plan.spec.strategy} v{plan.algorithm['version']}",
             key=f"split/{plan.plan_id}",
             intact=still_there,
         )
     )
-    report = measure(read_manifest(done.value["uri"]), read_table(request.data, types=request.spec.types))
-    say("splitting", 1, 1)
-    # The decision may have been made under another name; it is recorded under the one that was asked for.
-    ref = done.value | {"name": plan.spec.name}
-    return Split(ref, done.cached, report, plan.fingerprint)
+    return named(done.value, plan.spec.name, place), done.cached
 
 
 def _given(request: EvaluateRequest) -> Split:
@@ -130,7 +144,9 @@ def evaluate_body(engine: Engine, home: Home, request: EvaluateRequest, say: Say
         return look_at_holdout(engine, home, request, split, split_run_id, work)
     fits = fit_splits(engine, home, request, split.ref, work, say)
     estimates = [] if fits.errors and not request.allow_partial else conclude(fits, work, request.spec.seed)
-    run_id = _record(engine, home, request, split, split_run_id, work, fits, estimates, say)
+    told = _told(request, split, split_run_id, work, fits, estimates)
+    told["artifacts"]["report.html"] = fits.report(work, estimates, home)
+    run_id = _record(engine, home, request, split, told, say)
     if fits.errors and not (request.allow_partial and fits.scores):
         raise EvaluationError(fits.failure(work.manifest.n_splits))
     return Evaluation(
@@ -152,50 +168,36 @@ def evaluate_body(engine: Engine, home: Home, request: EvaluateRequest, say: Say
     )
 
 
-def _record(
-    engine: Engine,
-    home: Home,
-    request: EvaluateRequest,
-    split: Split,
-    split_run_id: str,
-    work: Work,
-    fits: Fits,
-    estimates: list[Estimate],
-    say: Say,
-) -> str:
+def _record(engine: Engine, home: Home, request: EvaluateRequest, split: Split, told: dict[str, Any], say: Say) -> str:
     from evenfold.tasks.record import record_evaluation
 
     say("recording the evaluation", 0, 1)
-    model = work.problem.model.canonical()
-    partial = {"evenfold.partial": "true"} if fits.errors and estimates else {}
-    evaluation = {
-        "key": run_key(
-            kind="evaluate", split_id=split.ref["split_id"], fingerprint=work.fingerprint, model=model,
-            seed=request.spec.seed, label=request.run_label,
-        ),
-        "split_run_id": split_run_id,
-        "model": model,
-        "seed": request.spec.seed,
-        "tags": {"evenfold.run_label": request.run_label, "evenfold.n_cached": str(fits.n_cached), **partial},
-        "fingerprint": work.fingerprint,
-        "estimates": [each.to_json() for each in estimates],
-        "children": [_child(fits, score) for score in fits.scores] if fits.predictions else [],
-        "artifacts": {
-            "estimates.json": [each.to_json() for each in estimates],
-            "features.json": {"used": list(work.problem.features), "left_out": work.problem.left_out},
-            "report.html": fits.report(work, estimates, home),
-        },
-        "tables": {"predictions.parquet": fits.predictions, "scores.parquet": fits.tables},
-        "failure": fits.failure(work.manifest.n_splits) if fits.errors and not estimates else None,
-    }  # fmt: skip
-    arguments = {
-        "split": split.ref, "evaluation": evaluation, "data": request.data, "tags": engine.tags(),
-        "home": str(home.path),
-    }  # fmt: skip
-    done = engine.run(Call(record_evaluation, arguments, name="record evaluation", retries=2))
+    asked = {"split": split.ref, "evaluation": told, "data": request.data, "tags": engine.tags()}
+    done = engine.run(Call(record_evaluation, {**asked, "home": str(home.path)}, name="record evaluation", retries=2))
     say("recording the evaluation", 1, 1)
     return str(done.value)
 
 
-def _child(fits: Fits, score: FoldScore) -> dict[str, Any]:
-    return score.to_json() | {"peak_memory_mb": fits.peaks.get(score.name, 0.0)}
+def _told(
+    request: EvaluateRequest, split: Split, split_run_id: str, work: Work, fits: Fits, estimates: list[Estimate]
+) -> dict[str, Any]:
+    """Return what the record of an evaluation holds, as JSON and names of files."""
+    model = work.problem.model.canonical()
+    about = {"model": model, "seed": request.spec.seed}
+    identity = {"split_id": split.ref["split_id"], "fingerprint": work.fingerprint, "label": request.run_label}
+    partial = {"evenfold.partial": "true"} if fits.errors and estimates else {}
+    return {
+        **about,
+        "key": run_key(kind="evaluate", **about, **identity),
+        "split_run_id": split_run_id,
+        "tags": {"evenfold.run_label": request.run_label, "evenfold.n_cached": str(fits.n_cached), **partial},
+        "fingerprint": work.fingerprint,
+        "estimates": [each.to_json() for each in estimates],
+        "children": fits.children(),
+        "artifacts": {
+            "estimates.json": [each.to_json() for each in estimates],
+            "features.json": {"used": list(work.problem.features), "left_out": work.problem.left_out},
+        },
+        "tables": {"predictions.parquet": fits.predictions, "scores.parquet": fits.tables},
+        "failure": fits.failure(work.manifest.n_splits) if fits.errors and not estimates else None,
+    }

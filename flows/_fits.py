@@ -47,6 +47,11 @@ class Fits:
         """Return all predictions together."""
         return pd.concat([pd.read_parquet(file) for file in self.predictions], ignore_index=True)
 
+    def children(self) -> list[dict[str, Any]]:
+        """Return what the run of each fold holds; draws have none."""
+        known = self.scores if self.predictions else []
+        return [score.to_json() | {"peak_memory_mb": self.peaks.get(score.name, 0.0)} for score in known]
+
     def failure(self, n_splits: int) -> str:
         """Return why there is no estimate, in a sentence."""
         return (

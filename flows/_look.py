@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from evenfold.estimates import Estimate, EvaluationError, FoldScore
+import pandas as pd
+from evenfold.estimates import Estimate, EvaluationError, FoldScore, pooled_rows_interval
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks.fit import fit_holdout
 from evenfold.tasks.work import Work
@@ -24,7 +25,7 @@ def look_at_holdout(
     work.manifest.locked_pair()  # where nothing is locked there is nothing to record either
     look = _record(engine, home, request, split, work)
     fitted = _fit(engine, home, request, split, look["run_id"])
-    score = FoldScore.from_json(fitted["score"])
+    score, predictions = FoldScore.from_json(fitted["score"]), pd.read_parquet(fitted["file"])
     return Evaluation(
         split=split.ref,
         cached=split.cached,
@@ -37,7 +38,7 @@ def look_at_holdout(
         left_out=work.problem.left_out,
         scores=[score],
         apparent=None,
-        estimates=[_estimate(name, value, score) for name, value in score.test.items()],
+        estimates=[_estimate(name, score, predictions, work) for name in score.test],
         n_cached=0,
         n_fits=1,
         seconds=time.monotonic() - started,
@@ -77,8 +78,16 @@ def _fit(engine: Engine, home: Home, request: EvaluateRequest, split: Split, run
     return fitted
 
 
-def _estimate(metric: str, value: float, score: FoldScore) -> Estimate:
-    apparent = score.apparent[metric]
+def _estimate(metric: str, score: FoldScore, predictions: pd.DataFrame, work: Work) -> Estimate:
+    value, apparent = score.test[metric], score.apparent[metric]
     return Estimate(
-        metric, "locked holdout", value, sd=None, se=None, n_splits=1, apparent=apparent, gap=apparent - value
+        metric,
+        "locked holdout",
+        value,
+        sd=None,
+        se=None,
+        n_splits=1,
+        apparent=apparent,
+        gap=apparent - value,
+        interval=pooled_rows_interval(metric, predictions, work.problem),
     )

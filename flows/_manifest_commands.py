@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ._busy import busy
+from ._flags import values_of
 
 GATE_FAILED = 1
 
@@ -24,6 +24,7 @@ class Tool(StrEnum):
     spark = "spark"
     nnunet = "nnunet"
     csv = "csv"
+    groups = "groups"
 
 
 class Role(StrEnum):
@@ -68,7 +69,7 @@ def audit(
             data,
             features=features or None,
             exclude=exclude or (),
-            gates=_gates(gate),
+            gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
             target=target,
             group=group,
             time=time,
@@ -172,6 +173,8 @@ def import_(
     key: Annotated[list[str], typer.Option(help="Column that names each row; repeat for several.")],
     fold_column: Annotated[str | None, typer.Option(help="Column that holds the fold of each row.")] = None,
     nnunet: Annotated[Path | None, typer.Option(help="splits_final.json, whose keys are those of the column.")] = None,
+    groups: Annotated[Path | None, typer.Option(help="Table of group and fold, as export --to groups writes.")] = None,
+    group: Annotated[str | None, typer.Option(help="Column of FILE whose folds --groups holds.")] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict, for balance and audit.")] = None,
     name: Annotated[str, typer.Option(help="What the split is called.")] = "imported",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for <name>/<version>/.")] = None,
@@ -187,38 +190,28 @@ def import_(
     from ._show_manifests import Imported, show_import
 
     with busy(f"reading the folds of {data}"):
-        manifest = _imported(data, key, fold_column, nnunet, {"target": target, "name": name})
+        manifest = _imported(data, key, (fold_column, nnunet, groups), group, {"target": target, "name": name})
         folder = write_manifest(manifest, output or Home.here().splits)
     made = Imported.model_validate(SplitRef.of(read_manifest(folder), str(folder)).to_json())
     _print(made, as_json, show_import)
 
 
-def _imported(data: str, key: list[str], fold_column: str | None, nnunet: Path | None, more: dict[str, Any]) -> Any:
-    from evenfold.manifests import import_folds, import_nnunet
+def _imported(data: str, key: list[str], sources: tuple[Any, Any, Any], group: str | None, more: Any) -> Any:
+    from evenfold.manifests import import_folds, import_groups, import_nnunet
     from evenfold.splitters import SplitError
 
-    if (fold_column is None) == (nnunet is None):
-        raise SplitError("folds come from a column or from a file; give one of --fold-column and --nnunet.")
-    if nnunet is None:
+    fold_column, nnunet, groups = sources
+    if sum(each is not None for each in sources) != 1:
+        raise SplitError("folds come from a column or from a file; give one of --fold-column, --nnunet and --groups.")
+    if (groups is None) != (group is None):
+        raise SplitError("--groups (a table of group and fold) and --group (a column of the data) go together.")
+    if fold_column is not None:
         return import_folds(data, key, str(fold_column), **more)
+    if groups is not None:
+        return import_groups(str(groups), data, key, str(group), **more)
     if len(key) > 1:
         raise SplitError(f"splits_final.json names rows by one key, and {len(key)} columns are given; give one --key.")
     return import_nnunet(nnunet, data, key[0], **more)
-
-
-def _gates(given: list[str] | None) -> dict[str, Any]:
-    from evenfold.splitters import SplitError
-
-    gates: dict[str, Any] = {}
-    for each in given or []:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise SplitError(f"--gate {each!r} has no '='; write NAME=NUMBER, such as duplicate_rows=0, or NAME=off.")
-        try:
-            gates[name] = json.loads(value)
-        except json.JSONDecodeError:
-            gates[name] = value
-    return gates
 
 
 def _print(made: Any, as_json: bool, show: Any) -> None:

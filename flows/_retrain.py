@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from evenfold import manifests
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec
-from evenfold.manifests import Manifest, read_manifest
+from evenfold.manifests import audit, read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks._figures import run_key
@@ -19,11 +18,11 @@ from evenfold.tasks._promotion import (
 )
 from evenfold.tasks.fit import kept
 from evenfold.tasks.newer import score_stored
-from evenfold.tasks.split import extend_split, newest, plan_of, split_data, still_there
+from evenfold.tasks.split import extend_split, newest, plan_of
 from evenfold.tasks.train import fit_final
 from evenfold.tasks.work import Work, key_of_all, work_of
 
-from ._bodies import evaluate_body
+from ._bodies import decided, evaluate_body
 from ._recipes import compared, with_metric
 from ._requests import EvaluateRequest, Evaluation
 from ._retrain_report import retrain_report
@@ -87,7 +86,7 @@ def retrain_body(engine: Engine, home: Home, request: RetrainRequest, say: Say =
 def _retrained(course: Course, work: Work, key: str, opened: dict[str, Any], growth: dict[str, Any]) -> Retraining:
     from evenfold.tasks.registry import close_retraining, read_champion, record_decision
 
-    audited = _audited(course, work.manifest)
+    audited = _audited(course, work)
     champion = course.call(read_champion, f"champion of {course.name}", name=course.name)
     candidate = _evaluated(course, course.candidate)
     decision = Decision(**opened["decision"]) if opened["decision"] else _decide(course, work, champion)
@@ -124,7 +123,7 @@ def _grown(engine: Engine, home: Home, request: RetrainRequest, say: Say) -> tup
     """Return the newest manifest of the same rules, extended by the new rows, or a first one; and what happened."""
     say("splitting", 0, 1)
     plan = plan_of(request.spec, request.data)
-    found = newest(home.splits / plan.spec.name, plan.spec)
+    found = newest(home, plan.spec)
     notes = []
     if found is not None:
         asked = {"manifest": str(found), "data": request.data, "batch": False, "merged": request.merged}
@@ -134,25 +133,21 @@ def _grown(engine: Engine, home: Home, request: RetrainRequest, say: Say) -> tup
             return told.pop("split"), told
         except SplitError as error:
             notes.append(f"{plan.spec.name} {found.name} was not extended: {error} A new split was made.")
-    arguments = {"spec": plan.spec.model_dump(mode="json"), "data": request.data, "home": str(home.path)}
-    call = Call(split_data, arguments, f"split {plan.spec.name}", key=f"split/{plan.plan_id}", intact=still_there)
-    made = engine.run(call).value
+    made, _ = decided(engine, home, plan, request.data)
     say("splitting", 1, 1)
     return made, {"added": made["n_rows"], "notes": notes}
 
 
-def _audited(course: Course, manifest: Manifest) -> dict[str, Any]:
-    audit: Any = getattr(manifests, "audit", None)
-    if audit is None:
-        return {"why": "this version of evenfold has no audit"}
+def _audited(course: Course, work: Work) -> dict[str, Any]:
+    """Return the audit of the split with the columns that the candidate reads; raises GateError where one fails."""
+    manifest = work.manifest
     course.say("auditing", 0, 1)
-    found = audit(manifest, course.request.data)
+    found = audit(manifest, course.request.data, features=work.problem.features)
     course.say("auditing", 1, 1)
     if found.failed and course.request.gates:
         sentences = " ".join(each.message for each in found.findings if each.gate == "failed")
         raise GateError(f"the audit of {manifest.name} {manifest.version} failed: {sentences}")
-    told: dict[str, Any] = found.model_dump(mode="json")
-    return told
+    return found.model_dump(mode="json")
 
 
 def _evaluated(course: Course, model: ModelSpec) -> Evaluation:

@@ -50,10 +50,12 @@ def _growth(growth: dict[str, Any]) -> str:
 
 
 def _audit(audit: dict[str, Any]) -> str:
-    if "why" in audit:
-        return f"Not made: {audit['why']}."
-    lines = [f"- {each['severity']}: {each['message']}" for each in audit["findings"]]
-    return "\n".join(lines) or "Nothing was found."
+    lines = [f"- {_weight(each)}: {each['message']}" for each in audit["findings"]]
+    return "\n".join(lines) or f"{len(audit['passed'])} checks passed, nothing was found."
+
+
+def _weight(finding: dict[str, Any]) -> str:
+    return "gate failed" if finding["gate"] == "failed" else str(finding["severity"])
 
 
 def _stored(outcome: Retraining) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from evenfold.manifests import Manifest
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, PlainEngine, asking, prepare_environment
+from evenfold.tasks import Home, PlainEngine, asking, prepare_environment, room
 
 from ._bodies import check, evaluate_body, extend_body, split_body
 from ._requests import (
@@ -108,6 +108,13 @@ def _run(
             raise SplitError(f"there is no engine {engine!r}; choose 'prefect' or 'plain'.")
         check(request)
     home.make()
+    with room(home):
+        return _started(name, body, home, request, engine, say)
+
+
+def _started(
+    name: str, body: Callable[[Any, Home, Any, Say], Outcome], home: Home, request: Any, engine: EngineName, say: Say
+) -> Outcome:
     if engine == "plain":
         return body(PlainEngine(), home, request, say)
     if not os.environ.get("PREFECT_API_URL"):

@@ -11,9 +11,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from evenfold.tasks import Home, prepare_environment
-from evenfold.tasks._prefect import PrefectEngine, log
+from evenfold.tasks import Home, prepare_environment, room
+from evenfold.tasks._prefect import PrefectEngine
 from evenfold.tasks._runner import task_runner
+from evenfold.tasks._step import log
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
@@ -67,7 +68,8 @@ def _started(request: Any, body: Callable[[Any, Home, Any, Say], Any]) -> Any:
     require_allowed(request)
     home = _home()
     check(request)
-    return body(PrefectEngine(home, refresh=request.refresh), home, request, _saying())
+    with room(home):
+        return body(PrefectEngine(home, refresh=request.refresh), home, request, _saying())
 
 
 def _home() -> Home:

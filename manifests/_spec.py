@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
-from evenfold.splitters import SplitError, Splitter, import_named, strategies
+from evenfold.splitters import SplitError, Splitter, import_named, refusal, strategies
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ._columns import ColumnType
@@ -236,4 +236,4 @@ def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitt
     try:
         return strategy(**params, **({"random_state": seed} if "random_state" in known else {}))
     except TypeError as error:
-        raise SplitError(f"{strategy.__name__} cannot be made: {error}.") from None
+        raise SplitError(f"{strategy.__name__} cannot be made: {refusal(error)}.") from None

@@ -6,7 +6,7 @@ from ._encode import require_present
 from ._errors import SplitError
 from ._fill import fill
 from ._grouped import GroupPacker
-from ._importing import distribution_of, import_named
+from ._importing import distribution_of, import_named, refusal
 from ._locked import check_fraction, locked_rows
 from ._order import stable_order
 from ._pack_into import pack_into
@@ -88,6 +88,7 @@ __all__ = [
     "locked_rows",
     "pack_into",
     "pairs_of_labels",
+    "refusal",
     "require_present",
     "stable_order",
     "strategies",

@@ -5,7 +5,7 @@ them.
 """
 
 from ._engine import Call, Done, Engine, PlainEngine
-from ._files import asking, data_reference
+from ._files import asking, data_reference, room
 from ._home import Home, default_workers, prepare_environment
 from ._locks import FileLocks, locked
 from ._split_ref import SplitRef
@@ -23,4 +23,5 @@ __all__ = [
     "default_workers",
     "locked",
     "prepare_environment",
+    "room",
 ]

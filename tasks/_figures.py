@@ -13,9 +13,6 @@ from typing import Any
 
 from evenfold.manifests import BalanceReport, digest_json
 
-# What a fit took: it differs each time, and says nothing of the result.
-MACHINE = ("seconds_", "peak_memory")
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -28,18 +25,21 @@ class Entry:
     metrics: Mapping[str, float]
 
 
+_DIFFERS = ("seconds_", "peak_memory_")
+
+
 def news(metrics: Mapping[str, float], known: Mapping[str, float], start: int) -> Iterator[tuple[str, float, int]]:
     """Yield name, value and time of the metrics that a run does not hold yet; one that has changed is a later point.
 
-    Of two points at the same time MLflow shows the larger. Times and memory are those of the first fit: they
-    differ each time.
+    Of two points at the same time MLflow shows the larger. Seconds and memory are those of the first fit: they differ
+    each time.
     """
     for name, given in metrics.items():
         value = max(min(float(given), sys.float_info.max), -sys.float_info.max)  # as MLflow stores infinities
         before = known.get(name)
         if before is None:
             yield name, value, start
-        elif before != value and not name.startswith(MACHINE) and not (math.isnan(before) and math.isnan(value)):
+        elif before != value and not name.startswith(_DIFFERS) and not (math.isnan(before) and math.isnan(value)):
             yield name, value, max(int(time.time() * 1000), start + 1)
 
 

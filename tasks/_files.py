@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -12,7 +13,9 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from evenfold.estimates import EvaluationError
 from evenfold.manifests import read_table
+from evenfold.splitters import SplitError
 
 from ._home import Home
 
@@ -27,6 +30,33 @@ def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def room(home: Home) -> Iterator[None]:
+    """Say in a sentence that a disk is full, whatever met it first: raises EvaluationError instead of its error."""
+    try:
+        yield
+    except (EvaluationError, SplitError):
+        raise
+    except Exception as error:
+        if not is_full(error):
+            raise
+        raise EvaluationError(
+            f"no space is left for {home.path}, {home.shared} or {home.tracking_uri}; make some (evenfold clean "
+            "--older-than 30d) and run it again: what was finished is kept."
+        ) from error
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Return whether an error comes from a disk that is full; SQLite says so in words only."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if "disk is full" in str(error) or "No space left on device" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def set_aside(folder: Path) -> None:

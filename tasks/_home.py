@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,13 +33,24 @@ class Home:
             ) from None
 
     @property
-    def shared(self) -> Path:
-        """Where results lie that projects and machines may share: ``EVENFOLD_RESULTS``, or the home itself."""
+    def bucket(self) -> str | None:
+        """The bucket that machines share, where ``EVENFOLD_RESULTS`` names one; raises SplitError for another URL."""
         given = os.environ.get("EVENFOLD_RESULTS")
-        if given and "://" in given:
+        if given and "://" in given and not given.startswith("s3://"):
             raise SplitError(
-                f"EVENFOLD_RESULTS is {given!r}; name a folder, such as the place where a bucket is mounted."
+                f"EVENFOLD_RESULTS is {given!r}; name s3://bucket/folder, or a folder (a bucket may be mounted)."
             )
+        return given if given and "://" in given else None
+
+    @property
+    def shared(self) -> Path:
+        """Where results lie that projects and machines may share: ``EVENFOLD_RESULTS``, or the home itself.
+
+        Of a bucket, the folder here that mirrors it.
+        """
+        if self.bucket:
+            return self.path / "buckets" / hashlib.sha256(self.bucket.rstrip("/").encode()).hexdigest()[:16]
+        given = os.environ.get("EVENFOLD_RESULTS")
         return Path(given).absolute() if given else self.path
 
     def require_record(self) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import prefect
-from evenfold.estimates import EvaluationError, ModelError
-from evenfold.splitters import SplitError
-from prefect import flow, get_run_logger, task
+from evenfold.estimates import EvaluationError
+from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
-from prefect.exceptions import MissingContextError
 from prefect.futures import as_completed
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_UI_URL, temporary_settings
 from prefect.states import Completed, Failed
@@ -30,8 +28,13 @@ from ._home import Home, default_workers
 from ._locks import FileLocks, locked
 from ._orphans import guard
 from ._runner import task_runner
+from ._step import FETCHED, Step, log, worth_another_try
 
 RETRY_SECONDS = (2, 8, 30)
+DIED_TWICE = (
+    "2 worker processes died under it, as when memory runs out; set EVENFOLD_WORKERS lower or use larger machines, "
+    "and run it again"
+)
 
 
 @dataclass
@@ -61,19 +64,43 @@ class PrefectEngine:
 
     def run(self, call: Call) -> Done:
         """Return the outcome of one call, made in the flow's own thread; raises what it raises."""
-        done = self._told(call, self._made(call)(key=call.key, arguments=call.arguments, return_state=True))
+        done = self._told(call, self._made(call)(**self._given(call), return_state=True))
         if done.cached and not call.intact(done.value):
-            again = self._made(call, refresh=True)
-            done = self._told(call, again(key=call.key, arguments=call.arguments, return_state=True))
+            done = self._told(call, self._made(call, refresh=True)(**self._given(call), return_state=True))
         if done.error:
             raise done.error
         return done
 
     def map(self, calls: Sequence[Call]) -> Iterator[Done]:
-        """Yield the outcome of each call, in the order in which they finish."""
-        futures = {self._submit(call): call for call in calls}
+        """Yield the outcome of each call, in the order in which they finish.
+
+        A process that dies takes its whole pool along: what had not finished is run again, once, in a new pool.
+        """
+        lost: list[Call] = []
+        for done in self._outcomes({self._submit(call): call for call in calls}):
+            if isinstance(done.error, BrokenExecutor):
+                lost.append(done.call)
+            else:
+                yield done
+        if lost:
+            log("a worker process died", again=len(lost))
+            yield from self._in_another_pool(lost)
+
+    def _in_another_pool(self, calls: Sequence[Call]) -> Iterator[Done]:
+        with task_runner() as runner:
+            made = {runner.submit(self._made(each), self._given(each)): each for each in calls}
+            for done in self._outcomes(made):
+                if isinstance(done.error, BrokenExecutor):
+                    yield Done(done.call, error=EvaluationError(f"{done.call.name}: {DIED_TWICE}"))
+                else:
+                    yield done
+
+    def _outcomes(self, futures: dict[Any, Call]) -> Iterator[Done]:
         for future in as_completed(list(futures)):
-            yield self._outcome(futures[future], future)
+            try:
+                yield self._outcome(futures[future], future)
+            except BrokenExecutor as error:
+                yield Done(futures[future], error=error)
 
     def tags(self) -> dict[str, str]:
         """Return the flow run's id, and its page where there is a user interface."""
@@ -94,13 +121,16 @@ class PrefectEngine:
         made = _task(call.step, call.key is not None, self.home, self.home.shared, call.retries)
         return made.with_options(**options)
 
+    def _given(self, call: Call) -> dict[str, Any]:
+        return {"key": call.key, "arguments": call.arguments, "look": not self.refresh}
+
     def _submit(self, call: Call, refresh: bool = False) -> Any:
-        return self._made(call, refresh).submit(key=call.key, arguments=call.arguments)
+        return self._made(call, refresh).submit(**self._given(call))
 
     def _outcome(self, call: Call, future: Any) -> Done:
         future.wait()
         done = self._told(call, future.state)
-        if done.cached and not call.intact(done.value):
+        if future.state.name == "Cached" and not call.intact(done.value):
             return self._outcome(call, self._submit(call, refresh=True))
         return done
 
@@ -108,59 +138,8 @@ class PrefectEngine:
         value = state.result(raise_on_failure=False)
         if isinstance(value, Exception):
             return Done(call, error=value)
-        return Done(call, value=value, cached=state.name == "Cached")
-
-
-class Step:
-    """A plain step as the function of a Prefect task: importable, so that processes on any machine can run it.
-
-    Its name keeps two steps from sharing one task key. Where results lie travels along.
-    """
-
-    def __init__(self, step: Callable[..., Any], home: Home) -> None:
-        self.step = step
-        self.home = home
-        self.settings = {name: os.environ[name] for name in ("EVENFOLD_HOME", "EVENFOLD_RESULTS") if name in os.environ}
-        self.__name__ = self.__qualname__ = step.__name__
-        self.__module__ = step.__module__
-        self.__doc__ = step.__doc__
-
-    def __call__(self, key: str | None, arguments: dict[str, Any]) -> Any:
-        """Return what the step returns."""
-        for name, value in self.settings.items():
-            os.environ.setdefault(name, value)
-        started = time.monotonic()
-        value = self.step(**arguments)
-        log(self.__name__, **_facts(arguments), seconds=round(time.monotonic() - started, 3), **_peak(value))
-        return value
-
-
-def _facts(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return what names a step in the log: the split, and the fold or the draws."""
-    split = arguments.get("split")
-    facts = {"split_id": split["split_id"]} if isinstance(split, dict) else {}
-    named = {"i": "fold", "first": "first", "last": "last"}
-    return facts | {name: arguments[key] for key, name in named.items() if key in arguments}
-
-
-def _peak(value: Any) -> dict[str, Any]:
-    known = isinstance(value, dict) and "peak_memory_mb" in value
-    return {"peak_memory_mb": value["peak_memory_mb"]} if known else {}
-
-
-def log(message: str, **facts: Any) -> None:
-    """Write a line of ``message name=value ...`` to the log of the run under way, where there is one."""
-    told = " ".join(f"{name}={value}" for name, value in facts.items())
-    with contextlib.suppress(MissingContextError):
-        get_run_logger().info(f"{message} {told}".strip())
-
-
-def worth_another_try(task: Any, run: Any, state: Any) -> bool:
-    """Return whether a step may succeed next time: not where the data, the model or the request are to blame."""
-    error = state.result(raise_on_failure=False)
-    if isinstance(error, EvaluationError):
-        error = error.__cause__
-    return isinstance(error, Exception) and not isinstance(error, (SplitError, ModelError, ValueError, TypeError))
+        fetched = isinstance(value, dict) and value.pop(FETCHED, False)
+        return Done(call, value=value, cached=fetched or state.name == "Cached")
 
 
 @cache

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -21,6 +22,7 @@ from ._orphans import orphans
 from ._spool import waiting
 
 MOST_SKEW_SECONDS = 5.0
+LATE_SECONDS = 120
 FEWEST_FREE_BYTES = 1_000_000_000
 
 
@@ -104,27 +106,36 @@ def _prefect(home: Home) -> Iterator[Finding]:
     yield from of_server
     if not of_server[0].ok:
         return
-    silent = _silent_schedules()
-    names = ", ".join(silent[:5])
+    silent = [each.name for each in _scheduled() if not _runs(each.id)]
     fix = "Look at the server's log; with sqlalchemy 2.1 the scheduler fails in silence: pip install 'sqlalchemy<2.1'."
-    told = f"active schedules without a scheduled run: {names}" if silent else "every active schedule has its next run"
-    yield Finding("Prefect scheduler", not silent, told, fix if silent else "")
+    told = f"active schedules without a scheduled run: {', '.join(silent[:5])}" if silent else "every one has its next"
+    yield Finding("Prefect schedules", not silent, told, fix if silent else "")
+    late = [each.name for each in _scheduled() if _runs(each.id, before=time.time() - LATE_SECONDS)]
+    told = f"no run was taken for {LATE_SECONDS} s of: {', '.join(late[:5])}" if late else "no run waits for one"
+    fix = "Start a worker for their pool (prefect worker start --pool ...), or look at its log." if late else ""
+    yield Finding("Prefect workers", not late, told, fix)
 
 
-def _silent_schedules() -> list[str]:
+def _scheduled() -> list[Any]:
+    from prefect import get_client
+
+    with get_client(sync_client=True) as client:
+        active = [each for each in client.read_deployments() if not each.paused]
+        return [each for each in active if any(schedule.active for schedule in each.schedules)]
+
+
+def _runs(deployment: Any, before: float | None = None) -> list[Any]:
+    """Return a run of a deployment that waits to begin, if there is one: any, or one that should have begun before."""
     from prefect import get_client
     from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId, FlowRunFilter
 
-    silent = []
+    of_it = DeploymentFilter(id=DeploymentFilterId(any_=[deployment]))
+    asked: dict[str, Any] = {"state": {"type": {"any_": ["SCHEDULED"]}}}
+    if before is not None:
+        asked["expected_start_time"] = {"before_": datetime.fromtimestamp(before, UTC)}
     with get_client(sync_client=True) as client:
-        for each in client.read_deployments():
-            if each.paused or not any(schedule.active for schedule in each.schedules):
-                continue
-            of_it = DeploymentFilter(id=DeploymentFilterId(any_=[each.id]))
-            waits = FlowRunFilter.model_validate({"state": {"type": {"any_": ["SCHEDULED"]}}})
-            if not client.read_flow_runs(deployment_filter=of_it, flow_run_filter=waits, limit=1):
-                silent.append(each.name)
-    return silent
+        waits = FlowRunFilter.model_validate(asked)
+        return list(client.read_flow_runs(deployment_filter=of_it, flow_run_filter=waits, limit=1))
 
 
 def _mlflow(home: Home) -> Iterator[Finding]:

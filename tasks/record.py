@@ -16,8 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-for chatty in ("alembic", "mlflow.store.db.utils"):
-    logging.getLogger(chatty).setLevel(logging.WARNING)
+logging.getLogger("alembic").setLevel(logging.WARNING)
+# What goes wrong in the store is raised, and said by us in a sentence; this would print the traceback as well.
+logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 import mlflow  # noqa: E402 - alembic would announce every migration of a new store
 import mlflow.sklearn  # noqa: E402
@@ -74,9 +75,11 @@ class Tracker:
 
     def begin(self, entry: Entry, parent: str | None = None) -> str:
         """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
-        run_id = self._open(entry, parent)
-        self._fill(run_id, entry)
-        return run_id
+        # Also while it is filled: of two who both find a metric absent, each would log a point.
+        with locked(self.home.locks, f"run/{self.home.tracking_uri}/{entry.key}"):
+            run_id = self._open(entry, parent)
+            self._fill(run_id, entry)
+            return run_id
 
     def fail(self, run_id: str, reason: str) -> None:
         """Mark a run as failed, with the reason where people look for it."""
@@ -90,15 +93,14 @@ class Tracker:
         return str(found[0].info.run_id) if found else None
 
     def _open(self, entry: Entry, parent: str | None) -> str:
-        with locked(self.home.locks, f"run/{self.home.tracking_uri}/{entry.key}"):
-            run_id = self.find(entry.key)
-            if run_id is None:
-                tags = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
-                return str(self.client.create_run(self.experiment_id, tags=tags, run_name=entry.name).info.run_id)
-            self.client.update_run(run_id, status="RUNNING")
-            for tag in {"evenfold.failure", "evenfold.partial", NOTE} & set(self.client.get_run(run_id).data.tags):
-                self.client.delete_tag(run_id, tag)
-            return run_id
+        run_id = self.find(entry.key)
+        if run_id is None:
+            tags = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
+            return str(self.client.create_run(self.experiment_id, tags=tags, run_name=entry.name).info.run_id)
+        self.client.update_run(run_id, status="RUNNING")
+        for tag in {"evenfold.failure", "evenfold.partial", NOTE} & set(self.client.get_run(run_id).data.tags):
+            self.client.delete_tag(run_id, tag)
+        return run_id
 
     def measured(self, run_id: str, values: Mapping[str, float]) -> None:
         """Log the metrics that the run does not hold yet; what it holds already is not said twice."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -11,6 +12,7 @@ from typing import Any, Literal
 
 from evenfold.manifests import (
     Extension,
+    Manifest,
     Plan,
     SplitSpec,
     canonical_table,
@@ -26,12 +28,14 @@ from evenfold.manifests import (
 )
 from evenfold.splitters import SplitError
 
+from ._bucket import bucket_of
 from ._files import set_aside
 from ._home import Home
 from ._locks import locked
 from ._split_ref import SplitRef
 
 Merged = Literal["quarantine", "accept"]
+MOST_TRIES = 20
 
 
 def plan_of(spec: SplitSpec, data: str) -> Plan:
@@ -75,13 +79,47 @@ def split_data(spec: dict[str, Any], data: str, home: str) -> dict[str, Any]:
     plan = plan_of(SplitSpec.model_validate(spec), data)
     manifest = plan.decide()
     with locked(place.locks, f"name/{manifest.name}"):
-        found = find_plan(place.splits / manifest.name, plan.plan_id)
+        return reference(_placed(manifest, place))
+
+
+def _placed(manifest: Manifest, home: Home) -> Path:
+    """Return the version that holds this decision: the one there is, or a new one."""
+    bucket = bucket_of(home)
+    for _ in range(MOST_TRIES):
+        if bucket is not None:
+            bucket.fetch_splits(manifest.name)
+        found = _written(manifest, home)
+        if bucket is None or bucket.offer_split(found, manifest.split_id):
+            return found
+        shutil.rmtree(found)  # another machine was first with this version of another decision, which is fetched next
+    raise SplitError(f"{MOST_TRIES} versions of {manifest.name} in a row were made on other machines; run it again.")
+
+
+def _written(manifest: Manifest, home: Home) -> Path:
+    versions = home.splits / manifest.name
+    found = find_plan(versions, manifest.plan_id)
+    if found is None:
+        return write_manifest(_with_version(manifest, versions), home.splits)
+    if not _intact(found):
+        set_aside(found)
+        return write_manifest(replace(manifest, version=found.name), home.splits)
+    return found
+
+
+def named(ref: dict[str, Any], name: str, home: str) -> dict[str, Any]:
+    """Return the reference to the same decision under ``name``, whose folder gets the manifest if it lacks it.
+
+    A name's folder is what grows: a decision that another name made first must not be looked for there alone.
+    """
+    if ref["name"] == name:
+        return ref
+    place = Home(Path(home))
+    with locked(place.locks, f"name/{name}"):
+        found = find_plan(place.splits / name, ref["plan_id"])
         if found is None:
-            manifest = _with_version(manifest, place.splits / manifest.name)
-            found = write_manifest(manifest, place.splits)
-        elif not _intact(found):
-            set_aside(found)
-            found = write_manifest(replace(manifest, version=found.name), place.splits)
+            manifest = read_manifest(ref["uri"])
+            mine = replace(manifest, spec=manifest.spec.model_copy(update={"name": name}), uri=None)
+            found = write_manifest(_with_version(mine, place.splits / name), place.splits)
     return reference(found)
 
 
@@ -103,6 +141,10 @@ def extend_split(manifest: str, data: str, batch: bool, merged: Merged) -> dict[
     with locked(Home.here().locks, f"name/{path.parent.name}"):
         grown = extension_of(manifest, data, batch, merged)
         found = path if grown.manifest.uri else write_manifest(grown.manifest, path.parent.parent)
+        bucket = bucket_of(Home.here())
+        if bucket is not None and not bucket.offer_split(found, grown.manifest.split_id):
+            shutil.rmtree(found)
+            raise SplitError(f"{path.parent.name} {found.name} was made on another machine meanwhile; run it again.")
     told = {name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")}
     notes = {"notes": list(grown.notes), "parent_split_id": grown.manifest.parent_split_id}
     return {"split": reference(found), **told, **notes}
@@ -134,8 +176,11 @@ def find_plan(folder: Path, plan_id: str) -> Path | None:
     return next((path for path, header in _headers(folder) if header.get("plan_id") == plan_id), None)
 
 
-def newest(folder: Path, spec: SplitSpec) -> Path | None:
-    """Return the newest version of a name, if it was decided by the same rules as ``spec``."""
+def newest(home: Home, spec: SplitSpec) -> Path | None:
+    """Return the newest version of the name of ``spec``, if it was decided by the same rules."""
+    folder, bucket = home.splits / spec.name, bucket_of(home)
+    if bucket is not None:
+        bucket.fetch_splits(spec.name)
     paths = [path for path, _ in _headers(folder)]
     if not paths:
         return None

@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 # Prefect and MLflow read their settings when they are imported, and a developer's own must not meet the tests.
 for name in [name for name in os.environ if name.startswith(("PREFECT_", "MLFLOW_", "EVENFOLD_"))]:
-    del os.environ[name]
+    if not name.startswith("EVENFOLD_SOAK_"):
+        del os.environ[name]
 _session = tempfile.TemporaryDirectory(prefix="evenfold-tests-")
 os.environ["EVENFOLD_HOME"] = _session.name
 

@@ -85,9 +85,9 @@ def answers(url: str) -> bool:
 
 
 @contextlib.contextmanager
-def prefect_server(folder: Path, database: str | None = None) -> Iterator[str]:
+def prefect_server(folder: Path, database: str | None = None, more: Mapping[str, str] | None = None) -> Iterator[str]:
     port = free_port()
-    more = {"PREFECT_API_DATABASE_CONNECTION_URL": database} if database else {}
+    more = {**(more or {}), **({"PREFECT_API_DATABASE_CONNECTION_URL": database} if database else {})}
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     with started(command, environment(folder, more), folder / "prefect-server.log"):
         url = f"http://127.0.0.1:{port}/api"
@@ -115,6 +115,20 @@ def mlflow_server(folder: Path, store: str, password: str | None = None, port: i
         url = f"http://127.0.0.1:{port}"
         wait_until(lambda: answers(f"{url}/health"), "MLflow's server")
         yield url
+
+
+def install_postgres() -> str | None:
+    """Return why there is no PostgreSQL, having tried to install Debian's."""
+    if list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
+        return None
+    if os.geteuid() != 0:
+        return "PostgreSQL is not installed, and only root may install it"
+    command = ["apt-get", "install", "--yes", "--no-install-recommends", "postgresql"]
+    subprocess.run(["apt-get", "update"], capture_output=True)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    )
+    return None if done.returncode == 0 else f"PostgreSQL could not be installed: {done.stderr.strip()[-200:]}"
 
 
 @contextlib.contextmanager

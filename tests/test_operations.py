@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import threading
 import time
+from email.utils import formatdate
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +20,10 @@ from evenfold.manifests import read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks import _orphans as orphaned
+from evenfold.tasks._bucket import bucket_of
 from evenfold.tasks.clean import age_of, clean
-from evenfold.tasks.doctor import Finding, examine
-from servers import free_port
+from evenfold.tasks.doctor import Finding, _server, examine
+from servers import environment, free_port, prefect_server
 
 CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
 
@@ -54,6 +58,80 @@ def test_servers_that_are_down_are_named_with_their_settings(home: Home, monkeyp
     assert "PREFECT_API_URL" in found["Prefect server"].fix
     assert not found["MLflow server"].ok
     assert "MLFLOW_TRACKING_URI" in found["MLflow server"].fix
+
+
+@pytest.mark.parametrize(("late", "ok"), [(-90, False), (90, False), (0, True)])
+def test_a_server_whose_clock_differs_is_named(late: int, ok: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than 5 s either way is told in seconds, with what to do; the servers are real, only their clock is not."""
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    class Clock(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return formatdate(time.time() + late, usegmt=True)
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    with HTTPServer(("127.0.0.1", 0), Clock) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/health"
+        finding = list(_server("MLflow server", url, "mlflow server", "MLFLOW_TRACKING_URI"))[1]
+        server.shutdown()
+    assert finding.check == "MLflow server's clock"
+    assert finding.ok is ok
+    assert ok or re.fullmatch(r"(89|90|91) s apart from this machine's", finding.message)
+    assert ok != ("NTP" in finding.fix)
+
+
+def test_a_schedule_that_is_silent_and_runs_that_nobody_takes_are_named(tmp_path: Path) -> None:
+    """A server whose scheduler does not work looks healthy; the doctor names the deployments, and what to look at."""
+    off = {"PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "false"}
+    with prefect_server(tmp_path, more=off) as api:
+        env = environment(tmp_path, {"PREFECT_API_URL": api, "EVENFOLD_HOME": str(tmp_path / "home")})
+
+        def looked() -> dict[str, dict[str, object]]:
+            done = subprocess.run([*CLI, "doctor", "--json"], env=env, capture_output=True, text=True)
+            return {each["check"]: each for each in json.loads(done.stdout)}
+
+        def scheduled(*wait: float) -> None:
+            done = subprocess.run([sys.executable, "-c", DEPLOY, *map(str, wait)], env=env, capture_output=True)
+            assert done.returncode == 0, done.stderr
+
+        scheduled()
+        silent = looked()
+        assert not silent["Prefect schedules"]["ok"]
+        assert "nightly" in str(silent["Prefect schedules"]["message"])
+        assert "sqlalchemy<2.1" in str(silent["Prefect schedules"]["fix"])
+        scheduled(60.0)
+        coming = looked()
+        assert coming["Prefect schedules"]["ok"]
+        assert coming["Prefect workers"]["ok"]
+        scheduled(-600.0)
+        late = looked()
+        assert not late["Prefect workers"]["ok"]
+        assert "nightly" in str(late["Prefect workers"]["message"])
+        assert "prefect worker start" in str(late["Prefect workers"]["fix"])
+
+
+DEPLOY = """
+import sys
+from datetime import UTC, datetime, timedelta
+from prefect import get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.states import Scheduled
+with get_client(sync_client=True) as client:
+    flow = client.create_flow_from_name("evaluate")
+    cron = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 3 * * *", timezone="UTC"), active=True)
+    made = client.create_deployment(flow, "nightly", schedules=[cron])
+    for wait in sys.argv[1:]:
+        when = datetime.now(UTC) + timedelta(seconds=float(wait))
+        client.create_flow_run_from_deployment(made, state=Scheduled(scheduled_time=when))
+"""
 
 
 def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -125,14 +203,25 @@ def test_an_age_that_is_none_is_refused(age: str) -> None:
         age_of(age)
 
 
+def test_a_bucket_without_what_reads_it_names_its_extra(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What to install is in the sentence."""
+    monkeypatch.setenv("EVENFOLD_RESULTS", "s3://models/evenfold")
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(SplitError, match=r"pip install 'evenfold\[s3\]'"):
+        bucket_of(home)
+
+
 def test_projects_share_results_by_one_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Manifests, scores, results and locks move together; records and data stay in each home; a URL is refused."""
+    """Manifests, scores, results and locks move together; records and data stay in each home; only S3 is a URL."""
     monkeypatch.setenv("EVENFOLD_RESULTS", str(tmp_path / "shared"))
     one, other = Home(tmp_path / "one"), Home(tmp_path / "other")
     for name in ("splits", "scores", "results", "locks"):
         assert getattr(one, name) == getattr(other, name) == tmp_path / "shared" / name
     assert one.data != other.data
     assert one.spool != other.spool
-    monkeypatch.setenv("EVENFOLD_RESULTS", "s3://bucket/results")
-    with pytest.raises(SplitError, match="name a folder"):
+    monkeypatch.setenv("EVENFOLD_RESULTS", "gs://bucket/results")
+    with pytest.raises(SplitError, match="name s3://bucket/folder, or a folder"):
         _ = one.results
+    monkeypatch.setenv("EVENFOLD_RESULTS", "s3://bucket/results")
+    assert one.results.is_relative_to(one.path)
+    assert one.results.relative_to(one.path) == other.results.relative_to(other.path)

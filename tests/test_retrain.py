@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold import flows, manifests
+from evenfold import flows
 from evenfold.flows import GateError, Retraining
 from evenfold.tasks import Home
 from evenfold.tasks._promotion import decide
@@ -171,23 +171,44 @@ def test_locked_rows_are_never_learnt_from(home: Home) -> None:
     assert version.tags["evenfold.n_train"] == "150"
 
 
-def test_a_failed_gate_stops_before_anything_is_fitted(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message holds the findings; the run is FAILED, nothing is registered, and --no-gates goes on."""
+def leaky(n: int) -> pd.DataFrame:
+    """Rows with a column that gives the target away, and one that numbers the rows."""
+    frame = rows(n)
+    return frame.assign(told=2 * frame["y"] + 1, number=range(n))
 
-    class Finding:
-        gate, message, severity = "failed", "3 groups are in two folds.", "error"
 
-    class Audit:
-        failed, findings = ["groups"], [Finding()]
-
-        def model_dump(self, mode: str) -> dict[str, Any]:
-            return {"findings": [{"severity": "error", "message": Finding.message}]}
-
-    monkeypatch.setattr(manifests, "audit", lambda manifest, data: Audit(), raising=False)
-    with pytest.raises(GateError, match="3 groups are in two folds"):
-        retrain("gated", rows(120), GOOD)
+def test_a_failed_gate_stops_before_anything_is_fitted(home: Home) -> None:
+    """The error holds the finding, the run is FAILED with it, nothing was fitted or registered; gates off goes on."""
+    before = set(home.scores.glob("*"))
+    with pytest.raises(GateError, match=r"the audit of gated 1\.0 failed: .*told"):
+        retrain("gated", leaky(120), GOOD)
+    assert set(home.scores.glob("*")) == before
+    runs = client(home).search_runs([client(home).get_experiment_by_name("gated").experiment_id])
+    assert [(run.info.run_name, run.info.status) for run in runs] == [("retrain/gated", "FAILED")]
+    assert "told" in runs[0].data.tags["evenfold.failure"]
     assert not client(home).search_registered_models("name = 'gated'")
-    assert retrain("gated", rows(120), GOOD, gates=False).registered is not None
+    outcome = retrain("gated", leaky(120), GOOD, gates=False)
+    assert outcome.registered is not None
+    assert outcome.audit["failed"] == ["target_like_features"]
+    assert "- gate failed: " in outcome.report
+
+
+@pytest.mark.parametrize("fields", [{"exclude": ["told"]}, {"features": ["a", "b", "number"]}], ids=str)
+def test_the_audit_looks_at_what_the_model_reads(fields: dict[str, Any]) -> None:
+    """A leak that the model does not learn from stops nothing; what is only a warning is told in the report."""
+    outcome = retrain(f"read-by-{next(iter(fields))}", leaky(120), {**GOOD, **fields})
+    assert set(outcome.audit["features"]) == {"a", "b", "number"}
+    assert outcome.audit["failed"] == []
+    warned = next(each for each in outcome.audit["findings"] if each["check"] == "id_like_features")
+    assert warned["severity"] == "warning"
+    assert f"- warning: {warned['message']}" in outcome.report
+    assert "number" in warned["message"]
+
+
+def test_a_gate_of_the_specification_stops_a_retraining() -> None:
+    """A limit that the split's owner has set is a gate: folds whose targets differ more than it allows fail."""
+    with pytest.raises(GateError, match=r"owner 1\.0 failed: .*KS"):
+        retrain("owner", rows(120), GOOD, spec={"gates": {"target_deviation": 0.001}})
 
 
 def test_a_decision_that_was_made_is_kept_when_the_rest_was_killed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
-from servers import ROOT, environment, mlflow_server, postgres, prefect_server, started, wait_until
+from evenfold.manifests import decide
+from servers import (
+    ROOT,
+    environment,
+    install_postgres,
+    mlflow_server,
+    postgres,
+    prefect_server,
+    started,
+    wait_until,
+)
 
 pytestmark = pytest.mark.soak
 PASSWORD = "loopback-only-1"
-
-
-def install_postgres() -> str | None:
-    """Return why there is no PostgreSQL, having tried to install Debian's."""
-    if list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
-        return None
-    if os.geteuid() != 0:
-        return "PostgreSQL is not installed, and only root may install it"
-    command = ["apt-get", "install", "--yes", "--no-install-recommends", "postgresql"]
-    subprocess.run(["apt-get", "update"], capture_output=True)
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    )
-    return None if done.returncode == 0 else f"PostgreSQL could not be installed: {done.stderr.strip()[-200:]}"
+ELSEWHERE = {"TZ": "Pacific/Auckland"}  # servers, worker and flows; the schedules are Berlin's
 
 
 @dataclass
@@ -60,8 +58,10 @@ RUNS = """
 import json
 from prefect import get_client
 with get_client(sync_client=True) as client:
+    flows = {f.id: f.name for f in client.read_flows()}
     told = [dict(name=r.name, type=r.state.type.value, state=r.state.name, auto=r.auto_scheduled, id=str(r.id),
-                 message=r.state.message, parameters=r.parameters) for r in client.read_flow_runs()]
+                 message=r.state.message, flow=flows[r.flow_id], begins=r.expected_start_time)
+            for r in client.read_flow_runs()]
 print(json.dumps(told, default=str))
 """
 
@@ -77,8 +77,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with postgres(folder) as port:
         database = f"postgresql+asyncpg://evenfold@127.0.0.1:{port}/prefect"
         store = f"postgresql+psycopg2://evenfold@127.0.0.1:{port}/mlflow"
-        with prefect_server(folder, database) as api, mlflow_server(folder, store, PASSWORD) as tracking:
+        with prefect_server(folder, database, ELSEWHERE) as api, mlflow_server(folder, store, PASSWORD) as tracking:
             more = {
+                **ELSEWHERE,
                 "PREFECT_API_URL": api,
                 "MLFLOW_TRACKING_URI": tracking,
                 "MLFLOW_TRACKING_USERNAME": "admin",
@@ -96,24 +97,29 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 def every_minute() -> dict[str, Any]:
-    """Return the shipped prefect.yaml, with the nightly evaluation every minute instead, and fewer trees."""
+    """Return the shipped prefect.yaml, with the nightly evaluation every minute, the weekly retraining, fewer trees."""
     described = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())
     nightly = described["deployments"][1]
     nightly["schedules"][0] |= {"cron": "* * * * *", "active": True}
+    described["deployments"][2]["schedules"][0] |= {"active": True}
     described = yaml.safe_load(json.dumps(described))
     for each in described["deployments"][1:]:
         each["parameters"]["request"]["model"]["params"] = {"max_iter": 5}
     return dict(described)
 
 
+def scheduled(house: House) -> list[dict[str, Any]]:
+    return [run for run in house.runs() if run["auto"]]
+
+
 def test_a_scheduled_run_fires_by_itself_and_completes(house: House, found: Callable[..., None]) -> None:
     """A Scheduled run exists within 70 s of deploying, and the worker brings it to Completed unasked."""
     begun = time.monotonic()
-    wait_until(lambda: [run for run in house.runs() if run["auto"]], "a scheduled run", 70)
+    wait_until(lambda: [run for run in scheduled(house) if run["flow"] == "evaluate"], "a scheduled run", 70)
     seen = time.monotonic() - begun
 
     def finished() -> Any:
-        runs = [run for run in house.runs() if run["auto"]]
+        runs = [run for run in scheduled(house) if run["flow"] == "evaluate"]
         failed = [run for run in runs if run["type"] in ("FAILED", "CRASHED")]
         assert not failed, (failed, (house.folder / "worker.log").read_text()[-3000:])
         return [run for run in runs if run["type"] == "COMPLETED"]
@@ -122,11 +128,19 @@ def test_a_scheduled_run_fires_by_itself_and_completes(house: House, found: Call
     assert isinstance(done, list)
     assert done[0]["name"] == "evaluate flights"
     found(seconds_until_scheduled=round(seen, 1), seconds_until_completed=round(time.monotonic() - begun, 1))
+
+
+def test_a_schedule_keeps_its_own_zone(house: House) -> None:
+    """Every weekly retraining is due on a Monday at 4 in Berlin, where the clocks of all machines are Auckland's."""
+    wait_until(lambda: [run for run in scheduled(house) if run["flow"] == "retrain"], "a weekly run", 120)
+    due = [datetime.fromisoformat(run["begins"]) for run in scheduled(house) if run["flow"] == "retrain"]
+    here = {each.astimezone(ZoneInfo("Europe/Berlin")).strftime("%A %H:%M") for each in due}
+    assert here == {"Monday 04:00"}
     house.prefect("deployment", "schedule", "pause", "--all")
 
 
 def test_the_record_of_a_scheduled_run_is_complete_behind_a_password(house: House) -> None:
-    """The parent and its five folds are FINISHED, artifacts came through the server, and it names its flow run."""
+    """Parent and folds are FINISHED, artifacts came through the server; the split is what is decided in this zone."""
     told = house.python(
         """
 import json, mlflow
@@ -145,6 +159,8 @@ print(json.dumps(dict(parents=[r.info.status for r in parents], folds=[r.info.st
     assert {"predictions.parquet", "estimates.json", "features.json"} <= set(told["files"])
     assert told["place"].startswith("mlflow-artifacts:")
     assert told["tags"]["prefect.flow_run_id"]
+    decided = decide(FLIGHTS["spec"], ROOT / "examples" / "flights.parquet")
+    assert told["tags"]["evenfold.split_id"] == decided.split_id
 
 
 def triggered(house: House, name: str, request: dict[str, Any]) -> dict[str, Any]:

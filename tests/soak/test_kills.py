@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from servers import ROOT, environment, mlflow_server, prefect_server, wait_until
-from test_resume import N_SPLITS, WHOLE, data, evaluate, kill_and_look, tree
+from test_resume import CLI, N_SPLITS, WHOLE, data, evaluate, kill_and_look, tree
 
 __all__ = ["data"]
 pytestmark = pytest.mark.soak
@@ -68,7 +72,8 @@ def test_two_flows_race_and_split_once(env: dict[str, str], tmp_path: Path, foun
     cli = evaluate(tmp_path / "x")[:3]
     for race in range(races):
         path = tmp_path / f"race{race}.parquet"
-        pd.DataFrame({"id": range(500), "y": [(i + race) % 7 for i in range(500)]}).to_parquet(path)
+        n = 500 + race  # other data each time, or the split would be an earlier race's
+        pd.DataFrame({"id": range(n), "y": [i % 7 for i in range(n)]}).to_parquet(path)
         command = [*cli, "split", str(path), "--key", "id", "--target", "y", "--strategy", "StratifiedKFold", "--json"]
         both = [
             subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -92,50 +97,103 @@ def test_nothing_outlives_its_flow(runner: str, how: signal.Signals, data: Path,
     kill_and_look(how, data, tmp_path, {"EVENFOLD_RUNNER": runner})
 
 
-def test_a_pool_worker_that_is_killed_fails_its_fold_only_until_the_next_run(
-    env: dict[str, str], data: Path, tmp_path: Path, found: Callable[..., None]
+@pytest.mark.parametrize("deaths", ["one", "all"])
+def test_the_death_of_a_pool_worker_costs_what_it_was_at(
+    deaths: str, env: dict[str, str], data: Path, tmp_path: Path, found: Callable[..., None]
 ) -> None:
-    """A worker dies in the middle of a fit: the flow reports, and the next run computes what is missing."""
-    home = tmp_path / "home"
-    env = {**env, "EVENFOLD_HOME": str(home), "EVENFOLD_RUNNER": "processes"}
-    log = tmp_path / "log.txt"
+    """A worker dies in the middle of a fit: a new pool goes on. Where all die, the flow says so; the next completes."""
+    env = {**env, "EVENFOLD_HOME": str(tmp_path / "home"), "EVENFOLD_RUNNER": "processes"}
+    command = [*evaluate(data), "--run-label", f"{deaths} died"]
+    log, results = tmp_path / "log.txt", tmp_path / "home" / "results" / "score"
     with log.open("w") as out:
-        process = subprocess.Popen(evaluate(data), env=env, cwd=ROOT, stdout=out, stderr=out, start_new_session=True)
-    results = home / "results" / "score"
+        process = subprocess.Popen(command, env=env, cwd=ROOT, stdout=out, stderr=out, start_new_session=True)
     wait_until(lambda: results.exists() and len(list(results.iterdir())) >= 1, "the first fold", 120)
-    workers = subprocess.run(
-        ["pgrep", "-P", str(process.pid), "-f", "multiprocessing.spawn"], capture_output=True, text=True
-    ).stdout.split()
-    assert workers
-    os.kill(int(workers[0]), signal.SIGKILL)
-    process.wait(180)
-    before = len(list(results.iterdir()))
-    last = subprocess.run(evaluate(data), env=env, cwd=ROOT, capture_output=True, text=True)
+    killed = 0
+    while process.poll() is None and (deaths == "all" or not killed):
+        for worker in pool_workers(process.pid)[:1]:
+            os.kill(worker, signal.SIGKILL)
+            killed += 1
+        time.sleep(0.2)
+    assert process.wait(180) == (0 if deaths == "one" else 3), log.read_text()
+    kept = len(list(results.iterdir()))
+    assert (kept == N_SPLITS) == (deaths == "one")
+    assert ("worker processes died under it, as when memory runs out" in log.read_text()) == (deaths == "all")
+    last = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True)
     assert last.returncode == 0, last.stderr
     outcome = json.loads(last.stdout)
     assert len(outcome["scores"]) == N_SPLITS
-    assert outcome["n_cached"] >= before
-    found(exit_code_after_the_death=process.returncode, folds_kept=before)
+    assert outcome["n_cached"] >= kept
+    found(killed=killed, folds_kept=kept)
 
 
-def test_a_disk_that_fills_is_reported_and_resumed(env: dict[str, str], data: Path, tmp_path: Path) -> None:
-    """A file system of 600 kB: the flow ends with the reason, and goes on once there is room."""
-    small = tmp_path / "small"
-    small.mkdir()
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(small)], capture_output=True)
+def pool_workers(flow: int) -> list[int]:
+    command = ["pgrep", "-P", str(flow), "-f", "multiprocessing.spawn"]
+    return [int(pid) for pid in subprocess.run(command, capture_output=True, text=True).stdout.split()]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """Yield a file system of 8 MB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)], capture_output=True)
     if mount.returncode:
         pytest.skip("only root may mount a small file system here")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.parametrize("what", ["fits", "record"])
+def test_a_disk_that_fills_is_reported_and_resumed(
+    what: str, small: Path, env: dict[str, str], data: Path, tmp_path: Path
+) -> None:
+    """Where results lie, or the MLflow store: a sentence and no half file; with room again the next run completes."""
     full = {**env, "EVENFOLD_HOME": str(tmp_path / "home"), "EVENFOLD_RESULTS": str(small)}
-    try:
-        (small / "filler").write_bytes(b"x" * 450_000)
-        first = subprocess.run(evaluate(data), env=full, cwd=ROOT, capture_output=True, text=True)
-        assert first.returncode != 0
-        assert "No space left on device" in first.stderr
-        (small / "filler").unlink()
-        again = subprocess.run(evaluate(data), env=full, cwd=ROOT, capture_output=True, text=True)
-        assert again.returncode == 0, again.stderr
-    finally:
-        subprocess.run(["umount", "--lazy", str(small)], check=True)
+    if what == "record":
+        full |= {"EVENFOLD_HOME": str(small), "EVENFOLD_RESULTS": str(tmp_path / "results")}
+        del full["MLFLOW_TRACKING_URI"]
+    command = [*evaluate(data), "--run-label", f"full {what}"]
+    columns = ["--target", "y", "--key", "id", "--name", "rows", "--strategy", "KFold", "-k", str(N_SPLITS)]
+    split = [*CLI, "split", str(data), *columns]
+    first = subprocess.run(split, env=full, cwd=ROOT, capture_output=True, text=True)
+    assert first.returncode == 0, first.stderr
+    fill(small / "filler", leave=100_000 if what == "fits" else 0)
+    stopped = subprocess.run(command, env=full, cwd=ROOT, capture_output=True, text=True)
+    assert stopped.returncode == 3, stopped.stderr
+    assert "no space" in stopped.stderr.lower()
+    assert "Traceback" not in stopped.stderr
+    assert unreadable(Path(full["EVENFOLD_RESULTS"])) == []
+    (small / "filler").unlink()
+    again = subprocess.run(command, env=full, cwd=ROOT, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    outcome = json.loads(again.stdout)
+    assert len(outcome["scores"]) == N_SPLITS
+    if what == "record":
+        assert outcome["n_cached"] == N_SPLITS
+        assert tree(small) == WHOLE
+
+
+def fill(file: Path, leave: int) -> None:
+    """Fill a file system but for ``leave`` bytes."""
+    with file.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
+        while shutil.disk_usage(file.parent).free > leave:
+            stream.write(b"x" * min(4096, shutil.disk_usage(file.parent).free - leave))
+
+
+def unreadable(folder: Path) -> list[str]:
+    """Return the visible files that are only half there."""
+    bad = []
+    for path in folder.rglob("*"):
+        try:
+            if path.suffix == ".parquet":
+                pq.read_table(path)
+            elif path.is_file() and (path.suffix == ".json" or path.parent.name == "score"):
+                json.loads(path.read_text())
+            elif path.name.startswith(".writing-"):
+                bad.append(path.name)
+        except ValueError:
+            bad.append(path.name)
+    return bad
 
 
 def test_the_place_of_the_clock_changes_nothing(env: dict[str, str], data: Path, tmp_path: Path) -> None:
