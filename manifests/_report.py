@@ -129,9 +129,10 @@ def _reach(balance: BalanceReport) -> str:
         if reach.optimal
         else "Whether an assignment reaches the bound is not known: the truth lies in the gap."
     )
+    counted = "ten quantiles" if numbers else "class shares"
     meaning = (
-        f"The cost adds up the squared deviations of sizes and of {'ten quantiles' if numbers else 'class shares'}, fold "
-        "by fold, as the strategy weighs them; 0 is perfectly even."
+        f"The cost adds up squared deviations of sizes and of {counted}, fold by fold, as the strategy weighs them; "
+        "0 is perfectly even."
     )
     head = "<h3>Whole groups: what came out beside the best reachable</h3>"
     return f'{head}{table(["", "value"], rows)}<p>{said}</p><p class="soft">{meaning}</p>'
