@@ -83,7 +83,7 @@ def _print(out: Any, header: dict[str, Any]) -> None:
     out.print(asked, markup=False)
     for name in ("split_id", "plan_id", "fingerprint", "parent_split_id"):
         if header[name]:
-            out.print(f"  {name:<15} {header[name]}")
+            out.print(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")
     names = {part["code"]: part["name"] for part in header["parts"]}
     said = {-1: "never tested", -2: "locked", -3: "excluded"} | names
     if header["kind"] == "draws":

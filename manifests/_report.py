@@ -115,7 +115,9 @@ def _reach(balance: BalanceReport) -> str:
     reach = balance.reach
     if reach is None:
         return ""
-    terms = [("sizes", reach.size_term), ("class shares", reach.class_term), ("classes a fold lacks", reach.missing)]
+    numbers = "ks" in balance.worst
+    what = "the target's distribution" if numbers else "class shares"
+    terms = [("sizes", reach.size_term), (what, reach.class_term), ("classes a fold lacks", reach.missing)]
     rows = [[f"cost of {name}", number(value, f"{value:.3g}")] for name, value in terms]
     rows += [
         ["<b>cost in all</b>", number(reach.cost, f"{reach.cost:.3g}")],
@@ -127,7 +129,13 @@ def _reach(balance: BalanceReport) -> str:
         if reach.optimal
         else "Whether an assignment reaches the bound is not known: the truth lies in the gap."
     )
-    return f"<h3>Whole groups: what came out beside the best reachable</h3>{table(['', 'value'], rows)}<p>{said}</p>"
+    counted = "ten quantiles" if numbers else "class shares"
+    meaning = (
+        f"The cost adds up squared deviations of sizes and of {counted}, fold by fold, as the strategy weighs them; "
+        "0 is perfectly even."
+    )
+    head = "<h3>Whole groups: what came out beside the best reachable</h3>"
+    return f'{head}{table(["", "value"], rows)}<p>{said}</p><p class="soft">{meaning}</p>'
 
 
 def _audit(audit: Any) -> str:
