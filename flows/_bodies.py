@@ -27,6 +27,7 @@ from evenfold.tasks.work import Work, check_model, work_of
 
 from ._fits import Fits, conclude, fit_splits
 from ._look import look_at_holdout
+from ._models import check_models, models_of
 from ._requests import EvaluateRequest, Evaluation, ExtendOutcome, ExtendRequest, SplitOutcome, SplitRequest
 from ._say import Say, silent
 
@@ -142,9 +143,11 @@ def evaluate_body(engine: Engine, home: Home, request: EvaluateRequest, say: Say
     work = work_of(request.data, split.ref, request.model)
     if request.on == "holdout":
         return look_at_holdout(engine, home, request, split, split_run_id, work)
+    check_models(request, work)
     fits = fit_splits(engine, home, request, split.ref, work, say)
     estimates = [] if fits.errors and not request.allow_partial else conclude(fits, work, request.spec.seed)
     told = _told(request, split, split_run_id, work, fits, estimates)
+    told["models"] = {} if fits.errors else models_of(engine, home, request, split.ref, work)
     told["artifacts"]["report.html"] = fits.report(work, estimates, home)
     run_id = _record(engine, home, request, split, told, say)
     if fits.errors and not (request.allow_partial and fits.scores):

@@ -140,7 +140,8 @@ def _calls(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, 
     }
 
     def call(step: Any, name: str, key: str, size: int = 1, **more: Any) -> Call:
-        return Call(step, {**shared, **more, "key": key}, name, key=f"score/{key}", intact=kept, size=size)
+        asked = {**shared, **more, "key": key}
+        return Call(step, asked, name, key=f"score/{key}", intact=kept, size=size, limit=request.time_limit)
 
     if not in_blocks(work):
         return [call(fit_fold, split_title(work.manifest, i), key_of_split(work, i, seed), i=i) for i in range(n)]

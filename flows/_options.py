@@ -39,3 +39,6 @@ Metrics = Annotated[list[str] | None, typer.Option("--metric", help="A scikit-le
 Features = Annotated[list[str] | None, typer.Option(help="A column to learn from; repeat for several.")]
 Exclude = Annotated[list[str] | None, typer.Option(help="A column not to learn from; repeat for several.")]
 Task = Annotated[str | None, typer.Option(help="classification or regression.")]
+Limit = Annotated[
+    float | None, typer.Option("--time-limit", help="Seconds after which a fit is stopped, in a process of its own.")
+]

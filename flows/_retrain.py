@@ -161,6 +161,8 @@ def _evaluated(course: Course, model: ModelSpec) -> Evaluation:
         run_label=request.run_label,
         refresh=request.refresh,
         allow_partial=request.allow_partial,
+        time_limit=request.time_limit,
+        log_models=request.log_models,
     )
     return evaluate_body(course.engine, course.home, asked, course.say)
 

@@ -23,6 +23,7 @@ from ._options import (
     Group,
     Json,
     Key,
+    Limit,
     Locked,
     Metrics,
     Model,
@@ -61,6 +62,17 @@ class OnChoice(StrEnum):
 
     folds = "folds"
     holdout = "holdout"
+
+
+class ModelsChoice(StrEnum):
+    """Which models an evaluation keeps."""
+
+    none = "none"
+    final = "final"
+    all = "all"
+
+
+KEEP_NONE = ModelsChoice.none
 
 
 class MergedChoice(StrEnum):
@@ -123,6 +135,8 @@ def evaluate(
     on: Annotated[OnChoice, typer.Option(help="The folds, or the locked part, which needs a reason.")] = OnChoice.folds,
     reason: Annotated[str, typer.Option(help="Why the locked part is looked at; recorded.")] = "",
     run_label: Annotated[str, typer.Option(help="Another label makes another MLflow run.")] = "",
+    time_limit: Limit = None,
+    log_models: Annotated[ModelsChoice, typer.Option(help="Keep models in MLflow; each is one more fit.")] = KEEP_NONE,
     engine: Engine = EngineChoice.prefect,
     refresh: Refresh = False,
     allow_partial: Annotated[bool, typer.Option(help="Aggregate even if folds failed, tagged as partial.")] = False,
@@ -142,6 +156,8 @@ def evaluate(
         "run_label": run_label,
         "refresh": refresh,
         "allow_partial": allow_partial,
+        "time_limit": time_limit,
+        "log_models": log_models.value,
     }
     _run("evaluate", data, engine, as_json, request)
 
