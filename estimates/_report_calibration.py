@@ -73,14 +73,22 @@ def _of_class(label: Any, predictions: pd.DataFrame) -> Reliability:
 
 
 def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, float]:
-    """Return the lowest and the highest threshold over the folds: as given, or the least probability called a yes."""
+    """Return the lowest and the highest threshold over the folds.
+
+    As given, or, where each fold has its own, midway between the largest probability called a no and the least called
+    a yes: what the predictions tell of it.
+    """
     given = problem.model.threshold
     if given is None or isinstance(given, float):
         return (given or 0.5,) * 2
     label = problem.classes[1]
-    taken = predictions[predictions["prediction"] == label]
-    least = taken.groupby(["repeat", "fold"])[f"proba_{label}"].min()
-    return (float(least.min()), float(least.max())) if len(least) else (1.0, 1.0)
+    yes = predictions["prediction"] == label
+    said = predictions[f"proba_{label}"]
+    by = [predictions["repeat"], predictions["fold"]]
+    # Where a fold calls none a yes, or none a no, the threshold is somewhere beyond: taken as the end of the scale.
+    least, most = said.where(yes).groupby(by).min().fillna(1.0), said.mask(yes).groupby(by).max().fillna(0.0)
+    middle = (least + most) / 2
+    return float(middle.min()), float(middle.max())
 
 
 def _reliability(found: list[Reliability], limits: tuple[float, float] | None, n: int) -> str:
@@ -116,7 +124,7 @@ def _mark(picture: Picture, limits: tuple[float, float]) -> None:
     bottom, top = picture.y_range
     if high > low:
         picture.area([(low, bottom), (high, bottom)], [(low, top), (high, top)], "band")
-        picture.name(f"threshold of the folds, {low:.3f} to {high:.3f}", "band")
+        picture.name(f"threshold of the folds, about {low:.2f} to {high:.2f}", "band")
         return
     picture.line([(low, bottom), (low, top)], "whole")
     picture.name(f"threshold {low:.3f}", "whole", "line")

@@ -160,6 +160,10 @@ def test_the_threshold_is_marked_where_it_decides(threshold: Any, marked: str) -
     said = predictions["proba_yes"]
     assert set(predictions[said > high]["prediction"]) == {"yes"}
     assert set(predictions[said < low]["prediction"]) == {"no"}
+    told = pd.DataFrame({"repeat": 0, "fold": [0, 0, 1, 1], "prediction": ["no", "yes"] * 2})
+    if threshold == "tuned":  # thresholds lie between 0.2 and 0.4, and between 0.5 and 0.9
+        told["proba_yes"] = [0.2, 0.4, 0.5, 0.9]
+        assert thresholds(problem, told) == pytest.approx((0.3, 0.7))
 
 
 def test_several_classes_have_a_line_each_and_no_threshold() -> None:
