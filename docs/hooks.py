@@ -11,69 +11,36 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("splitters", "manifests", "estimates", "tasks", "flows")
-MOST_SPLITS = 5
 
-WHEN_NOT = {
-    "KFold": "rows belong together (patients, days, plates): neighbours in train and test make scores too good.",
-    "StratifiedKFold": "rows belong together, or the target is a number with many values.",
-    "SortedStratifiedKFold": "rows belong together. It makes distributions equal, not means of very heavy tails: "
-    "one row can set a fold's mean.",
-    "BalancedKFold": "one column of classes is all there is: StratifiedKFold is exact and faster.",
-    "BalancedGroupKFold": "the question is how the model does on one particular group: LeaveOneGroupOut says it.",
-    "BalancedGroupSplit": "the data are few: one part of 10 % is a noisy judge; use folds.",
-    "FractionalStratifiedSplit": "rows belong together, or there are classes instead of numbers.",
-    "Bootstrap": "rows belong together (GroupBootstrap), or the model learns its rows by heart and only .632 is read.",
-    "StratifiedBootstrap": "class shares are themselves uncertain, and that should show in the spread.",
-    "GroupBootstrap": "there are fewer than about 20 groups: the out-of-bag groups are then few.",
-    "PoissonBootstrap": "exactly n rows must be drawn each time.",
-    "ShuffleSplit": "every row should be tested once: k-fold does it with fewer fits.",
-    "StratifiedShuffleSplit": "rows belong together.",
-    "GroupShuffleSplit": "class shares must be held as well: GroupStratifiedShuffleSplit.",
-    "GroupStratifiedShuffleSplit": "there are fewer than about ten groups: the same test sets come back. With a high "
-    "beta some groups are never tested; look at the report's picture of pick frequencies.",
-    "HashSplit": "the folds must be of equal size or hold equal shares: a hash knows neither.",
-    "ForwardChaining": "the model will be used on the same period that it was trained on.",
-    "LeaveOneOut": "n is large: n fits, and scores such as R2 are undefined on one row.",
-    "LeaveOneGroupOut": "there are many groups: as many fits.",
-    "Predefined": "the folds were not decided for a reason: then they cannot be checked or grown.",
-    "PredefinedPairs": "each row has one fold: Predefined stores one number a row.",
-    "Repeated": "compute is short: ten repeats tell little more than one about the data's own chance.",
-    "FromSklearn": "one of ours does the same: theirs may change with its version, ours may not.",
-    "Holdout": "nobody will keep from looking: each look at a locked part makes it less worth.",
-}
+
+def on_config(config: Any) -> Any:
+    """Put the page of each strategy below the table of all of them."""
+    from evenfold.splitters import strategies
+
+    below = ["strategies.md", *(f"strategies/{name}.md" for name in sorted(strategies()))]
+    config.nav = [{"Every strategy": below} if "Every strategy" in each else each for each in config.nav]
+    return config
 
 
 def on_files(files: Any, config: Any) -> Any:
     """Add the generated pages."""
     from mkdocs.structure.files import File
 
-    sys.path.insert(0, str(ROOT / "tests"))
-    pages = {"strategies.md": strategies_page(), "commands.md": commands_page(), "reference.md": reference_page()}
+    pages = {**strategy_pages(), "commands.md": commands_page(), "reference.md": reference_page()}
     for name, content in pages.items():
         files.append(File.generated(config, name, content=content))
     return files
 
 
-def strategies_page() -> str:
-    """Return one section per strategy: idea, picture, promises, when not to use it."""
+def strategy_pages() -> dict[str, str]:
+    """Return a page per strategy, by its path, and the table of all."""
+    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "docs")]
     from cases import CASES
-    from evenfold.splitters import strategies
     from evenfold.splitters.conformance import CHECKS
+    from strategy_pages import pages
 
     said = {each.promise: each.name for each in CHECKS if each.promise}
-    examples = {type(case).__name__: case for case in reversed(CASES)}
-    parts = [
-        "# Every strategy\n\nWritten from the docstrings and the promises in the code; the pictures are real splits. "
-        "Each column is a row of the data: `#` tested, `.` trained on, `2` and more trained on as often, ` ` neither.\n"
-    ]
-    for name, strategy in sorted(strategies().items()):
-        promises = "".join(f"* {said[word]}\n" for word in sorted(examples[name].promises))
-        parts.append(
-            f"## {name}\n\n```text\n{_signature(name, strategy)}\n```\n\n{prose(strategy)}\n\n"
-            f"```text\n{picture(examples[name])}\n```\n\nChecked promises:\n\n{promises}\n"
-            + (f"**Not when** {WHEN_NOT[name]}\n" if name in WHEN_NOT else "")
-        )
-    return "\n".join(parts)
+    return pages({type(case).__name__: case for case in reversed(CASES)}, said)
 
 
 def commands_page() -> str:
@@ -81,8 +48,15 @@ def commands_page() -> str:
     import typer
     from evenfold.flows.cli import app
 
-    parts = ["# Every command\n\nWritten from the command line's own help. `--json` prints one object for machines.\n"]
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+    group: Any = typer.main.get_command(app)
+    parts = [
+        "# Every command\n\nWritten from the command line's own help. `--json` prints one object for machines.\n\n"
+        "Exit codes: 0 done, 1 a gate failed, 2 bad input (one sentence says what, and what would work), 3 an "
+        "evaluation failed (the split and the finished folds are kept). `evenfold --install-completion` completes "
+        "commands in your shell.\n"
+    ]
+    for name in group.list_commands(None):
+        command = group.commands[name]
         said, _, example = inspect.cleandoc(command.help or "").partition("Example: ")
         flags = [(", ".join(each.opts), each.help) for each in command.params if getattr(each, "help", None)]
         rows = "".join(f"| `{flag}` | {(told or '').replace('|', ' ')} |\n" for flag, told in flags)
@@ -91,26 +65,6 @@ def commands_page() -> str:
             f"| flag or argument | what it does |\n|---|---|\n{rows}"
         )
     return "\n".join(parts)
-
-
-def picture(splitter: Any, n: int = 48) -> str:
-    """Return the first splits of a strategy on a few made-up rows, a character a row."""
-    from evenfold.splitters.conformance import data_for
-
-    data = data_for(splitter, n)
-    rows: list[str] = []
-    if data.groups is not None:
-        codes = {group: chr(97 + i % 26) for i, group in enumerate(dict.fromkeys(list(data.groups)))}
-        rows.append("groups   " + "".join(codes[group] for group in data.groups))
-    for i, (train, test) in zip(range(MOST_SPLITS), data.split(splitter), strict=False):
-        drawn = [0] * n
-        for row in train.tolist():
-            drawn[row] += 1
-        line = [" " if count == 0 else "." if count == 1 else str(min(count, 9)) for count in drawn]
-        for row in test.tolist():
-            line[row] = "#"
-        rows.append(f"split {i:<3}" + "".join(line))
-    return "\n".join(rows)
 
 
 def prose(thing: Any) -> str:

@@ -8,6 +8,7 @@ from ._compare import Comparison, compare
 from ._errors import EvaluationError, ModelError
 from ._fit import FIT_VERSION, fit_and_score, fitted
 from ._report import evaluation_html
+from ._report_folds import fold_count_html
 from ._resampled import resampled_aggregate
 from ._score_key import score_key
 from ._studies import fold_count_study, stratification_study
@@ -69,6 +70,7 @@ __all__ = [
     "evaluation_html",
     "fit_and_score",
     "fitted",
+    "fold_count_html",
     "fold_count_study",
     "infer_task",
     "influence_of",

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from evenfold.splitters import SplitError, import_named
+from evenfold.splitters import SplitError, import_named, refusal
 
 from ._errors import ModelError
 from ._nearest import nearest
@@ -67,7 +67,9 @@ def _made(path: str, maker: Any, params: dict[str, Any]) -> Any:
     try:
         return maker(**params)
     except TypeError as error:
-        raise ModelError(f"{path!r} does not accept its parameters: {error}{_unknown(maker, params)}") from None
+        raise ModelError(
+            f"{path!r} does not accept its parameters: {refusal(error)}{_unknown(maker, params)}"
+        ) from None
     except Exception as error:
         raise ModelError(f"{path!r} cannot be made: {type(error).__name__}: {error}") from error
 

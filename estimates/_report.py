@@ -10,6 +10,8 @@ import pandas as pd
 from evenfold.manifests._page import facts, number, page, table
 from evenfold.manifests._svg import Picture, cut, some
 
+from ._report_calibration import calibration_section
+from ._report_folds import fold_count_section
 from .classes import POOLED, confusion_table
 from .estimate import Estimate
 from .fold_score import FoldScore
@@ -25,10 +27,12 @@ def evaluation_html(
     estimates: Sequence[Estimate],
     predictions: pd.DataFrame | None = None,
     title: str = "Evaluation",
+    study: pd.DataFrame | None = None,
 ) -> str:
     """Return one self-contained HTML page about an evaluation: no network, no script.
 
-    ``predictions``: the rows of predictions.parquet, from which the confusion matrix comes; bootstraps have none.
+    ``predictions``: the rows of predictions.parquet, from which confusion matrix and calibration come; bootstraps have
+    none. ``study``: what ``fold_count_study`` gave for the same problem, drawn as a curve.
     Every figure stands in a ``<data value>`` at full precision, equal to estimates.json. O(rows + splits).
     """
     metrics = list(dict.fromkeys(each.metric for each in estimates))
@@ -43,6 +47,11 @@ def evaluation_html(
     confusion = _confusion(problem, predictions)
     if confusion:
         sections.append(("confusion", "Confusion matrix", confusion))
+    calibrated = calibration_section(problem, predictions)
+    if calibrated:
+        sections.append(("calibration", "Calibration and threshold", calibrated))
+    if study is not None:
+        sections.append(("fold-count", "The number of folds", fold_count_section(study)))
     sections.append(("splits", "Every split", _splits(scores)))
     lead = f"{escape(str(problem.model.estimator))}, {len(scores):,} splits, {problem.task}."
     return page(title, lead, sections)
@@ -73,9 +82,18 @@ def _estimates(estimates: Sequence[Estimate]) -> str:
 
 
 def _notes(estimates: Sequence[Estimate]) -> str:
-    notes = [note for each in estimates for note in (*each.notes, *(each.interval.notes if each.interval else ()))]
-    items = "".join(f"<li>{escape(note)}</li>" for note in dict.fromkeys(notes))
-    return f"<ul>{items}</ul>" if items else "<p>Nothing.</p>"
+    """Return every note once, after the names of the metrics that it is about where these are not all."""
+    about: dict[str, list[str]] = {}
+    for each in estimates:
+        for note in (*each.notes, *(each.interval.notes if each.interval else ())):
+            about.setdefault(note, []).append(each.metric)
+    n_metrics = len({each.metric for each in estimates})
+    items = []
+    for note, metrics in about.items():
+        named = list(dict.fromkeys(metrics))
+        who = f"<b>{escape(', '.join(named))}</b>: " if len(named) < n_metrics else ""
+        items.append(f"<li>{who}{escape(note)}</li>")
+    return f"<ul>{''.join(items)}</ul>" if items else "<p>Nothing.</p>"
 
 
 def _picture(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimate]) -> str:

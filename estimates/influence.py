@@ -41,7 +41,7 @@ def pooled_rows_interval(
     groups = None if problem.groups is None else problem.groups[present]
     if np.unique(present if groups is None else groups).size < 2:
         return None  # one row or group is one observation, which has no spread
-    return interval_of(float(np.mean(values)), influence, groups, level=level)
+    return interval_of(float(np.mean(values)), influence, groups, level=level).cut(metric)
 
 
 def resampled_interval(

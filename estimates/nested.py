@@ -108,4 +108,4 @@ def nested_cv_interval(
     n = int(np.sum(repeats[0] >= 0))
     made = nested_interval(folds, k, n, np.concatenate(plain), level=level)
     best = ROW_LOSSES[metric].best
-    return Interval(best - made.high, best - made.low, level, made.method, made.notes)
+    return Interval(best - made.high, best - made.low, level, made.method, made.notes).cut(metric)

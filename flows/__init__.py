@@ -1,18 +1,22 @@
 """The order of tasks, and the command line."""
 
-from ._compare import compare_runs
-from ._requests import (
-    EvaluateRequest,
-    Evaluation,
-    ExtendOutcome,
-    ExtendRequest,
-    SplitOutcome,
-    SplitRequest,
-    TuneRequest,
-    Tuning,
-)
-from ._retrain_request import GateError, Retraining, RetrainRequest
-from ._run import evaluate, extend, load_split, retrain, split, tune
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._compare import compare_runs
+    from ._requests import (
+        EvaluateRequest,
+        Evaluation,
+        ExtendOutcome,
+        ExtendRequest,
+        SplitOutcome,
+        SplitRequest,
+        TuneRequest,
+        Tuning,
+    )
+    from ._retrain_request import GateError, Retraining, RetrainRequest
+    from ._run import evaluate, extend, load_split, retrain, split, tune
 
 __all__ = [
     "EvaluateRequest",
@@ -34,3 +38,17 @@ __all__ = [
     "split",
     "tune",
 ]
+
+# Imported when asked for: the command line's help and completion need none of it, and it takes seconds.
+_ROOMS = {
+    "_compare": ["compare_runs"],
+    "_retrain_request": ["GateError", "RetrainRequest", "Retraining"],
+    "_run": ["evaluate", "extend", "load_split", "retrain", "split", "tune"],
+}
+_PLACES = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_PLACES.get(name, '_requests')}", __name__), name)

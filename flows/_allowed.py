@@ -34,6 +34,7 @@ def require_allowed(request: SplitRequest) -> None:
 
 def import_paths(request: SplitRequest) -> Iterator[str]:
     """Yield every import path that the request holds."""
+    yield from filter(_looks_importable, [request.spec.strategy or ""])
     yield from _in_params(request.spec.params)
     if isinstance(request, EvaluateRequest):
         model = request.model

@@ -8,16 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.estimates import Estimate, EvaluationError
-from evenfold.manifests import BalanceReport, measure, read_manifest, read_table
+from evenfold.manifests import BalanceReport, Plan, measure, read_manifest, read_table
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks._figures import run_key
 from evenfold.tasks._pictures import split_note
-from evenfold.tasks.split import check_columns, extend_split, extension_of, plan_of, reference, split_data, still_there
+from evenfold.tasks.split import (
+    check_columns,
+    extend_split,
+    extension_of,
+    named,
+    plan_of,
+    reference,
+    split_data,
+    still_there,
+)
 from evenfold.tasks.work import Work, check_model, work_of
 
 from ._fits import Fits, conclude, fit_splits
 from ._look import look_at_holdout
+from ._models import check_models, models_of
 from ._requests import EvaluateRequest, Evaluation, ExtendOutcome, ExtendRequest, SplitOutcome, SplitRequest
 from ._say import Say, silent
 
@@ -78,20 +88,25 @@ def split_of(engine: Engine, home: Home, request: SplitRequest, say: Say) -> Spl
     """Return the split that a request asks for, decided now or from the cache, with its balance."""
     say("splitting", 0, 1)
     plan = plan_of(request.spec, request.data)
+    ref, cached = decided(engine, home, plan, request.data)
+    report = measure(read_manifest(ref["uri"]), read_table(request.data, types=request.spec.types))
+    say("splitting", 1, 1)
+    return Split(ref, cached, report, plan.fingerprint)
+
+
+def decided(engine: Engine, home: Home, plan: Plan, data: str) -> tuple[dict[str, Any], bool]:
+    """Return the reference to what the plan decides, under the plan's name, and whether it came from the cache."""
+    place = str(home.path)
     done = engine.run(
         Call(
             split_data,
-            {"spec": plan.spec.model_dump(mode="json"), "data": request.data, "home": str(home.path)},
+            {"spec": plan.spec.model_dump(mode="json"), "data": data, "home": place},
             name=f"split {plan.spec.strategy} v{plan.algorithm['version']}",
             key=f"split/{plan.plan_id}",
             intact=still_there,
         )
     )
-    report = measure(read_manifest(done.value["uri"]), read_table(request.data, types=request.spec.types))
-    say("splitting", 1, 1)
-    # The decision may have been made under another name; it is recorded under the one that was asked for.
-    ref = done.value | {"name": plan.spec.name}
-    return Split(ref, done.cached, report, plan.fingerprint)
+    return named(done.value, plan.spec.name, place), done.cached
 
 
 def _given(request: EvaluateRequest) -> Split:
@@ -128,9 +143,12 @@ def evaluate_body(engine: Engine, home: Home, request: EvaluateRequest, say: Say
     work = work_of(request.data, split.ref, request.model)
     if request.on == "holdout":
         return look_at_holdout(engine, home, request, split, split_run_id, work)
+    check_models(request, work)
     fits = fit_splits(engine, home, request, split.ref, work, say)
     estimates = [] if fits.errors and not request.allow_partial else conclude(fits, work, request.spec.seed)
     told = _told(request, split, split_run_id, work, fits, estimates)
+    told["models"] = {} if fits.errors else models_of(engine, home, request, split.ref, work)
+    told["artifacts"]["report.html"] = fits.report(work, estimates, home)
     run_id = _record(engine, home, request, split, told, say)
     if fits.errors and not (request.allow_partial and fits.scores):
         raise EvaluationError(fits.failure(work.manifest.n_splits))
@@ -182,7 +200,6 @@ def _told(
         "artifacts": {
             "estimates.json": [each.to_json() for each in estimates],
             "features.json": {"used": list(work.problem.features), "left_out": work.problem.left_out},
-            "report.html": fits.report(work, estimates),
         },
         "tables": {"predictions.parquet": fits.predictions, "scores.parquet": fits.tables},
         "failure": fits.failure(work.manifest.n_splits) if fits.errors and not estimates else None,

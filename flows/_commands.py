@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ._busy import busy
 from ._flags import model_of, spec_of
-
-Text = str | None
-Data = Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file, a folder or a glob of them.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+from ._options import (
+    Data,
+    Engine,
+    EngineChoice,
+    Exclude,
+    Features,
+    Group,
+    Json,
+    Key,
+    Limit,
+    Locked,
+    Metrics,
+    Model,
+    Name,
+    Param,
+    Refresh,
+    Seed,
+    Spec,
+    Splits,
+    Strategy,
+    Stratify,
+    Target,
+    Task,
+    Time,
+)
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -23,28 +44,29 @@ def add_commands(app: typer.Typer) -> None:
 # As long as its list of flags, which Typer reads from the signature.
 def retrain(
     data: Data,
-    target: Annotated[Text, typer.Option(help="Column to predict.")] = None,
-    group: Annotated[Text, typer.Option(help="Column whose rows stay together.")] = None,
-    key: Annotated[list[str] | None, typer.Option(help="Column that names each row; repeat for several.")] = None,
-    stratify: Annotated[list[str] | None, typer.Option(help="Column to share out evenly.")] = None,
-    time: Annotated[Text, typer.Option(help="Column that says when a row happened.")] = None,
-    strategy: Annotated[Text, typer.Option(help="Class name of a strategy.")] = None,
-    n_splits: Annotated[int | None, typer.Option("-k", "--n-splits", help="Number of folds or draws.")] = None,
-    param: Annotated[list[str] | None, typer.Option(help="A parameter of the strategy, as NAME=JSON.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides everything that is random.  [default: 0]")] = None,
-    name: Annotated[Text, typer.Option(help="What the split is called.  [default: the file's name]")] = None,
-    spec: Annotated[Path | None, typer.Option(help="YAML or JSON file with a specification.")] = None,
-    holdout: Annotated[float | None, typer.Option(help="Share of the rows to lock away as a test part.")] = None,
-    model: Annotated[Text, typer.Option(help="Import path of an estimator, or a YAML or JSON file.")] = None,
-    metric: Annotated[list[str] | None, typer.Option(help="A scikit-learn scorer; the first decides.")] = None,
-    features: Annotated[list[str] | None, typer.Option(help="A column to learn from; repeat for several.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="A column not to learn from; repeat for several.")] = None,
-    task: Annotated[Text, typer.Option(help="classification or regression.")] = None,
-    registered_name: Annotated[Text, typer.Option(help="Name in the registry.  [default: the split's]")] = None,
+    target: Target = None,
+    group: Group = None,
+    key: Key = None,
+    stratify: Stratify = None,
+    time: Time = None,
+    strategy: Strategy = None,
+    n_splits: Splits = None,
+    param: Param = None,
+    seed: Seed = None,
+    name: Name = None,
+    spec: Spec = None,
+    holdout: Locked = None,
+    model: Model = None,
+    metric: Metrics = None,
+    features: Features = None,
+    exclude: Exclude = None,
+    task: Task = None,
+    registered_name: Annotated[str | None, typer.Option(help="Name in the registry.  [default: the split's]")] = None,
     gates: Annotated[bool, typer.Option(help="Stop where a gate of the audit fails.")] = True,
     run_label: Annotated[str, typer.Option(help="Another label retrains the same data again.")] = "",
-    engine: Annotated[str, typer.Option(help="prefect, or plain without it.")] = "prefect",
-    refresh: Annotated[bool, typer.Option(help="Compute again what the cache holds.")] = False,
+    time_limit: Limit = None,
+    engine: Engine = EngineChoice.prefect,
+    refresh: Refresh = False,
     as_json: Json = False,
 ) -> None:
     """Let new rows of FILE join the split, compare the model with the champion, and register the winner.
@@ -63,11 +85,12 @@ def retrain(
         "registered_name": registered_name,
         "gates": gates,
         "run_label": run_label,
+        "time_limit": time_limit,
         "refresh": refresh,
     }
     out, err = consoles()
     with progress(err) as say:
-        outcome = flows.retrain(data, engine=engine, say=say, **request)  # type: ignore[arg-type]
+        outcome = flows.retrain(data, engine=engine.value, say=say, **request)
     if as_json:
         out.print_json(outcome.model_dump_json())
     else:
@@ -86,7 +109,8 @@ def doctor(as_json: Json = False) -> None:
 
     home = Home.here()
     prepare_environment(home)
-    found = examine(home)
+    with busy("looking at servers and stores"):
+        found = examine(home)
     out, _ = consoles()
     if as_json:
         out.print_json(data=[each.to_json() for each in found])
@@ -113,7 +137,8 @@ def clean(
 
     from ._show import consoles
 
-    done = remove(Home.here(), age_of(older_than), dry_run)
+    with busy("looking for what is old"):
+        done = remove(Home.here(), age_of(older_than), dry_run)
     out, _ = consoles()
     if as_json:
         out.print_json(data={"files": done.files, "bytes": done.bytes, "dry_run": dry_run})
@@ -135,7 +160,8 @@ def load(
     from ._show import consoles
 
     prepare_environment(Home.here())
-    found = load_split(reference)
+    with busy(f"looking for {reference}"):
+        found = load_split(reference)
     told = {"name": found.name, "version": found.version, "split_id": found.split_id, "uri": str(found.uri)}
     out, _ = consoles()
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,13 @@ FLIGHTS = "examples/flights.parquet"
 FEATURES = ("time_hour", "month", "wday", "hour", "minute", "distance", "carrier", "origin", "dest")
 
 
-def run_demo(engine: Any) -> None:
-    """Evaluate one model on flights under random folds and under whole dates, then .632 on breast cancer."""
+def run_demo(engine: Any, as_json: bool = False) -> None:
+    """Evaluate one model on flights under random folds and under whole dates, then .632 on breast cancer.
+
+    With ``as_json`` the three outcomes are printed as one JSON list, and nothing else is.
+    """
     out, err = consoles()
+    out.quiet = as_json
     flights = _flights()
     model = ModelSpec(features=FEATURES, text="ordinal", metrics=("r2", "neg_mean_absolute_error"))
     key = {"key": "flight_id", "target": "arr_delay"}
@@ -42,6 +47,9 @@ def run_demo(engine: Any) -> None:
     with progress(err) as say:
         outcome = _breast_cancer(engine, say)
     show_evaluation(out, outcome)
+    if as_json:
+        told = [json.loads(each.model_dump_json()) for each in (*found, outcome)]
+        consoles()[0].print_json(data=told)
 
 
 def _flights() -> str:

@@ -19,6 +19,7 @@ from evenfold.estimates import (
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks._files import from_anywhere
 from evenfold.tasks.fit import BLOCK, fit_all, fit_block, fit_fold, fit_folds, kept, split_title
+from evenfold.tasks.studies import kept_study
 from evenfold.tasks.work import Work, key_of_all, key_of_block, key_of_split
 
 from ._requests import EvaluateRequest
@@ -59,11 +60,12 @@ class Fits:
             + "."
         )
 
-    def report(self, work: Work, estimates: list[Estimate]) -> str:
-        """Return the page about what was evaluated."""
+    def report(self, work: Work, estimates: list[Estimate], home: Home) -> str:
+        """Return the page about what was evaluated, with the study of the number of folds where one was run."""
         title = f"Evaluation on {work.manifest.name} {work.manifest.version}"
         predictions = self.frame() if self.predictions else None
-        return evaluation_html(work.problem, self.scores or self.drawn(work), estimates, predictions, title)
+        scores, study = self.scores or self.drawn(work), kept_study(home, work.problem)
+        return evaluation_html(work.problem, scores, estimates, predictions, title, study)
 
     def drawn(self, work: Work) -> list[FoldScore]:
         """Return the scores of draws, those that are defined, as scores of folds."""
@@ -138,7 +140,8 @@ def _calls(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, 
     }
 
     def call(step: Any, name: str, key: str, size: int = 1, **more: Any) -> Call:
-        return Call(step, {**shared, **more, "key": key}, name, key=f"score/{key}", intact=kept, size=size)
+        asked = {**shared, **more, "key": key}
+        return Call(step, asked, name, key=f"score/{key}", intact=kept, size=size, limit=request.time_limit)
 
     if not in_blocks(work):
         return [call(fit_fold, split_title(work.manifest, i), key_of_split(work, i, seed), i=i) for i in range(n)]

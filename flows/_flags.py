@@ -24,7 +24,8 @@ def spec_of(
 
     base = read_spec(file).model_dump(exclude_unset=True) if file else {}
     fields = {"strategy": strategy, "seed": seed, "name": name or base.get("name") or _name_of(data)}
-    params = {**base.get("params", {}), **_params(param), **({} if n_splits is None else {"n_splits": n_splits})}
+    said = values_of("--param", param, 'NAME=JSON, such as leftovers="end"')
+    params = {**base.get("params", {}), **said, **({} if n_splits is None else {"n_splits": n_splits})}
     fields["holdout"] = None if holdout is None else {"fraction": holdout}
     given = {field: value for field, value in columns.items() if value}
     merged = base | {field: value for field, value in fields.items() if value is not None}
@@ -35,19 +36,20 @@ def _name_of(data: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", Path(data).stem).strip("._-")[:100] or "split"
 
 
-def _params(given: list[str] | None) -> dict[str, Any]:
+def values_of(flag: str, given: list[str] | None, example: str) -> dict[str, Any]:
+    """Return what NAME=JSON flags say; a value that is no JSON is text."""
     from evenfold.splitters import SplitError
 
-    params = {}
+    values: dict[str, Any] = {}
     for each in given or []:
         name, equals, value = each.partition("=")
         if not equals:
-            raise SplitError(f"--param {each!r} has no '='; write NAME=JSON, such as leftovers=\"end\".")
+            raise SplitError(f"{flag} {each!r} has no '='; write {example}.")
         try:
-            params[name] = json.loads(value)
+            values[name] = json.loads(value)
         except json.JSONDecodeError:
-            params[name] = value
-    return params
+            values[name] = value
+    return values
 
 
 def model_of(given: str | None, fields: dict[str, Any]) -> Any:

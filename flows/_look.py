@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from evenfold.estimates import Estimate, EvaluationError, FoldScore
+import pandas as pd
+from evenfold.estimates import Estimate, EvaluationError, FoldScore, pooled_rows_interval
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks.fit import fit_holdout
 from evenfold.tasks.work import Work
@@ -20,32 +21,11 @@ def look_at_holdout(
     engine: Engine, home: Home, request: EvaluateRequest, split: Split, split_run_id: str, work: Work
 ) -> Evaluation:
     """Record the look, train on every row that is not locked, score the locked ones, and record what was seen."""
-    from evenfold.tasks.look import record_look, record_look_scores
-
     started = time.monotonic()
     work.manifest.locked_pair()  # where nothing is locked there is nothing to record either
-    model = work.problem.model.canonical()
-    asked = {"split": split.ref, "model": model, "reason": request.reason, "data": request.data}
-    recording = Call(
-        record_look, {**asked, "tags": engine.tags(), "home": str(home.path)}, "record the look", retries=2
-    )
-    try:
-        look = engine.run(recording).value
-    except Exception as error:
-        why = " ".join(str(error).split())[:200]
-        raise EvaluationError(f"the look could not be recorded ({why}), so the holdout stays closed.") from error
-    arguments = {
-        "data": request.data,
-        "split": split.ref,
-        "model": request.model.model_dump(mode="json"),
-        "seed": request.spec.seed,
-        "threads": engine.threads,
-        "home": str(home.path),
-    }
-    fitted = engine.run(Call(fit_holdout, arguments, "holdout")).value
-    seen = {"name": split.ref["name"], "run_id": look["run_id"], "score": fitted["score"], "file": fitted["file"]}
-    engine.run(Call(record_look_scores, {**seen, "home": str(home.path)}, "record what was seen", retries=2))
-    score = FoldScore.from_json(fitted["score"])
+    look = _record(engine, home, request, split, work)
+    fitted = _fit(engine, home, request, split, look["run_id"])
+    score, predictions = FoldScore.from_json(fitted["score"]), pd.read_parquet(fitted["file"])
     return Evaluation(
         split=split.ref,
         cached=split.cached,
@@ -58,7 +38,7 @@ def look_at_holdout(
         left_out=work.problem.left_out,
         scores=[score],
         apparent=None,
-        estimates=[_estimate(name, value, score) for name, value in score.test.items()],
+        estimates=[_estimate(name, score, predictions, work) for name in score.test],
         n_cached=0,
         n_fits=1,
         seconds=time.monotonic() - started,
@@ -66,8 +46,48 @@ def look_at_holdout(
     )
 
 
-def _estimate(metric: str, value: float, score: FoldScore) -> Estimate:
-    apparent = score.apparent[metric]
+def _record(engine: Engine, home: Home, request: EvaluateRequest, split: Split, work: Work) -> dict[str, Any]:
+    """Record that somebody looks, and why; raises EvaluationError where that fails, and then nobody has looked."""
+    from evenfold.tasks.look import record_look
+
+    model = work.problem.model.canonical()
+    asked = {"split": split.ref, "model": model, "reason": request.reason, "data": request.data}
+    arguments = {**asked, "tags": engine.tags(), "home": str(home.path)}
+    try:
+        return dict(engine.run(Call(record_look, arguments, "record the look", retries=2)).value)
+    except Exception as error:
+        why = " ".join(str(error).split())[:200]
+        raise EvaluationError(f"the look could not be recorded ({why}), so the holdout stays closed.") from error
+
+
+def _fit(engine: Engine, home: Home, request: EvaluateRequest, split: Split, run_id: str) -> dict[str, Any]:
+    """Return what the fit scored on the locked rows, and record it in the run of the look."""
+    from evenfold.tasks.look import record_look_scores
+
+    arguments = {
+        "data": request.data,
+        "split": split.ref,
+        "model": request.model.model_dump(mode="json"),
+        "seed": request.spec.seed,
+        "threads": engine.threads,
+        "home": str(home.path),
+    }
+    fitted = dict(engine.run(Call(fit_holdout, arguments, "holdout")).value)
+    seen = {"name": split.ref["name"], "run_id": run_id, "score": fitted["score"], "file": fitted["file"]}
+    engine.run(Call(record_look_scores, {**seen, "home": str(home.path)}, "record what was seen", retries=2))
+    return fitted
+
+
+def _estimate(metric: str, score: FoldScore, predictions: pd.DataFrame, work: Work) -> Estimate:
+    value, apparent = score.test[metric], score.apparent[metric]
     return Estimate(
-        metric, "locked holdout", value, sd=None, se=None, n_splits=1, apparent=apparent, gap=apparent - value
+        metric,
+        "locked holdout",
+        value,
+        sd=None,
+        se=None,
+        n_splits=1,
+        apparent=apparent,
+        gap=apparent - value,
+        interval=pooled_rows_interval(metric, predictions, work.problem),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from ._busy import busy
 
 looking = typer.Typer()
 
@@ -29,16 +32,16 @@ def show(
 
     Example: evenfold show .evenfold/splits/flights/1.0
     """
-    from evenfold.manifests import describe, measure, read_manifest, report_html
+    from evenfold.manifests import describe, measure, read_manifest, report_html, write_whole
 
     from ._show import consoles
 
-    with _folder(manifest) as folder:
+    with busy(f"reading {manifest}"), _folder(manifest) as folder:
         found = read_manifest(folder)
+        header = describe(found)
+        if report is not None:
+            write_whole(report, report_html(found, measure(found, data), data))
     out, _ = consoles()
-    header = describe(found)
-    if report is not None:
-        report.write_text(report_html(found, measure(found, data), data), encoding="utf-8")
     if as_json:
         out.print_json(data=header)
     else:
@@ -75,11 +78,12 @@ def _print(out: Any, header: dict[str, Any]) -> None:
     amount = f"{header['n_rows']:,} rows, {header['n_splits']:,} {what}"
     out.print(f"[bold]{header['name']} {header['version']}[/]: {header['algorithm']['name']}, {amount}")
     columns = [f"{role} {'+'.join(v) if isinstance(v, list) else v}" for role, v in spec.get("columns", {}).items()]
-    out.print(f"  asked: {', '.join(columns) or 'no columns'}; {spec.get('params') or 'default parameters'}", end="")
-    out.print(f"; seed {spec.get('seed', 0)}")
+    params = ", ".join(f"{name}={value}" for name, value in spec.get("params", {}).items()) or "default parameters"
+    asked = f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}"
+    out.print(asked, markup=False)
     for name in ("split_id", "plan_id", "fingerprint", "parent_split_id"):
         if header[name]:
-            out.print(f"  {name:<15} {header[name]}")
+            out.print(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")
     names = {part["code"]: part["name"] for part in header["parts"]}
     said = {-1: "never tested", -2: "locked", -3: "excluded"} | names
     if header["kind"] == "draws":
@@ -98,6 +102,7 @@ def _print(out: Any, header: dict[str, Any]) -> None:
 def ui(
     port: Annotated[int, typer.Option(help="MLflow's port; Prefect's page has the next.")] = 5000,
     dry: Annotated[bool, typer.Option("--dry", help="Print the commands and start nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the commands as one JSON object.")] = False,
 ) -> None:
     """Open the pages of MLflow and Prefect on what was recorded here; Ctrl-C ends both.
 
@@ -108,7 +113,9 @@ def ui(
     home = Home.here()
     prepare_environment(home)
     commands = ui_commands(home, port)
-    for name, command in commands.items():
+    if as_json:
+        typer.echo(json.dumps(commands))
+    for name, command in ({} if as_json else commands).items():
         typer.echo(f"{name}: {' '.join(command)}")
     if dry:
         return

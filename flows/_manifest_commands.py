@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from ._busy import busy
+from ._flags import values_of
 
 GATE_FAILED = 1
 
@@ -22,6 +24,7 @@ class Tool(StrEnum):
     spark = "spark"
     nnunet = "nnunet"
     csv = "csv"
+    groups = "groups"
 
 
 class Role(StrEnum):
@@ -60,16 +63,17 @@ def audit(
 
     from ._show_manifests import show_audit
 
-    made = run_audit(
-        read_manifest(manifest),
-        data,
-        features=features or None,
-        exclude=exclude or (),
-        gates=_gates(gate),
-        target=target,
-        group=group,
-        time=time,
-    )
+    with busy(f"auditing {manifest} on {data}"):
+        made = run_audit(
+            read_manifest(manifest),
+            data,
+            features=features or None,
+            exclude=exclude or (),
+            gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
+            target=target,
+            group=group,
+            time=time,
+        )
     if store:
         write_whole(manifest / "audit.json", made.model_dump_json(indent=1))
     _print(made, as_json, show_audit)
@@ -87,7 +91,8 @@ def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
 
     from ._show_manifests import show_verification
 
-    found = run_verify(manifest)
+    with busy(f"reading every file of {manifest}"):
+        found = run_verify(manifest)
     _print(found, as_json, show_verification)
     if not found.intact:
         raise typer.Exit(GATE_FAILED)
@@ -109,7 +114,9 @@ def diff(
 
     from ._show_manifests import show_difference
 
-    _print(run_diff(read_manifest(a), read_manifest(b), data), as_json, show_difference)
+    with busy(f"comparing {a} with {b}"):
+        made = run_diff(read_manifest(a), read_manifest(b), data)
+    _print(made, as_json, show_difference)
 
 
 @commands.command()
@@ -130,7 +137,9 @@ def export(
 
     from ._show_manifests import show_export
 
-    _print(run_export(read_manifest(manifest), to.value, output, data, repeat=repeat), as_json, show_export)
+    with busy(f"writing {output}"):
+        made = run_export(read_manifest(manifest), to.value, output, data, repeat=repeat)
+    _print(made, as_json, show_export)
 
 
 @commands.command()
@@ -151,8 +160,9 @@ def join(
 
     from ._show_manifests import Joined, show_join
 
-    rows = join_rows(read_manifest(manifest), data, fold, role.value, repeat)
-    write_whole(output, rows)
+    with busy(f"writing {output}"):
+        rows = join_rows(read_manifest(manifest), data, fold, role.value, repeat)
+        write_whole(output, rows)
     made = Joined(path=str(output), rows=rows.num_rows, fold=fold, repeat=repeat, role=role.value)
     _print(made, as_json, show_join)
 
@@ -163,6 +173,8 @@ def import_(
     key: Annotated[list[str], typer.Option(help="Column that names each row; repeat for several.")],
     fold_column: Annotated[str | None, typer.Option(help="Column that holds the fold of each row.")] = None,
     nnunet: Annotated[Path | None, typer.Option(help="splits_final.json, whose keys are those of the column.")] = None,
+    groups: Annotated[Path | None, typer.Option(help="Table of group and fold, as export --to groups writes.")] = None,
+    group: Annotated[str | None, typer.Option(help="Column of FILE whose folds --groups holds.")] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict, for balance and audit.")] = None,
     name: Annotated[str, typer.Option(help="What the split is called.")] = "imported",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for <name>/<version>/.")] = None,
@@ -177,38 +189,29 @@ def import_(
 
     from ._show_manifests import Imported, show_import
 
-    manifest = _imported(data, key, fold_column, nnunet, {"target": target, "name": name})
-    folder = write_manifest(manifest, output or Home.here().splits)
+    with busy(f"reading the folds of {data}"):
+        manifest = _imported(data, key, (fold_column, nnunet, groups), group, {"target": target, "name": name})
+        folder = write_manifest(manifest, output or Home.here().splits)
     made = Imported.model_validate(SplitRef.of(read_manifest(folder), str(folder)).to_json())
     _print(made, as_json, show_import)
 
 
-def _imported(data: str, key: list[str], fold_column: str | None, nnunet: Path | None, more: dict[str, Any]) -> Any:
-    from evenfold.manifests import import_folds, import_nnunet
+def _imported(data: str, key: list[str], sources: tuple[Any, Any, Any], group: str | None, more: Any) -> Any:
+    from evenfold.manifests import import_folds, import_groups, import_nnunet
     from evenfold.splitters import SplitError
 
-    if (fold_column is None) == (nnunet is None):
-        raise SplitError("folds come from a column or from a file; give one of --fold-column and --nnunet.")
-    if nnunet is None:
+    fold_column, nnunet, groups = sources
+    if sum(each is not None for each in sources) != 1:
+        raise SplitError("folds come from a column or from a file; give one of --fold-column, --nnunet and --groups.")
+    if (groups is None) != (group is None):
+        raise SplitError("--groups (a table of group and fold) and --group (a column of the data) go together.")
+    if fold_column is not None:
         return import_folds(data, key, str(fold_column), **more)
+    if groups is not None:
+        return import_groups(str(groups), data, key, str(group), **more)
     if len(key) > 1:
         raise SplitError(f"splits_final.json names rows by one key, and {len(key)} columns are given; give one --key.")
     return import_nnunet(nnunet, data, key[0], **more)
-
-
-def _gates(given: list[str] | None) -> dict[str, Any]:
-    from evenfold.splitters import SplitError
-
-    gates: dict[str, Any] = {}
-    for each in given or []:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise SplitError(f"--gate {each!r} has no '='; write NAME=NUMBER, such as duplicate_rows=0, or NAME=off.")
-        try:
-            gates[name] = json.loads(value)
-        except json.JSONDecodeError:
-            gates[name] = value
-    return gates
 
 
 def _print(made: Any, as_json: bool, show: Any) -> None:

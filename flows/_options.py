@@ -22,7 +22,9 @@ Group = Annotated[str | None, typer.Option(help="Column whose rows stay together
 Key = Annotated[list[str] | None, typer.Option(help="Column that names each row; repeat for several.")]
 Stratify = Annotated[list[str] | None, typer.Option(help="Column to share out evenly, instead of the target.")]
 Time = Annotated[str | None, typer.Option(help="Column that says when a row happened.")]
-Strategy = Annotated[str | None, typer.Option(help="Class name of a strategy; chosen from the columns if left out.")]
+Strategy = Annotated[
+    str | None, typer.Option(help="A strategy, or module:Name of your own; chosen from the columns if left out.")
+]
 Splits = Annotated[int | None, typer.Option("-k", "--n-splits", help="Number of folds or draws.")]
 Param = Annotated[list[str] | None, typer.Option(help="A parameter of the strategy, as NAME=JSON.")]
 Seed = Annotated[int | None, typer.Option(help="Decides everything that is random.  [default: 0]")]
@@ -37,3 +39,6 @@ Metrics = Annotated[list[str] | None, typer.Option("--metric", help="A scikit-le
 Features = Annotated[list[str] | None, typer.Option(help="A column to learn from; repeat for several.")]
 Exclude = Annotated[list[str] | None, typer.Option(help="A column not to learn from; repeat for several.")]
 Task = Annotated[str | None, typer.Option(help="classification or regression.")]
+Limit = Annotated[
+    float | None, typer.Option("--time-limit", help="Seconds after which a fit is stopped, in a process of its own.")
+]

@@ -47,6 +47,12 @@ class EvaluateRequest(SplitRequest):
         default="full", description="Bootstraps: one fit on all rows, or also each resample on itself."
     )
     run_label: str = Field(default="", description="Another label makes another MLflow run of the same evaluation.")
+    time_limit: float | None = Field(
+        default=None, gt=0, description="Seconds after which a fit is stopped; each runs in a process of its own then."
+    )
+    log_models: Literal["none", "final", "all"] = Field(
+        default="none", description="Models in MLflow: one of all rows, or one per fold as well; each is one more fit."
+    )
 
 
 class TuneRequest(EvaluateRequest):

@@ -18,11 +18,11 @@ from evenfold.tasks._promotion import (
 )
 from evenfold.tasks.fit import kept
 from evenfold.tasks.newer import score_stored
-from evenfold.tasks.split import extend_split, newest, plan_of, split_data, still_there
+from evenfold.tasks.split import extend_split, newest, plan_of
 from evenfold.tasks.train import fit_final
 from evenfold.tasks.work import Work, key_of_all, work_of
 
-from ._bodies import evaluate_body
+from ._bodies import decided, evaluate_body
 from ._recipes import compared, with_metric
 from ._requests import EvaluateRequest, Evaluation
 from ._retrain_report import retrain_report
@@ -133,9 +133,7 @@ def _grown(engine: Engine, home: Home, request: RetrainRequest, say: Say) -> tup
             return told.pop("split"), told
         except SplitError as error:
             notes.append(f"{plan.spec.name} {found.name} was not extended: {error} A new split was made.")
-    arguments = {"spec": plan.spec.model_dump(mode="json"), "data": request.data, "home": str(home.path)}
-    call = Call(split_data, arguments, f"split {plan.spec.name}", key=f"split/{plan.plan_id}", intact=still_there)
-    made = engine.run(call).value
+    made, _ = decided(engine, home, plan, request.data)
     say("splitting", 1, 1)
     return made, {"added": made["n_rows"], "notes": notes}
 
@@ -163,6 +161,8 @@ def _evaluated(course: Course, model: ModelSpec) -> Evaluation:
         run_label=request.run_label,
         refresh=request.refresh,
         allow_partial=request.allow_partial,
+        time_limit=request.time_limit,
+        log_models=request.log_models,
     )
     return evaluate_body(course.engine, course.home, asked, course.say)
 

@@ -13,9 +13,11 @@ from evenfold.estimates import Estimate
 from evenfold.manifests import BalanceReport
 from evenfold.tasks import Home
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.table import Table
+from rich.text import Text
 
+from ._console import Words, first_that_fits
 from ._requests import Evaluation, ExtendOutcome, SplitOutcome, Tuning
 from ._say import Say
 
@@ -25,8 +27,24 @@ MOST_FOLD_ROWS = 12
 def consoles() -> tuple[Console, Console]:
     """Return where results go and where progress and errors go."""
     width = None if sys.stdout.isatty() else 140
-    out = Console(highlight=False, soft_wrap=True, emoji=False, width=width)
+    out = Words(highlight=False, soft_wrap=True, emoji=False, width=width)
     return out, Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+
+
+class Left(ProgressColumn):
+    """The time left, where it can be told, or else the time gone by."""
+
+    def render(self, task: Task) -> Text:
+        """Return it as a text."""
+        if task.time_remaining is not None and not task.finished:
+            return Text(f"{_clock(task.time_remaining)} left", style="progress.remaining")
+        gone = task.finished_time if task.finished else task.elapsed
+        return Text(_clock(gone or 0.0), style="progress.elapsed")
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"
 
 
 @contextmanager
@@ -35,14 +53,14 @@ def progress(console: Console) -> Iterator[Say]:
     if not console.is_terminal:
         yield _lines(console)
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Left())
+    with Progress(*columns, console=console, transient=True) as bar:
         yield _bars(bar)
 
 
 def _lines(console: Console) -> Say:
     def say(what: str, done: int, of: int) -> None:
-        if done == 0 or done == of:
+        if done in (0, of):
             console.print(f"{what}: {done} of {of}" if of > 1 else f"{what}{' done' if done else ' ...'}")
 
     return say
@@ -55,8 +73,8 @@ def _bars(bar: Progress) -> Say:
     def say(what: str, done: int, of: int) -> None:
         with guard:
             if what not in known:
-                known[what] = bar.add_task(what, total=of)
-            bar.update(known[what], completed=done, total=of)
+                known[what] = bar.add_task(what, total=of or None)
+            bar.update(known[what], completed=done, total=of or None)
 
     return say
 
@@ -75,7 +93,7 @@ def show_balance(console: Console, report: BalanceReport, split: dict[str, Any],
 
 
 def _amount(split: dict[str, Any]) -> str:
-    what = "resamples" if split["kind"] == "draws" else "folds"
+    what = {"draws": "draws", "pairs": "splits"}.get(split["kind"], "folds")
     return f"{split['n_rows']:,} rows, {split['n_splits']:,} {what}"
 
 
@@ -93,15 +111,18 @@ def _worst(report: BalanceReport) -> str:
 def show_evaluation(console: Console, outcome: Evaluation) -> None:
     """Print an evaluation: every fold, every estimate under its own name, and where it is recorded."""
     show_balance(console, outcome.balance, outcome.split, outcome.cached)
+    features = f"{len(outcome.features)} feature{'s' if len(outcome.features) != 1 else ''}"
     reused = f", {outcome.n_cached} of them from the cache" if outcome.n_cached else ""
-    console.print(f"  {outcome.model.estimator}, {len(outcome.features)} features, {outcome.n_fits:,} fits{reused}")
+    console.print(f"  {outcome.model.estimator}, {features}, {outcome.n_fits:,} fits{reused}")
     if outcome.left_out:
         console.print(f"  left out: {', '.join(outcome.left_out)} (reasons: features.json)", markup=False)
     if outcome.look:
         console.print(f"  this is look {outcome.look} at the locked part of {outcome.split['name']}; it is recorded")
     if 1 < len(outcome.scores) <= MOST_FOLD_ROWS:
-        console.print(_fold_table(outcome))
-    console.print(_estimate_table(outcome.estimates))
+        metrics = list(outcome.scores[0].test)
+        tables = (_fold_table(outcome, metrics[:n]) for n in range(len(metrics), 0, -1))
+        console.print(first_that_fits(console, tables))
+    console.print(first_that_fits(console, _estimate_tables(outcome.estimates)))
     console.print("  sd: spread of the splits' scores (n-1), no interval; apparent: score on training rows.")
     for remark in _remarks(outcome.estimates):
         console.print(f"  {remark}")
@@ -137,9 +158,10 @@ def show_tuning(console: Console, outcome: Tuning) -> None:
     _show_where(console, outcome.split, outcome.run_id)
 
 
-def _fold_table(outcome: Evaluation) -> Table:
-    metrics = list(outcome.scores[0].test)
-    table = Table("split", "train", "test", *metrics, *(f"apparent {name}" for name in metrics[:1]), box=None)
+def _fold_table(outcome: Evaluation, metrics: list[str]) -> Table:
+    left = len(outcome.scores[0].test) - len(metrics)
+    caption = f"and {left} more metric{'s' if left > 1 else ''}: report.html" if left else None
+    table = Table("split", "train", "test", *metrics, f"apparent {metrics[0]}", box=None, caption=caption)
     for column in table.columns[1:]:
         column.justify = "right"
     for score in outcome.scores:
@@ -148,23 +170,42 @@ def _fold_table(outcome: Evaluation) -> Table:
     return table
 
 
-def _estimate_table(estimates: list[Estimate]) -> Table:
-    table = Table("metric", "method", "value", "95 % interval", "sd", "pooled", "apparent", box=None)
-    for column in table.columns[2:]:
+def _estimate_tables(estimates: list[Estimate]) -> Iterator[Table]:
+    """Yield the estimates in tables of fewer and fewer columns."""
+    for names in (("sd", "pooled", "apparent"), ("sd", "apparent"), ("sd",), ()):
+        yield _estimate_table(estimates, names, short=False)
+        if len({each.method for each in estimates}) == 1:
+            yield _estimate_table(estimates, names, short=True)
+
+
+def _estimate_table(estimates: list[Estimate], names: tuple[str, ...], short: bool) -> Table:
+    """Return a row per estimate; ``short``: the one method of all stands at the head of the values."""
+    head = ["metric", estimates[0].method] if short and estimates else ["metric", "method", "value"]
+    table = Table(*head, "95 % interval", *names, box=None)
+    for column in table.columns[len(head) - 1 :]:
         column.justify = "right"
     for each in estimates:
         low_high = f"[{_number(each.interval.low)}, {_number(each.interval.high)}]" if each.interval else "-"
-        values = (_number(value) for value in (each.sd, each.pooled, each.apparent))
-        table.add_row(each.metric, each.method, _number(each.value), low_high, *values)
+        values = (_number(getattr(each, name)) for name in names)
+        table.add_row(each.metric, *([] if short else [each.method]), _number(each.value), low_high, *values)
     return table
 
 
 def _remarks(estimates: list[Estimate]) -> list[str]:
     """Return what has to be known of the estimates, each sentence once; that sd is a spread is said in any case."""
-    said = [note for each in estimates for note in (*each.notes, *(each.interval.notes if each.interval else ()))]
-    return [
-        note for note in dict.fromkeys(said) if not note.startswith(("sd is the spread", "se = sd", "There is no se"))
-    ]
+    said: dict[str, list[str]] = {}
+    for each in estimates:
+        for note in (*each.notes, *(each.interval.notes if each.interval else ())):
+            said.setdefault(note, []).append(each.metric)
+    known = ("sd is the spread", "se = sd", "There is no se")
+    return [_of(metrics, note, estimates) for note, metrics in said.items() if not note.startswith(known)]
+
+
+def _of(metrics: list[str], note: str, estimates: list[Estimate]) -> str:
+    """Return a note after the metrics that it is about, where these are not all and it does not name its own."""
+    named = list(dict.fromkeys(metrics))
+    alone = len(named) < len({each.metric for each in estimates}) and named[0] not in note
+    return f"{', '.join(named)}: {note}" if alone else note
 
 
 def _number(value: float | None) -> str:
@@ -176,6 +217,7 @@ def _show_where(console: Console, split: dict[str, Any], run_id: str) -> None:
     console.print(
         f"  manifest {_from_here(Path(split['uri']))}\n  MLflow run {run_id}; to look at it:\n    {ui_command(home)}",
         markup=False,
+        soft_wrap=True,
     )
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import ModelSpec, Problem
-from evenfold.manifests import Columns, read_table, require_columns
+from evenfold.estimates import ModelSpec, Problem, fold_count_html, fold_count_study
+from evenfold.manifests import Columns, read_table, require_columns, write_whole
 from evenfold.splitters import SplitError
 from rich.table import Table
 
+from ._say import Say
 from ._show import consoles
 
 # Okabe and Ito's colours, told apart by everybody.
@@ -39,16 +41,28 @@ def counts_of(given: str) -> list[int]:
     return sorted({low + (high - low) * step // 7 for step in range(8)})
 
 
-def show_table(table: pd.DataFrame, as_json: bool) -> None:
-    """Print a table of results."""
+def counted(problem: Problem, counts: list[int], seed: int, say: Say) -> pd.DataFrame:
+    """Return the study of these numbers of folds, one after the other, and say how many models are fitted."""
+    done, parts = 0, []
+    say("fitting models", 0, sum(counts))
+    for k in counts:
+        parts.append(fold_count_study(problem.model, problem, [k], seed=seed))
+        done += k
+        say("fitting models", done, sum(counts))
+    return pd.concat(parts, ignore_index=True)
+
+
+def show_table(table: pd.DataFrame, picture: Path, as_json: bool) -> None:
+    """Print a table of results, and where its picture lies."""
     out, _ = consoles()
     if as_json:
-        out.print_json(table.to_json(orient="records"))
+        out.print_json(data={"rows": json.loads(table.to_json(orient="records")), "picture": str(picture)})
         return
     shown = Table(*map(str, table.columns), box=None)
     for row in table.itertuples(index=False):
         shown.add_row(*(f"{value:.4f}" if isinstance(value, float) else str(value) for value in row))
     out.print(shown)
+    out.print(f"picture: {picture}")
 
 
 def _axes(n: int) -> Any:
@@ -62,12 +76,17 @@ def _axes(n: int) -> Any:
 
 
 def _save(figure: Any, output: Path) -> None:
-    figure.savefig(output, dpi=120)
-    consoles()[0].print(f"picture: {output}")
+    try:
+        figure.savefig(output, dpi=120)
+    except (ValueError, OSError) as error:
+        raise SplitError(f"the picture cannot be written to {output} ({error}); pass -o NAME.png.") from None
 
 
-def draw_fold_counts(table: pd.DataFrame, output: Path) -> None:
-    """Draw mean, spread and pooled score against the number of folds, a panel per metric."""
+def draw_fold_counts(problem: Problem, table: pd.DataFrame, output: Path) -> None:
+    """Draw mean, spread and pooled score against the number of folds: a panel per metric, or a page (``.html``)."""
+    if output.suffix == ".html":
+        write_whole(output, fold_count_html(problem, table))
+        return
     metrics = table["metric"].unique()
     figure, axes = _axes(len(metrics))
     for ax, metric in zip(axes, metrics, strict=True):

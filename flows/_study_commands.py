@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from evenfold.tasks._resources import limited
 
+from ._busy import busy
 from ._flags import model_of, spec_of
 from ._options import (
     Data,
@@ -33,7 +33,8 @@ from ._options import (
     Target,
 )
 
-Picture = Annotated[Path, typer.Option("-o", "--output", help="Where the picture goes.")]
+Picture = Annotated[Path, typer.Option("-o", "--output", help="Where the picture goes, a PNG file.")]
+PictureOrPage = Annotated[Path, typer.Option("-o", "--output", help="Where the curve goes: a PNG file, or a page.")]
 
 
 def register_studies(app: typer.Typer) -> None:
@@ -56,7 +57,8 @@ def compare(
     from ._show import consoles
 
     out, _ = consoles()
-    found = compare_runs(run_a, run_b, metric)
+    with busy(f"comparing run {run_a} with run {run_b}"):
+        found = compare_runs(run_a, run_b, metric)
     if as_json:
         out.print_json(json.dumps([asdict(each) for each in found]))
         return
@@ -134,23 +136,29 @@ def folds(
     features: Features = None,
     exclude: Exclude = None,
     seed: Seed = None,
-    output: Picture = Path("folds.png"),
+    output: PictureOrPage = Path("folds.png"),
     as_json: Json = False,
 ) -> None:
     """Show what the number of folds does to the mean over folds, its spread, and the pooled score.
 
+    Later evaluations of the same rows and model have the curve in their report.
+
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
-    from evenfold.estimates import fold_count_study
+    from evenfold.tasks import Home
+    from evenfold.tasks._resources import limited
+    from evenfold.tasks.studies import keep_study
 
-    from ._studies import counts_of, draw_fold_counts, problem_of, show_table
+    from ._show import consoles, progress
+    from ._studies import counted, counts_of, draw_fold_counts, problem_of, show_table
 
     columns = {"target": target, "group": group, "key": key}
     problem = problem_of(data, columns, model_of(model, {"metrics": metric, "features": features, "exclude": exclude}))
-    with limited(1):
-        table = fold_count_study(problem.model, problem, counts_of(counts), seed=seed or 0)
-    show_table(table, as_json)
-    draw_fold_counts(table, output)
+    with limited(1), progress(consoles()[1]) as say:
+        table = counted(problem, counts_of(counts), seed or 0, say)
+    keep_study(Home.here(), problem, table)
+    draw_fold_counts(problem, table, output)
+    show_table(table, output, as_json)
 
 
 def strategies(
@@ -172,12 +180,15 @@ def strategies(
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
     from evenfold.estimates import stratification_study
+    from evenfold.tasks._resources import limited
 
+    from ._show import consoles, progress
     from ._studies import draw_ratios, problem_of, show_table
 
     columns: dict[str, Any] = {"target": target, "key": key}
     problem = problem_of(data, columns, model_of(model, {"metrics": metric, "features": features, "exclude": exclude}))
-    with limited(1):
+    with limited(1), progress(consoles()[1]) as say:
+        say(f"fitting models on {n_seeds} partitions of each way", 0, 0)
         table = stratification_study(problem.model, problem, n_splits=n_splits or 5, n_seeds=n_seeds, seed=seed or 0)
-    show_table(table, as_json)
     draw_ratios(table, output)
+    show_table(table, output, as_json)

@@ -98,7 +98,7 @@ def _trials(engine: Engine, home: Home, request: TuneRequest, ref: dict[str, Any
         model = request.model.model_copy(update={"params": {**request.model.params, **params}})
         work = work_of(request.data, ref, model)
         say(f"configuration {number} of {len(tried)}", 0, 1)
-        asked = EvaluateRequest(data=request.data, spec=request.spec, model=model)
+        asked = EvaluateRequest(data=request.data, spec=request.spec, model=model, time_limit=request.time_limit)
         fits = fit_splits(engine, home, asked, ref, work, silent)
         say(f"configuration {number} of {len(tried)}", 1, 1)
         if fits.errors:

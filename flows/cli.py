@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
+from ._commands import add_commands
 from ._flags import model_of, spec_of
+from ._help import EPILOG, Commands
 from ._look_commands import looking
 from ._manifest_commands import commands
 from ._options import (
@@ -20,6 +23,7 @@ from ._options import (
     Group,
     Json,
     Key,
+    Limit,
     Locked,
     Metrics,
     Model,
@@ -38,7 +42,9 @@ from ._options import (
 from ._study_commands import register_studies
 
 app = typer.Typer(
+    cls=Commands,
     help="Split data once, evenly and provably; train a model per fold; record an honest estimate.",
+    epilog=EPILOG,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -56,6 +62,17 @@ class OnChoice(StrEnum):
 
     folds = "folds"
     holdout = "holdout"
+
+
+class ModelsChoice(StrEnum):
+    """Which models an evaluation keeps."""
+
+    none = "none"
+    final = "final"
+    all = "all"
+
+
+KEEP_NONE = ModelsChoice.none
 
 
 class MergedChoice(StrEnum):
@@ -118,6 +135,8 @@ def evaluate(
     on: Annotated[OnChoice, typer.Option(help="The folds, or the locked part, which needs a reason.")] = OnChoice.folds,
     reason: Annotated[str, typer.Option(help="Why the locked part is looked at; recorded.")] = "",
     run_label: Annotated[str, typer.Option(help="Another label makes another MLflow run.")] = "",
+    time_limit: Limit = None,
+    log_models: Annotated[ModelsChoice, typer.Option(help="Keep models in MLflow; each is one more fit.")] = KEEP_NONE,
     engine: Engine = EngineChoice.prefect,
     refresh: Refresh = False,
     allow_partial: Annotated[bool, typer.Option(help="Aggregate even if folds failed, tagged as partial.")] = False,
@@ -137,6 +156,8 @@ def evaluate(
         "run_label": run_label,
         "refresh": refresh,
         "allow_partial": allow_partial,
+        "time_limit": time_limit,
+        "log_models": log_models.value,
     }
     _run("evaluate", data, engine, as_json, request)
 
@@ -170,14 +191,14 @@ def extend(
 
 
 @app.command()
-def demo(engine: Engine = EngineChoice.prefect) -> None:
+def demo(engine: Engine = EngineChoice.prefect, as_json: Json = False) -> None:
     """Show the product on real data: a leak found on flights, and .632 on breast cancer.
 
     Example: evenfold demo --engine plain
     """
     from ._demo import run_demo
 
-    run_demo(engine.value)
+    run_demo(engine.value, as_json)
 
 
 def _run(flow: str, data: str, engine: EngineChoice, as_json: bool, request: dict[str, Any]) -> None:
@@ -195,25 +216,34 @@ def _run(flow: str, data: str, engine: EngineChoice, as_json: bool, request: dic
 
 
 register_studies(app)
+add_commands(app)
 
 
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2, a failed evaluation with 3."""
+    # A model or strategy of one's own is named by its import path; at the end, so that it hides nothing.
+    sys.path.append(os.getcwd())
+    try:
+        app()
+    except Exception as error:
+        code = _code_of(error)
+        if code is None:
+            raise
+        _stop(str(error), code)
+
+
+def _code_of(error: Exception) -> int | None:
+    # Imported here: help and completion, which raise none of them, are there at once.
     from evenfold.estimates import EvaluationError, ModelError
     from evenfold.splitters import SplitError
 
-    from ._commands import add_commands
     from ._retrain_request import GateError
 
-    add_commands(app)
-    try:
-        app()
-    except GateError as error:
-        _stop(str(error), GATE_FAILED)
-    except (SplitError, ModelError) as error:
-        _stop(str(error), BAD_INPUT)
-    except EvaluationError as error:
-        _stop(str(error), EVALUATION_FAILED)
+    if isinstance(error, GateError):
+        return GATE_FAILED
+    if isinstance(error, (SplitError, ModelError)):
+        return BAD_INPUT
+    return EVALUATION_FAILED if isinstance(error, EvaluationError) else None
 
 
 def _stop(message: str, code: int) -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from ._columns import canonical_table, require_complete, to_numpy
 from ._decide import is_numeric_target
 from ._manifest import Manifest
+from ._reach import Reach, least_size_deviation, reach_of
 from ._read import read_table
 
 MOST_MEASURED = 200
@@ -43,7 +44,8 @@ class BalanceReport(BaseModel):
     ``worst`` holds ``size`` (largest relative deviation of a fold's rows from the mean), and where the target was
     given ``class_share`` (largest deviation of a class share from its share of all rows) or ``ks``,
     ``wasserstein``, ``mean_in_sd`` (largest deviation of a fold's mean from the mean of all, in standard deviations).
-    Of draws, at most the first 200 are measured; ``n_measured`` says how many.
+    Of draws, at most the first 200 are measured; ``n_measured`` says how many. ``reachable`` holds, where it is known,
+    what no split of the same rows can be below in such a figure; ``reach`` how even whole groups are and could be.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,6 +59,8 @@ class BalanceReport(BaseModel):
     shares: list[float] | None = None
     folds: list[FoldBalance]
     worst: dict[str, float]
+    reachable: dict[str, float] = {}
+    reach: Reach | None = None
 
 
 def measure(manifest: Manifest, data: Any = None) -> BalanceReport:
@@ -67,7 +71,21 @@ def measure(manifest: Manifest, data: Any = None) -> BalanceReport:
         y = _in_order(manifest, data, columns.target)
     if data is not None and columns.group:
         groups = _in_order(manifest, data, columns.group)
-    return _report(manifest, y, groups)
+    made = _report(manifest, y, groups)
+    return made.model_copy(update={"reach": reach_of(manifest, data), "reachable": _reachable(manifest, groups)})
+
+
+def _reachable(manifest: Manifest, groups: tuple[NDArray[Any], bool] | None) -> dict[str, float]:
+    splitter = manifest.splitter
+    shared = manifest.kind == "labels" and "exhaustive" in splitter.promises and not manifest.part_codes()
+    if not shared:
+        return {}
+    codes = manifest.codes_in_use.reshape(manifest.n, -1)
+    tested = codes[:, 0] >= 0
+    largest = 1
+    if groups is not None and splitter.needs.groups:
+        largest = int(np.unique(groups[0][tested], return_counts=True)[1].max())
+    return {"size": least_size_deviation(int(tested.sum()), manifest.n_splits // codes.shape[1], largest)}
 
 
 def _in_order(manifest: Manifest, data: Any, name: str) -> tuple[NDArray[Any], bool]:

@@ -95,12 +95,47 @@ def _sizes(manifest: Manifest) -> str:
 
 def _balance(balance: BalanceReport) -> str:
     rows = [
-        [escape(_WORST[name][0]), number(value, _WORST[name][1].format(value))] for name, value in balance.worst.items()
+        [escape(_WORST[name][0]), number(value, _WORST[name][1].format(value)), _least(balance, name)]
+        for name, value in balance.worst.items()
     ]
     measured = balance.n_measured < balance.n_splits
     note = f"Of {balance.n_splits:,} splits the first {balance.n_measured:,} are measured." if measured else ""
     target = f"Measured on {balance.target}." if balance.target else "Sizes alone: no target was at hand."
-    return table(["figure", "value"], rows) + f'<p class="soft">{escape(target)} {note}</p>'
+    told = table(["figure", "came out", "no split can be below"], rows)
+    return f'{told}<p class="soft">{escape(target)} {note}</p>{_reach(balance)}'
+
+
+def _least(balance: BalanceReport, name: str) -> str:
+    known = balance.reachable.get(name)
+    return '<span class="soft">-</span>' if known is None else number(known, _WORST[name][1].format(known))
+
+
+def _reach(balance: BalanceReport) -> str:
+    """Return the cost of whole groups beside the least that is reachable, in figures and in a sentence."""
+    reach = balance.reach
+    if reach is None:
+        return ""
+    numbers = "ks" in balance.worst
+    what = "the target's distribution" if numbers else "class shares"
+    terms = [("sizes", reach.size_term), (what, reach.class_term), ("classes a fold lacks", reach.missing)]
+    rows = [[f"cost of {name}", number(value, f"{value:.3g}")] for name, value in terms]
+    rows += [
+        ["<b>cost in all</b>", number(reach.cost, f"{reach.cost:.3g}")],
+        ["no assignment of whole groups is below", number(reach.lower_bound, f"{reach.lower_bound:.3g}")],
+        ["gap", number(reach.gap, f"{reach.gap:.3g}")],
+    ]
+    said = (
+        "Proved: no assignment of these groups is more even."
+        if reach.optimal
+        else "Whether an assignment reaches the bound is not known: the truth lies in the gap."
+    )
+    counted = "ten quantiles" if numbers else "class shares"
+    meaning = (
+        f"The cost adds up squared deviations of sizes and of {counted}, fold by fold, as the strategy weighs them; "
+        "0 is perfectly even."
+    )
+    head = "<h3>Whole groups: what came out beside the best reachable</h3>"
+    return f'{head}{table(["", "value"], rows)}<p>{said}</p><p class="soft">{meaning}</p>'
 
 
 def _audit(audit: Any) -> str:

@@ -27,7 +27,8 @@ def groups(seen: Seen, blocks: dict[int, list[int]]) -> str:
             low += size
         if sum(sizes[MOST_BLOCKS:]):
             picture.bar(i - 0.4, i + 0.4, low, sum(sizes), "rest", f"{len(sizes) - MOST_BLOCKS:,} smaller groups")
-    picture.name("a group, and the next", "f0")
+    picture.name("a group", "f4")
+    picture.name("and the next", "f0")
     picture.name(f"groups smaller than the {MOST_BLOCKS} largest", "rest")
     largest = max((sizes[0] for sizes in blocks.values() if sizes), default=0)
     told = (

@@ -23,7 +23,8 @@ def class_shares(seen: Seen) -> str:
         "Class shares of the test rows", "split (number)", "share of the rows (%)", (-0.5, len(folds) - 0.5),
         (0, high * 105), x_ticks=some([(i, names[i]) for i in range(len(folds))]),
     )  # fmt: skip
-    for number, (c, shares) in enumerate(zip(most, held, strict=True)):
+    for c, shares in zip(most, held, strict=True):
+        number = c  # as in the map, where a class has the colour of its place among the names
         whole = report.shares[c] * 100
         picture.line([(-0.5, whole), (len(folds) - 0.5, whole)], "grid")
         picture.line([(i, share * 100) for i, share in enumerate(shares)], number)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
-from evenfold.splitters import SplitError, Splitter, strategies
+from evenfold.splitters import SplitError, Splitter, import_named, refusal, strategies
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ._columns import ColumnType
@@ -80,7 +80,7 @@ class SplitSpec(_Strict):
     name: str = Field(default="split", description="What the split is called on disk and in MLflow.")
     columns: Columns = Columns()
     types: dict[str, ColumnType] = Field(default={}, description="Types of columns; inferred once where not given.")
-    strategy: str | None = Field(default=None, description="The class name of a strategy.")
+    strategy: str | None = Field(default=None, description="A strategy's name, or package.module:Name.")
     params: dict[str, Any] = Field(default={}, description="The strategy's parameters, without random_state.")
     seed: int = Field(default=0, ge=0, description="Decides everything that is random.")
     holdout: LockedPart | None = Field(default=None, description="A test part that is locked away first.")
@@ -108,12 +108,7 @@ class SplitSpec(_Strict):
 
     def splitter(self) -> Splitter:
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
-        known = strategies()
-        if self.strategy not in known:
-            nearest = difflib.get_close_matches(str(self.strategy), known, n=2, cutoff=0.4)
-            hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose {', '.join(known)}."
-            raise SplitError(f"there is no strategy {self.strategy!r}; {hint}")
-        return _made(known[self.strategy], self.params, self.seed)
+        return _made(_strategy_named(str(self.strategy)), self.params, self.seed)
 
     def decision(self, types: dict[str, str]) -> dict[str, Any]:
         """Return what the plan's identity rests on; parameters that have their default are left out."""
@@ -211,6 +206,24 @@ def _defaults(strategy: type[Splitter]) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
 
 
+def _strategy_named(name: str) -> type[Splitter]:
+    """Return one of our strategies by its name, or one of your own by its import path (``my_folds:MyStrategy``)."""
+    if ":" in name:
+        found = import_named(name)
+        if not (isinstance(found, type) and issubclass(found, Splitter)):
+            raise SplitError(
+                f"{name!r} is no strategy: it subclasses neither LabelSplitter, DrawSplitter nor PairSplitter; "
+                "a splitter of scikit-learn's kind goes into FromSklearn."
+            )
+        return found
+    known = strategies()
+    if name not in known:
+        nearest = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
+        hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose {', '.join(known)}."
+        raise SplitError(f"there is no strategy {name!r}; {hint}")
+    return known[name]
+
+
 def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitter:
     known = set(strategy._get_param_names())
     for name in params:
@@ -223,4 +236,4 @@ def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitt
     try:
         return strategy(**params, **({"random_state": seed} if "random_state" in known else {}))
     except TypeError as error:
-        raise SplitError(f"{strategy.__name__} cannot be made: {error}.") from None
+        raise SplitError(f"{strategy.__name__} cannot be made: {refusal(error)}.") from None

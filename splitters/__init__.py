@@ -5,7 +5,8 @@ from ._bounds import PackReport
 from ._encode import require_present
 from ._errors import SplitError
 from ._fill import fill
-from ._importing import distribution_of, import_named
+from ._grouped import GroupPacker
+from ._importing import distribution_of, import_named, refusal
 from ._locked import check_fraction, locked_rows
 from ._order import stable_order
 from ._pack_into import pack_into
@@ -50,6 +51,7 @@ __all__ = [
     "FractionalStratifiedSplit",
     "FromSklearn",
     "GroupBootstrap",
+    "GroupPacker",
     "GroupShuffleSplit",
     "GroupStratifiedShuffleSplit",
     "HashSplit",
@@ -86,6 +88,7 @@ __all__ = [
     "locked_rows",
     "pack_into",
     "pairs_of_labels",
+    "refusal",
     "require_present",
     "stable_order",
     "strategies",
@@ -95,6 +98,6 @@ __all__ = [
 
 def strategies() -> dict[str, type[Splitter]]:
     """Return every exported strategy by its name."""
-    shapes = {"Splitter", "LabelSplitter", "PartSplitter", "DrawSplitter", "PairSplitter"}
+    shapes = {"Splitter", "LabelSplitter", "PartSplitter", "DrawSplitter", "PairSplitter", "GroupPacker"}
     things = {name: globals()[name] for name in __all__ if name not in shapes}
     return {name: thing for name, thing in things.items() if isinstance(thing, type) and issubclass(thing, Splitter)}

@@ -44,6 +44,14 @@ class GroupPacker(LabelSplitter):
         aim = self._aim(rows)
         return report_on(aim, self._bins(aim, self._stream(PACKING)), self._stream(PACKING, 1))
 
+    def judge(self, rows: Rows, labels: IntArray) -> PackReport:
+        """Return the same report on labels that are decided already, one per row; every group has one label."""
+        assert rows.groups is not None
+        bin_of = {code: number for number, code in enumerate(self.part_codes().values())}
+        bins = np.zeros(rows.n_groups, dtype=np.int64)
+        bins[rows.groups] = [bin_of[code] for code in labels.tolist()] if bin_of else labels
+        return report_on(self._aim(rows), bins, self._stream(PACKING, 1))
+
     def _aim(self, rows: Rows) -> Aim:
         sizes, table, weights = table_to_pack(rows)
         return Aim.of(table, self._shares(), sizes=sizes, weights=weights, size_weight=self.size_weight)

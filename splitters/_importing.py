@@ -28,6 +28,11 @@ def import_named(path: str) -> Any:
         raise SplitError(f"{path!r} does not import: {type(error).__name__}: {error}") from error
 
 
+def refusal(error: Exception) -> str:
+    """Return what a constructor refused, in the words of every Python: 3.13 adds a suggestion, and so do we."""
+    return str(error).partition(". Did you mean")[0]
+
+
 def distribution_of(thing: type) -> str:
     """Return ``distribution==version`` of the installed package that ``thing`` comes from, or its module's name."""
     return _distribution(thing.__module__.partition(".")[0])

@@ -8,7 +8,7 @@ from typing import Any
 
 from ._base import Splitter
 from ._errors import SplitError
-from ._importing import import_named
+from ._importing import import_named, refusal
 
 
 def strategy_of(given: Any, random_state: int) -> Splitter:
@@ -32,7 +32,7 @@ def strategy_of(given: Any, random_state: int) -> Splitter:
     try:
         return made(**params)
     except TypeError as error:
-        raise SplitError(f"{made.__name__} cannot be made of {params!r}: {error}.") from None
+        raise SplitError(f"{made.__name__} cannot be made of {params!r}: {refusal(error)}.") from None
 
 
 def _class_of(name: str) -> type[Splitter]:

@@ -11,7 +11,7 @@ import numpy as np
 from ._base import Pair, PairSplitter
 from ._errors import SplitError
 from ._given import valid_pair
-from ._importing import distribution_of, import_named
+from ._importing import distribution_of, import_named, refusal
 from ._rows import Needs, Rows
 
 
@@ -64,7 +64,8 @@ class FromSklearn(PairSplitter):
         try:
             return maker(**(self.params or {}))
         except (TypeError, ValueError) as error:
-            raise SplitError(f"{maker.__name__} does not accept its parameters ({error}); correct params.") from None
+            why = refusal(error)
+            raise SplitError(f"{maker.__name__} does not accept its parameters ({why}); correct params.") from None
 
     def _check(self, rows: Rows) -> None:
         try:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ._limited import within
+
 
 @dataclass(frozen=True)
 class Call:
@@ -14,7 +16,7 @@ class Call:
 
     ``key`` None means never cached. ``intact`` says whether what a cached result names still exists. ``size`` counts
     what the step does (a block of draws fits many models). ``retries`` is how often a failure is tried again that is
-    not the fault of data, model or request.
+    not the fault of data, model or request. ``limit``: the seconds after which the step is killed.
     """
 
     step: Callable[..., Any]
@@ -24,6 +26,16 @@ class Call:
     intact: Callable[[Any], bool] = field(default=lambda _: True)
     retries: int = 2
     size: int = 1
+    limit: float | None = None
+
+    def perform(self) -> Any:
+        """Return what the step returns, within the limit where there is one."""
+        return performed(self.step, self.arguments, self.limit, self.name)
+
+
+def performed(step: Callable[..., Any], arguments: dict[str, Any], limit: float | None, name: str) -> Any:
+    """Return what a step returns; with a limit in seconds it runs in a process that is killed when they are over."""
+    return step(**arguments) if limit is None else within(limit, name, step, arguments)
 
 
 @dataclass(frozen=True)
@@ -68,7 +80,7 @@ class PlainEngine:
 
     def run(self, call: Call) -> Done:
         """Return the outcome of one call; raises what it raises."""
-        return Done(call, value=call.step(**call.arguments))
+        return Done(call, value=call.perform())
 
     def map(self, calls: Sequence[Call]) -> Iterator[Done]:
         """Yield the outcome of each call in order."""

@@ -105,6 +105,18 @@ def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]
     return {name: float(value) for name, value in metrics.items() if value is not None}
 
 
+def evaluation_entry(evaluation: Mapping[str, Any], tags: Mapping[str, str]) -> Entry:
+    """Return what the run of an evaluation holds."""
+    model = evaluation["model"]
+    return Entry(
+        key=evaluation["key"],
+        name=f"evaluate/{model['estimator'].rpartition(':')[2]}",
+        tags={**tags, **evaluation["tags"]},
+        params={f"model.{name}": value for name, value in model.items()} | {"seed": evaluation["seed"]},
+        metrics=estimate_metrics(evaluation["estimates"]),
+    )
+
+
 def child_entry(parent_key: str, score: Mapping[str, Any], tags: Mapping[str, str]) -> Entry:
     """Return what the run of one fold holds, below the evaluation that ``parent_key`` names."""
     metrics = {f"test/{name}": value for name, value in score["test"].items()}

@@ -79,6 +79,11 @@ class Home:
         return self.path / "data"
 
     @property
+    def studies(self) -> Path:
+        """What studies of the number of folds found, by problem."""
+        return self.path / "studies"
+
+    @property
     def spool(self) -> Path:
         """Records that MLflow's server could not take yet."""
         return self.path / "spool"

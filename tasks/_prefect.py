@@ -122,7 +122,8 @@ class PrefectEngine:
         return made.with_options(**options)
 
     def _given(self, call: Call) -> dict[str, Any]:
-        return {"key": call.key, "arguments": call.arguments, "look": not self.refresh}
+        more = {"limit": call.limit, "called": call.name} if call.limit else {}
+        return {"key": call.key, "arguments": call.arguments, "look": not self.refresh, **more}
 
     def _submit(self, call: Call, refresh: bool = False) -> Any:
         return self._made(call, refresh).submit(**self._given(call))

@@ -14,6 +14,7 @@ from prefect import get_run_logger
 from prefect.exceptions import MissingContextError
 
 from ._bucket import bucket_of
+from ._engine import performed
 from ._home import Home
 
 FETCHED = "fetched"
@@ -33,14 +34,21 @@ class Step:
         self.__module__ = step.__module__
         self.__doc__ = step.__doc__
 
-    def __call__(self, key: str | None, arguments: dict[str, Any], look: bool = True) -> Any:
+    def __call__(
+        self,
+        key: str | None,
+        arguments: dict[str, Any],
+        look: bool = True,
+        limit: float | None = None,
+        called: str = "",
+    ) -> Any:
         """Return what the step returns, or what the shared bucket keeps of it where ``look`` allows that."""
         for name, value in self.settings.items():
             os.environ.setdefault(name, value)
         started = time.monotonic()
         bucket = bucket_of(self.home) if key else None
         known = bucket.result(key) if bucket and key and look else None
-        value = self.step(**arguments) if known is None else known | {FETCHED: True}
+        value = performed(self.step, arguments, limit, called) if known is None else known | {FETCHED: True}
         if bucket and key and known is None:
             bucket.keep(key, value)
         seconds = round(time.monotonic() - started, 3)

@@ -27,11 +27,12 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunT
 from mlflow.models import Model  # noqa: E402
 from mlflow.tracking import MlflowClient  # noqa: E402
 
-from ._figures import Entry, child_entry, estimate_metrics, news, split_entry, split_key, split_tags  # noqa: E402
+from ._figures import Entry, child_entry, evaluation_entry, news, split_entry, split_key, split_tags  # noqa: E402
 from ._home import Home  # noqa: E402
 from ._locks import locked  # noqa: E402
 from ._pictures import pictures_of  # noqa: E402
 from ._spool import survives_outage  # noqa: E402
+from .train import keep_model_of  # noqa: E402
 
 RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
@@ -154,9 +155,12 @@ class Tracker:
 
     def keep_model(self, run_id: str, model: Any, trusted: list[str], requirements: list[str]) -> str:
         """Log a model without pickles and return its URI; naming what it requires saves MLflow a subprocess."""
+        # Left to itself MLflow puts the model into its own default experiment, below the working directory.
+        made = self.client.create_logged_model(self.experiment_id, "model", source_run_id=run_id).model_id
         kept = {"sk_model": model, "pip_requirements": requirements, "skops_trusted_types": trusted}
         with self.process_wide():
-            return str(Model.log(None, mlflow.sklearn, name="model", run_id=run_id, **kept).model_uri)
+            Model.log(None, mlflow.sklearn, name="model", run_id=run_id, model_id=made, **kept)
+        return f"models:/{made}"
 
     def load_model(self, uri: str) -> Any:
         """Return the scikit-learn model that a URI such as models:/flights@champion names."""
@@ -205,24 +209,20 @@ def record_evaluation(
 ) -> str:
     """Record an evaluation as a run ``evaluate/<model>``, one child per fold, and return the parent's id.
 
-    ``evaluation`` holds key, model, scores, estimates, files of predictions, tables, and ``failure`` where a fold
-    could not be evaluated: then the parent is FAILED with the reason and the finished folds are kept.
+    ``evaluation`` holds key, model, scores, estimates, files of predictions, tables, files of models by the name of
+    their run, and ``failure`` where a fold could not be evaluated: then the parent is FAILED with the reason and the
+    finished folds are kept.
     """
     tracker = Tracker(Home(Path(home)), split["name"])
     shared = (
         split_tags(split) | {"evenfold.split_run_id": _split_run(tracker, split, evaluation["split_run_id"])} | tags
     )
-    entry = Entry(
-        key=evaluation["key"],
-        name=f"evaluate/{evaluation['model']['estimator'].rpartition(':')[2]}",
-        tags=shared | evaluation["tags"],
-        params={f"model.{name}": value for name, value in evaluation["model"].items()} | {"seed": evaluation["seed"]},
-        metrics=estimate_metrics(evaluation["estimates"]),
-    )
-    with tracker.run(entry) as run_id:
+    models, estimator = evaluation.get("models", {}), evaluation["model"]["estimator"]
+    with tracker.run(evaluation_entry(evaluation, shared)) as run_id:
         for score in evaluation["children"]:
-            with tracker.run(child_entry(entry.key, score, shared), parent=run_id):
-                pass
+            with tracker.run(child_entry(evaluation["key"], score, shared), parent=run_id) as child:
+                keep_model_of(tracker, child, models.get(score["name"]), estimator)
+        keep_model_of(tracker, run_id, models.get("all rows"), estimator)
         for name, value in evaluation["artifacts"].items():
             tracker.keep(run_id, name, value)
         _keep_tables(tracker, run_id, evaluation)

@@ -106,6 +106,23 @@ def _written(manifest: Manifest, home: Home) -> Path:
     return found
 
 
+def named(ref: dict[str, Any], name: str, home: str) -> dict[str, Any]:
+    """Return the reference to the same decision under ``name``, whose folder gets the manifest if it lacks it.
+
+    A name's folder is what grows: a decision that another name made first must not be looked for there alone.
+    """
+    if ref["name"] == name:
+        return ref
+    place = Home(Path(home))
+    with locked(place.locks, f"name/{name}"):
+        found = find_plan(place.splits / name, ref["plan_id"])
+        if found is None:
+            manifest = read_manifest(ref["uri"])
+            mine = replace(manifest, spec=manifest.spec.model_copy(update={"name": name}), uri=None)
+            found = write_manifest(_with_version(mine, place.splits / name), place.splits)
+    return reference(found)
+
+
 def extension_of(manifest: str, data: str, batch: bool, merged: Merged) -> Extension:
     """Return the extension; the same folder and file are read once per process."""
     return _extension(manifest, data, stamp(data), read_header(Path(manifest))["split_id"], batch, merged)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import skops.io
 from evenfold.estimates import ModelSpec, fitted
@@ -15,15 +15,31 @@ from ._home import Home
 from ._resources import limited
 from .work import training_rows, work_of
 
+if TYPE_CHECKING:
+    from .record import Tracker
+
+KEPT = "evenfold.model_key"
+
 
 def fit_final(
-    data: str, split: dict[str, Any], model: dict[str, Any], seed: int, threads: int, key: str, home: str
+    data: str,
+    split: dict[str, Any],
+    model: dict[str, Any],
+    seed: int,
+    threads: int,
+    key: str,
+    home: str,
+    i: int | None = None,
 ) -> dict[str, Any]:
-    """Fit all training rows, keep the model as a skops file, and return file, digest and number of rows."""
+    """Fit all training rows, or those of split ``i``; keep the model as a skops file; return file, digest, rows."""
     work = work_of(data, split, ModelSpec.of(model))
-    rows = work.place[training_rows(work)]
+    rows, test = (work.place[training_rows(work)], None) if i is None else work.pair(i)
+    watched = test if work.problem.model.eval_set else None
+    name = "the final model" if i is None else f"the model of split {i}"
     with limited(threads):
-        made = fitted(work.problem.model, work.problem, rows, seed=seed, name="the final model")
+        made = fitted(
+            work.problem.model, work.problem, rows, seed=seed, name=name, inner=work.inner, validation=watched
+        )
     path = Home(Path(home)).shared / "models" / f"{key}.skops"
     write_aside(path, lambda aside: skops.io.dump(made, aside))
     return {"file": str(path), "sha256": sha256(path), "n_train": int(rows.size)}
@@ -33,6 +49,15 @@ def load_final(file: str) -> tuple[Any, list[str]]:
     """Return the model in a file that ``fit_final`` wrote, and the types in it that skops does not know by itself."""
     types = [str(each) for each in skops.io.get_untrusted_types(file=file)]
     return skops.io.load(file, trusted=types), types
+
+
+def keep_model_of(tracker: Tracker, run_id: str, kept: dict[str, Any] | None, estimator: str) -> None:
+    """Log the model in a file to a run, once: the run says by a tag of what data and recipe its model is."""
+    if kept is None or tracker.client.get_run(run_id).data.tags.get(KEPT) == kept["key"]:
+        return
+    made, types = load_final(kept["file"])
+    tracker.keep_model(run_id, made, types, requirements(estimator))
+    tracker.client.set_tag(run_id, KEPT, kept["key"])
 
 
 def requirements(estimator: str) -> list[str]:

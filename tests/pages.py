@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
+import tempfile
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+import pytest
+from filelock import FileLock
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
 
@@ -53,9 +60,49 @@ class Page(HTMLParser):
             self.in_label = False
 
 
+@cache
+def chromium() -> tuple[str | None, str]:
+    """Return the path of a browser, Debian's installed now if need be, or None and why there is none."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found:
+        return found, ""
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        return None, "there is no Chromium, and only root may install it: apt-get install chromium"
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    with FileLock(Path(tempfile.gettempdir()) / "evenfold-chromium.lock"):  # tests run in several processes
+        subprocess.run(["apt-get", "update"], capture_output=True, timeout=300)
+        command = ["apt-get", "install", "--yes", "--no-install-recommends", "chromium"]
+        done = subprocess.run(command, capture_output=True, text=True, env=quiet, timeout=300)
+    return shutil.which("chromium"), f"Chromium could not be installed: {done.stderr.strip()[-200:]}"
+
+
 def browse(page: Path, profile: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    """Open a page in headless Chromium with a profile of its own."""
+    """Open a page in headless Chromium with a profile of its own; the test is skipped where there is no Chromium."""
+    program, why = chromium()
+    if program is None:
+        pytest.skip(why)
     quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
     quiet += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"]
-    command = [str(CHROMIUM), *quiet, f"--user-data-dir={profile}", *flags, page.as_uri()]
+    command = [program, *quiet, f"--user-data-dir={profile}", *flags, page.as_uri()]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+
+
+def require_silent(html: str, folder: Path, scheme: str) -> str:
+    """Show a page 800 pixels wide in a real browser, and return the document that it made of it.
+
+    The console stays silent, nothing is wider than the window, the colours are those of the scheme, and it prints.
+    """
+    path = folder / "report.html"
+    shown = "[document.documentElement.scrollWidth,getComputedStyle(document.body).backgroundColor].join(' ')"
+    path.write_text(html.replace("</body>", f"<script>document.title={shown}</script></body>"))
+    dark = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
+    seen = browse(path, folder / "profile", "--window-size=800,900", "--enable-logging=stderr", "--dump-dom", *dark)
+    assert "CONSOLE" not in seen.stderr
+    title = re.search(r"<title>(\d+) (.*?)</title>", seen.stdout)
+    assert title is not None
+    assert int(title[1]) <= 800
+    assert title[2] == ("rgb(18, 22, 27)" if scheme == "dark" else "rgb(255, 255, 255)")
+    assert re.findall(r'<section id="([\w-]+)"', seen.stdout) == Page(html).sections
+    browse(path, folder / "profile", f"--print-to-pdf={folder / 'report.pdf'}", *dark)
+    assert (folder / "report.pdf").read_bytes()[:4] == b"%PDF"
+    return seen.stdout

@@ -70,6 +70,7 @@ def test_serve_offers_the_same_deployments() -> None:
         (asked(estimator="subprocess:run"), "subprocess:run"),
         (asked(estimator="os.system"), "os.system"),
         (asked(target_transform={"transformer": "shutil:rmtree"}), "shutil:rmtree"),
+        (asked({"strategy": "my_folds:Own"}), "my_folds:Own"),
         (asked({"strategy": "FromSklearn", "params": {"splitter": "os.system"}}), "os.system"),
         (asked({"strategy": "Repeated", "params": {"of": {"strategy": "pty:spawn"}}}), "pty:spawn"),
         (asked(estimator="sklearn_evil:Model"), "sklearn_evil:Model"),

@@ -10,6 +10,7 @@ import pytest
 from evenfold.estimates import (
     EvaluationError,
     FoldScore,
+    Interval,
     ModelError,
     ModelSpec,
     Problem,
@@ -28,7 +29,7 @@ from evenfold.estimates import (
     pooled_rows_interval,
     resampled_interval,
 )
-from evenfold.estimates.intervals import MODELS_AS_GIVEN
+from evenfold.estimates.intervals import MODELS_AS_GIVEN, interval_of
 from evenfold.splitters import KFold, StratifiedKFold, Stream
 from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -241,6 +242,21 @@ def test_an_influence_is_what_taking_the_row_away_does(metric: str, problem: Pro
     assert influence.sum() == pytest.approx(0, abs=1e-9 * n)
     assert np.std(influence) == pytest.approx(np.std(jackknife), rel=0.03)
     assert np.corrcoef(influence, jackknife)[0, 1] > 0.999
+
+
+def test_no_interval_passes_what_the_metric_can_be() -> None:
+    """Of 72 nearly perfect predictions the normal interval of accuracy and AUC would end above 1; ours end at it."""
+    few = pd.concat(CANCER_FRAMES).iloc[::8]
+    for metric in ("accuracy", "roc_auc"):
+        found = influence_of(metric, few, CANCER.classes)
+        assert found is not None
+        assert interval_of(*found).high > 1, "these rows would not show it"
+        interval = pooled_rows_interval(metric, few, CANCER)
+        assert interval is not None
+        assert interval.low < interval.high == 1
+    assert Interval(-0.2, 1.3, 0.95, "any").cut("r2") == Interval(-0.2, 1.0, 0.95, "any")
+    assert Interval(-0.2, 1.3, 0.95, "any").cut("roc_auc") == Interval(0.0, 1.0, 0.95, "any")
+    assert Interval(-0.2, 1.3, 0.95, "any").cut("neg_log_loss") == Interval(-0.2, 0.0, 0.95, "any")
 
 
 def test_a_metric_without_influence_has_a_resampled_interval() -> None:

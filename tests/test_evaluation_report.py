@@ -5,12 +5,28 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from html import unescape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+from evenfold.estimates import (
+    FoldScore,
+    ModelSpec,
+    Problem,
+    aggregate,
+    evaluation_html,
+    fit_and_score,
+    fold_count_html,
+    fold_count_study,
+)
+from evenfold.estimates._report_calibration import Reliability, thresholds
 from evenfold.flows import evaluate
-from pages import Page
+from evenfold.tasks import Home
+from evenfold.tasks.studies import keep_study, kept_study
+from pages import Page, require_silent
 from sklearn.datasets import load_breast_cancer
 
 MODEL = {"estimator": "evenfold.estimates:scaled_logistic_regression", "metrics": ["accuracy", "roc_auc"]}
@@ -42,7 +58,8 @@ def test_the_page_says_what_the_estimates_say(recorded: Any) -> None:
     folder = artifacts(home, outcome.run_id)
     page = Page((folder / "report.html").read_text(encoding="utf-8"))
     wanted = ["model", "estimates", "notes", "metric-0", "metric-1"]
-    assert page.sections == [*wanted, *(["confusion"] if strategy == "StratifiedKFold" else []), "splits"]
+    pooled = ["confusion", "calibration"] if strategy == "StratifiedKFold" else []
+    assert page.sections == [*wanted, *pooled, "splits"]
     told = []
     for each in json.loads((folder / "estimates.json").read_text(encoding="utf-8")):
         told += [each[name] for name in ("value", "sd", "se", "pooled", "apparent", "gap")]
@@ -70,3 +87,142 @@ def test_the_page_needs_nothing_but_itself(recorded: Any) -> None:
     assert not re.search(r"<script|url\(|https?://", html)
     kept = {path.name for path in (artifacts(home, outcome.split_run_id) / "split").iterdir()}
     assert {"report.html", "balance.json", "sizes.png", "map.png", "classes.png"} <= kept
+
+
+def test_a_browser_shows_it_without_a_complaint(recorded: Any, tmp_path: Path) -> None:
+    """Every section in Chromium, in the dark, with a silent console; and it prints."""
+    _, outcome, home = recorded
+    html = (artifacts(home, outcome.run_id) / "report.html").read_text(encoding="utf-8")
+    require_silent(html, tmp_path, "dark")
+
+
+def test_a_note_names_its_metric_where_it_is_not_about_all(recorded: Any) -> None:
+    """Two heavy tails are of two metrics, and the page says which is whose."""
+    _, outcome, home = recorded
+    html = (artifacts(home, outcome.run_id) / "report.html").read_text(encoding="utf-8")
+    items = re.findall(r"<li>(?:<b>([\w, ]+)</b>: )?(.*?)</li>", html)
+    for names, note in items:
+        about = {each.metric for each in outcome.estimates
+                 if unescape(note) in (*each.notes, *(each.interval.notes if each.interval else ()))}  # fmt: skip
+        assert set(filter(None, names.split(", "))) == (about if len(about) < 2 else set()), note
+    assert any(names for names, _ in items)
+
+
+# ---------------------------------------------------------------- calibration, and the number of folds
+
+
+def judged(
+    threshold: Any = None, n_classes: int = 2, estimator: str = "sklearn.linear_model:LogisticRegression"
+) -> tuple[Problem, list[FoldScore], pd.DataFrame]:
+    """Fit three folds of made-up rows, and return the problem, the scores and the predictions."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=400)
+    kind = np.digitize(x + rng.normal(size=400), np.linspace(-0.5, 1.0, n_classes - 1))
+    table = pd.DataFrame({"x": x, "kind": np.array(["no", "yes", "very", "most"])[kind]})
+    model = ModelSpec(estimator=estimator, metrics=("accuracy",), threshold=threshold)
+    problem = Problem.of(table, model, "kind")
+    made = [
+        fit_and_score(problem.model, problem, np.flatnonzero(np.arange(400) % 3 != fold),
+                      np.arange(fold, 400, 3), seed=0, name=f"fold {fold}", fold=fold)
+        for fold in range(3)
+    ]  # fmt: skip
+    return problem, [score for score, _ in made], pd.concat([part for _, part in made], ignore_index=True)
+
+
+def page_of(problem: Problem, scores: list[FoldScore], predictions: pd.DataFrame, **more: Any) -> Page:
+    estimates = aggregate(scores, predictions, problem, problem.model)
+    return Page(evaluation_html(problem, scores, estimates, predictions, **more))
+
+
+def test_calibration_counts_every_prediction_in_its_bin() -> None:
+    """What was said and what came are means over the rows of each tenth, worked out here another way."""
+    problem, scores, predictions = judged()
+    told = np.array(page_of(problem, scores, predictions).numbers["calibration"]).reshape(-1, 3)
+    tenth = predictions["proba_yes"].floordiv(0.1).clip(upper=9)
+    wanted = predictions.assign(hit=predictions["y"] == "yes").groupby(tenth)
+    assert told[:, 2].tolist() == wanted.size().tolist()
+    assert told[:, 0] == pytest.approx(wanted["proba_yes"].mean().to_numpy())
+    assert told[:, 1] == pytest.approx(wanted["hit"].mean().to_numpy())
+    assert told[:, 2].sum() == len(predictions)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "marked"), [(None, "threshold 0.500"), (0.3, "threshold 0.300"), ("tuned", "threshold of the folds")]
+)
+def test_the_threshold_is_marked_where_it_decides(threshold: Any, marked: str) -> None:
+    """As given, or from the least probability that each fold's model called a yes; every row right of it is one."""
+    problem, scores, predictions = judged(threshold)
+    page = page_of(problem, scores, predictions)
+    assert sum(words.startswith(marked) for words in page.words) == 2
+    if threshold is None:
+        return
+    low, high = thresholds(problem, predictions)
+    said = predictions["proba_yes"]
+    assert set(predictions[said > high]["prediction"]) == {"yes"}
+    assert set(predictions[said < low]["prediction"]) == {"no"}
+    told = pd.DataFrame({"repeat": 0, "fold": [0, 0, 1, 1], "prediction": ["no", "yes"] * 2})
+    if threshold == "tuned":  # thresholds lie between 0.2 and 0.4, and between 0.5 and 0.9
+        told["proba_yes"] = [0.2, 0.4, 0.5, 0.9]
+        assert thresholds(problem, told) == pytest.approx((0.3, 0.7))
+
+
+def test_several_classes_have_a_line_each_and_no_threshold() -> None:
+    """One curve a class; nothing decides but the largest probability."""
+    problem, scores, predictions = judged(n_classes=4)
+    page = page_of(problem, scores, predictions)
+    said = " ".join(page.words)
+    assert all(f"{label}, off by" in said for label in problem.classes)
+    assert "threshold" not in " ".join(page.words[page.words.index("Calibration and threshold") + 1 :])
+
+
+def test_a_model_without_probabilities_has_no_calibration() -> None:
+    """A distance from a plane is no probability."""
+    problem, scores, predictions = judged(estimator="sklearn.svm:LinearSVC")
+    assert "calibration" not in page_of(problem, scores, predictions).sections
+
+
+def test_calibrated_probabilities_lie_on_the_line_and_bent_ones_do_not() -> None:
+    """The distance on average tells a good model from one that is too sure of itself."""
+    p = np.random.default_rng(1).random(20_000)
+    hit = np.random.default_rng(2).random(20_000) < p
+    good = Reliability.of("yes", p, hit, np.ones(p.size))
+    low, high = good.interval()
+    assert good.off < 0.02
+    assert ((low < good.came) & (good.came < high)).all()
+    assert ((low < good.said) & (good.said < high)).mean() > 0.8
+    assert Reliability.of("yes", p**3, hit, np.ones(p.size)).off > 0.15
+    light = np.where(hit, 0.5, 1.0)  # half the weight of every hit: a share s becomes s / (2 - s)
+    assert Reliability.of("yes", p, hit, light).came == pytest.approx(good.came / (2 - good.came))
+
+
+def test_a_study_of_the_number_of_folds_is_a_curve_on_the_page() -> None:
+    """The curve has a point per number of folds, and the figures are those of the study."""
+    problem, scores, predictions = judged()
+    study = fold_count_study(problem.model, problem, [2, 5, 10])
+    page = page_of(problem, scores, predictions, study=study)
+    assert page.sections[-2:] == ["fold-count", "splits"]
+    told = np.array(page.numbers["fold-count"]).reshape(-1, 4)
+    assert told.tolist() == study[["n_splits", "mean", "sd", "pooled"]].to_numpy(dtype=float).tolist()
+    assert "folds (number)" in page.labels
+    assert all(label.endswith(")") for label in page.labels)
+    alone = Page(fold_count_html(problem, study))
+    assert alone.sections == ["fold-count"]
+    assert alone.open == []
+
+
+def test_a_study_is_found_again_by_the_same_problem_alone(tmp_path: Path) -> None:
+    """Other metrics and another order of rows are the same problem; another value of a feature is not."""
+    problem, _, _ = judged()
+    study = fold_count_study(problem.model, problem, [2, 3])
+    keep_study(Home(tmp_path), problem, study)
+
+    def again(table: pd.DataFrame, **model: Any) -> Any:
+        of = ModelSpec(estimator="sklearn.linear_model:LogisticRegression", **model)
+        return kept_study(Home(tmp_path), Problem.of(table, of, "kind"))
+
+    table = problem.X.assign(kind=problem.y)
+    found = again(table.sample(frac=1, random_state=1), metrics=("roc_auc",))
+    pd.testing.assert_frame_equal(found, study)
+    assert again(table.assign(x=table["x"].where(table.index != 7, 9.0))) is None
+    assert again(table, params={"C": 2.0}) is None
+    assert again(table.head(399)) is None

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from evenfold.flows import split
+from evenfold.manifests import read_manifest
+from servers import environment, prefect_server, started, wait_until
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -68,6 +70,7 @@ def test_another_project_trains_on_a_shared_split(tmp_path: Path, monkeypatch: p
         ["-m", "flows.retrain", data, "flights@1.0", str(tmp_path / "consumer.png")],
         EXAMPLES / "consumer",
         MLFLOW_TRACKING_URI=f"sqlite:///{tmp_path}/publisher/mlflow.db",
+        EVENFOLD_HOME=str(tmp_path / "consumer"),
         PREFECT_HOME=str(tmp_path / "prefect"),
         PREFECT_SERVER_ALLOW_EPHEMERAL_MODE="true",
         PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS="300",
@@ -75,3 +78,26 @@ def test_another_project_trains_on_a_shared_split(tmp_path: Path, monkeypatch: p
     )
     assert made.split["split_id"][:16] in found
     assert 15 < float(re.findall(r"\d+\.\d", error)[0]) < 40
+
+
+@pytest.mark.soak
+def test_another_project_asks_a_served_deployment_for_a_split(tmp_path: Path) -> None:
+    """A real server, a process that serves the deployments, and a project that asks twice and gets one split."""
+    data, store = str(EXAMPLES / "flights.parquet"), f"sqlite:///{tmp_path}/mlflow.db"
+    with prefect_server(tmp_path) as api:
+        shared = {"PREFECT_API_URL": api, "MLFLOW_TRACKING_URI": store}
+        publisher = environment(tmp_path, {**shared, "EVENFOLD_HOME": str(tmp_path / "publisher")})
+        serving = tmp_path / "serve.log"
+        with started([sys.executable, "-m", "evenfold.deployments.serve"], publisher, serving):
+            wait_until(lambda: "polling for scheduled runs" in serving.read_text(), "serving")
+            asked = [
+                ran(["-m", "flows.retrain", data, "flights", str(tmp_path / "consumer.png"), "split/evenfold"],
+                    EXAMPLES / "consumer", **shared, EVENFOLD_HOME=str(tmp_path / "consumer"),
+                    PREFECT_HOME=str(tmp_path / "consumer-prefect"), PREFECT_LOGGING_LEVEL="ERROR")
+                for _ in range(2)
+            ]  # fmt: skip
+    assert asked[0] == asked[1]
+    assert "came from split/evenfold" in asked[0][0]
+    (made,) = (tmp_path / "publisher" / "splits" / "flights").iterdir()
+    assert read_manifest(made).split_id[:16] in asked[0][0]
+    assert not (tmp_path / "consumer" / "splits").exists()

@@ -205,12 +205,14 @@ def test_a_refresh_computes_again_and_records_the_same_runs(prefect_home: Home, 
 
 
 def test_a_split_that_was_decided_under_another_name_is_recorded_under_this_one(prefect_home: Home, data: Path) -> None:
-    """The decision is shared; the experiment is the one that was asked for."""
+    """The decision is shared; experiment and folder, from which the name grows, are those that were asked for."""
     one = evaluated(data, engine="prefect")
     two = evaluated(data, engine="prefect", spec=SPEC | {"name": "other"})
     assert two.cached
     assert two.split["split_id"] == one.split["split_id"]
     assert two.split["name"] == "other"
+    assert Path(two.split["uri"]) == prefect_home.splits / "other" / "1.0"
+    assert read_manifest(two.split["uri"]).split_id == one.split["split_id"]
     client = MlflowClient(prefect_home.tracking_uri)
     experiment = client.get_experiment(client.get_run(two.run_id).info.experiment_id)
     assert experiment.name == "other"

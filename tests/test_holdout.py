@@ -109,6 +109,10 @@ def test_every_look_is_recorded_and_counted(home: Path) -> None:
     assert run.data.metrics["holdout/r2"] == looks[2].estimates[0].value
     assert looks[0].estimates[0].value == looks[2].estimates[0].value
     assert looks[0].scores[0].n_test == pytest.approx(100, abs=8)
+    interval = looks[0].estimates[0].interval
+    assert interval is not None
+    assert interval.low < looks[0].estimates[0].value < interval.high
+    assert interval.method == "pooled rows, cluster-robust"
 
 
 def test_a_look_that_cannot_be_recorded_is_refused(home: Path) -> None:

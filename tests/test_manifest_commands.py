@@ -153,6 +153,16 @@ def test_nnunet_comes_in_by_file(place: Place) -> None:
     assert Path("here/imported/1.0/manifest.json").exists()
 
 
+def test_folds_travel_by_group_without_any_row(place: Place) -> None:
+    """The file holds groups and folds alone; other rows of the same groups get their folds from it."""
+    assert place.run("export", "trial/1.0", "--to", "groups", "-o", "groups.csv").exit_code == 0
+    assert list(pd.read_csv("groups.csv").columns)[:2] == ["group", "fold"]
+    rows(120).assign(id=lambda t: t["id"] + 1000).to_parquet("theirs.parquet")
+    made = place.json("import", "theirs.parquet", "--groups", "groups.csv", "--group", "patient", "--key", "id")
+    codes = read_manifest(made["uri"]).codes
+    assert codes.tolist() == place.manifest.codes[:120].tolist()
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -170,7 +180,8 @@ def test_nnunet_comes_in_by_file(place: Place) -> None:
             "there is no fold 5 in trial 1.0; choose 0",
         ),
         ("join data.parquet trial/1.0 --fold 1 --role test -o out.xlsx", "write to .parquet or .csv"),
-        ("import data.parquet --key id", "give one of --fold-column and --nnunet"),
+        ("import data.parquet --key id", "give one of --fold-column, --nnunet and --groups"),
+        ("import data.parquet --key id --groups y.csv", "--group (a column of the data) go together"),
         ("import data.parquet --key id --key y --nnunet x.json", "give one --key"),
         ("import data.parquet --key id --fold-column y", "pass whole numbers"),
     ],

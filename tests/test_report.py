@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import decide, extend, measure, report_html, split_figures
-from pages import CHROMIUM, Page, browse
+from evenfold.manifests import BalanceReport, decide, extend, measure, report_html, split_figures
+from pages import Page, require_silent
 
 ALWAYS = ["asked", "identity", "sizes", "balance", "audit", "sizes-picture", "map"]
 FINDINGS = {"findings": [{"severity": "warning", "message": "3 rows are <doubled> & tested; drop them."}]}
@@ -53,6 +54,15 @@ def made(asked: dict[str, Any], data: pd.DataFrame) -> tuple[str, Any]:
     return report_html(manifest, balance, data, FINDINGS), balance
 
 
+def told_of(balance: BalanceReport) -> list[float]:
+    """Return the numbers of the balance section: what came out, beside what is reachable, in their order."""
+    beside = [[value, *([balance.reachable[name]] if name in balance.reachable else [])]
+              for name, value in balance.worst.items()]  # fmt: skip
+    names = ("size_term", "class_term", "missing", "cost", "lower_bound", "gap")
+    reach = [] if balance.reach is None else [getattr(balance.reach, name) for name in names]
+    return [*(value for values in beside for value in values), *reach]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_every_section_is_there_and_its_numbers_are_those_of_the_balance(name: str) -> None:
     """What people read is what programs read."""
@@ -60,7 +70,7 @@ def test_every_section_is_there_and_its_numbers_are_those_of_the_balance(name: s
     html, balance = made(asked, frame())
     page = Page(html)
     assert page.sections == ALWAYS + sections
-    assert page.numbers["balance"] == list(balance.worst.values())
+    assert page.numbers["balance"] == told_of(balance)
     told = [fold.rows for fold in balance.folds]
     per_fold = len(page.numbers["folds"]) // len(told)
     assert page.numbers["folds"][::per_fold] == told
@@ -146,21 +156,71 @@ def test_a_report_of_other_rows_is_refused() -> None:
         report_html(manifest, balance, data.head(10))
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium; apt-get install chromium")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_browser_shows_it_without_a_complaint(scheme: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "scheme"), [("groups", "light"), ("bootstrap", "dark"), ("group draws", "light")])
+def test_a_browser_shows_it_without_a_complaint(name: str, scheme: str, tmp_path: Path) -> None:
     """Chromium draws every section, wide enough and no wider, and its console stays silent."""
-    html, balance = made(CASES["groups"][0], frame())
-    path = tmp_path / "report.html"
-    shown = "[document.documentElement.scrollWidth,getComputedStyle(document.body).backgroundColor].join(' ')"
-    probe = f"<script>document.title={shown}</script>"
-    path.write_text(html.replace("</body>", f"{probe}</body>"))
-    dark = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
-    seen = browse(path, tmp_path / "profile", "--window-size=800,900", "--enable-logging=stderr", "--dump-dom", *dark)
-    assert "CONSOLE" not in seen.stderr
-    title = re.search(r"<title>(\d+) (.*?)</title>", seen.stdout)
-    assert title is not None
-    assert int(title[1]) <= 800
-    assert title[2] == ("rgb(18, 22, 27)" if scheme == "dark" else "rgb(255, 255, 255)")
-    assert len(re.findall("<section", seen.stdout)) == html.count("<section")
-    assert [f'value="{value!r}"' in seen.stdout for value in balance.worst.values()] == [True] * len(balance.worst)
+    html, balance = made(CASES[name][0], frame())
+    document = require_silent(html, tmp_path, scheme)
+    assert [f'value="{value!r}"' in document for value in balance.worst.values()] == [True] * len(balance.worst)
+
+
+def test_a_class_has_one_colour_on_the_whole_page() -> None:
+    """The legend of the map and that of the shares agree, also where the first class is not the largest."""
+    html, _ = made(CASES["classes"][0], frame())
+    named = re.findall(r'class="f(\d)"[^>]*/></svg>(?:class = )?((?:&lt;b&gt;ill|well)[^<]*)', html)
+    colours = {(colour, name.partition(" (")[0]) for colour, name in named}
+    assert len(named) == 4
+    assert len(colours) == 2
+
+
+@pytest.mark.parametrize("target", ["class", "amount", None])
+def test_a_grouped_split_stands_beside_what_whole_groups_can_reach(target: str | None) -> None:
+    """The same figures as the strategy's own report on the same rows, and the page says them."""
+    data = frame(600, 12)
+    manifest = decide(spec("BalancedGroupKFold", target, "ward", n_splits=4), data)
+    balance = measure(manifest, data.sample(frac=1, random_state=0))
+    y = None if target is None else data[target]
+    own = manifest.splitter.report(data[["row"]], y, data["ward"])  # type: ignore[attr-defined]
+    assert balance.reach is not None
+    assert balance.reach.model_dump() == asdict(own)
+    page = Page(report_html(manifest, balance, data))
+    assert page.numbers["balance"] == told_of(balance)
+    assert ("Proved: no assignment of these groups is more even." in page.words) == own.optimal
+
+
+def test_parts_and_locked_rows_are_judged_by_their_own_shares() -> None:
+    """The bound is that of the parts as asked, and of the rows that are left where some are locked."""
+    data = frame(600, 12)
+    parts = decide(spec("BalancedGroupSplit", "class", "ward", parts={"train": 0.7, "validation": 0.3}), data)
+    reach = measure(parts, data).reach
+    assert reach is not None
+    train = (parts.codes == -1).mean()
+    assert reach.size_term == pytest.approx((train / 0.7 - 1) ** 2 + ((1 - train) / 0.3 - 1) ** 2)
+    locked = decide(spec("BalancedGroupKFold", "class", "ward", n_splits=3) | {"holdout": {"fraction": 0.25}}, data)
+    left = data[locked.codes[np.argsort(data["row"])] >= 0]
+    own = locked.splitter.judge(  # type: ignore[attr-defined]
+        locked.splitter.rows(left[["row"]], left["class"], left["ward"]), locked.codes[locked.codes >= 0]
+    )
+    assert measure(locked, data).reach.model_dump() == asdict(own)  # type: ignore[union-attr]
+
+
+def test_what_no_split_can_be_below_is_not_crossed_and_is_reached() -> None:
+    """Seven folds of 600 rows cannot be equal; one group of 300 rows makes a fold of at least 300."""
+    data = frame()
+    plain = measure(decide(spec("KFold", n_splits=7), data), data)
+    assert plain.worst["size"] == pytest.approx(plain.reachable["size"])
+    assert plain.reachable["size"] == pytest.approx((600 / 7 - 85) / (600 / 7))
+    giant = data.assign(ward=np.where(np.arange(600) < 300, "giant", data["ward"]))
+    grouped = measure(decide(spec("BalancedGroupKFold", "class", "ward", n_splits=4), giant), giant)
+    assert grouped.reachable["size"] == pytest.approx(1.0)
+    assert grouped.worst["size"] == pytest.approx(1.0, abs=0.02)
+    assert measure(decide(spec("Bootstrap", n_splits=3), data), data).reachable == {}
+
+
+def test_groups_that_became_one_are_not_judged() -> None:
+    """A group in two folds is no assignment of whole groups."""
+    data = frame(600, 12)
+    manifest = decide(spec("BalancedGroupKFold", "class", "ward", n_splits=3), data)
+    merged = data.assign(ward=data["ward"].replace({f"ward {g}": "ward 0" for g in range(11)}))
+    assert measure(manifest, merged).reach is None
+    assert measure(manifest).reach is None

@@ -1,0 +1,183 @@
+"""A page per strategy, from its docstring, its promises, a split of made-up rows, and strategies.yaml."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+DOCS = Path(__file__).parent
+MOST_SPLITS, ROWS = 6, 48
+WIDTH, LEFT, CELL, HIGH = 720, 74, 13, 17
+# Okabe and Ito's colours: three classes, and whether a row is trained on or tested, are told apart by everybody.
+STRIP = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#F0E442", "#0072B2")
+TRAIN, TEST = "#8FB4D0", "#D55E00"
+SOURCE = re.compile(r"Source|Unlike|The idea of|The task, with|Corrected here")
+COSTS = re.compile(r"\bO\(|^The strategy's cost")
+SECTIONS = ("Picture", "Promises", "Complexity", "Source", "When not to use it")
+
+
+@cache
+def told() -> dict[str, dict[str, str]]:
+    """Return what strategies.yaml says of each strategy."""
+    return dict(yaml.safe_load((DOCS / "strategies.yaml").read_text(encoding="utf-8")))
+
+
+def pages(examples: dict[str, Any], said: dict[str, str]) -> dict[str, str]:
+    """Return the text of each page by its path: a table of all, and a page for each."""
+    made = {f"strategies/{name}.md": page(name, example, said) for name, example in sorted(examples.items())}
+    return {"strategies.md": index(examples), **made}
+
+
+def index(examples: dict[str, Any]) -> str:
+    """Return the table of all strategies, each a link to its page."""
+    rows = [
+        f"| [{name}](strategies/{name}.md) | {code(parts_of(example)['idea'][0])} |"
+        for name, example in sorted(examples.items())
+    ]
+    return "\n".join(
+        [
+            "# Every strategy",
+            "",
+            "[Choosing a strategy](choosing.md) says which one answers your question; each has a page with its idea, a "
+            "picture, what it promises, what it costs, where it comes from, and when not to use it.",
+            "",
+            "| strategy | what it makes |",
+            "|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def page(name: str, example: Any, said: dict[str, str]) -> str:
+    """Return the page of one strategy: ``said`` names the check of each promise."""
+    parts = parts_of(example)
+    promised = "\n".join(f"* {said[word]}" for word in sorted(example.promises))
+    given = f"{name}{inspect.signature(type(example))}".removesuffix(" -> None")
+    signature = re.sub(r"(: )(['\"])(.+?)\2", r"\1\3", given)
+    more = {part: [told()[name][part]] for part in ("complexity", "source") if part in told()[name]}
+    suite = "Checked by the conformance suite, on rows of every kind:"
+    sections = {
+        "Picture": f"{svg(example)}\n\n{caption(example)}",
+        "Promises": f"{text(parts['promises'])}\n\n{suite}\n\n{promised}",
+        "Complexity": code(" ".join(parts["complexity"] + more.get("complexity", []))),
+        "Source": code(" ".join(parts["source"] + more.get("source", []))),
+        "When not to use it": code(told()[name]["not_when"]),
+    }
+    body = "\n\n".join(f"## {head}\n\n{sections[head]}" for head in SECTIONS)
+    return f"# {name}\n\n{text(parts['idea'])}\n\n```text\n{signature}\n```\n\n{body}\n"
+
+
+def parts_of(example: Any) -> dict[str, list[str]]:
+    """Return the paragraphs of a strategy's docstring by what they are about: idea, promises, complexity, source."""
+    parts: dict[str, list[str]] = {"idea": [], "promises": [], "complexity": [], "source": []}
+    for paragraph in (inspect.getdoc(type(example)) or "").split("\n\n"):
+        if paragraph.startswith("    "):
+            parts["idea"].append(paragraph)
+            continue
+        at = default = "promises" if paragraph.startswith("Promises:") else "idea"
+        kept = []
+        for sentence in re.split(r"(?<=\.)\s+(?=[A-Z`0-9])", " ".join(paragraph.split())):
+            at = "source" if SOURCE.match(sentence) else "complexity" if COSTS.search(sentence) else at
+            (kept if at == default else parts[at]).append(re.sub(r"^(Source|Promises): ", "", sentence))
+        parts[default] += [_upper(" ".join(kept))] if kept else []
+    parts["source"].sort(key=lambda sentence: sentence.startswith("Unlike"))
+    return parts
+
+
+def _upper(words: str) -> str:
+    return words if words.startswith(("y ", "u ")) else words[:1].upper() + words[1:]
+
+
+def text(paragraphs: list[str]) -> str:
+    """Return paragraphs as Markdown; an indented one is code."""
+    return "\n\n".join(
+        f"```text\n{inspect.cleandoc(each)}\n```" if each.startswith("    ") else code(each.replace("::", ":"))
+        for each in paragraphs
+    )
+
+
+def code(words: str) -> str:
+    """Return reStructuredText's ``code`` as Markdown's."""
+    return re.sub(r"``(.+?)``", r"`\1`", words)
+
+
+def caption(example: Any) -> str:
+    """Return what the colours and numbers of the picture mean."""
+    data, _ = rows_of(example)
+    strip = "groups" if data.groups is not None else "classes or numbers" if data.y is not None else ""
+    above = f" The strip above shows the {strip} of the rows." if strip else ""
+    often = " A number says how often a row is drawn." if drawn_twice(example) else ""
+    return (
+        f"{ROWS} made-up rows, the first splits below one another. Orange: tested. Blue: trained on. Empty: neither."
+        f"{often}{above}"
+    )
+
+
+@cache
+def rows_of(example: Any) -> tuple[Any, Any]:
+    """Return made-up rows for a strategy and the order in which they are shown: by time, group, target or place."""
+    from evenfold.splitters.conformance import data_for
+
+    data = data_for(example, ROWS)
+    by = data.roles.get("time", data.groups if data.groups is not None else data.y)
+    return data, np.arange(ROWS) if by is None else np.argsort(by, kind="stable")
+
+
+def drawn_twice(example: Any) -> bool:
+    """Return whether any split trains on a row more than once."""
+    data, _ = rows_of(example)
+    return any(np.bincount(train).max() > 1 for train, _ in list(data.split(example))[:MOST_SPLITS])
+
+
+def svg(example: Any) -> str:
+    """Return the first splits as a picture that needs no style sheet: a row of the picture a split, a cell a row."""
+    data, order = rows_of(example)
+    splits = list(data.split(example))[:MOST_SPLITS]
+    marks = [_strip(data, order)] if data.groups is not None or data.y is not None else []
+    top = 30 if marks else 10
+    for i, (train, test) in enumerate(splits):
+        drawn = np.bincount(train, minlength=ROWS)[order]
+        tested = np.isin(order, test)
+        y = top + i * (HIGH + 4)
+        marks.append(_words(LEFT - 8, y + 13, f"split {i}", "end"))
+        marks += [
+            _cell(at, y, int(count), bool(hit)) for at, (count, hit) in enumerate(zip(drawn, tested, strict=True))
+        ]
+    height = top + len(splits) * (HIGH + 4) + 22
+    marks.append(_words(LEFT + ROWS * CELL / 2, height - 5, f"rows (number: {ROWS})", "middle"))
+    said = escape(f"Which rows each split of {type(example).__name__} tests and trains on", quote=True)
+    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{said}">{"".join(marks)}</svg>'
+
+
+def _strip(data: Any, order: Any) -> str:
+    values = data.groups if data.groups is not None else data.y
+    if data.groups is None and np.asarray(values).dtype.kind == "f":
+        ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")[order]
+        colours = [f'fill="{STRIP[1]}" fill-opacity="{0.15 + 0.85 * rank / ROWS:.2f}"' for rank in ranks]
+    else:
+        codes = np.unique(values, return_inverse=True)[1][order]
+        colours = [f'fill="{STRIP[code % len(STRIP)]}"' for code in codes]
+    name = "groups" if data.groups is not None else "target"
+    cells = (f'<rect x="{LEFT + i * CELL}" y="8" width="{CELL}" height="10" {c}/>' for i, c in enumerate(colours))
+    return _words(LEFT - 8, 17, name, "end") + "".join(cells)
+
+
+def _cell(at: int, y: int, count: int, tested: bool) -> str:
+    box = f'x="{LEFT + at * CELL + 0.5}" y="{y}" width="{CELL - 1}" height="{HIGH}"'
+    if not count and not tested:
+        return f'<rect {box} fill="none" stroke="currentColor" stroke-opacity=".2"/>'
+    drawn = f'<rect {box} fill="{TEST if tested else TRAIN}"/>'
+    often = f'<text x="{LEFT + at * CELL + CELL / 2}" y="{y + 13}" font-size="11" text-anchor="middle">{count}</text>'
+    return drawn + (often if count > 1 else "")
+
+
+def _words(x: float, y: float, said: str, anchor: str) -> str:
+    return f'<text x="{x:g}" y="{y}" font-size="12" text-anchor="{anchor}" fill="currentColor">{escape(said)}</text>'

@@ -1,0 +1,199 @@
+"""Asking for help gets it at once, on one screen; every command has an example that runs, and JSON for machines."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import typer
+from evenfold.flows import _busy
+from evenfold.flows._busy import busy
+from evenfold.flows._help import SHORT, pasted
+from evenfold.flows.cli import app, main
+from rich.console import Console
+
+ROOT = Path(__file__).parent.parent
+GROUP: Any = typer.main.get_command(app)
+NAMES = GROUP.list_commands(None)
+CODE = "import sys; sys.argv[0] = 'evenfold'; from evenfold.flows.cli import main; main()"
+ASKED = "demo split evaluate retrain extend audit verify diff export join compare tune folds strategies show doctor ui"
+
+
+def evenfold(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "EVENFOLD_HOME": ".evenfold", "COLUMNS": "80", **more}
+    command = [sys.executable, "-c", CODE, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=500)
+
+
+def example(name: str) -> list[str]:
+    """Return the words of a command's example, as its help shows them and a shell reads them."""
+    shown = GROUP.get_command(None, name).help.partition("Example:\n")[2]
+    return joined(shown)
+
+
+def joined(shown: str) -> list[str]:
+    """Return the words that a shell reads; a backslash at the end of a line goes on in the next."""
+    return shlex.split(shown.replace("\\\n", ""))
+
+
+# ---------------------------------------------------------------- help
+
+
+def test_help_is_one_screen_with_every_command_and_the_exit_codes(tmp_path: Path) -> None:
+    """Between 24 and 40 lines of 80 characters, no sentence cut off, in the order of a day's work."""
+    shown = evenfold(tmp_path, "--help").stdout
+    assert 24 <= len(shown.splitlines()) <= 40
+    assert max(map(len, shown.splitlines())) <= 80
+    assert set(ASKED.split()) <= set(NAMES)
+    listed = re.findall(r"^  (\w+) +(\S.*)$", shown.partition("Commands:")[2].partition("Exit codes")[0], re.M)
+    assert listed == list(SHORT.items())
+    assert [name for name, _ in listed] == NAMES
+    assert "Exit codes: 0 done, 1 a gate failed, 2 bad input, 3 an evaluation failed." in shown
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_has_an_example_and_json(name: str) -> None:
+    """One example, which names the command and only flags that it has; and --json."""
+    command = GROUP.get_command(None, name)
+    assert command.help.count("Example:") == 1
+    words = example(name)
+    assert words[:2] == ["evenfold", name]
+    flags = {flag for each in command.params for flag in each.opts}
+    assert {word for word in words if word.startswith("-")} <= flags
+    assert "--json" in flags
+
+
+def test_an_example_is_broken_where_a_shell_can_take_it() -> None:
+    """A long one goes on in the next line, and its words stay the same; help without one stays as it is."""
+    words = "evenfold x " + " ".join(f"--flag-{i} value" for i in range(9))
+    shown = pasted(f"Do it.\n\nExample: {words}").partition("Example:\n")[2]
+    assert max(map(len, shown.splitlines())) <= 80
+    assert all(line.endswith("\\") for line in shown.splitlines()[:-1])
+    assert joined(shown) == words.split()
+    assert pasted("Do it.") == "Do it."
+
+
+def test_help_and_completion_load_no_library() -> None:
+    """A key pressed in a shell must not wait for scikit-learn."""
+    code = "import sys; import evenfold.flows.cli; print({'sklearn', 'pandas', 'mlflow', 'prefect'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stderr
+
+
+@pytest.mark.parametrize(("typed", "wanted"), [("ev", ["evaluate"]), ("d", ["demo", "diff", "doctor"])])
+def test_a_shell_completes_commands(typed: str, wanted: list[str]) -> None:
+    """What bash asks for after the tab key."""
+    asked = {"_EVENFOLD_COMPLETE": "complete_bash", "COMP_WORDS": f"evenfold {typed}", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "evenfold")], env={**os.environ, **asked}, capture_output=True, text=True
+    )
+    assert sorted(done.stdout.split()) == wanted
+
+
+def test_a_command_that_is_none_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    """Exit code 2, and the one that was meant."""
+    done = evenfold(tmp_path, "evalute")
+    assert done.returncode == 2
+    assert "Did you mean 'evaluate'?" in done.stderr
+
+
+# ---------------------------------------------------------------- examples
+
+# In this order each finds what the ones before it have made.
+QUICK = ("doctor", "split", "show", "audit", "verify", "join", "extend", "diff")
+AFTER = ("export", "import", "load", "clean", "ui")
+SLOW = ("evaluate", "compare", "folds", "strategies", "tune", "retrain", "demo")
+
+
+def test_every_example_is_in_one_of_the_lists() -> None:
+    """A new command's example runs too."""
+    assert sorted(QUICK + AFTER + SLOW) == sorted(NAMES)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the working directory, with what examples name: the flights (of eleven months), and a grid."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVENFOLD_HOME", ".evenfold")
+    (tmp_path / "examples").mkdir()
+    flights = pq.read_table(ROOT / "examples" / "flights.parquet")
+    pq.write_table(flights.filter(pc.field("month") < 12), "examples/flights.parquet")
+    (tmp_path / "grid.yaml").write_text("max_iter: [5, 10]\n")
+    return tmp_path
+
+
+def ran(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a command in this process, without the server's start where there is a choice, and return what it printed."""
+    known = [flag for each in GROUP.commands[words[0]].params for flag in each.opts]
+    plain = ["--engine", "plain"] if "--engine" in known and "--engine" not in words else []
+    capsys.readouterr()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["evenfold", *words, *plain])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+    told = capsys.readouterr()
+    assert not stopped.value.code, (words, told.err[-2000:])
+    assert told.out
+    return told.out
+
+
+def test_the_quick_examples_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the split to the export, as a new user would paste them; and each prints JSON alone if asked to."""
+    for name in QUICK + AFTER:
+        if name == "extend":  # December has come
+            shutil.copy(ROOT / "examples" / "flights.parquet", "examples/flights.parquet")
+        ran(capsys, *example(name)[1:])
+        assert isinstance(json.loads(ran(capsys, *example(name)[1:], "--json")), (dict, list)), name
+
+
+@pytest.mark.soak
+def test_the_slow_examples_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that fit models; the numbers of runs come from evaluations before."""
+    shutil.copy(ROOT / "examples" / "flights.parquet", "examples/flights.parquet")
+    runs = [
+        json.loads(ran(capsys, *example("evaluate")[1:], "--metric", "r2", *more, "--json"))["run_id"]
+        for more in ([], ["--exclude", "hour"])
+    ]
+    words = [{"RUN_A": runs[0], "RUN_B": runs[1]}.get(word, word) for word in example("compare")[1:]]
+    assert json.loads(ran(capsys, *words, "--json"))[0]["metric"] == "r2"
+    for name in SLOW[2:]:
+        assert json.loads(ran(capsys, *example(name)[1:], "--json")), name
+    assert Path("folds.png").read_bytes()[:4] == b"\x89PNG"
+    assert Path("strategies.png").read_bytes()[:4] == b"\x89PNG"
+    again = json.loads(ran(capsys, *example("folds")[1:], "-o", "folds.html", "--json"))
+    assert again["picture"] == "folds.html"
+    assert "fold-count" in Path("folds.html").read_text()
+    told = json.loads(ran(capsys, "evaluate", "examples/flights.parquet", "--target", "arr_delay", "--json"))
+    pages = [path for path in folder.rglob("report.html") if told["run_id"] in str(path)]
+    assert ["fold-count" in path.read_text() for path in pages] == [True]
+
+
+# ---------------------------------------------------------------- signs of life
+
+
+def test_what_takes_long_says_what_it_does_and_what_does_not_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, and once two seconds have gone by; elsewhere never."""
+
+    def shown(after: float, seconds: float, terminal: bool) -> str:
+        monkeypatch.setattr(_busy, "AFTER", after)
+        console = Console(file=io.StringIO(), force_terminal=terminal, width=80)
+        with busy("auditing [flights]", console):
+            time.sleep(seconds)
+        return console.file.getvalue()  # type: ignore[attr-defined]
+
+    assert "auditing [flights]" in shown(0.0, 0.3, terminal=True)
+    assert shown(5.0, 0.0, terminal=True).strip() == ""
+    assert shown(0.0, 0.2, terminal=False) == ""
+    assert _busy.AFTER <= 2.0

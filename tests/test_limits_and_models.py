@@ -1,0 +1,118 @@
+"""Fits that take too long are stopped for good, and models are kept where that is asked for."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import EvaluationError, ModelError
+from evenfold.flows import evaluate
+from evenfold.tasks import Home
+from evenfold.tasks._limited import within
+from mlflow.tracking import MlflowClient
+
+RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
+SLOW = """
+import os, subprocess, time
+from pathlib import Path
+from sklearn.linear_model import Ridge
+
+class Slow(Ridge):
+    def fit(self, X, y):
+        if 0 not in set(X["x"]):  # only the fold that tests row 0 is slow
+            child = subprocess.Popen(["sleep", "600"])
+            Path("pids.txt").write_text(f"{os.getpid()} {child.pid}")
+            time.sleep(600)
+        return super().fit(X, y)
+
+def dies(**_):
+    os._exit(7)
+"""
+
+
+def table(n: int = 60) -> pd.DataFrame:
+    x = np.arange(n)
+    return pd.DataFrame({"id": x, "x": x, "y": x % 7 + x / 10})
+
+
+def evaluated(engine: str = "plain", **more: Any) -> Any:
+    spec = {"name": "rows", "columns": {"key": "id", "target": "y"}, "strategy": "KFold", "params": {"n_splits": 3}}
+    spec |= more.pop("spec", {})
+    return evaluate(table(), spec=spec, model=more.pop("model", RIDGE), engine=engine, **more)
+
+
+@pytest.fixture
+def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return a model whose fit of one fold never ends, and starts a process that does not end either."""
+    (tmp_path / "never_ends.py").write_text(SLOW)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return {"estimator": "never_ends:Slow", "metrics": ["r2"]}
+
+
+def alive(pid: str) -> bool:
+    state = Path(f"/proc/{pid}/stat")
+    return state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize("engine", ["plain", "prefect"])
+def test_a_fit_that_takes_too_long_is_stopped_and_named(
+    engine: str, slow: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    """The other folds are kept, the message says which fold and which limit, and nothing of it runs on."""
+    home: Home = request.getfixturevalue("prefect_home" if engine == "prefect" else "home")
+    with pytest.raises(EvaluationError, match=r"1 of 3 fits failed: fold \d took more than its 20 s and was stopped"):
+        evaluated(engine, model=slow, time_limit=20)
+    assert not any(alive(pid) for pid in Path("pids.txt").read_text().split())
+    client = MlflowClient(home.tracking_uri)
+    runs = client.search_runs([client.get_experiment_by_name("rows").experiment_id])
+    assert sum("evenfold.fold" in run.data.tags for run in runs) == 2
+
+
+def test_a_limit_changes_no_score(home: Home) -> None:
+    """In a process of its own a fit gives what it gives here."""
+    assert evaluated(time_limit=300).estimates == evaluated().estimates
+
+
+def test_a_process_that_dies_is_a_sentence(slow: dict[str, Any]) -> None:
+    """Its exit code is told, at once."""
+    import never_ends  # type: ignore[import-not-found]
+
+    started = time.monotonic()
+    with pytest.raises(EvaluationError, match="fold 1: its process ended with code 7 and no result"):
+        within(300, "fold 1", never_ends.dies, {})
+    assert time.monotonic() - started < 300
+
+
+def test_models_are_kept_where_that_is_asked_for(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of all rows with the evaluation, one per fold with its run; asked twice, each is there once."""
+    import mlflow
+
+    none = evaluated()
+    client = MlflowClient(home.tracking_uri)
+    experiment = client.get_experiment_by_name("rows").experiment_id
+    assert len(client.search_logged_models([experiment])) == 0
+    final = evaluated(log_models="final")
+    assert final.run_id == none.run_id
+    assert len(client.search_logged_models([experiment])) == 1
+    whole = [evaluated(log_models="all") for _ in range(2)][1]
+    models = client.search_logged_models([experiment])
+    assert len(models) == 4
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", home.tracking_uri)
+    by_run = {each.source_run_id: mlflow.sklearn.load_model(f"models:/{each.model_id}") for each in models}
+    predictions = pd.read_parquet(client.download_artifacts(whole.run_id, "predictions.parquet"))
+    for run in client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{whole.run_id}'"):
+        mine = predictions[predictions["fold"] == int(run.data.tags["evenfold.fold"])]
+        again = by_run[run.info.run_id].predict(table().loc[mine["id"], ["x"]])
+        assert again == pytest.approx(mine["prediction"].to_numpy(), abs=1e-12)
+    assert by_run[whole.run_id].predict(table()[["x"]]).shape == (60,)
+
+
+def test_a_model_per_draw_is_refused(home: Home) -> None:
+    """There may be thousands of draws; the message says what would work."""
+    with pytest.raises(ModelError, match="Bootstrap makes 5 splits that are fitted in blocks; choose 'final'"):
+        evaluated(log_models="all", spec={"strategy": "Bootstrap", "params": {"n_splits": 5}})

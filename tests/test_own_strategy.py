@@ -1,0 +1,60 @@
+"""A strategy of one's own, in one file beside the data, is named by its import path and treated like ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CODE = "import sys; sys.argv[0] = 'evenfold'; from evenfold.flows.cli import main; main()"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a folder with a table, and the strategy as the page about it prints it."""
+    page = (ROOT / "docs" / "own-strategy.md").read_text(encoding="utf-8")
+    (tmp_path / "my_folds.py").write_text(re.findall(r"```python\n(.*?)```", page, re.S)[0])
+    pd.DataFrame({"id": range(90), "kind": ["a", "b", "b"] * 30}).to_parquet(tmp_path / "cells.parquet")
+    return tmp_path
+
+
+def evenfold(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "EVENFOLD_HOME": ".evenfold"}
+    command = [sys.executable, "-P", "-c", CODE, *words]
+    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_the_command_of_the_page_splits_with_the_file_of_the_page(place: Path) -> None:
+    """Folds of equal size with both classes, under the identity that the same class has in Python."""
+    page = (ROOT / "docs" / "own-strategy.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^\$ evenfold (split .*)$", page, re.M)
+    done = evenfold(place, *line.split(), "--engine", "plain", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["split"]["strategy"] == "my_folds:AlternatingKFold"
+    assert [fold["rows"] for fold in told["balance"]["folds"]] == [18] * 5
+    assert told["balance"]["worst"]["class_share"] == 0
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("my_folds:Alternating", "'my_folds:Alternating' does not import: module 'my_folds' has no 'Alternating'"),
+        ("my_foldz:AlternatingKFold", "does not import: no module named 'my_foldz'"),
+        ("my_folds:Rows", "'my_folds:Rows' is no strategy: it subclasses neither LabelSplitter"),
+    ],
+)
+def test_what_is_no_strategy_is_said(named: str, said: str, place: Path) -> None:
+    """One sentence, exit code 2, and nothing is written."""
+    done = evenfold(place, "split", "cells.parquet", "--key", "id", "--target", "kind", "--strategy", named)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (place / ".evenfold").exists()
