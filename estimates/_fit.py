@@ -95,8 +95,19 @@ def fitted(
         held = f", which hold {describe_classes(problem.y[train])}" if problem.classes else ""
         raise EvaluationError(
             f"{name}: the model could not be fitted on its {len(train):,} training rows{held}: "
-            f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}{_missing(error, problem)}"
         ) from error
+
+
+def _missing(error: Exception, problem: Problem) -> str:
+    """Return which features have missing values and what to do, where that is what the model refused."""
+    if "NaN" not in str(error):
+        return ""
+    names = [name for name in problem.features if problem.X[name].isna().any()]
+    if not names:
+        return ""
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return f" Missing values are in {shown}: exclude what holds them, or name a pipeline that begins with an imputer"
 
 
 def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:

@@ -94,7 +94,7 @@ def retrain(
     if as_json:
         out.print_json(outcome.model_dump_json())
     else:
-        out.print(Markdown(outcome.report))
+        out.print(Markdown(outcome.report), soft_wrap=False)  # the console's own soft wrap would cut its lines
 
 
 def doctor(as_json: Json = False) -> None:

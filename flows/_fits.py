@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,11 +55,11 @@ class Fits:
 
     def failure(self, n_splits: int) -> str:
         """Return why there is no estimate, in a sentence."""
-        return (
-            f"{len(self.errors)} of {max(n_splits, len(self.errors))} fits failed: "
-            + "; ".join(each.removesuffix(".") for each in self.errors[:3])
-            + "."
-        )
+        kinds: dict[str, list[str]] = {}  # the same but for numbers is told once
+        for each in self.errors:
+            kinds.setdefault(re.sub(r"\d[\d,.]*", "0", each), []).append(each.removesuffix("."))
+        told = [alike[0] + (f" ({len(alike) - 1} more alike)" if len(alike) > 1 else "") for alike in kinds.values()]
+        return f"{len(self.errors)} of {max(n_splits, len(self.errors))} fits failed: {'; '.join(told[:3])}."
 
     def report(self, work: Work, estimates: list[Estimate], home: Home) -> str:
         """Return the page about what was evaluated, with the study of the number of folds where one was run."""

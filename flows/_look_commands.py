@@ -46,6 +46,8 @@ def show(
         out.print_json(data=header)
     else:
         _print(out, header)
+        if report is not None:
+            out.print(f"  page: {report}", markup=False)
 
 
 @contextlib.contextmanager
@@ -79,7 +81,9 @@ def _print(out: Any, header: dict[str, Any]) -> None:
     out.print(f"[bold]{header['name']} {header['version']}[/]: {header['algorithm']['name']}, {amount}")
     columns = [f"{role} {'+'.join(v) if isinstance(v, list) else v}" for role, v in spec.get("columns", {}).items()]
     params = ", ".join(f"{name}={value}" for name, value in spec.get("params", {}).items()) or "default parameters"
-    asked = f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}"
+    held = spec.get("holdout")
+    locked = f"; holdout {held.get('fraction', 0.2):.0%}" if held is not None else ""
+    asked = f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}{locked}"
     out.print(asked, markup=False)
     for name in ("split_id", "plan_id", "fingerprint", "parent_split_id"):
         if header[name]:

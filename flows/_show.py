@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.estimates import Estimate
-from evenfold.manifests import BalanceReport
+from evenfold.manifests import BalanceReport, read_header
 from evenfold.tasks import Home
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
@@ -94,7 +94,9 @@ def show_balance(console: Console, report: BalanceReport, split: dict[str, Any],
 
 def _amount(split: dict[str, Any]) -> str:
     what = {"draws": "draws", "pairs": "splits"}.get(split["kind"], "folds")
-    return f"{split['n_rows']:,} rows, {split['n_splits']:,} {what}"
+    locked = read_header(Path(split["uri"]))["counts"].get("-2", 0)
+    kept = f" and {locked:,} rows locked away" if locked else ""
+    return f"{split['n_rows']:,} rows, {split['n_splits']:,} {what}{kept}"
 
 
 _WORST = {
@@ -151,7 +153,7 @@ def show_tuning(console: Console, outcome: Tuning) -> None:
         table.add_row(*(str(params[name]) for name in names), *values, mark)
     console.print(table)
     console.print(
-        f"  the best of {len(outcome.configurations)} scored {outcome.naive:.4f} on the rows that chose it; "
+        f"  the best of {len(outcome.configurations)} scored {outcome.naive:.4f}, rows pooled, where it was chosen; "
         f"expect {outcome.value:.4f}, 95 % [{outcome.low:.4f}, {outcome.high:.4f}] (bias-corrected)"
     )
     console.print(f"  {outcome.n_fits:,} fits, {outcome.n_cached:,} of them from the cache")
@@ -214,8 +216,11 @@ def _number(value: float | None) -> str:
 
 def _show_where(console: Console, split: dict[str, Any], run_id: str) -> None:
     home = Home.here()
+    pages = (home.path / "mlartifacts").glob(f"*/{run_id}/artifacts/**/report.html")
+    page = "".join(f"  page     {_from_here(each)}\n" for each in pages)
+    manifest = _from_here(Path(split["uri"]))
     console.print(
-        f"  manifest {_from_here(Path(split['uri']))}\n  MLflow run {run_id}; to look at it:\n    {ui_command(home)}",
+        f"  manifest {manifest}\n{page}  MLflow run {run_id}; to look at it:\n    {ui_command(home)}",
         markup=False,
         soft_wrap=True,
     )

@@ -150,6 +150,8 @@ def target_deviation(joined: Joined) -> Outcome:
     codes = joined.codes[present]
     folds = [(code, np.flatnonzero(column == code)) for column in codes.T for code in joined.tested]
     folds = [(code, rows) for code, rows in folds if rows.size]
+    if not folds:
+        return NotAsked("no row of the data is tested in a fold")
     told = compared_with_all(y[present], [rows for _, rows in folds])
     ks, code = max((each["ks"], code) for each, (code, _) in zip(told, folds, strict=True))
     fold = fold_name(code, joined.manifest.part_codes())

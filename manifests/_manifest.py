@@ -232,9 +232,12 @@ class Manifest:
         """Return the splits as a ``cv`` for scikit-learn, in positions of ``frame``'s rows.
 
         Rows are joined by key, whatever their order. Positions come in key order, so a model sees its training
-        rows in the same order every time.
+        rows in the same order every time. X and y must be in the order of ``frame``: another length, or a pandas index
+        in another order, is refused.
         """
-        return ManifestCV(self, self.positions(frame))
+        index = getattr(frame, "index", None)  # a pandas one; a list's index is a method
+        known = index if getattr(index, "is_unique", False) else None
+        return ManifestCV(self, self.positions(frame), known)
 
 
 def key_values(keys: pa.Table) -> NDArray[Any]:

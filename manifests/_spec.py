@@ -57,9 +57,16 @@ class Columns(_Strict):
 class LockedPart(_Strict):
     """A test part that is drawn first and kept from every split: groups whole, the target in its share."""
 
-    fraction: float = Field(default=0.2, gt=0, lt=1, description="Share of the rows.")
+    fraction: float = Field(default=0.2, description="Share of the rows, between 0 and 1.")
     seed: int = Field(default=0, ge=0, description="Decides which rows.")
     locked: Literal[True] = Field(default=True, description="Each look at it is recorded.")
+
+    @field_validator("fraction")
+    @classmethod
+    def _is_a_share(cls, value: float) -> float:
+        if not 0 < value < 1:
+            raise ValueError(f"{value:g} is no share of the rows; 15 % is 0.15")
+        return value
 
 
 class KeyEncoding(_Strict):
@@ -87,6 +94,11 @@ class SplitSpec(_Strict):
     key_encoding: KeyEncoding | None = Field(default=None, description="Pseudonyms instead of keys.")
     gates: dict[str, float | Literal["off"]] = Field(default={}, description="Limits at which an audit fails.")
     on_new_rows: Literal["fill", "hash", "freeze"] = Field(default="fill", description="What extending does.")
+
+    @field_validator("holdout", mode="before")
+    @classmethod
+    def _fraction_alone(cls, value: Any) -> Any:
+        return {"fraction": value} if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
     @field_validator("key_encoding", mode="before")
     @classmethod

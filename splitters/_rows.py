@@ -81,7 +81,7 @@ class Rows:
             groups=group_codes,
             key=present(key, "key") if needs.key else None,
             time=times_of(time, "time") if needs.time else None,
-            fixed=whole_numbers(fixed, "fixed") if needs.fixed else None,
+            fixed=whole_numbers(fixed, "the column of folds") if needs.fixed else None,
             levels=tuple(levels),
             group_levels=tuple(group_levels),
         )

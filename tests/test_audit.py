@@ -55,6 +55,15 @@ def moved(manifest: Manifest, row: int, fold: int) -> Manifest:
 FEATURES = ["dose", "age"]
 
 
+def test_data_that_share_no_row_with_the_manifest_fail_in_sentences() -> None:
+    """Whatever the target is, each check ends; that all rows are strange is what fails."""
+    data = clean()
+    for target in ("y", "dose"):
+        manifest = split(data, columns={"target": target})
+        made = audit(manifest, data.assign(id=data["id"] + "-other"))
+        assert {"rows_without_fold", "absent_rows"} <= set(made.failed)
+
+
 def test_clean_data_are_found_clean_and_every_check_is_accounted_for() -> None:
     """No finding; and each check has passed, or says why it was not asked."""
     data = clean()

@@ -135,6 +135,19 @@ def test_an_X_of_another_length_is_refused(shape: Any) -> None:
         cv.split(shape(97), range(96))
 
 
+def test_an_X_in_another_order_is_refused_where_its_index_tells() -> None:
+    """Positions in the shuffled frame would put rows of X into other rows' folds."""
+    shuffled = FRAME.sample(frac=1, random_state=1)
+    cv = decide(SPEC, FRAME).as_cv(shuffled)
+    with pytest.raises(SplitError, match=r"rows of X stand elsewhere than in the frame .* in the order of X"):
+        cv.split(FRAME)
+    with pytest.raises(SplitError, match="rows of y stand elsewhere"):
+        cv.split(shuffled, FRAME["number"])
+    cv.split(shuffled[["number"]], shuffled["number"])
+    cv.split(shuffled.to_numpy())
+    cv.split(FRAME.set_index(np.arange(len(FRAME)) + 10_000))
+
+
 def test_without_a_key_only_the_same_number_of_rows_is_taken() -> None:
     """The position is the key then, and the sentence says so."""
     manifest = decide({"columns": {"target": "number"}}, FRAME)
