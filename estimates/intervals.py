@@ -75,8 +75,9 @@ def heavy_tail(deviations: Floats, what: str = "rows") -> tuple[str, ...]:
     share = float(squares[:few].sum()) / total if total > 0 else 0.0
     if share < HEAVY_SHARE or few >= squares.size:
         return ()
+    holds = "holds" if few == 1 else "hold"
     return (
-        f"Heavy tail: {few:,} of {squares.size:,} {what} hold {share:.0%} of the variance of the losses. Intervals "
+        f"Heavy tail: {few:,} of {squares.size:,} {what} {holds} {share:.0%} of the variance of the losses. Intervals "
         "then cover the truth less often than they say (.76 to .80 where they said .90, in a study of flight delays).",
     )
 
