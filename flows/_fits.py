@@ -128,17 +128,22 @@ def _collect(fits: Fits, call: Call, value: dict[str, Any]) -> None:
         fits.peaks[fits.scores[-1].name] = value.get("peak_memory_mb", 0.0)
 
 
-def _calls(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, Any], work: Work) -> list[Call]:
-    """Return a step per fold; per block of folds where there are over 1,000; per block of draws and one of all rows."""
-    seed, n = request.spec.seed, work.manifest.n_splits
-    shared = {
+def shared_arguments(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, Any]) -> dict[str, Any]:
+    """Return what every fit of a request is told."""
+    return {
         "data": from_anywhere(request.data),
         "split": ref,
         "model": request.model.model_dump(mode="json"),
-        "seed": seed,
+        "seed": request.spec.seed,
         "threads": engine.threads,
         "home": str(home.path),
     }
+
+
+def _calls(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, Any], work: Work) -> list[Call]:
+    """Return a step per fold; per block of folds where there are over 1,000; per block of draws and one of all rows."""
+    seed, n = request.spec.seed, work.manifest.n_splits
+    shared = shared_arguments(engine, home, request, ref)
 
     def call(step: Any, name: str, key: str, size: int = 1, **more: Any) -> Call:
         asked = {**shared, **more, "key": key}

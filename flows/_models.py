@@ -6,12 +6,11 @@ from typing import Any
 
 from evenfold.estimates import ModelError
 from evenfold.tasks import Call, Engine, Home
-from evenfold.tasks._files import from_anywhere
 from evenfold.tasks.fit import kept, split_title
 from evenfold.tasks.train import fit_final
 from evenfold.tasks.work import Work, key_of_all, key_of_split
 
-from ._fits import in_blocks
+from ._fits import in_blocks, shared_arguments
 from ._requests import EvaluateRequest
 
 
@@ -29,14 +28,7 @@ def models_of(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[st
     if request.log_models == "none":
         return {}
     seed = request.spec.seed
-    asked = {
-        "data": from_anywhere(request.data),
-        "split": ref,
-        "model": request.model.model_dump(mode="json"),
-        "seed": seed,
-        "threads": engine.threads,
-        "home": str(home.path),
-    }
+    asked = shared_arguments(engine, home, request, ref)
     keys: dict[str, tuple[str, int | None]] = {"all rows": (key_of_all(work, seed), None)}
     if request.log_models == "all":
         splits = range(work.manifest.n_splits)

@@ -16,6 +16,14 @@ class EngineChoice(StrEnum):
     plain = "plain"
 
 
+class ModelsChoice(StrEnum):
+    """Which models an evaluation keeps."""
+
+    none = "none"
+    final = "final"
+    all = "all"
+
+
 Data = Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file, a folder or a glob of them.")]
 Target = Annotated[str | None, typer.Option(help="Column to predict.")]
 Group = Annotated[str | None, typer.Option(help="Column whose rows stay together.")]
@@ -42,3 +50,4 @@ Task = Annotated[str | None, typer.Option(help="classification or regression.")]
 Limit = Annotated[
     float | None, typer.Option("--time-limit", help="Seconds after which a fit is stopped, in a process of its own.")
 ]
+LogModels = Annotated[ModelsChoice, typer.Option(help="Keep models in MLflow; each is one more fit.")]

@@ -25,8 +25,10 @@ from ._options import (
     Key,
     Limit,
     Locked,
+    LogModels,
     Metrics,
     Model,
+    ModelsChoice,
     Name,
     Param,
     Refresh,
@@ -62,17 +64,6 @@ class OnChoice(StrEnum):
 
     folds = "folds"
     holdout = "holdout"
-
-
-class ModelsChoice(StrEnum):
-    """Which models an evaluation keeps."""
-
-    none = "none"
-    final = "final"
-    all = "all"
-
-
-KEEP_NONE = ModelsChoice.none
 
 
 class MergedChoice(StrEnum):
@@ -136,7 +127,7 @@ def evaluate(
     reason: Annotated[str, typer.Option(help="Why the locked part is looked at; recorded.")] = "",
     run_label: Annotated[str, typer.Option(help="Another label makes another MLflow run.")] = "",
     time_limit: Limit = None,
-    log_models: Annotated[ModelsChoice, typer.Option(help="Keep models in MLflow; each is one more fit.")] = KEEP_NONE,
+    log_models: LogModels = ModelsChoice.none,
     engine: Engine = EngineChoice.prefect,
     refresh: Refresh = False,
     allow_partial: Annotated[bool, typer.Option(help="Aggregate even if folds failed, tagged as partial.")] = False,

@@ -18,7 +18,8 @@ from ._manifest import Manifest
 from ._read import column_names, data_files, read_table
 from ._report import report_html
 from ._report_png import split_figures
-from ._spec import Columns, SplitSpec, explain, read_spec
+from ._spec import SplitSpec, explain, read_spec
+from ._spec_parts import Columns
 from ._storage import describe, write_manifest
 from ._take import join_rows
 from ._verify import Verification, verify

@@ -27,7 +27,8 @@ from ._keys import key_names, type_names, with_keys
 from ._manifest import LOCKED, Manifest, Resample, key_values
 from ._read import column_names, read_table
 from ._roles import require_roles
-from ._spec import Columns, SplitSpec, read_spec
+from ._spec import SplitSpec, read_spec
+from ._spec_parts import Columns
 from ._state import first_state
 
 

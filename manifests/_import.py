@@ -16,7 +16,7 @@ from ._decide import decide
 from ._manifest import EXCLUDED, NEVER_TESTED, Manifest
 from ._match import positions_in
 from ._read import read_table
-from ._spec import Columns
+from ._spec_parts import Columns
 from ._words import amount, listed
 
 Sides = list[tuple[list[str], list[str]]]

@@ -19,7 +19,7 @@ from ._join import join_positions, keys_of
 from ._manifest import DELETED, EXCLUDED, LOCKED, Manifest
 from ._match import positions_in
 from ._read import read_table
-from ._spec import Columns
+from ._spec_parts import Columns
 
 UNKNOWN = -4
 MOST_SPLITS = 200
