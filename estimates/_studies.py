@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,16 +42,25 @@ def fold_count_study(model: ModelSpec, problem: Problem, counts: Sequence[int], 
 
 
 def stratification_study(
-    model: ModelSpec, problem: Problem, *, n_splits: int = 5, n_seeds: int = 20, seed: int = 0
+    model: ModelSpec,
+    problem: Problem,
+    *,
+    n_splits: int = 5,
+    n_seeds: int = 20,
+    seed: int = 0,
+    say: Callable[[int, int], None] = lambda done, of: None,
 ) -> pd.DataFrame:
     """Return, per way of stratifying and metric, the variance over seeds of three estimates, as ratios to random's.
 
     ``hold_out``: the first fold's score; ``fold_mean``: the mean over folds; ``pooled``: all predictions together.
     A ratio below 1 means that stratifying makes that estimate steadier from one partition to the next; it says
-    nothing of how near the estimate is to the truth, which for the pooled score it hardly changes.
+    nothing of how near the estimate is to the truth, which for the pooled score it hardly changes. ``say`` is told
+    how many of how many models are fitted.
     """
     told = []
-    for name, ways in _ways(problem).items():
+    every = _ways(problem)
+    say(0, len(every) * n_seeds * n_splits)
+    for number, (name, ways) in enumerate(every.items()):
         for turn in range(n_seeds):
             scores, predictions = _fitted(model, problem, ways(n_splits, seed + turn), seed)
             for metric, values in scores.items():
@@ -65,6 +74,7 @@ def stratification_study(
                         "pooled": pooled,
                     }
                 )
+            say((number * n_seeds + turn + 1) * n_splits, len(every) * n_seeds * n_splits)
     spread = pd.DataFrame(told).groupby(["metric", "way"], sort=False)[["hold_out", "fold_mean", "pooled"]].var(ddof=1)
     random = spread.xs("random", level="way").reindex(spread.index.get_level_values("metric"))
     ratios: pd.DataFrame = spread.div(random.to_numpy()).reset_index()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -188,7 +189,13 @@ def strategies(
     columns: dict[str, Any] = {"target": target, "key": key}
     problem = problem_of(data, columns, model_of(model, {"metrics": metric, "features": features, "exclude": exclude}))
     with limited(1), progress(consoles()[1]) as say:
-        say(f"fitting models on {n_seeds} partitions of each way", 0, 0)
-        table = stratification_study(problem.model, problem, n_splits=n_splits or 5, n_seeds=n_seeds, seed=seed or 0)
+        table = stratification_study(
+            problem.model,
+            problem,
+            n_splits=n_splits or 5,
+            n_seeds=n_seeds,
+            seed=seed or 0,
+            say=partial(say, "fitting models"),
+        )
     draw_ratios(table, output)
     show_table(table, output, as_json)
