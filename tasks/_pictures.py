@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from evenfold.manifests import BalanceReport, audit, read_manifest, read_table, report_html, split_figures
+from matplotlib.figure import Figure
 
 
 def pictures_of(uri: str, report: dict[str, Any], data: str) -> dict[str, Any]:
@@ -21,6 +23,27 @@ def pictures_of(uri: str, report: dict[str, Any], data: str) -> dict[str, Any]:
     figures = {f"{name}.png": figure for name, figure in split_figures(manifest, balance, rows).items()}
     pages = {"report.html": report_html(manifest, balance, rows, found)} | figures
     return pages if found is None else pages | {"audit.json": found.model_dump(mode="json")}
+
+
+def scores_figure(estimates: Sequence[dict[str, Any]], children: Sequence[dict[str, Any]]) -> Figure:
+    """Return a panel per metric: each fold's test and apparent score, and every estimate with its interval."""
+    metrics = list(dict.fromkeys(each["metric"] for each in estimates))
+    figure = Figure(figsize=(4.5 * len(metrics), 3.6), layout="constrained")
+    for panel, metric in zip(figure.subplots(1, len(metrics), squeeze=False)[0], metrics, strict=True):
+        mine = [each for each in estimates if each["metric"] == metric]
+        for side, mark, colour in (("test", "o", "#0072B2"), ("apparent", "x", "#E69F00")):
+            values = [child[side].get(metric) for child in children]
+            panel.plot([0] * len(values), values, mark, color=colour, label=f"{side} score of a fold")
+        for at, each in enumerate(mine, start=1):
+            panel.plot(at, each["value"], "s", color="#000000")
+            if each["interval"]:
+                panel.vlines(at, each["interval"]["low"], each["interval"]["high"], color="#000000")
+        names = ["folds", *(each["method"] for each in mine)]
+        panel.set_xticks(range(len(names)), names, rotation=20, ha="right")
+        panel.set_ylabel(metric)
+        if children:
+            panel.legend(fontsize=8)
+    return figure
 
 
 def split_note(split: dict[str, Any], report: BalanceReport, run_id: str) -> str:

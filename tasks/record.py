@@ -30,7 +30,7 @@ from mlflow.tracking import MlflowClient  # noqa: E402
 from ._figures import Entry, child_entry, evaluation_entry, news, split_entry, split_key, split_tags  # noqa: E402
 from ._home import Home  # noqa: E402
 from ._locks import locked  # noqa: E402
-from ._pictures import pictures_of  # noqa: E402
+from ._pictures import pictures_of, scores_figure  # noqa: E402
 from ._spool import survives_outage  # noqa: E402
 from .train import keep_model_of  # noqa: E402
 
@@ -225,6 +225,8 @@ def record_evaluation(
         keep_model_of(tracker, run_id, models.get("all rows"), estimator)
         for name, value in evaluation["artifacts"].items():
             tracker.keep(run_id, name, value)
+        if evaluation["estimates"]:
+            tracker.keep(run_id, "scores.png", scores_figure(evaluation["estimates"], evaluation["children"]))
         _keep_tables(tracker, run_id, evaluation)
         tracker.reads(run_id, Path(data).name, data, evaluation["fingerprint"])
     if evaluation["failure"]:

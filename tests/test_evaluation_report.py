@@ -65,6 +65,7 @@ def test_the_page_says_what_the_estimates_say(recorded: Any) -> None:
         told += [each[name] for name in ("value", "sd", "se", "pooled", "apparent", "gap")]
         told += [each["interval"][side] for side in ("low", "high")] if each["interval"] else []
     assert page.numbers["estimates"] == [value for value in told if value is not None]
+    assert (folder / "scores.png").read_bytes().startswith(b"\x89PNG")
     said = " ".join(page.words)
     assert [note for each in outcome.estimates for note in each.notes if note not in said] == []
 
