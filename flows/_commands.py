@@ -154,9 +154,9 @@ def load(
 
     Example: evenfold load flights@1.0
     """
-    from evenfold.flows import load_split
     from evenfold.tasks import Home, prepare_environment
 
+    from . import load_split
     from ._show import consoles
 
     prepare_environment(Home.here())

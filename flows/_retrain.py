@@ -10,12 +10,7 @@ from evenfold.manifests import audit, read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks._figures import run_key
-from evenfold.tasks._promotion import (
-    Decision,
-    decide,
-    same_recipe,
-    without_champion,
-)
+from evenfold.tasks._promotion import Decision, decide, same_recipe, without_champion
 from evenfold.tasks.fit import kept
 from evenfold.tasks.newer import score_stored
 from evenfold.tasks.split import extend_split, newest, plan_of

@@ -1,43 +1,44 @@
 """Strategies that decide which row is in which fold. Pure: arrays and a seed in, positions out."""
 
-from ._base import DrawSplitter, LabelSplitter, Pair, PairSplitter, Splitter, label_type, pairs_of_labels
-from ._bounds import PackReport
-from ._encode import require_present
-from ._errors import SplitError
-from ._fill import fill
-from ._grouped import GroupPacker
-from ._importing import distribution_of, import_named, refusal
-from ._locked import check_fraction, locked_rows
-from ._order import stable_order
-from ._pack_into import pack_into
-from ._parts import PartSplitter
-from ._random import EXTENDING, HOLDOUT, Stream
-from ._rows import Needs, Rows
-from ._time import gap_of, times_of
-from .balanced_group_kfold import BalancedGroupKFold
-from .balanced_group_split import BalancedGroupSplit
-from .balanced_kfold import BalancedKFold
-from .bootstrap import Bootstrap
-from .forward_chaining import ForwardChaining
-from .fractional_stratified_split import FractionalStratifiedSplit
-from .from_sklearn import FromSklearn
-from .group_bootstrap import GroupBootstrap
-from .group_shuffle_split import GroupShuffleSplit
-from .group_stratified_shuffle_split import GroupStratifiedShuffleSplit, PickFrequencies
-from .hash_split import HashSplit
-from .holdout import Holdout
-from .kfold import KFold
-from .leave_one_group_out import LeaveOneGroupOut
-from .leave_one_out import LeaveOneOut
-from .poisson_bootstrap import PoissonBootstrap
-from .predefined import Predefined
-from .predefined_pairs import PredefinedPairs
-from .repeated import Repeated
-from .shuffle_split import ShuffleSplit
-from .sorted_stratified_kfold import SortedStratifiedKFold
-from .stratified_bootstrap import StratifiedBootstrap
-from .stratified_kfold import StratifiedKFold
-from .stratified_shuffle_split import StratifiedShuffleSplit
+from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.kernels.random import EXTENDING, HOLDOUT, Stream
+from evenfold.splitters.kernels.sampling import fill
+from evenfold.splitters.packing.bounds import PackReport
+from evenfold.splitters.packing.pack import pack_into
+from evenfold.splitters.strategies.bootstraps import Bootstrap, GroupBootstrap, PoissonBootstrap, StratifiedBootstrap
+from evenfold.splitters.strategies.forward_chaining import ForwardChaining
+from evenfold.splitters.strategies.fractional_stratified_split import FractionalStratifiedSplit
+from evenfold.splitters.strategies.given import FromSklearn, Predefined, PredefinedPairs
+from evenfold.splitters.strategies.group_stratified_shuffle_split import GroupStratifiedShuffleSplit, PickFrequencies
+from evenfold.splitters.strategies.grouped import (
+    BalancedGroupKFold,
+    BalancedGroupSplit,
+    BalancedKFold,
+    GroupPacker,
+    LeaveOneGroupOut,
+)
+from evenfold.splitters.strategies.hash_split import HashSplit
+from evenfold.splitters.strategies.holdout import Holdout, check_fraction, locked_rows
+from evenfold.splitters.strategies.kfold import KFold, LeaveOneOut, Repeated, SortedStratifiedKFold, StratifiedKFold
+from evenfold.splitters.strategies.shuffles import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
+
+from .base import (
+    DrawSplitter,
+    LabelSplitter,
+    Pair,
+    PairSplitter,
+    PartSplitter,
+    Splitter,
+    distribution_of,
+    import_named,
+    label_type,
+    pairs_of_labels,
+    refusal,
+)
+from .encoding import require_present
+from .errors import SplitError
+from .rows import Needs, Rows
+from .times import gap_of, times_of
 
 __all__ = [
     "EXTENDING",

@@ -9,9 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from evenfold.estimates import FoldScore, ModelSpec, fit_and_score, score_draws
-from evenfold.manifests import (
-    Manifest,
-)
+from evenfold.manifests import Manifest
 
 from ._files import sha256, write_aside
 from ._home import Home

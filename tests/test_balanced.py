@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.splitters import BalancedGroupKFold, BalancedGroupSplit, BalancedKFold, SplitError, Stream
-from evenfold.splitters._cost import Aim
-from evenfold.splitters._published import Published
-from evenfold.splitters._table import table_to_pack
+from evenfold.splitters.packing.cost import Aim, table_to_pack
+from evenfold.splitters.packing.published import Published
 
 
 def rows_of_groups(seed: int, n: int, n_classes: int, mean: float = 30.0) -> tuple[Any, Any]:

@@ -6,15 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.splitters import (
-    Bootstrap,
-    GroupBootstrap,
-    PoissonBootstrap,
-    SplitError,
-    StratifiedBootstrap,
-    Stream,
-)
-from evenfold.splitters.poisson_bootstrap import QUANTILES
+from evenfold.splitters import Bootstrap, GroupBootstrap, PoissonBootstrap, SplitError, StratifiedBootstrap, Stream
+from evenfold.splitters.strategies.bootstraps import QUANTILES
 
 
 def test_a_share_of_one_over_e_is_left_out() -> None:

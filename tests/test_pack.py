@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.splitters import Stream
-from evenfold.splitters._bounds import lower_bound, report_on
-from evenfold.splitters._cost import MISSING, Aim, cost_of_chance
-from evenfold.splitters._cover import covering_bound
-from evenfold.splitters._exact import best_packing
-from evenfold.splitters._join import close_pairs, subset_sums
-from evenfold.splitters._pack import pack, pack_to
-from evenfold.splitters._pair import Pair
-from evenfold.splitters._refine import Packing
-from evenfold.splitters._start import deal_identical, kinds, place
+from evenfold.splitters.packing.bounds import lower_bound, report_on
+from evenfold.splitters.packing.cost import MISSING, Aim, cost_of_chance
+from evenfold.splitters.packing.exact import best_packing, covering_bound
+from evenfold.splitters.packing.exchange import Packing, Pair, close_pairs, subset_sums
+from evenfold.splitters.packing.pack import pack, pack_to
+from evenfold.splitters.packing.start import deal_identical, kinds, place
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

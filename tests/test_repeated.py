@@ -52,7 +52,7 @@ def test_a_named_strategy_takes_the_seed_unless_it_has_its_own() -> None:
     assert np.array_equal(Repeated(named, 1, random_state=9).assign(ROWS)[:, 0], KFold(4, random_state=9).assign(ROWS))
     seeded = {"strategy": "KFold", "params": {"random_state": 2}}
     assert np.array_equal(Repeated(seeded, 1, random_state=9).assign(ROWS)[:, 0], KFold(random_state=2).assign(ROWS))
-    pathed = {"strategy": "evenfold.splitters.kfold:KFold"}
+    pathed = {"strategy": "evenfold.splitters.strategies.kfold:KFold"}
     assert np.array_equal(Repeated(pathed, 1).assign(ROWS)[:, 0], KFold().assign(ROWS))
 
 

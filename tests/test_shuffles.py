@@ -13,8 +13,8 @@ from evenfold.splitters import (
     StratifiedShuffleSplit,
     Stream,
 )
-from evenfold.splitters._evenly import take_evenly
-from evenfold.splitters._exponential import exp_weights, weighted_choice
+from evenfold.splitters.kernels.sampling import take_evenly
+from evenfold.splitters.strategies.group_stratified_shuffle_split import exp_weights, weighted_choice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

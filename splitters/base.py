@@ -1,0 +1,330 @@
+"""A strategy, and its three shapes. Everything that is not the algorithm is done here, once."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.metadata import packages_distributions, version
+from math import fsum
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from evenfold.splitters.kernels.random import DRAWS, LABELS, IntArray, Stream
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from .encoding import check_count as check_count
+from .encoding import is_real as is_real
+from .encoding import is_whole as is_whole
+from .errors import SplitError
+from .rows import Needs, Rows
+
+Pair = tuple[IntArray, IntArray]
+
+
+class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
+    """A strategy: its parameters, what it needs, what it promises, and the version of its algorithm.
+
+    Speaks scikit-learn's protocol (``split``, ``get_n_splits``, ``get_params``, ``clone``). Like scikit-learn's
+    splitters a bare strategy is positional: it sees rows by position, never by index label.
+    ``split`` is pure: it changes neither its arguments nor the strategy nor the global random state.
+    """
+
+    kind: ClassVar[Literal["labels", "draws", "pairs"]]
+    needs: Needs = Needs()
+    promises: ClassVar[frozenset[str]] = frozenset()
+    version: str | int = 1
+    portable: ClassVar[bool] = True
+
+    def split(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Iterator[Pair]:
+        """Return the (train, test) pairs, each two int64 arrays of row positions.
+
+        ``roles`` are the columns that scikit-learn has no place for: ``key``, ``time``, ``fixed``.
+        Raises SplitError at once, before the first pair is asked for.
+        """
+        return self.pairs(self.rows(X, y, groups, **roles))
+
+    def rows(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Rows:
+        """Return the rows as this strategy may see them, checked against its needs and parameters."""
+        rows = Rows.of(X, y, groups, needs=self.needs, asked_by=type(self).__name__, **roles)
+        self.check(rows)
+        return rows
+
+    def check(self, rows: Rows) -> None:
+        """Raise SplitError where the parameters do not fit the rows, before anything random happens."""
+        self._check_seed()
+        self._check(rows)
+
+    @abstractmethod
+    def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield the (train, test) pairs of checked rows."""
+
+    @abstractmethod
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
+        """Return how many pairs ``split`` yields."""
+
+    def _check(self, rows: Rows) -> None:
+        """Raise SplitError where the parameters do not fit the rows; called before any random number is drawn."""
+
+    def _check_seed(self) -> None:
+        seed = getattr(self, "random_state", 0)
+        if not is_whole(seed) or seed < 0:
+            raise SplitError(
+                f"random_state={seed!r} cannot be repeated by anybody else; pass an integer of at least 0, such as 0."
+            )
+
+    def _stream(self, *path: int) -> Stream:
+        return Stream(int(getattr(self, "random_state", 0)), *path)
+
+
+class LabelSplitter(Splitter):
+    """A strategy that gives each row one label: the fold in which it is tested.
+
+    Promises: test sets are disjoint and together hold every row once; each train set is the rest.
+    """
+
+    kind = "labels"
+    promises = frozenset({"disjoint", "exhaustive"})
+    n_splits: int
+
+    @abstractmethod
+    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
+        """Return the fold of each row, integers of 0..n_splits-1."""
+
+    def assign(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> NDArray[Any]:
+        """Return the fold of each row: int16, or int32 where there are more than 32,767 folds.
+
+        The cheap way to a split: one small integer a row instead of n_splits lists of positions.
+        """
+        return self.decide(self.rows(X, y, groups, **roles))
+
+    def part_codes(self) -> dict[str, int]:
+        """Return the code of each named part; none where labels are folds, which have no names."""
+        return {}
+
+    def decide(self, rows: Rows) -> NDArray[Any]:
+        """Return the fold of each checked row, as ``assign`` does."""
+        labels = self.labels(rows, self._stream(LABELS))
+        return labels.astype(label_type(self._n_splits(rows)), copy=False)
+
+    def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield each fold's (rest, fold), or each part's (train, part); O(n) memory a pair, positions ascending."""
+        parts = self.part_codes()
+        tested = [code for code in parts.values() if code >= 0] if parts else range(self._n_splits(rows))
+        return pairs_of_labels(self.decide(rows), tested, parts=bool(parts))
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
+        """Return the number of folds, or of parts that ``split`` tests on."""
+        return sum(code >= 0 for code in self.part_codes().values()) or int(self.n_splits)
+
+    def _n_splits(self, rows: Rows) -> int:
+        return int(self.n_splits)
+
+    def _check(self, rows: Rows) -> None:
+        check_count("n_splits", self.n_splits, least=2)
+        if self.n_splits > rows.n:
+            raise SplitError(f"n_splits={self.n_splits} with {rows.n:,} rows; choose 2 to {rows.n:,}.")
+
+
+class DrawSplitter(Splitter):
+    """A strategy that draws each (train, test) anew from a stream of its own.
+
+    Promises: no row is in both sides of a pair; split i does not depend on how many are asked for.
+    """
+
+    kind = "draws"
+    promises = frozenset({"disjoint", "appendable"})
+    n_splits: int
+
+    def prepare(self, rows: Rows) -> Any:
+        """Return what all draws of ``rows`` share, made once; ``draw`` gets it in place of the rows."""
+        return rows
+
+    @abstractmethod
+    def draw(self, rows: Any, stream: Stream) -> Pair:
+        """Return one (train, test) from ``stream``; ``rows`` is what ``prepare`` returned."""
+
+    def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield the draws one by one; memory does not grow with their number."""
+        prepared = self.prepare(rows)
+        return (self.draw(prepared, self._stream(DRAWS, i)) for i in range(self.n_splits))
+
+    def pair(self, rows: Rows, i: int) -> Pair:
+        """Return draw ``i`` alone, in the time of one draw."""
+        return self.draw(self.prepare(rows), self._stream(DRAWS, i))
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
+        """Return the number of draws."""
+        return int(self.n_splits)
+
+    def _check(self, rows: Rows) -> None:
+        check_count("n_splits", self.n_splits, least=1)
+        if rows.n < 2:
+            raise SplitError(f"a draw needs a row on each side, and there is {rows.n} row; pass at least 2 rows.")
+
+
+class PairSplitter(Splitter):
+    """A strategy whose (train, test) pairs follow no label and no draw: they are stored as they are.
+
+    Promises: no row is in both sides of a pair.
+    """
+
+    kind = "pairs"
+    promises = frozenset({"disjoint"})
+
+
+def label_type(n_labels: int) -> type[np.int16] | type[np.int32]:
+    """Return the smallest of int16 and int32 that holds ``n_labels`` labels."""
+    return np.int16 if n_labels <= 32_767 else np.int32
+
+
+def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool = False) -> Iterator[Pair]:
+    """Yield (train, rows of the label) for each ``tested`` label, positions ascending, O(n) a pair.
+
+    ``labels`` has one value per row, or a column per repeat: then the repeats follow one another.
+    Train is every other row of label -1 and above; where labels are ``parts``, it is the rows of label -1 alone.
+    """
+    for column in labels.reshape(labels.shape[0], -1).T:
+        for label in tested:
+            train = column == -1 if parts else (column >= -1) & (column != label)
+            yield np.flatnonzero(train), np.flatnonzero(column == label)
+
+
+# A splitter's default; read, never written.
+TRAIN_AND_TEST: Mapping[str, float] = {"train": 0.8, "test": 0.2}
+
+
+class PartSplitter(LabelSplitter):
+    """A strategy that gives each row one of the named ``parts``, whose shares sum to 1.
+
+    Codes: train -1, validation 0, test -2, further parts 1, 2, ... in the given order; with no more than train and
+    test, test is 0. ``assign`` returns the codes; ``split`` yields (train, part) for each part of code 0 and above,
+    so a test part that stands beside a validation part is kept for the end.
+
+    Promises: no row is in both sides of a pair; every row is in one part. Not that every row is tested.
+    """
+
+    promises = frozenset({"disjoint", "parts"})
+    parts: Mapping[str, float]
+
+    def part_codes(self) -> dict[str, int]:
+        """Return the code of each part, in the given order."""
+        return codes_of(self.parts)
+
+    def _n_splits(self, rows: Rows) -> int:
+        return self.get_n_splits()
+
+    def _check(self, rows: Rows) -> None:
+        check_parts(self.parts, rows.n)
+
+
+def codes_of(parts: Mapping[str, float]) -> dict[str, int]:
+    """Return the code of each part: train -1, validation 0, test -2 (0 beside train alone), others 1, 2, ..."""
+    named = {"train": -1, "validation": 0, "test": 0 if len(parts) == 2 and "train" in parts else -2}
+    others = [name for name in parts if name not in named]
+    return {name: named[name] if name in named else 1 + others.index(name) for name in parts}
+
+
+def part_sizes(parts: Mapping[str, float], n: int) -> IntArray:
+    """Return how many of ``n`` rows each part gets: within 1 of share x n, n in all (largest remainders).
+
+    Equal remainders are served in the given order. Elementwise arithmetic, so the same on every machine.
+    """
+    wanted = np.array(list(parts.values()), dtype=np.float64) / fsum(parts.values()) * n
+    sizes = np.floor(wanted).astype(np.int64)
+    served = np.argsort(-(wanted - sizes), kind="stable")[: n - int(sizes.sum())]
+    sizes[served] += 1
+    return sizes
+
+
+def check_parts(parts: Any, n: int) -> None:
+    """Raise SplitError unless ``parts`` are shares above 0 that sum to 1, train among them, each worth a row of n."""
+    if not isinstance(parts, Mapping) or len(parts) < 2 or "train" not in parts:
+        raise SplitError(f"parts={parts!r}; name two or more with their shares, train among them, such as {_EXAMPLE}.")
+    unfit = {name: share for name, share in parts.items() if not (is_real(share) and 0 < share < 1)}
+    if unfit:
+        raise SplitError(f"parts={parts!r}: {unfit!r} is no share; choose numbers above 0 and below 1.")
+    total = fsum(parts.values())
+    if abs(total - 1.0) > 1e-9:
+        raise SplitError(f"parts={parts!r} sum to {total:.10g}; choose shares that sum to 1, such as {_EXAMPLE}.")
+    name, least = min(parts.items(), key=lambda item: item[1])
+    if least * n < 1.0 - 1e-9:
+        raise SplitError(
+            f"part {name!r} would get {least * n:.2g} of {n:,} rows; choose a share of at least {1 / n:.2g}, "
+            f"or pass at least {int(np.ceil(1 / least)):,} rows."
+        )
+
+
+_EXAMPLE = "{'train': 0.8, 'test': 0.2}"
+
+
+def import_named(path: str) -> Any:
+    """Return what ``package.module:Name`` (or ``package.module.Name``) names.
+
+    Raises SplitError that says which part of the path could not be found.
+    """
+    module, _, name = path.rpartition(":" if ":" in path else ".")
+    if not module:
+        raise SplitError(f"{path!r} is no import path; write it as package.module:Name.")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise SplitError(f"{path!r} does not import: no module named {error.name!r}; install or correct it.") from None
+    except AttributeError:
+        raise SplitError(f"{path!r} does not import: module {module!r} has no {name!r}; correct the name.") from None
+    except Exception as error:
+        raise SplitError(f"{path!r} does not import: {type(error).__name__}: {error}") from error
+
+
+def refusal(error: Exception) -> str:
+    """Return what a constructor refused, in the words of every Python: 3.13 adds a suggestion, and so do we."""
+    return str(error).partition(". Did you mean")[0]
+
+
+def distribution_of(thing: type) -> str:
+    """Return ``distribution==version`` of the installed package that ``thing`` comes from, or its module's name."""
+    return _distribution(thing.__module__.partition(".")[0])
+
+
+@cache
+def _distribution(top: str) -> str:
+    # Reading what every installed package holds takes tenths of a second.
+    names = packages_distributions().get(top)
+    return f"{names[0]}=={version(names[0])}" if names else top
+
+
+def strategy_of(given: Any, random_state: int) -> Splitter:
+    """Return the strategy that ``given`` is or names.
+
+    A name comes as ``{"strategy": "KFold", "params": {"n_splits": 5}}``; a strategy of your own is named by its
+    import path, ``package.module:Name``. A named strategy whose parameters hold no random_state takes this one.
+    Raises SplitError that says what is not known.
+    """
+    if isinstance(given, Splitter):
+        return given
+    if not isinstance(given, Mapping) or "strategy" not in given or set(given) - {"strategy", "params"}:
+        raise SplitError(
+            f"{given!r} is no strategy; pass one, such as KFold(5), or "
+            "{'strategy': 'KFold', 'params': {'n_splits': 5}}."
+        )
+    made = _class_of(str(given["strategy"]))
+    params = dict(given.get("params") or {})
+    if "random_state" in inspect.signature(made).parameters:
+        params.setdefault("random_state", random_state)
+    try:
+        return made(**params)
+    except TypeError as error:
+        raise SplitError(f"{made.__name__} cannot be made of {params!r}: {refusal(error)}.") from None
+
+
+def _class_of(name: str) -> type[Splitter]:
+    from . import strategies
+
+    known = strategies()
+    found = import_named(name) if ":" in name else known.get(name)
+    if not (isinstance(found, type) and issubclass(found, Splitter)):
+        raise SplitError(f"{name!r} is no strategy; choose one of {', '.join(known)}.")
+    return found

@@ -1,0 +1,152 @@
+"""The one place where values become integer codes, and where missing values are found."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from evenfold.splitters.kernels.random import IntArray
+from numpy.typing import NDArray
+
+from .errors import SplitError
+
+
+def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
+    """Return a code per value and the values that the codes stand for.
+
+    Codes follow first appearance, so renaming a label changes no code. Missing values (None, NaN, NaT, NA) are a
+    SplitError that counts them. O(n) for integers of a small range and for text, O(n log n) for other numbers.
+    """
+    array = present(values, name)
+    if array.dtype.kind not in "biufmM":
+        return _encode_objects(array, name)
+    if array.dtype.kind in "biu" and _has_small_range(array):
+        return _encode_small_integers(array)
+    levels, first, codes = np.unique(array, return_index=True, return_inverse=True)
+    return _by_appearance(codes, first, levels)
+
+
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """Return ``values`` as an array of one dimension, from any container."""
+    array = array_of(values, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise SplitError(f"{name} has {array.ndim} dimensions; pass one value per row.")
+    return array
+
+
+def array_of(values: Any, name: str) -> NDArray[Any]:
+    """Return ``values`` as an array in which every value is still itself."""
+    array = values if isinstance(values, np.ndarray) else _converted(values)
+    if array.ndim == 0:
+        raise SplitError(f"{name} is of type {type(values).__name__}; pass one value per row.")
+    return array.astype(object) if array.dtype.kind == "T" else array  # text that has its own missing value
+
+
+def _converted(values: Any) -> NDArray[Any]:
+    if not isinstance(values, (list, tuple)):
+        return np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of unequal length
+        array = np.empty(len(values), dtype=object)
+        for i, value in enumerate(values):
+            array[i] = value
+    # NumPy makes text of everything beside text (NaN becomes the word), and floats of integers beyond its own.
+    changed = array.dtype.kind in "US" or (array.dtype.kind == "f" and bool((np.abs(array) >= 2.0**53).any()))
+    return np.array(values, dtype=object) if changed else array
+
+
+def present(values: Any, name: str) -> NDArray[Any]:
+    """Return ``values`` as an array of one dimension that misses nothing."""
+    array = as_array(values, name)
+    require_present(array, name)
+    return array
+
+
+def require_present(array: NDArray[Any], name: str) -> None:
+    """Raise a SplitError that counts the missing values, if there are any."""
+    missing = _missing(array)
+    if missing is not None and missing.any():
+        rows = np.flatnonzero(missing)
+        raise SplitError(
+            f"{name} is missing (None or NaN) in {rows.size:,} of {array.size:,} rows (first at {_first(rows)}); "
+            "drop or fill those rows first."
+        )
+
+
+def _first(rows: IntArray) -> str:
+    return ("row " if rows.size == 1 else "rows ") + ", ".join(str(row) for row in rows[:3].tolist())
+
+
+def _missing(array: NDArray[Any]) -> NDArray[np.bool_] | None:
+    if array.dtype.kind in "fc":
+        return np.asarray(np.isnan(array))
+    if array.dtype.kind in "mM":
+        return np.asarray(np.isnat(array))
+    if array.dtype.kind == "O":
+        return np.fromiter((_is_missing(value) for value in array.tolist()), np.bool_, array.size)
+    return None
+
+
+def _is_missing(value: Any) -> bool:
+    # NaN and NaT differ from themselves; pandas' NA is neither equal nor not, and a signalling NaN cannot be asked.
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ArithmeticError):
+        return True
+    except ValueError:  # an array, which is no single value, but is there
+        return False
+
+
+def _encode_objects(array: NDArray[Any], name: str) -> tuple[IntArray, list[Any]]:
+    seen: dict[Any, int] = {}
+    try:
+        codes = np.fromiter((seen.setdefault(value, len(seen)) for value in array.tolist()), np.int64, array.size)
+    except TypeError as error:
+        raise SplitError(f"{name} holds values that cannot be compared ({error}); pass numbers or text.") from None
+    return codes, list(seen)
+
+
+def _has_small_range(array: NDArray[Any]) -> bool:
+    if array.size == 0 or int(array.max()) > np.iinfo(np.int64).max:
+        return False
+    return int(array.max()) - int(array.min()) <= 2 * array.size + 1024
+
+
+def _encode_small_integers(array: NDArray[Any]) -> tuple[IntArray, list[Any]]:
+    low = int(array.min())
+    offsets = array.astype(np.int64) - low
+    first = np.full(int(offsets.max()) + 1, array.size, dtype=np.int64)
+    # Assigned backwards, the last write of each value is its first appearance.
+    first[offsets[::-1]] = np.arange(array.size - 1, -1, -1)
+    present = np.flatnonzero(first < array.size)
+    rank = np.empty(first.size, dtype=np.int64)
+    in_order = present[np.argsort(first[present], kind="stable")]
+    rank[in_order] = np.arange(in_order.size)
+    return rank[offsets], (in_order + low).astype(array.dtype).tolist()
+
+
+def _by_appearance(codes: IntArray, first: IntArray, levels: NDArray[Any]) -> tuple[IntArray, list[Any]]:
+    in_order = np.argsort(first, kind="stable")
+    rank = np.empty(in_order.size, dtype=np.int64)
+    rank[in_order] = np.arange(in_order.size)
+    return rank[codes.reshape(-1)], levels[in_order].tolist()
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether ``value`` is an integer of Python or NumPy, and no boolean."""
+    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
+
+
+def is_real(value: Any) -> bool:
+    """Return whether ``value`` is a finite number of Python or NumPy, and no boolean."""
+    return (isinstance(value, (float, np.floating)) or is_whole(value)) and bool(np.isfinite(float(value)))
+
+
+def check_count(name: str, value: Any, least: int) -> None:
+    """Raise SplitError unless ``value`` is an integer of at least ``least``."""
+    if not is_whole(value) or value < least:
+        raise SplitError(f"{name}={value!r}; choose a whole number of at least {least}.")

@@ -1,0 +1,173 @@
+"""How far a packing is from even: the cost that the pack kernel lowers and the reports show."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.kernels.random import IntArray
+from evenfold.splitters.rows import Rows
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+SizeWeight = float | Literal["relative", "exact"]
+
+# A column that a bin lacks, though enough entries have it for every bin, weighs more than any unevenness.
+MISSING = 1.0
+# What a row too many or too few costs where sizes must be exact.
+EXACT = 1e3
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a perfect packing looks like: every bin has its share of the rows, and every column's share of them.
+
+    cost = sum_f pull_f (n_f - wanted_f)^2 + sum_f sum_c weight_c (n_fc / n_f - n_c / n)^2, plus ``MISSING`` for each
+    bin without a row of a column that at least as many entries as bins have.
+    With ``size_weight`` w, pull_f is w / n^2; with "relative" it is 1 / wanted_f^2, so that a bin that is 10 % too
+    big costs 0.01 whatever the number of bins; with "exact" a row too many outweighs everything.
+
+    ``vectors`` (1 + columns, entries): an entry's size, and per column its excess: the rows it has beyond its share,
+    times the root of the weight. A bin's class term is then the sum of its squared excesses over its squared size.
+    """
+
+    sizes: IntArray
+    table: IntArray
+    shares: FloatArray
+    wanted: FloatArray
+    pull: FloatArray
+    rates: FloatArray
+    roots: FloatArray
+    vectors: FloatArray
+    needed: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls,
+        table: IntArray,
+        shares: FloatArray,
+        *,
+        sizes: IntArray | None = None,
+        weights: FloatArray | None = None,
+        size_weight: SizeWeight = "relative",
+    ) -> Aim:
+        """Return the aim for ``table`` (entries, columns); an entry's size is its row's sum unless given."""
+        sizes = table.sum(axis=1) if sizes is None else sizes
+        n = float(sizes.sum())
+        wanted = n * shares
+        rates = table.sum(axis=0).astype(np.float64) / n
+        roots = np.ones(rates.size) if weights is None else np.sqrt(weights)
+        size = sizes.astype(np.float64)
+        excess = (np.ascontiguousarray(table.T) - rates[:, None] * size) * roots[:, None]
+        pulls = {"relative": 1.0 / (wanted * wanted), "exact": np.full(shares.size, EXACT)}
+        return cls(
+            sizes=sizes,
+            table=table,
+            shares=shares,
+            wanted=wanted,
+            pull=pulls[size_weight] if isinstance(size_weight, str) else np.full(shares.size, size_weight / (n * n)),
+            rates=rates,
+            roots=roots,
+            vectors=np.vstack([size[None], excess]),
+            needed=np.count_nonzero(table, axis=0) >= shares.size,
+        )
+
+    @property
+    def exact(self) -> bool:
+        """Whether sizes must be exact."""
+        return bool(self.pull[0] == EXACT)
+
+    @property
+    def n_bins(self) -> int:
+        """The number of bins."""
+        return int(self.shares.size)
+
+    def loads(self, bins: IntArray) -> IntArray:
+        """Return each bin's rows and rows of each column (1 + columns, bins), exactly, of bins 0 to n_bins - 1."""
+        columns = [self.sizes, *self.table.T]
+        return np.stack([_sum_by_bin(bins, column, self.shares.size) for column in columns])
+
+    def excesses(self, loads: IntArray) -> FloatArray:
+        """Return what ``vectors`` sum to in each bin (1 + columns, bins), from exact loads."""
+        excess = (loads[1:] - self.rates[:, None] * loads[0]) * self.roots[:, None]
+        return np.vstack([loads[:1].astype(np.float64), excess])
+
+    def terms(self, loads: IntArray) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Return the size term, the class term and the number of missing columns of each bin."""
+        rows = np.maximum(loads[0], 1).astype(np.float64)
+        excess = self.excesses(loads)[1:]
+        off = loads[0] - self.wanted
+        lacking = np.count_nonzero((loads[1:] == 0) & self.needed[:, None], axis=0)
+        return self.pull * (off * off), np.add.reduce(excess * excess, axis=0) / (rows * rows), lacking
+
+    def costs(self, loads: IntArray) -> FloatArray:
+        """Return the cost of each bin."""
+        size, classes, lacking = self.terms(loads)
+        return size + classes + MISSING * lacking
+
+
+def cost_of_chance(aim: Aim) -> float:
+    """Return the expected cost of rows that fall into the bins one by one, at random (of exact sizes, if asked)."""
+    spread = aim.pull * aim.wanted * (1.0 - aim.shares) * (not aim.exact)
+    classes = aim.roots * aim.roots * aim.rates * (1.0 - aim.rates)
+    return math.fsum(spread.tolist()) + math.fsum(classes.tolist()) * math.fsum((1.0 / aim.wanted).tolist())
+
+
+def is_weight(value: Any) -> bool:
+    """Return whether ``value`` is a finite number of at least 0, and no boolean."""
+    return not isinstance(value, bool) and isinstance(value, Real) and 0.0 <= float(value) < math.inf
+
+
+def _sum_by_bin(bins: IntArray, column: IntArray, n_bins: int) -> IntArray:
+    # Sums of integers below 2**53 are exact in float64, in any order.
+    sums: NDArray[Any] = np.bincount(bins, weights=column, minlength=n_bins)[:n_bins]
+    return sums.astype(np.int64)
+
+
+QUANTILE_BINS = 10
+
+
+def table_to_pack(rows: Rows) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the rows of each entry, its rows of each class (entries, classes) and the classes' weights.
+
+    An entry is a group, or a row where there are no groups. One column of classes as it is; numbers by quantile; the
+    classes of several columns side by side, where a column of two classes is counted by its rarer one, twice as
+    heavy: the cost is the same. O(n x columns).
+    """
+    entry = np.arange(rows.n) if rows.groups is None else rows.groups
+    n_entries = rows.n if rows.groups is None else rows.n_groups
+    sizes = np.bincount(entry, minlength=n_entries)
+    if rows.y is None:
+        return sizes, np.zeros((n_entries, 0), dtype=np.int64), np.zeros(0)
+    if rows.y.ndim == 2:
+        tables = [_column(entry, n_entries, codes, len(rows.levels[j])) for j, codes in enumerate(rows.y.T)]
+        weights = np.concatenate([np.full(table.shape[1], weight) for table, weight in tables])
+        return sizes, np.column_stack([table for table, _ in tables]), weights
+    table = group_table(entry, n_entries, *classes_to_balance(rows.y, len(rows.levels)))
+    return sizes, table, np.ones(table.shape[1])
+
+
+def classes_to_balance(y: NDArray[Any], n_classes: int) -> tuple[IntArray, int]:
+    """Return the classes that a table counts, and how many there are: classes as they are, numbers by quantile."""
+    if y.dtype.kind != "f":
+        return y, n_classes
+    bins = min(QUANTILE_BINS, y.size)
+    ranks = np.empty(y.size, dtype=np.int64)
+    ranks[stable_order(y)] = np.arange(y.size)
+    return ranks * bins // y.size, bins
+
+
+def group_table(groups: IntArray, n_groups: int, y: IntArray, n_classes: int) -> IntArray:
+    """Return the rows of each class in each group (int64, groups by classes). O(n)."""
+    return np.bincount(groups * n_classes + y, minlength=n_groups * n_classes).reshape(n_groups, n_classes)
+
+
+def _column(entry: IntArray, n_entries: int, codes: IntArray, n_classes: int) -> tuple[IntArray, float]:
+    table = group_table(entry, n_entries, codes, n_classes)
+    if n_classes != 2:
+        return table, 1.0
+    return table[:, [int(np.argmin(table.sum(axis=0)))]], 2.0

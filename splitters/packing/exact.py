@@ -1,0 +1,260 @@
+"""The best packing of few entries, with proof: a search of all ways to cover them with good subsets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.kernels.random import IntArray
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
+
+from .cost import MISSING, Aim, FloatArray
+from .exchange import subset_sums
+
+MOST_ENTRIES = 22  # the cost of every subset is computed: 2**22 of them
+BUDGET = 400_000_000  # subsets looked at in all
+NODE = 5_000  # what a node costs besides, in subsets
+DEEPENING = (
+    1.0 / 64.0,
+    1.0 / 8.0,
+    1.0 / 2.0,
+    1.0,
+)  # the search is first done for much cheaper packings, which is quick
+ROUNDING = 1e-9  # a packing is better only if it is so by more than rounding
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a search found: a packing better than the known one or None, and a bound that no packing is below."""
+
+    bins: IntArray | None
+    bound: float
+
+
+def best_packing(aim: Aim, known: float, budget: int = BUDGET, subsets: list[IntArray] | None = None) -> Proof:
+    """Return the best packing of at most ``MOST_ENTRIES`` entries that leaves no bin empty, given the cost of one.
+
+    Each entry's subset must cost less than the known packing in all. Branch and bound over these subsets: the
+    largest entry without a bin is covered by each of them that fits, cheap ones first, while the subsets' prices
+    for the entries left (a solution of the dual of the covering problem) leave room for something better.
+    If the budget ends first, the bound is the largest cost below which the search was completed. ``subsets`` are those
+    that a better packing can be made of, for each of the ``kinds_of_bins``, where that is known.
+    """
+    if not aim.n_bins <= aim.sizes.size <= MOST_ENTRIES:
+        return Proof(None, 0.0)
+    order = stable_order(-aim.sizes)
+    search = _Search(aim, order, known, budget)
+    bound = 0.0
+    for part in DEEPENING if subsets is None else DEEPENING[-1:]:
+        if search.run(known * part, subsets):
+            bound = search.best if search.cover else known * part
+        if search.cover or bound == 0.0:
+            break
+    if not search.cover:
+        return Proof(None, bound)
+    bins = np.empty(order.size, dtype=np.int64)
+    for f, mask in search.cover:
+        bins[order[np.flatnonzero((mask >> np.arange(order.size)) & 1)]] = f
+    return Proof(bins, bound)
+
+
+class _Search:
+    """Depth-first over the bins of the largest entry left; bins with the same aim are one kind."""
+
+    def __init__(self, aim: Aim, order: IntArray, known: float, budget: int) -> None:
+        self.kinds = kinds_of_bins(aim)
+        self.costs = [subset_costs(aim, order, bins[0]) for bins in self.kinds]
+        self.all = (1 << order.size) - 1
+        self.n = order.size
+        self.best = known
+        self.cover: list[tuple[int, int]] = []
+        self.left = budget
+
+    def run(self, below: float, subsets: list[IntArray] | None = None) -> bool:
+        """Search for the cheapest cover below ``below``; return whether the search was completed."""
+        self.best = below * (1.0 - ROUNDING)
+        self._lists(subsets or [np.flatnonzero(costs <= below) for costs in self.costs])
+        try:
+            self._cover(self.all, tuple(len(bins) for bins in self.kinds), 0.0, [])
+        except _BudgetSpent:
+            return False
+        return True
+
+    def _lists(self, good: list[IntArray]) -> None:
+        prices = _prices(self.n, [(masks, costs[masks]) for masks, costs in zip(good, self.costs, strict=True)])
+        self.price = subset_sums(prices[None])[0]
+        self.lists = [
+            [self._list(kind, masks[masks >> entry & 1 == 1]) for entry in range(self.n)]
+            for kind, masks in enumerate(good)
+        ]
+
+    def _list(self, kind: int, masks: IntArray) -> tuple[IntArray, FloatArray]:
+        reduced = self.costs[kind][masks] - self.price[masks]
+        order = stable_order(reduced)
+        return masks[order], reduced[order]
+
+    def _cover(self, rest: int, free: tuple[int, ...], cost: float, chosen: list[tuple[int, int]]) -> None:
+        entry = (rest & -rest).bit_length() - 1
+        for kind, masks in self._fitting(entry, rest, free, cost):
+            after = tuple(count - (other == kind) for other, count in enumerate(free))
+            if sum(after) == 1:
+                self._close(rest, kind, masks, after.index(1), cost, chosen)
+                continue
+            for mask, more in zip(masks.tolist(), self.costs[kind][masks].tolist(), strict=True):
+                if mask != rest and cost + more + self.price[rest ^ mask] < self.best:
+                    self._cover(rest ^ mask, after, cost + more, [*chosen, (kind, mask)])
+
+    def _fitting(self, entry: int, rest: int, free: tuple[int, ...], cost: float) -> list[tuple[int, IntArray]]:
+        room = self.best - cost - float(self.price[rest])
+        found = []
+        for kind, count in enumerate(free):
+            if count:
+                masks, reduced = self.lists[kind][entry]
+                within = masks[: int(np.searchsorted(reduced, room))]
+                self.left -= within.size + NODE
+                found.append((kind, within[within & ~rest == 0]))
+        if self.left < 0:
+            raise _BudgetSpent
+        return found
+
+    def _close(
+        self, rest: int, kind: int, masks: IntArray, last: int, cost: float, chosen: list[tuple[int, int]]
+    ) -> None:
+        """Give the last bin what each of ``masks`` leaves, and keep the best."""
+        if masks.size == 0:
+            return
+        totals = cost + self.costs[kind][masks] + self.costs[last][rest ^ masks]
+        i = int(np.argmin(totals))
+        if totals[i] < self.best:
+            self.best = float(totals[i])
+            self.cover = self._named([*chosen, (kind, int(masks[i])), (last, rest ^ int(masks[i]))])
+
+    def _named(self, chosen: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        names = [iter(bins) for bins in self.kinds]
+        return [(next(names[kind]), mask) for kind, mask in chosen]
+
+
+class _BudgetSpent(Exception):
+    """The search has looked at as many subsets as it may."""
+
+
+def kinds_of_bins(aim: Aim) -> list[list[int]]:
+    """Return the bins of each share."""
+    kinds: dict[float, list[int]] = {}
+    for f, wanted in enumerate(aim.wanted.tolist()):
+        kinds.setdefault(wanted, []).append(f)
+    return list(kinds.values())
+
+
+def subset_costs(aim: Aim, order: IntArray, f: int) -> FloatArray:
+    """Return what bin ``f`` costs with each subset of the entries, bit i standing for entry ``order[i]``."""
+    vectors = aim.vectors[:, order]
+    rows = subset_sums(vectors[:1])[0]
+    squares = np.zeros(rows.size)
+    for excess in vectors[1:]:
+        total = subset_sums(excess[None])[0]
+        squares += total * total
+    off = rows - aim.wanted[f]
+    rows[0] = math.inf
+    costs: FloatArray = squares / (rows * rows) + aim.pull[f] * (off * off)
+    subsets = np.arange(rows.size)
+    for column in np.flatnonzero(aim.needed).tolist():
+        having = int(np.sum(1 << np.flatnonzero(aim.table[order, column])))
+        costs[subsets & having == 0] += MISSING
+    costs[0] = math.inf
+    return costs
+
+
+def _prices(n: int, lists: list[tuple[IntArray, FloatArray]]) -> FloatArray:
+    """Return a price for each entry such that no subset costs less than its entries' prices together.
+
+    Entry by entry, largest first, as much as the subsets that hold it allow beyond the prices before.
+    """
+    prices = np.zeros(n)
+    left = [(masks, costs.copy()) for masks, costs in lists]
+    for entry in range(n):
+        held = [(costs, (masks >> entry) & 1 == 1) for masks, costs in left]
+        prices[entry] = min(float(np.min(costs, where=holds, initial=math.inf)) for costs, holds in held)
+        for costs, holds in held:
+            costs[holds] -= prices[entry]
+    return prices
+
+
+# Rounds of the linear program, and the most subsets that each adds to it.
+ROUNDS, SHOWN = 25, 2_000
+# A bound that is closer to the cost than a millionth proves it.
+CLOSE = 1.0 - 1e-6
+
+
+def covering_bound(aim: Aim, known: float) -> float:
+    """Return a cost that no packing of few entries is below, given the cost of one; nearly always that of the best.
+
+    The linear program gives prices of entries and bins. What these are worth is computed here, over all subsets, so
+    that the bound is one whatever the solver's tolerance. A better packing can hold only subsets that cost hardly
+    more than they are worth; these are few, and searched through.
+    """
+    order = stable_order(-aim.sizes)
+    bins = kinds_of_bins(aim)
+    costs = [subset_costs(aim, order, same[0]) / known for same in bins]
+    masks = [np.flatnonzero(each <= 1.0) for each in costs]
+    cover = Cover(
+        order.size,
+        np.concatenate(masks),
+        np.concatenate([each[kept] for each, kept in zip(costs, masks, strict=True)]),
+        np.repeat(np.arange(len(bins)), [kept.size for kept in masks]),
+        np.array([len(same) for same in bins], dtype=np.float64),
+    )
+    bound, kept = cover.bound()
+    if bound < CLOSE:
+        bound = max(bound, best_packing(aim, known, subsets=kept).bound / known)
+    return known * min(bound, 1.0)
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Subsets of ``n`` entries as bit masks, what each costs and the kind of bin it fills; and the bins of a kind.
+
+    Costs are in units of a known packing's: only covers that cost less than 1 are of interest.
+    """
+
+    n: int
+    masks: IntArray
+    costs: FloatArray
+    kind: IntArray
+    counts: FloatArray
+
+    def bound(self) -> tuple[float, list[IntArray]]:
+        """Return a bound on the cost of a cover, and for each kind the subsets that a better one can hold.
+
+        The program is solved for some subsets; those that cost less than its prices say join it, until there are
+        none.
+        """
+        shown = stable_order(self.costs)[:SHOWN]
+        best, kept = 0.0, np.ones(self.costs.size, dtype=np.bool_)
+        for _ in range(ROUNDS):
+            prices = self._prices(shown)
+            if prices is None:
+                break
+            beyond = self.costs - subset_sums(prices[None, : self.n])[0][self.masks]
+            least = np.array(
+                [float(np.min(beyond, where=self.kind == f, initial=1.0)) for f in range(self.counts.size)]
+            )
+            bound = math.fsum([*prices[: self.n].tolist(), *(self.counts * least).tolist()])
+            if bound > best:
+                best, kept = bound, beyond - least[self.kind] <= 1.0 - bound
+            cheap = np.flatnonzero(beyond < prices[self.n :][self.kind] - 1e-9)
+            if cheap.size == 0:
+                break
+            shown = np.union1d(shown, cheap[stable_order(beyond[cheap])[:SHOWN]])
+        return best, [self.masks[kept & (self.kind == f)] for f in range(self.counts.size)]
+
+    def _prices(self, shown: IntArray) -> FloatArray | None:
+        """Return prices of entries, then of bins, worth the most while no subset shown costs less than its own."""
+        entries = self.masks[shown, None] >> np.arange(self.n) & 1
+        holds = np.column_stack([entries, self.kind[shown, None] == np.arange(self.counts.size)])
+        gain = -np.concatenate([np.ones(self.n), self.counts])
+        solved = linprog(gain, A_ub=csr_array(holds, dtype=float), b_ub=self.costs[shown], bounds=(-1.0, 1.0))
+        return None if solved.x is None else np.asarray(solved.x)

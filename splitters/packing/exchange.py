@@ -1,0 +1,252 @@
+"""Two bins: what each exchange between them would cost, and the best exchange found among millions at once."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.kernels.random import IntArray, Stream
+
+from .cost import MISSING, Aim, FloatArray
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def subset_sums(vectors: FloatArray) -> FloatArray:
+    """Return the sum of every subset of the columns of ``vectors`` (rows, m), as (rows, 2**m).
+
+    Bit i of a column's number says whether vector i is in the sum. O(rows x 2**m), by doubling.
+    """
+    rows, m = vectors.shape
+    sums = np.zeros((rows, 1 << m))
+    for i in range(m):
+        np.add(sums[:, : 1 << i], vectors[:, i : i + 1], out=sums[:, 1 << i : 2 << i])
+    return sums
+
+
+def close_pairs(
+    left: FloatArray, right: FloatArray, width: float, stream: Stream, budget: int
+) -> tuple[IntArray, IntArray, float]:
+    """Return positions (i, j) of columns of ``left`` and ``right`` in one cell of a random grid, and its width.
+
+    Columns much closer than ``width`` nearly always meet, distant ones never. The width is adapted until about
+    ``budget`` pairs meet, and is returned as a good first guess for similar points; more than twice ``budget`` are
+    never returned. O((columns of both) log) a width.
+    """
+    offset = stream.uniform(left.shape[0])[:, None]
+    low, high = 0.0, float("inf")
+    for _ in range(16):
+        codes, others = _cells(left, width, offset), _cells(right, width, offset)
+        order = stable_order(others)
+        ranked = others[order]
+        first = np.searchsorted(ranked, codes, "left")
+        counts = np.searchsorted(ranked, codes, "right") - first
+        found = int(counts.sum())
+        if found > 2 * budget:
+            high = width
+        elif found < budget // 4:
+            low = width
+        else:
+            break
+        width = 2.0 * width if high == float("inf") else width / 2.0 if low == 0.0 else (low + high) / 2.0
+    counts = np.minimum(counts, max(2 * budget // codes.size, 1))  # points that coincide are told apart by no width
+    i = np.repeat(np.arange(codes.size), counts)
+    return i, order[np.arange(i.size) + np.repeat(first + counts - np.cumsum(counts), counts)], width
+
+
+def _cells(points: FloatArray, width: float, offset: FloatArray) -> IntArray:
+    # A cell of many dimensions becomes one 64-bit code; a code that two cells share costs time and does no harm.
+    cells = np.floor(points / width + offset).astype(np.int64).view(np.uint64)
+    mixed = np.multiply.accumulate(np.full(points.shape[0], _ODD))
+    codes: IntArray = np.add.reduce(cells * mixed[:, None], axis=0).view(np.int64)
+    return codes
+
+
+ALL_AT_ONCE = 14  # with at most so many entries in two bins, every exchange is tried
+HALF = 10  # otherwise the subsets of two lists of so many entries are joined: 2**20 exchanges,
+ROOM = 1 << 14  # or fewer, so that a list's sums are so many numbers where there are many columns
+CHOICE = 12  # the lists are drawn from so many entries more than they hold: those whose move does the least harm
+MEETINGS = 81_920  # the joined exchanges that get their exact cost have about so many numbers in all
+
+
+class Pair:
+    """Bins ``a`` and ``b`` with the entries that may move between them.
+
+    ``changes`` (1 + columns, entries): what moving an entry to the other bin takes from ``a`` and gives to ``b``.
+    """
+
+    def __init__(self, aim: Aim, a: int, b: int, loads: IntArray, entries: IntArray, in_a: IntArray) -> None:
+        self.aim = aim
+        self.entries = entries
+        self.changes = aim.vectors[:, entries] * np.where(in_a, 1.0, -1.0)
+        self._loads = loads[:, [a, b]]
+        self._excesses = aim.excesses(self._loads)
+        self._pull = aim.pull[[a, b]]
+        self._wanted = aim.wanted[[a, b]]
+
+    def best_of_all(self) -> tuple[float, IntArray]:
+        """Return the cost of the best of all exchanges, and the entries that change their bin."""
+        costs = self.costs(subset_sums(self.changes), self.entries)
+        best = int(np.argmin(costs))
+        return float(costs[best]), self.entries[_bits(best, self.entries.size)]
+
+    def any_within(self, limit: float, stream: Stream) -> IntArray:
+        """Return the entries of one of all exchanges that cost at most ``limit``, each equally likely."""
+        within = np.flatnonzero(self.costs(subset_sums(self.changes), self.entries) <= limit)
+        if within.size == 0:
+            return self.entries[:0]
+        return self.entries[_bits(int(within[stream.below(within.size, 1)[0]]), self.entries.size)]
+
+    def best_of_joined(self, stream: Stream, width: float) -> tuple[float, IntArray, float]:
+        """Return the cost of the best exchange that joins two lists of entries, its entries, and the grid's width.
+
+        An exchange is a subset of each list; those whose sums meet near the ideal change get their exact cost.
+        """
+        scale, ideal = self._scaled()
+        chosen = self._choose(scale, ideal, stream)
+        half = chosen.size // 2
+        left, right = subset_sums(self.changes[:, chosen[:half]]), subset_sums(self.changes[:, chosen[half:]])
+        aims = (ideal[:, None] - right * scale[:, None], left * scale[:, None])
+        first, second, width = close_pairs(
+            aims[1], aims[0], width or self._first_width(), stream, MEETINGS // ideal.size
+        )
+        if first.size == 0:
+            return math.inf, chosen[:0], width
+        costs = self.costs(left[:, first] + right[:, second], self.entries[chosen])
+        best = int(np.argmin(costs))
+        moved = np.concatenate([_bits(int(first[best]), half), half + _bits(int(second[best]), chosen.size - half)])
+        return float(costs[best]), self.entries[chosen[moved]], width
+
+    def costs(self, change: FloatArray, moving: IntArray) -> FloatArray:
+        """Return the cost of both bins after each change (1 + columns, candidates); infinite where one is empty.
+
+        ``moving`` are the entries that the changes are made of.
+        """
+        most = self.aim.table[moving].sum(axis=0)
+        return self._side(0, -1.0, change, most) + self._side(1, 1.0, change, most)
+
+    def _side(self, side: int, sign: float, change: FloatArray, most: IntArray) -> FloatArray:
+        rows = self._loads[0, side] + sign * change[0]
+        squares = np.zeros(rows.size)
+        for excess, moved in zip(self._excesses[1:, side].tolist(), change[1:], strict=True):
+            left = moved + sign * excess
+            left *= left
+            squares += left
+        off = rows - self._wanted[side]
+        some = np.maximum(rows, 0.5)
+        total: FloatArray = squares / (some * some) + self._pull[side] * (off * off)
+        total[rows < 0.5] = np.inf
+        for column in np.flatnonzero(self.aim.needed & (self._loads[1:, side] <= most)).tolist():
+            moved = change[1 + column] / self.aim.roots[column] + self.aim.rates[column] * change[0]
+            total[self._loads[1 + column, side] + sign * moved < 0.5] += MISSING
+        return total
+
+    def _scaled(self) -> tuple[FloatArray, FloatArray]:
+        """Return units in which the cost of a change is about its squared distance to the ideal one, and that."""
+        rows = self._loads[0].astype(np.float64)
+        weight = 1.0 / (rows * rows)
+        ideal = (self._excesses[:, 0] * weight[0] - self._excesses[:, 1] * weight[1]) / (weight[0] + weight[1])
+        scale = np.full(ideal.size, math.sqrt(weight[0] + weight[1]))
+        pull = float(self._pull[0] + self._pull[1])
+        off = (rows - self._wanted) * self._pull
+        ideal[0] = np.rint((off[0] - off[1]) / pull) if pull > 0.0 else 0.0
+        scale[0] = math.sqrt(pull)
+        return scale, ideal * scale
+
+    def _choose(self, scale: FloatArray, ideal: FloatArray, stream: Stream) -> IntArray:
+        scaled = self.changes * scale[:, None]
+        harm = np.add.reduce(scaled * (scaled - 2.0 * ideal[:, None]), axis=0)
+        size = 2 * min(HALF, (ROOM // ideal.size).bit_length() - 1)
+        least = stable_order(harm)[: size + CHOICE]
+        return least[stream.permutation(least.size)[:size]]
+
+    def _first_width(self) -> float:
+        now = self.costs(np.zeros((self.changes.shape[0], 1)), self.entries[:0])
+        return math.sqrt(float(now[0])) or 1e-6
+
+
+def _bits(number: int, size: int) -> IntArray:
+    return np.flatnonzero((number >> np.arange(size)) & 1)
+
+
+PATIENCE = 6  # rounds in a row without a gain after which a search ends
+GAIN = 1e-9  # a relative gain below this is rounding
+
+
+class Packing:
+    """The bin of each entry, and the bins' loads and costs. Only ``movable`` entries ever change their bin."""
+
+    def __init__(self, aim: Aim, bins: IntArray, stream: Stream, movable: IntArray | None = None) -> None:
+        self.aim = aim
+        self.bins = bins
+        self.loads = aim.loads(bins)
+        self.costs = aim.costs(self.loads)
+        self._movable = np.arange(bins.size) if movable is None else movable
+        self._stream = stream
+        self._width = 0.0
+
+    @property
+    def cost(self) -> float:
+        """The cost of the whole packing."""
+        return math.fsum(self.costs.tolist())
+
+    def improve(self, rounds: int, patience: int = PATIENCE, enough: float = 0.0) -> None:
+        """Exchange between pairs of bins until ``patience`` rounds bring nothing, or the cost is ``enough``.
+
+        A round brings each bin together with two others, at random.
+        """
+        idle = 0
+        for _ in range(rounds):
+            gained = False
+            for a, b in self._ring():
+                gained |= self.exchange(a, b)
+                if self.cost <= enough:
+                    return
+            idle = 0 if gained else idle + 1
+            if idle == patience:
+                return
+
+    def exchange(self, a: int, b: int) -> bool:
+        """Make the best exchange found between bins ``a`` and ``b``; return whether it lowers the cost."""
+        pair = self._pair(a, b)
+        if pair.entries.size <= ALL_AT_ONCE:
+            cost, moved = pair.best_of_all()
+        else:
+            cost, moved, self._width = pair.best_of_joined(self._stream, self._width)
+        if not cost < (self.costs[a] + self.costs[b]) * (1.0 - GAIN):
+            return False
+        self._move(moved, a, b)
+        return True
+
+    def wander(self, rounds: int, limit: float) -> None:
+        """Exchange at random between pairs of bins, never above the cost ``limit``.
+
+        Each step draws evenly from the exchanges of up to ``ALL_AT_ONCE`` entries of a pair that keep the limit, so in
+        the long run every packing below it that can be reached so is equally likely.
+        """
+        for _ in range(rounds):
+            for a, b in self._ring():
+                rest = self.cost - float(self.costs[a] + self.costs[b])
+                pair = self._pair(a, b, at_most=ALL_AT_ONCE)
+                self._move(pair.any_within(limit - rest, self._stream), a, b)
+
+    def _pair(self, a: int, b: int, at_most: int | None = None) -> Pair:
+        bins = self.bins[self._movable]
+        entries = self._movable[(bins == a) | (bins == b)]
+        if at_most is not None:
+            entries = entries[self._stream.permutation(entries.size)[:at_most]]
+        return Pair(self.aim, a, b, self.loads, entries, self.bins[entries] == a)
+
+    def _ring(self) -> list[tuple[int, int]]:
+        ring = self._stream.permutation(self.costs.size).tolist()
+        return list(zip(ring, ring[1:] + ring[:1], strict=True))[: None if len(ring) > 2 else 1]
+
+    def _move(self, entries: IntArray, a: int, b: int) -> None:
+        leave = self.bins[entries] == a
+        self.bins[entries] = np.where(leave, b, a)
+        rows = np.column_stack([self.aim.sizes[entries], self.aim.table[entries]])
+        change = (rows * np.where(leave, 1, -1)[:, None]).sum(axis=0)
+        self.loads[:, a] -= change
+        self.loads[:, b] += change
+        self.costs = self.aim.costs(self.loads)

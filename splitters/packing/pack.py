@@ -1,0 +1,129 @@
+"""The pack kernel: entries of a table go whole into bins, so that every column is shared out evenly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.kernels.random import IntArray, Stream
+
+from .cost import Aim, FloatArray, SizeWeight, cost_of_chance
+from .exact import MOST_ENTRIES, best_packing
+from .exchange import Packing
+from .start import deal_identical, kinds, place
+
+Effort = int | Literal["max"]
+
+DEFAULT_EFFORT = 16
+MOST_EFFORT = 400
+MOST_PATIENCE = 30
+MOST_STARTS = 3
+MOST_STARTS_OF_FEW = 50
+FEW, FEW_A_BIN = 20, 6  # with no more entries, good packings are few, and seeds would all find the same
+MOVABLE = 256  # entries a bin, the smallest, that exchanges choose from where there are very many
+ALIKE = 4  # and of entries that are alike, at most so many a bin
+GOOD_ENOUGH = 1.0 / 3.0  # of what rows that fall into the bins one by one would cost
+
+
+def pack(
+    table: IntArray,
+    shares: FloatArray,
+    stream: Stream,
+    *,
+    sizes: IntArray | None = None,
+    weights: FloatArray | None = None,
+    size_weight: SizeWeight = "relative",
+    effort: Effort = DEFAULT_EFFORT,
+) -> IntArray:
+    """Return a bin for each entry (row) of ``table``, an int64 array.
+
+    ``table`` holds what each entry brings of each column (int64, entries by columns); bin f wants ``shares[f]`` of
+    all rows (``sizes``, or the rows' sums) and of every column's total. ``Aim`` says what uneven costs.
+    No bin stays empty while there are at least as many entries as bins.
+
+    Identical entries are dealt out at once, the others placed one by one, large before small; then ``effort``
+    rounds of exchanges between pairs of bins lower the cost, each the best of about a million.
+    With few entries, where many packings are good, the seed chooses among those that cost at most a third of what
+    rows that fall into the bins one by one would cost; with ``effort="max"`` it is the best one, proved where
+    branch and bound comes to an end.
+
+    Arithmetic is elementwise, column after column, so every machine takes the same path.
+    O(entries x bins x columns), then about a millisecond a pair of bins and round.
+    """
+    aim = Aim.of(table, shares, sizes=sizes, weights=weights, size_weight=size_weight)
+    return pack_to(aim, stream, effort)
+
+
+def pack_to(aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT) -> IntArray:
+    """Return a bin for each entry of ``aim``, as ``pack`` does."""
+    if aim.sizes.size <= max(FEW if effort != "max" else MOST_ENTRIES, FEW_A_BIN * aim.n_bins):
+        return pack_few(aim, stream, effort)
+    kind = kinds(np.column_stack([aim.sizes, aim.table]))
+    dealt, movable = deal_identical(kind, aim.shares, stream), _movable(aim, kind)
+    if effort != "max":
+        packing = _placed(aim, dealt, stream, movable)
+        packing.improve(effort)
+        return packing.bins
+    packings = [_placed(aim, dealt.copy(), stream, movable) for _ in range(MOST_STARTS)]
+    for packing in packings:
+        packing.improve(MOST_EFFORT, patience=MOST_PATIENCE)
+    return min(packings, key=lambda packing: packing.cost).bins
+
+
+def pack_few(aim: Aim, stream: Stream, effort: Effort) -> IntArray:
+    """Return a bin for each of few entries: one of the many packings that are good enough, or the best."""
+    if effort == "max":
+        best = best_of_starts(aim, stream, MOST_STARTS_OF_FEW)
+        proven = best_packing(aim, best.cost).bins
+        return best.bins if proven is None else proven
+    enough = GOOD_ENOUGH * cost_of_chance(aim)
+    best = best_of_starts(aim, stream, effort, enough)
+    best.wander(effort // 2, max(enough, best.cost))
+    return best.bins
+
+
+def best_of_starts(aim: Aim, stream: Stream, starts: int, enough: float = 0.0) -> Packing:
+    """Return the best of ``starts`` packings that no exchange between two bins betters, or the first good enough."""
+    best = _placed(aim, np.full(aim.sizes.size, -1), stream)
+    for start in range(starts):
+        packing = best if start == 0 else _placed(aim, np.full(aim.sizes.size, -1), stream)
+        packing.improve(MOST_EFFORT, enough=enough)
+        if packing.cost < best.cost:
+            best = packing
+        if best.cost <= enough:
+            break
+    return best
+
+
+def _placed(aim: Aim, bins: IntArray, stream: Stream, movable: IntArray | None = None) -> Packing:
+    place(aim, bins, stream)
+    # Exact sizes are those of the start: which bins are larger by a row is decided there.
+    exact = np.bincount(bins, aim.sizes, aim.n_bins).astype(np.float64)
+    return Packing(replace(aim, wanted=exact) if aim.exact else aim, bins, stream, movable)
+
+
+def _movable(aim: Aim, kind: IntArray) -> IntArray:
+    """Return the smallest entries, not too many of a kind, largest last."""
+    by_kind = stable_order(kind)
+    counts = np.bincount(kind)
+    turn = np.empty(kind.size, dtype=np.int64)
+    turn[by_kind] = np.arange(kind.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    few = np.flatnonzero(turn < ALIKE * aim.n_bins)
+    return few[stable_order(aim.sizes[few])[: MOVABLE * aim.n_bins]]
+
+
+def pack_into(held: IntArray, table: IntArray, shares: FloatArray, stream: Stream) -> IntArray:
+    """Return a bin for each entry of ``table``, where bin f holds ``held[f]`` of each column already.
+
+    The entries go in largest first, each to the bin that lacks most of what it brings, then they are exchanged among
+    themselves; what the bins hold stays. Costs and arithmetic are those of ``pack``.
+    """
+    n_bins = held.shape[0]
+    aim = Aim.of(np.vstack([held, table]), shares)
+    bins = np.concatenate([np.arange(n_bins), np.full(table.shape[0], -1)])
+    place(aim, bins, stream)
+    packing = Packing(aim, bins, stream, np.arange(n_bins, bins.size))
+    packing.improve(DEFAULT_EFFORT)
+    return packing.bins[n_bins:]

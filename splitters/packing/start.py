@@ -1,0 +1,77 @@
+"""Where a packing starts: identical entries dealt out at once, the others one by one, large before small."""
+
+from __future__ import annotations
+
+import numpy as np
+from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.kernels.random import IntArray, Stream
+
+from .cost import Aim, FloatArray
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def kinds(table: IntArray) -> IntArray:
+    """Return a number for each row of ``table`` that identical rows share. O(n log n)."""
+    mixed = np.multiply.accumulate(np.full(table.shape[1], _ODD))
+    codes = np.zeros(table.shape[0], dtype=np.uint64)
+    for column, odd in zip(table.T, mixed, strict=True):
+        codes += column.astype(np.uint64) * odd
+    order = stable_order(codes)
+    ranked = table[order]
+    starts = np.ones(order.size, dtype=np.bool_)
+    starts[1:] = (ranked[1:] != ranked[:-1]).any(axis=1)
+    kind = np.empty(order.size, dtype=np.int64)
+    kind[order] = np.cumsum(starts) - 1
+    return kind
+
+
+def deal_identical(kind: IntArray, shares: FloatArray, stream: Stream) -> IntArray:
+    """Return a bin for as many entries of each kind as go to every bin in its share, and -1 for the others.
+
+    Of m entries of a kind, bin f gets floor(m * shares[f]), which ones at random. O(n log n).
+    """
+    shuffled = stream.permutation(kind.size)
+    order = shuffled[stable_order(kind[shuffled])]
+    counts = np.bincount(kind)
+    quota = np.floor(counts[:, None] * shares).astype(np.int64)
+    quota = np.column_stack([quota, counts - quota.sum(axis=1)])
+    bins = np.empty(kind.size, dtype=np.int64)
+    bins[order] = np.repeat(np.tile(np.append(np.arange(shares.size), -1), counts.size), quota.reshape(-1))
+    return bins
+
+
+def place(aim: Aim, bins: IntArray, stream: Stream) -> None:
+    """Give every entry whose bin is -1 the bin that wants it most, in place.
+
+    Large entries go first (by powers of 2, those of about the same size in random order). What a bin wants is the
+    sum over the columns of what it still misses times what the entry brings, relative to the column's total.
+    No bin stays empty while there are as many entries. One vectorised step an entry of O(bins x columns).
+    """
+    columns = np.column_stack([aim.sizes, aim.table])
+    left = _by_size(aim.sizes, np.flatnonzero(bins < 0), stream)
+    totals = np.maximum(columns.sum(axis=0), 1).astype(np.float64)
+    pull = (columns[left] / (totals * totals))[:, :, None]
+    brings = columns[left].astype(np.float64)
+    missing = totals[:, None] * aim.shares - aim.loads(np.where(bins < 0, aim.shares.size, bins))
+    empty = set(range(aim.shares.size)) - set(bins[bins >= 0].tolist())
+    wish, taken = np.empty_like(missing), np.zeros(aim.shares.size)
+    for turn, entry in enumerate(left.tolist()):
+        gain = np.add.reduce(np.multiply(missing, pull[turn], out=wish), axis=0)
+        if aim.exact:
+            gain += taken
+        if empty and len(empty) >= left.size - turn:
+            gain[[f for f in range(gain.size) if f not in empty]] = -np.inf
+        best = int(gain.argmax())
+        bins[entry] = best
+        empty.discard(best)
+        missing[:, best] -= brings[turn]
+        taken[best] = -np.inf
+        if (turn + 1) % taken.size == 0:
+            taken[:] = 0.0
+
+
+def _by_size(sizes: IntArray, entries: IntArray, stream: Stream) -> IntArray:
+    shuffled = entries[stream.permutation(entries.size)]
+    magnitude = np.frexp(sizes[shuffled].astype(np.float64))[1]
+    return shuffled[stable_order(-magnitude)]

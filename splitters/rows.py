@@ -1,0 +1,237 @@
+"""What a strategy may see of the data, checked and encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from evenfold.splitters.kernels.random import IntArray
+from numpy.typing import NDArray
+
+from .encoding import array_of, as_array, encode, present, require_present
+from .errors import SplitError
+from .times import times_of
+
+Target = Literal["ignored", "classes", "numbers", "any"]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a strategy must be given.
+
+    ``y``: ignored; one class per row; one number per row; or any (absent, classes, numbers, or several columns).
+    ``groups``, ``key``, ``time`` and ``fixed`` (labels decided elsewhere) say whether the strategy reads them (groups
+    may be optional). What is not needed, it never sees.
+    """
+
+    y: Target = "ignored"
+    groups: bool | Literal["optional"] = False
+    key: bool = False
+    time: bool = False
+    fixed: bool = False
+
+
+@dataclass(frozen=True)
+class Rows:
+    """``n`` rows as a strategy may see them; whatever its ``Needs`` do not declare is None.
+
+    ``y``: int64 codes of classes (n), float64 numbers (n), or int64 codes of several columns (n, columns).
+    ``groups``: int64 codes. Codes follow first appearance, so renaming a label moves no row.
+    ``time``: int64, float64, or datetime64[us] in UTC. ``fixed``: int64 labels decided elsewhere.
+    ``levels`` and ``group_levels`` are the values behind the codes, for messages and reports only.
+    """
+
+    n: int
+    y: NDArray[Any] | None = None
+    groups: IntArray | None = None
+    key: NDArray[Any] | None = None
+    time: NDArray[Any] | None = None
+    fixed: IntArray | None = None
+    levels: tuple[Any, ...] = ()
+    group_levels: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        X: Any = None,
+        y: Any = None,
+        groups: Any = None,
+        *,
+        needs: Needs,
+        key: Any = None,
+        time: Any = None,
+        fixed: Any = None,
+        asked_by: str = "this strategy",
+    ) -> Rows:
+        """Return the checked rows of any container (arrays, frames, series, lists), seen by position.
+
+        Raises SplitError where lengths differ, something needed is absent, or a needed value is missing.
+        O(n log n) at worst, O(n) for integer and text columns.
+        """
+        given = {"y": y, "groups": groups, "key": key, "time": time, "fixed": fixed}
+        n = _count({"X": X, **given})
+        _require(needs, given, asked_by)
+        codes, levels = _target(y, needs.y, asked_by)
+        group_codes, group_levels = encode(groups, "groups") if groups is not None else (None, [])
+        return cls(
+            n=n,
+            y=codes,
+            groups=group_codes,
+            key=present(key, "key") if needs.key else None,
+            time=times_of(time, "time") if needs.time else None,
+            fixed=whole_numbers(fixed, "the column of folds") if needs.fixed else None,
+            levels=tuple(levels),
+            group_levels=tuple(group_levels),
+        )
+
+    @property
+    def n_groups(self) -> int:
+        """The number of different groups, 0 where no groups are seen."""
+        return len(self.group_levels)
+
+    def take(self, positions: IntArray) -> Rows:
+        """Return the rows at ``positions``, in that order, with codes by first appearance among them."""
+        y, levels = _renumbered(self.y, self.levels, positions)
+        groups, group_levels = _renumbered(self.groups, self.group_levels, positions)
+        return Rows(
+            n=positions.size,
+            y=y,
+            groups=groups,
+            key=None if self.key is None else self.key[positions],
+            time=None if self.time is None else self.time[positions],
+            fixed=None if self.fixed is None else self.fixed[positions],
+            levels=levels,
+            group_levels=group_levels,
+        )
+
+    def class_counts(self) -> IntArray:
+        """Return the rows of each class (one target column of classes)."""
+        assert self.y is not None
+        return np.bincount(self.y, minlength=len(self.levels))
+
+
+def _count(given: dict[str, Any]) -> int:
+    lengths = {name: _length(values, name) for name, values in given.items() if values is not None}
+    if not lengths:
+        raise SplitError("there are no rows: X, y and groups are all None; pass one of them.")
+    (name, n), *others = lengths.items()
+    for other, length in others:
+        if length != n:
+            has = "1 value" if length == 1 else f"{length:,} values"
+            raise SplitError(f"{other} has {has} for the {n:,} rows of {name}; pass one value per row.")
+    if n < 2:
+        raise SplitError(f"there {'is 1 row' if n else 'are 0 rows'}; at least 2 are needed.")
+    return n
+
+
+def _renumbered(
+    codes: NDArray[Any] | None, levels: tuple[Any, ...], positions: IntArray
+) -> tuple[NDArray[Any] | None, tuple[Any, ...]]:
+    if codes is None or codes.dtype.kind == "f":
+        return None if codes is None else codes[positions], ()
+    if codes.ndim == 2:
+        columns = [_renumbered(codes[:, j], tuple(levels[j]), positions) for j in range(codes.shape[1])]
+        return np.stack([column for column, _ in columns if column is not None], axis=1), tuple(h for _, h in columns)
+    numbers, seen = encode(codes[positions], "codes")
+    return numbers, tuple(levels[code] for code in seen)
+
+
+def _length(values: Any, name: str) -> int:
+    shape = getattr(values, "shape", None)  # sparse matrices have a shape and no len
+    if shape == ():
+        raise SplitError(f"{name} has 0 dimensions; pass one value per row.")
+    try:
+        return int(shape[0]) if shape else len(values)
+    except TypeError:
+        kind = type(values).__name__
+        raise SplitError(f"{name} is of type {kind} and has no length; pass one value per row.") from None
+
+
+def _require(needs: Needs, given: dict[str, Any], asked_by: str) -> None:
+    needed = {"y": needs.y in ("classes", "numbers"), "groups": needs.groups is True}
+    needed |= {"key": needs.key, "time": needs.time, "fixed": needs.fixed}
+    for name, is_needed in needed.items():
+        if is_needed and given[name] is None:
+            raise SplitError(f"{asked_by} needs {name}, and none was given; pass one value per row.")
+    if given["groups"] is not None and not needs.groups:
+        raise SplitError(
+            f"{asked_by} does not keep groups whole, and groups were given; "
+            "leave them out, or use a strategy that keeps them, such as BalancedGroupKFold."
+        )
+
+
+def _target(y: Any, kind: Target, asked_by: str) -> tuple[NDArray[Any] | None, Sequence[Any]]:
+    if kind == "ignored" or y is None:
+        return None, ()
+    if kind == "numbers":
+        return _numbers(y, asked_by), ()
+    if kind == "any":
+        return _any_target(y, asked_by)
+    if _is_continuous(as_array(y, "y")):
+        distinct = np.unique(as_array(y, "y")).size
+        raise SplitError(
+            f"y holds {distinct:,} different fractional numbers, and {asked_by} needs classes; "
+            "use SortedStratifiedKFold, which stratifies numbers."
+        )
+    return encode(y, "y")
+
+
+def _any_target(y: Any, asked_by: str) -> tuple[NDArray[Any], Sequence[Any]]:
+    table = array_of(y, "y")
+    if table.ndim == 2 and table.shape[1] > 1:
+        columns = [encode(table[:, j], f"column {j} of y") for j in range(table.shape[1])]
+        return np.stack([codes for codes, _ in columns], axis=1), [levels for _, levels in columns]
+    values = as_array(table, "y")
+    return (_numbers(values, asked_by), ()) if _is_number(values) else encode(values, "y")
+
+
+def _is_number(values: NDArray[Any]) -> bool:
+    """Return whether a target that may be classes or numbers is numbers: fractional, or of very many values.
+
+    Whole numbers of floating type count as classes up to 20 different values, integers up to 100.
+    """
+    if _is_continuous(values):
+        return True
+    most = {"f": 20, "i": 100, "u": 100}.get(values.dtype.kind)
+    return most is not None and np.unique(values).size > most
+
+
+def _is_continuous(values: NDArray[Any]) -> bool:
+    return values.dtype.kind == "f" and bool(np.any(np.isfinite(values) & (values != np.floor(values))))
+
+
+def _numbers(y: Any, asked_by: str) -> NDArray[np.float64]:
+    array = as_array(y, "y")
+    if array.dtype.kind == "O":
+        require_present(array, "y")
+    try:
+        if array.dtype.kind not in "biufO" or any(isinstance(value, (str, bytes)) for value in _objects(array)):
+            raise TypeError
+        numbers = array.astype(np.float64) + 0.0
+    except (TypeError, ValueError):
+        raise SplitError(f"y holds text or objects, and {asked_by} needs numbers; use StratifiedKFold.") from None
+    except OverflowError:
+        raise SplitError("y holds a whole number too large for a float; drop or correct that row first.") from None
+    require_present(numbers, "y")
+    infinite = int(np.isinf(numbers).sum())
+    if infinite:
+        raise SplitError(f"y is infinite in {infinite:,} of {numbers.size:,} rows; drop those rows first.")
+    return numbers
+
+
+def _objects(array: NDArray[Any]) -> list[Any]:
+    return array.tolist() if array.dtype.kind == "O" else []
+
+
+def whole_numbers(values: Any, name: str) -> IntArray:
+    """Return ``values`` as int64; missing values, text and fractions are a SplitError."""
+    array = present(values, name)
+    try:
+        numbers = array.astype(np.int64)
+    except (TypeError, ValueError, OverflowError):
+        raise SplitError(f"{name} holds text or objects; pass whole numbers.") from None
+    if not np.array_equal(numbers, array):
+        raise SplitError(f"{name} holds fractional numbers; pass whole numbers.")
+    return numbers

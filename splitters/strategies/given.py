@@ -1,0 +1,188 @@
+"""Folds that were decided elsewhere, as a column of labels."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, distribution_of, import_named, refusal
+from evenfold.splitters.errors import SplitError
+from evenfold.splitters.kernels.random import IntArray, Stream
+from evenfold.splitters.rows import Needs, Rows, whole_numbers
+
+
+class Predefined(LabelSplitter):
+    """Folds as given: a column of whole numbers, 0..k-1 for the fold in which a row is tested.
+
+    -1 is never tested (always trained on, as in scikit-learn's PredefinedSplit), -2 is locked and -3 excluded: both
+    are in neither side of any pair. ``folds`` holds the labels; without it they are the rows' ``fixed`` column.
+
+    Promises: no row is in both sides of a pair; the labels are the given ones. A missing label, a fold number that is
+    skipped and a fold with nothing to train on are SplitErrors. O(n) for the labels, O(n) for each pair.
+    """
+
+    promises = frozenset({"disjoint", "as_given"})
+
+    def __init__(self, folds: Any = None) -> None:
+        self.folds = folds
+
+    @property
+    def needs(self) -> Needs:  # type: ignore[override]
+        """The rows' fixed column, unless ``folds`` holds the labels."""
+        return Needs(y="ignored", fixed=self.folds is None)
+
+    def labels(self, rows: Rows, stream: Stream) -> IntArray:
+        """Return the given label of each row."""
+        return self._given(rows.fixed)
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
+        """Return the number of folds."""
+        fixed = None if self.folds is not None else self.rows(X, y, groups, **roles).fixed
+        return int(self._given(fixed).max()) + 1
+
+    def _n_splits(self, rows: Rows) -> int:
+        return int(self._given(rows.fixed).max()) + 1
+
+    def _given(self, fixed: IntArray | None) -> IntArray:
+        return whole_numbers(self.folds, "folds") if fixed is None else fixed
+
+    def _check(self, rows: Rows) -> None:
+        given = self._given(rows.fixed)
+        if given.size != rows.n:
+            raise SplitError(f"folds has {given.size:,} labels for {rows.n:,} rows; pass one label per row.")
+        if given.min() < -3 or given.max() < 0:
+            raise SplitError(
+                f"labels run from {given.min()} to {given.max()}; choose 0 and above for the fold that tests a row, "
+                "-1 for never tested, -2 for locked, -3 for excluded."
+            )
+        skipped = np.setdiff1d(np.arange(min(int(given.max()), rows.n + 1)), given)
+        if skipped.size:
+            raise SplitError(f"no row has label {skipped[0]}, and labels go up to {given.max()}; number them 0, 1, ...")
+        if given.max() == 0 and not (given == -1).any():
+            raise SplitError("every row is in fold 0, so there is nothing to train on; give some rows label -1 or 1.")
+
+
+def valid_pair(train: Any, test: Any, n: int, whose: str) -> Pair:
+    """Return (train, test) as int64 positions of 0..n-1; masks become positions.
+
+    Raises SplitError that says what is wrong with ``whose``: shared rows, or positions that are none.
+    """
+    pair = _positions(train, n, whose), _positions(test, n, whose)
+    shared = np.intersect1d(*pair)
+    if shared.size:
+        raise SplitError(f"{whose} put {shared.size:,} rows in both train and test; it cannot be used.")
+    return pair
+
+
+def _positions(given: Any, n: int, whose: str) -> IntArray:
+    positions = np.asarray(given)
+    if positions.dtype.kind == "b":
+        if positions.size != n:
+            raise SplitError(f"{whose} has a mask of {positions.size:,} values for {n:,} rows; pass one value per row.")
+        positions = np.flatnonzero(positions)
+    if positions.size and (positions.dtype.kind not in "iu" or positions.min() < 0 or positions.max() >= n):
+        raise SplitError(f"{whose} has positions outside 0..{n - 1}; it cannot be used.")
+    return positions.astype(np.int64)
+
+
+class PredefinedPairs(PairSplitter):
+    """(train, test) pairs as given, each side a list of positions or a mask of booleans.
+
+    For splits that no column of labels can say: a row that is trained on in some pairs only, or tested twice.
+
+    Promises: positions are valid, both sides hold rows and share none; anything else is a SplitError.
+    O(size of the pairs).
+    """
+
+    needs = Needs(y="ignored")
+
+    def __init__(self, given_pairs: Sequence[tuple[Any, Any]]) -> None:
+        self.given_pairs = given_pairs
+
+    def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield the given pairs as int64 positions."""
+        return (valid_pair(*pair, rows.n, f"pair {i}") for i, pair in enumerate(self.given_pairs))
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
+        """Return the number of given pairs."""
+        return len(self.given_pairs)
+
+    def _check(self, rows: Rows) -> None:
+        if not len(self.given_pairs) or any(len(pair) != 2 for pair in self.given_pairs):
+            raise SplitError("given_pairs holds no pairs of (train, test) positions; pass at least one.")
+        for i, (train, test) in enumerate(self.pairs(rows)):
+            if not (train.size and test.size):
+                raise SplitError(f"pair {i} has {train.size:,} rows to train on and {test.size:,} to test; give both.")
+
+
+class FromSklearn(PairSplitter):
+    """The pairs of a scikit-learn-compatible splitter, theirs or a third party's.
+
+    ``splitter`` is an instance, a class, or an import path such as ``sklearn.model_selection:TimeSeriesSplit`` with
+    JSON ``params``. Where it can be seeded and is not, it gets ``random_state``. It sees y and groups as codes by
+    first appearance (numbers as they are) and no features.
+
+    Promises: positions are valid and no row is in both sides of a pair; a splitter that breaks this is a SplitError.
+    Its code may change with its library, so the version names the installed distribution, the pairs are stored and
+    never regenerated, and nothing is promised across machines.
+    """
+
+    needs = Needs(y="any", groups="optional")
+    portable = False
+
+    def __init__(self, splitter: Any, params: Mapping[str, Any] | None = None, *, random_state: int = 0) -> None:
+        self.splitter = splitter
+        self.params = params
+        self.random_state = random_state
+
+    @property
+    def version(self) -> str:  # type: ignore[override]
+        """The installed distribution that the pairs come from, as ``name==version``."""
+        return distribution_of(type(self.wrapped()))
+
+    def wrapped(self) -> Any:
+        """Return the splitter itself, seeded; raises SplitError where it does not import or is none."""
+        made = import_named(self.splitter) if isinstance(self.splitter, str) else self.splitter
+        made = self._made(made) if isinstance(made, type) else made
+        if not callable(getattr(made, "split", None)):
+            raise SplitError(f"{self.splitter!r} has no split method; name a splitter such as sklearn's KFold.")
+        return _seeded(made, int(self.random_state))
+
+    def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield the wrapped splitter's pairs as int64 positions, checked."""
+        given = self._asked(rows)
+        return (valid_pair(train, test, rows.n, "the wrapped splitter") for train, test in self.wrapped().split(*given))
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
+        """Return the wrapped splitter's own count."""
+        return int(self.wrapped().get_n_splits(X, y, groups))
+
+    def _asked(self, rows: Rows) -> tuple[Any, Any, Any]:
+        return np.zeros((rows.n, 1)), rows.y, rows.groups
+
+    def _made(self, maker: type) -> Any:
+        try:
+            return maker(**(self.params or {}))
+        except (TypeError, ValueError) as error:
+            why = refusal(error)
+            raise SplitError(f"{maker.__name__} does not accept its parameters ({why}); correct params.") from None
+
+    def _check(self, rows: Rows) -> None:
+        try:
+            next(iter(self.wrapped().split(*self._asked(rows))), None)
+        except SplitError:
+            raise
+        except Exception as error:  # what a wrapped splitter raises is its own affair; here it refuses the rows
+            raise SplitError(f"{self.splitter!r} cannot split these rows ({error}); change its params.") from error
+
+
+def _seeded(made: Any, seed: int) -> Any:
+    params = made.get_params() if hasattr(made, "get_params") else vars(made)
+    unseeded = "random_state" in params and params["random_state"] is None and params.get("shuffle", True)
+    if not unseeded:
+        return made
+    seeded = copy.copy(made)
+    seeded.random_state = seed
+    return seeded

@@ -1,0 +1,283 @@
+"""What strategies that pack whole groups have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+from evenfold.splitters.base import LabelSplitter, PartSplitter, check_count
+from evenfold.splitters.errors import SplitError
+from evenfold.splitters.kernels.random import PACKING, IntArray, Stream
+from evenfold.splitters.packing.bounds import PackReport, report_on
+from evenfold.splitters.packing.cost import Aim, FloatArray, is_weight, table_to_pack
+from evenfold.splitters.packing.pack import DEFAULT_EFFORT, Effort, pack, pack_to
+from evenfold.splitters.packing.published import Published
+from evenfold.splitters.rows import Needs, Rows
+from numpy.typing import NDArray
+
+Optimiser = Literal["evenfold", "published"] | Mapping[str, Any]
+STARTS = ("greedy", "random", "zero")
+
+
+class GroupPacker(LabelSplitter):
+    """A strategy that packs groups into bins of given shares, by rows and by classes at once."""
+
+    needs = Needs(y="any", groups=True)
+    size_weight: float | Literal["relative"]
+    effort: Effort
+    optimiser: Optimiser
+
+    @abstractmethod
+    def _shares(self) -> FloatArray:
+        """Return the share of the rows that each bin should have."""
+
+    def report(self, X: Any = None, y: Any = None, groups: Any = None) -> PackReport:
+        """Return how even the split of these rows is, and how even any split of them could be.
+
+        ``X`` may be checked rows. As long as splitting, and up to a few seconds for a proof where groups are few.
+        """
+        rows = X if isinstance(X, Rows) else self.rows(X, y, groups)
+        aim = self._aim(rows)
+        return report_on(aim, self._bins(aim, self._stream(PACKING)), self._stream(PACKING, 1))
+
+    def judge(self, rows: Rows, labels: IntArray) -> PackReport:
+        """Return the same report on labels that are decided already, one per row; every group has one label."""
+        assert rows.groups is not None
+        bin_of = {code: number for number, code in enumerate(self.part_codes().values())}
+        bins = np.zeros(rows.n_groups, dtype=np.int64)
+        bins[rows.groups] = [bin_of[code] for code in labels.tolist()] if bin_of else labels
+        return report_on(self._aim(rows), bins, self._stream(PACKING, 1))
+
+    def _aim(self, rows: Rows) -> Aim:
+        sizes, table, weights = table_to_pack(rows)
+        return Aim.of(table, self._shares(), sizes=sizes, weights=weights, size_weight=self.size_weight)
+
+    def _bins(self, aim: Aim, stream: Stream) -> IntArray:
+        """Return the bin of each group."""
+        if self.optimiser == "evenfold":
+            return pack_to(aim, stream, self.effort)
+        given = {} if isinstance(self.optimiser, str) else {**self.optimiser}
+        given.pop("name", None)
+        return Published(**given).pack(aim, stream)
+
+    def _bins_of_rows(self, rows: Rows) -> IntArray:
+        assert rows.groups is not None
+        return self._bins(self._aim(rows), self._stream(PACKING))[rows.groups]
+
+    def _check_packing(self, rows: Rows, name: str, n_bins: int) -> None:
+        """Raise SplitError where there are too few groups for ``n_bins``, or a parameter is none."""
+        check_effort(self.effort)
+        check_size_weight(self.size_weight)
+        check_optimiser(self.optimiser)
+        if rows.n_groups < 2:
+            raise SplitError(f"all {rows.n:,} rows are one group; use KFold, or a finer group column.")
+        if n_bins > rows.n_groups:
+            raise SplitError(f"{name} with {rows.n_groups} groups; choose {_range(rows.n_groups)}.")
+
+
+def check_effort(effort: Any) -> None:
+    """Raise SplitError unless ``effort`` is a number of rounds or "max"."""
+    if effort != "max":
+        check_count("effort", effort, least=1)
+
+
+def check_size_weight(size_weight: Any) -> None:
+    """Raise SplitError unless ``size_weight`` is "relative" or a number of at least 0."""
+    if size_weight != "relative" and not is_weight(size_weight):
+        raise SplitError(f"size_weight={size_weight!r}; choose 'relative', or a number of at least 0, such as 1.0.")
+
+
+def check_optimiser(optimiser: Any) -> None:
+    """Raise SplitError unless ``optimiser`` is a name, or the published one with its parameters."""
+    if optimiser in ("evenfold", "published"):
+        return
+    known = {"name", *(field.name for field in fields(Published))}
+    if not isinstance(optimiser, Mapping) or optimiser.get("name") != "published" or not set(optimiser) <= known:
+        raise SplitError(
+            f"optimiser={optimiser!r}; choose 'evenfold', 'published', or the latter with its parameters, "
+            "such as {'name': 'published', 'start': 'random', 'min_cost': 1e-7, 'max_retries': 500}."
+        )
+    if optimiser.get("start", "greedy") not in STARTS:
+        raise SplitError(f"start={optimiser['start']!r}; choose 'greedy', 'random' or 'zero'.")
+    if not is_weight(optimiser.get("min_cost", 0.0)):
+        raise SplitError(f"min_cost={optimiser['min_cost']!r}; choose a number of at least 0, such as 1e-5.")
+    check_count("max_retries", optimiser.get("max_retries", 0), least=0)
+
+
+def _range(most: int) -> str:
+    return "2" if most == 2 else f"2 or {most}" if most == 3 else f"2 to {most}"
+
+
+def equal_shares(n: int) -> FloatArray:
+    """Return ``n`` equal shares."""
+    return np.full(n, 1.0 / n)
+
+
+class BalancedGroupKFold(GroupPacker):
+    """Folds that keep every group whole and share out rows and classes evenly.
+
+    y may be classes, numbers (then 10 quantile bins stand for the distribution), several columns (each column's
+    classes count), or absent (then sizes alone count).
+
+    Promises: test sets are disjoint and hold every row once; no group is in two folds; no fold is empty. How even
+    sizes and classes can be depends on the groups; ``report`` says how even they are, and how even they could be.
+
+    ``size_weight`` weighs sizes against classes: 1.0 is the published cost, sum_f (n_f/n - 1/k)^2 + sum_f sum_c
+    (n_fc/n_f - n_c/n)^2; "relative" measures a fold's size relative to what it should be, (k n_f/n - 1)^2, because
+    the published one makes folds half as large again as soon as one group is giant. A fold without a class that at
+    least k groups have costs 1 more.
+    ``effort`` counts rounds of exchanges, never seconds; "max" searches on, and to the proved optimum where groups
+    are few. Otherwise, where groups are few and many assignments are good, each seed gives another one, of at most a
+    third of the cost that rows drawn one by one would have.
+    ``optimiser="published"`` is the search of the source, for comparison; its parameters are given as
+    ``{"name": "published", "start": "greedy", "min_cost": 1e-5, "max_retries": 100}``.
+
+    O(n) for the table of groups x classes, then the pack kernel. The idea of packing groups by their class counts,
+    and the cost: Figueira (2022), Stratified k-fold cross-validation on grouped datasets.
+    """
+
+    promises = LabelSplitter.promises | {"groups_whole", "no_empty_fold"}
+    version = 2
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        size_weight: float | Literal["relative"] = "relative",
+        effort: Effort = DEFAULT_EFFORT,
+        optimiser: Optimiser = "evenfold",
+        random_state: int = 0,
+    ) -> None:
+        self.n_splits = n_splits
+        self.size_weight = size_weight
+        self.effort = effort
+        self.optimiser = optimiser
+        self.random_state = random_state
+
+    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
+        """Return the fold of each row."""
+        return self._bins_of_rows(rows)
+
+    def _shares(self) -> FloatArray:
+        return equal_shares(self.n_splits)
+
+    def _check(self, rows: Rows) -> None:
+        super()._check(rows)
+        self._check_packing(rows, f"n_splits={self.n_splits}", self.n_splits)
+
+
+TRAIN_VALIDATION_TEST: Mapping[str, float] = MappingProxyType({"train": 0.8, "validation": 0.1, "test": 0.1})
+
+
+class BalancedGroupSplit(GroupPacker, PartSplitter):
+    """Parts of any shares that keep every group whole and have the same class shares.
+
+    y, ``size_weight``, ``effort`` and ``optimiser`` are as in BalancedGroupKFold; a part's size counts relative to its
+    own share, so that a small part is as exact as a large one.
+
+    Promises: every row is in one part, no group in two, and no part is empty. How close sizes and classes come to
+    their shares depends on the groups; ``report`` says how close they are, and how close they could be.
+
+    O(n) for the table of groups x classes, then the pack kernel.
+    """
+
+    promises = PartSplitter.promises | {"groups_whole"}
+
+    def __init__(
+        self,
+        parts: Mapping[str, float] = TRAIN_VALIDATION_TEST,
+        *,
+        size_weight: float | Literal["relative"] = "relative",
+        effort: Effort = DEFAULT_EFFORT,
+        optimiser: Optimiser = "evenfold",
+        random_state: int = 0,
+    ) -> None:
+        self.parts = parts
+        self.size_weight = size_weight
+        self.effort = effort
+        self.optimiser = optimiser
+        self.random_state = random_state
+
+    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
+        """Return the code of each row's part."""
+        return np.array(list(self.part_codes().values()))[self._bins_of_rows(rows)]
+
+    def _shares(self) -> FloatArray:
+        return np.array(list(self.parts.values()), dtype=np.float64)
+
+    def _check(self, rows: Rows) -> None:
+        PartSplitter._check(self, rows)
+        self._check_packing(rows, f"{len(self.parts)} parts", len(self.parts))
+
+
+class BalancedKFold(LabelSplitter):
+    """Folds in which every class of every column of y has its share: for several columns, and for many labels a row.
+
+    y may be several columns (n, columns), classes, numbers (then 10 quantile bins stand for the distribution) or
+    absent. Each row goes to a fold on its own; rows that belong together need BalancedGroupKFold.
+
+    Promises: test sets are disjoint and hold every row once; sizes differ by at most 1. How even the classes of many
+    columns can be at once depends on the rows.
+
+    Rows that are alike are dealt out together, the others one by one, then exchanged while that makes the folds more
+    even: O(n x (n_splits + columns)). The task, with another rule that looks at one rare label at a time and ends
+    with uneven sizes: Sechidis, Tsoumakas, Vlahavas (2011), On the stratification of multi-label data.
+    """
+
+    needs = Needs(y="any")
+    promises = LabelSplitter.promises | {"even_sizes"}
+
+    def __init__(self, n_splits: int = 5, *, effort: Effort = DEFAULT_EFFORT, random_state: int = 0) -> None:
+        self.n_splits = n_splits
+        self.effort = effort
+        self.random_state = random_state
+
+    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
+        """Return the fold of each row."""
+        sizes, table, weights = table_to_pack(rows)
+        return pack(
+            table,
+            equal_shares(self.n_splits),
+            self._stream(PACKING),
+            sizes=sizes,
+            weights=weights,
+            size_weight="exact",
+            effort=self.effort,
+        )
+
+    def _check(self, rows: Rows) -> None:
+        super()._check(rows)
+        check_effort(self.effort)
+
+
+class LeaveOneGroupOut(LabelSplitter):
+    """As many folds as groups: train on all groups but one, test on that one (a hospital, a year, a plant).
+
+    Promises: test sets are disjoint and hold every row once; each is one whole group, in order of first appearance.
+    Folds are as uneven as groups are. Nothing is random.
+
+    O(n) for the labels, O(n) for each pair.
+    """
+
+    needs = Needs(y="ignored", groups=True)
+    promises = LabelSplitter.promises | {"groups_whole", "no_empty_fold"}
+
+    def labels(self, rows: Rows, stream: Stream) -> IntArray:
+        """Return each row's group."""
+        assert rows.groups is not None
+        return rows.groups
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
+        """Return the number of groups."""
+        return self.rows(X, y, groups, **roles).n_groups
+
+    def _n_splits(self, rows: Rows) -> int:
+        return rows.n_groups
+
+    def _check(self, rows: Rows) -> None:
+        if rows.n_groups < 2:
+            raise SplitError(f"all {rows.n:,} rows are one group; use KFold, or a finer group column.")

@@ -1,0 +1,103 @@
+"""A locked test part first, any strategy on the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from evenfold.splitters.base import Pair, Splitter, strategy_of
+from evenfold.splitters.errors import SplitError
+from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.kernels.random import HOLDOUT, IntArray, Stream
+from evenfold.splitters.kernels.sampling import shuffled_in_blocks, take_evenly
+from evenfold.splitters.packing.cost import table_to_pack
+from evenfold.splitters.packing.pack import pack
+from evenfold.splitters.rows import Needs, Rows
+
+
+def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
+    """Return the positions, ascending, of about ``fraction`` of the rows: as even a part as the strategy's own folds.
+
+    Groups stay whole and are packed; else classes, or the order of numbers, have their share to within one row.
+    O(n log n).
+    """
+    if rows.groups is not None:
+        sizes, table, weights = table_to_pack(rows)
+        shares = np.array([1.0 - fraction, fraction])
+        return np.flatnonzero((pack(table, shares, stream, sizes=sizes, weights=weights) == 1)[rows.groups])
+    order = _even_order(rows, fraction, stream)
+    return np.sort(order[take_evenly(rows.n, round(fraction * rows.n), stream)])
+
+
+def _even_order(rows: Rows, fraction: float, stream: Stream) -> IntArray:
+    """Return the rows so that any regular pick among neighbours is a fair share of every class or range."""
+    if rows.y is None:
+        return stream.permutation(rows.n)
+    if rows.y.dtype.kind == "f":
+        return stable_order(rows.y)[shuffled_in_blocks(rows.n, max(2, round(1 / fraction)), stream)]
+    shuffled = stream.permutation(rows.n)
+    codes = rows.y if rows.y.ndim == 1 else np.unique(rows.y, axis=0, return_inverse=True)[1].reshape(-1)
+    return shuffled[stable_order(codes[shuffled])]
+
+
+def check_fraction(fraction: object, rows: Rows) -> None:
+    """Raise SplitError unless ``fraction`` is between 0 and 1 and leaves a row, and a group, on each side."""
+    if not isinstance(fraction, (int, float)) or not 0 < fraction < 1:
+        raise SplitError(f"the holdout's fraction={fraction!r}; choose a number above 0 and below 1, such as 0.2.")
+    units, what = (rows.n_groups, "groups") if rows.groups is not None else (rows.n, "rows")
+    if round(fraction * rows.n) < 1 or units < 3:
+        raise SplitError(
+            f"a holdout of {fraction:g} of {units:,} {what} leaves too few on one side; pass more {what}, "
+            "or choose another fraction."
+        )
+
+
+class Holdout(Splitter):
+    """Any strategy on the rows that are left when a test part is locked away.
+
+    The Python form of a specification's ``holdout``. ``strategy`` is an instance or a mapping, as for ``Repeated``.
+    The locked part is drawn first, from a stream of its own, by what the strategy needs: groups whole, classes or the
+    order of numbers in their share. ``locked(X, y, groups)`` returns its positions.
+
+    Promises: no row is in both sides of a pair; no locked row is in any pair; the locked rows depend on
+    ``random_state`` and the fraction, not on the strategy's own parameters. O(n log n) more than the strategy.
+    """
+
+    kind = "pairs"
+    promises = frozenset({"disjoint", "locked_apart"})
+
+    def __init__(self, strategy: Splitter | Mapping[str, Any], fraction: float = 0.2, *, random_state: int = 0) -> None:
+        self.strategy = strategy
+        self.fraction = fraction
+        self.random_state = random_state
+
+    def inner(self) -> Splitter:
+        """Return the strategy that splits the rest."""
+        return strategy_of(self.strategy, self.random_state)
+
+    @property
+    def needs(self) -> Needs:  # type: ignore[override]
+        """What the strategy needs."""
+        return self.inner().needs
+
+    def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield the strategy's pairs of the rows that are not locked."""
+        rest = np.setdiff1d(np.arange(rows.n), self.locked_of(rows))
+        return ((rest[train], rest[test]) for train, test in self.inner().pairs(rows.take(rest)))
+
+    def locked(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> IntArray:
+        """Return the positions of the locked rows, ascending."""
+        return self.locked_of(self.rows(X, y, groups, **roles))
+
+    def locked_of(self, rows: Rows) -> IntArray:
+        """Return the positions of the locked rows among checked rows, ascending."""
+        return locked_rows(rows, self.fraction, Stream(int(self.random_state), HOLDOUT))
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
+        """Return how many pairs the strategy yields."""
+        return self.inner().get_n_splits(X, y, groups, **roles)
+
+    def _check(self, rows: Rows) -> None:
+        check_fraction(self.fraction, rows)
+        self.inner().check(rows.take(np.setdiff1d(np.arange(rows.n), self.locked_of(rows))))

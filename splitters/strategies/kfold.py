@@ -1,0 +1,296 @@
+"""Plain k-fold: every row tested once, sizes as even as whole rows allow."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from evenfold.splitters.base import LabelSplitter, check_count, label_type, strategy_of
+from evenfold.splitters.encoding import encode
+from evenfold.splitters.errors import SplitError
+from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.kernels.random import REPEATS, IntArray, Stream
+from evenfold.splitters.kernels.sampling import deal
+from evenfold.splitters.rows import Needs, Rows
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+
+class KFold(LabelSplitter):
+    """Random folds of equal size.
+
+    Promises: test sets are disjoint and hold every row once; sizes differ by at most 1; every partition into such
+    folds is equally likely. Rows are always shuffled: data in order would make folds of neighbours.
+
+    Unlike the textbook code that gives all n mod k left-over rows to the last fold, and empty folds where n < k,
+    left-over rows go to distinct folds, and n < k is an error.
+
+    O(n log n), one vectorised sort of random keys. Source: Stone (1974), Cross-validatory choice and assessment of
+    statistical predictions.
+    """
+
+    needs = Needs(y="ignored")
+    promises = LabelSplitter.promises | {"even_sizes"}
+
+    def __init__(self, n_splits: int = 5, *, random_state: int = 0) -> None:
+        self.n_splits = n_splits
+        self.random_state = random_state
+
+    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
+        """Return the fold of each row."""
+        return deal(stream.permutation(rows.n), self.n_splits, stream, by="cycle")
+
+
+class StratifiedKFold(LabelSplitter):
+    """Folds in which each class has its share, for two or more classes.
+
+    Promises: test sets are disjoint and hold every row once; any two folds' counts of any class differ by at most
+    1, and so do their sizes. A class with fewer rows than folds is a SplitError, unless ``rare="spread"``: then its
+    rows go to distinct folds and some folds have none, which the balance report says.
+
+    Unlike implementations that start every class at the first fold, so that left-over rows pile up there, the
+    classes continue where the one before stopped. O(n log n). Source: Kohavi (1995), A study of cross-validation
+    and bootstrap for accuracy estimation and model selection.
+    """
+
+    needs = Needs(y="classes")
+    promises = LabelSplitter.promises | {"even_sizes", "even_classes"}
+
+    def __init__(self, n_splits: int = 5, *, rare: Literal["error", "spread"] = "error", random_state: int = 0) -> None:
+        self.n_splits = n_splits
+        self.rare = rare
+        self.random_state = random_state
+
+    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
+        """Return the fold of each row."""
+        assert rows.y is not None
+        return deal(stream.shuffled_by(rows.y, len(rows.levels)), self.n_splits, stream, by="cycle")
+
+    def _check(self, rows: Rows) -> None:
+        super()._check(rows)
+        check_classes(rows, self.n_splits, self.rare)
+
+
+def check_classes(rows: Rows, n_splits: int, rare: str) -> None:
+    """Raise SplitError where y has one class, or a class with fewer rows than folds that may not be spread."""
+    if rare not in ("error", "spread"):
+        raise SplitError(f"rare={rare!r}; choose 'error' or 'spread'.")
+    counts = rows.class_counts()
+    if counts.size == 1:
+        raise SplitError(f"y has one class ({rows.levels[0]!r}) in all {rows.n:,} rows; use KFold.")
+    rarest = int(np.argmin(counts))
+    if rare == "error" and counts[rarest] < n_splits:
+        fewest = int(counts[rarest])
+        fewer = "n_splits=2, or " if fewest == 2 else f"n_splits of 2 to {fewest}, or " if fewest > 2 else ""
+        raise SplitError(
+            f"class {rows.levels[rarest]!r} has {fewest:,} of {rows.n:,} rows, fewer than n_splits={n_splits}; "
+            f"choose {fewer}rare='spread'."
+        )
+
+
+LEFTOVERS = ("spread", "random", "end")
+
+
+class SortedStratifiedKFold(LabelSplitter):
+    """Folds with the same distribution of a numeric target.
+
+    Rows are sorted by y, and each run of ``n_splits`` neighbours is dealt to the folds in a random order. The
+    n mod n_splits rows left over go to distinct folds; ``leftovers`` says which rows these are: taken out at regular
+    intervals of the sorted order (``spread``), anywhere (``random``), or the largest (``end``).
+
+    Promises: test sets are disjoint and hold every row once; sizes differ by at most 1; for every threshold, any
+    two folds' numbers of rows below it differ by at most 1 (``end``) or 2 (``spread``, ``random``). So the
+    distributions differ by at most about 2 rows in a fold's size; their *means* do not where one row of a heavy
+    tail outweighs a fold.
+
+    O(n log n): one sort and one pass. Source: Lowe (2016), Stratified validation splits for regression problems.
+    Corrected here: left-over rows go to distinct folds (the text lets each fall anywhere, so sizes could differ by
+    n mod k), the interval is n/(mod+1), and the number of partitions is (k!)^floor(n/k) times the choices left over.
+    """
+
+    needs = Needs(y="numbers")
+    promises = LabelSplitter.promises | {"even_sizes", "even_distribution"}
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        leftovers: Literal["spread", "random", "end"] = "spread",
+        random_state: int = 0,
+    ) -> None:
+        self.n_splits = n_splits
+        self.leftovers = leftovers
+        self.random_state = random_state
+
+    @property
+    def threshold_gap(self) -> int:
+        """The most by which two folds' counts below any threshold differ."""
+        return 1 if self.leftovers == "end" else 2
+
+    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
+        """Return the fold of each row."""
+        assert rows.y is not None
+        order = stable_order(rows.y)
+        left = self._left_over(rows.n, stream)
+        labels = np.empty(rows.n, dtype=label_type(self.n_splits))
+        labels[order] = _deal_apart(rows.n, left, self.n_splits, stream)
+        return labels
+
+    def _left_over(self, n: int, stream: Stream) -> IntArray:
+        """Return the ranks, ascending, of the n mod n_splits rows that fill no whole block."""
+        count = n % self.n_splits
+        if self.leftovers == "end":
+            return np.arange(n - count, n)
+        if self.leftovers == "random":
+            return np.sort(stream.permutation(n)[:count])
+        return np.arange(1, count + 1) * n // (count + 1)
+
+    def _check(self, rows: Rows) -> None:
+        super()._check(rows)
+        if self.leftovers not in LEFTOVERS:
+            raise SplitError(f"leftovers={self.leftovers!r}; choose 'spread', 'random' or 'end'.")
+
+
+def _deal_apart(n: int, left: IntArray, n_folds: int, stream: Stream) -> NDArray[Any]:
+    """Return a fold for each rank: the ranks in ``left`` as a block of their own, the others in whole blocks."""
+    folds = np.empty(n, dtype=label_type(n_folds))
+    whole = np.ones(n, dtype=np.bool_)
+    whole[left] = False
+    folds[whole] = deal(np.arange(n - left.size), n_folds, stream, by="block")
+    folds[left] = deal(np.arange(left.size), n_folds, stream, by="block")
+    return folds
+
+
+class LeaveOneOut(LabelSplitter):
+    """As many folds as rows: train on all rows but one, test on that one.
+
+    Promises: fold i tests row i alone. Nothing is random, and there is nothing to repeat.
+
+    O(n) for the labels, O(n) for each pair. Source: Stone (1974), Cross-validatory choice and assessment of
+    statistical predictions. The n scores are almost the same model's, so their mean varies more than ten folds' does.
+    """
+
+    needs = Needs(y="ignored")
+    promises = LabelSplitter.promises | {"even_sizes"}
+
+    def labels(self, rows: Rows, stream: Stream) -> IntArray:
+        """Return each row's own position."""
+        return np.arange(rows.n)
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
+        """Return the number of rows."""
+        return self.rows(X, y, groups, **roles).n
+
+    def _n_splits(self, rows: Rows) -> int:
+        return rows.n
+
+    def _check(self, rows: Rows) -> None:
+        if rows.n < 2:
+            raise SplitError("there is 1 row and nothing to train on; pass at least 2 rows.")
+
+
+TRIES = 20
+
+
+class Repeated(LabelSplitter):
+    """Repeats of a strategy: k-fold, grouped k-fold, parts, or a strategy of your own.
+
+    ``strategy`` is an instance, or ``{"strategy": "KFold", "params": {"n_splits": 5}}`` as JSON holds it; a named
+    one takes this ``random_state`` unless its parameters have their own. Repeat 0 is the strategy itself; every
+    further repeat gets a seed spawned from ``random_state``. ``assign`` returns a column per repeat (rows by
+    repeats); ``split`` yields all pairs of repeat 0, then those of repeat 1, and so on.
+
+    Promises: what the strategy promises, in every repeat, so that k-fold tests each row exactly ``n_repeats`` times;
+    and no two repeats are the same partition under other labels. A repeat that comes out like an earlier one is
+    tried again with another seed; where the rows allow too few different partitions, that is a SplitError. A strategy
+    without a random_state, or with a part that is kept for the end, cannot be repeated.
+
+    The strategy's cost times ``n_repeats``, and O(n) a repeat to compare partitions.
+    """
+
+    def __init__(
+        self, strategy: LabelSplitter | Mapping[str, Any], n_repeats: int = 10, *, random_state: int = 0
+    ) -> None:
+        self.strategy = strategy
+        self.n_repeats = n_repeats
+        self.random_state = random_state
+
+    def repeated(self) -> LabelSplitter:
+        """Return the strategy itself; raises SplitError where it is not known or cannot be repeated."""
+        strategy = strategy_of(self.strategy, self.random_state)
+        if not isinstance(strategy, LabelSplitter) or "random_state" not in strategy.get_params(deep=False):
+            raise SplitError(
+                f"{strategy!r} has nothing to repeat: it gives rows no labels, or has no random_state to change; "
+                "repeat a k-fold strategy such as KFold(5)."
+            )
+        if -2 in strategy.part_codes().values():
+            raise SplitError(
+                f"{strategy!r} keeps a test part for the end, and a repeat would train on it; "
+                "repeat train and validation only."
+            )
+        return strategy
+
+    @property
+    def needs(self) -> Needs:  # type: ignore[override]
+        """What the strategy needs."""
+        return self.repeated().needs
+
+    @property
+    def promises(self) -> frozenset[str]:  # type: ignore[override]
+        """What the strategy promises, and that repeats differ."""
+        return self.repeated().promises | {"repeats_differ"}
+
+    @property
+    def version(self) -> str:  # type: ignore[override]
+        """The version of repeating and that of the strategy."""
+        return f"1/{self.repeated().version}"
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        """Whether the strategy is the same on every machine."""
+        return self.repeated().portable
+
+    def part_codes(self) -> dict[str, int]:
+        """Return the code of each of the strategy's named parts."""
+        return self.repeated().part_codes()
+
+    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
+        """Return the fold of each row in each repeat (rows by repeats)."""
+        strategy = self.repeated()
+        first = strategy.decide(rows)
+        seen = {_partition(first)}
+        others = [self._another(strategy, rows, repeat, seen) for repeat in range(1, self.n_repeats)]
+        return np.stack([first, *others]).T
+
+    def _another(self, strategy: LabelSplitter, rows: Rows, repeat: int, seen: set[bytes]) -> NDArray[Any]:
+        for attempt in range(TRIES):
+            seed = int(Stream(self.random_state, REPEATS, repeat, attempt).raw(1)[0])
+            labels = clone(strategy).set_params(random_state=seed).decide(rows)
+            partition = _partition(labels)
+            if partition not in seen:
+                seen.add(partition)
+                return np.asarray(labels)
+        raise SplitError(
+            f"n_repeats={self.n_repeats}, and {TRIES} tries at repeat {repeat} all came out like an earlier one: these "
+            f"{rows.n:,} rows allow {strategy!r} too few different partitions; choose n_repeats of 1 to {repeat}."
+        )
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
+        """Return the number of folds of all repeats together."""
+        return self.n_repeats * self.repeated().get_n_splits(X, y, groups, **roles)
+
+    def _n_splits(self, rows: Rows) -> int:
+        return self.repeated()._n_splits(rows)
+
+    def _check(self, rows: Rows) -> None:
+        check_count("n_repeats", self.n_repeats, least=1)
+        strategy = self.repeated()
+        strategy._check_seed()
+        strategy._check(rows)
+
+
+def _partition(labels: NDArray[Any]) -> bytes:
+    """Return a digest of the partition that ``labels`` make, whatever its folds are called."""
+    return hashlib.sha256(encode(labels, "fold")[0].tobytes()).digest()

@@ -1,0 +1,83 @@
+"""Times as numbers that can be compared, and the gaps between them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .encoding import is_real, present
+from .errors import SplitError
+
+MICROSECONDS = {
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_GAP = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(" + "|".join(MICROSECONDS) + r")s?\s*")
+
+
+def times_of(values: Any, name: str) -> NDArray[Any]:
+    """Return times as int64 or float64 numbers, or as datetime64[us] in UTC.
+
+    Timestamps and dates may come from any container, with or without time zones but not mixed (a zone is converted
+    to UTC, none is left as it is). Text, missing and infinite times are SplitErrors.
+    """
+    array = present(values, name)
+    if array.dtype.kind == "O":
+        array = _from_objects(array.tolist(), name)
+    if array.dtype.kind == "M":
+        return array.astype("datetime64[us]")
+    if array.dtype.kind not in "iuf":
+        raise SplitError(f"{name} holds text or truth values; pass numbers, dates or timestamps.")
+    numbers = array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
+    if not np.isfinite(numbers).all():
+        raise SplitError(f"{name} is infinite in {int(np.isinf(numbers).sum()):,} rows; drop those rows first.")
+    return numbers
+
+
+def _from_objects(values: list[Any], name: str) -> NDArray[Any]:
+    if all(isinstance(value, Real) for value in values):
+        return np.array(values)
+    if not all(isinstance(value, date) for value in values):
+        raise SplitError(f"{name} holds text or objects; pass numbers, dates or timestamps.")
+    zoned = {isinstance(value, datetime) and value.tzinfo is not None for value in values}
+    if len(zoned) > 1:
+        raise SplitError(f"{name} holds timestamps with and without a time zone; give all of them one.")
+    return np.array([_in_utc(value) for value in values], dtype="datetime64[us]")
+
+
+def _in_utc(value: date) -> date:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return value
+
+
+def gap_of(gap: Any, times: NDArray[Any]) -> Any:
+    """Return ``gap`` as something that can be added to ``times``.
+
+    A number for times that are numbers. For timestamps 0, a timedelta, or text such as "7 days" or "36 hours" (weeks
+    to seconds): a bare number would not say of what.
+    """
+    stamps = times.dtype.kind == "M"
+    if is_real(gap) and gap >= 0 and not (stamps and gap):
+        return np.timedelta64(0, "us") if stamps else gap
+    length = _microseconds(gap)
+    if stamps and length is not None and length >= 0:
+        return np.timedelta64(length, "us")
+    wanted = "text such as '7 days' or '36 hours'" if stamps else "a number of at least 0, in the unit of time"
+    raise SplitError(f"gap={gap!r} for {'timestamps' if stamps else 'times that are numbers'}; choose {wanted}.")
+
+
+def _microseconds(gap: Any) -> int | None:
+    if isinstance(gap, timedelta):
+        return gap // timedelta(microseconds=1)
+    match = _GAP.fullmatch(gap) if isinstance(gap, str) else None
+    return int(Fraction(match[1]) * MICROSECONDS[match[2]]) if match else None
