@@ -1,31 +1,24 @@
 """What was decided: specification, identity, manifest, balance and audit. Pure."""
 
-from ._audit import audit
-from ._balance import BalanceReport, measure
-from ._columns import canonical_table, column_types, require_columns, require_complete
-from ._cv import ManifestCV
-from ._decide import Plan, decide, is_numeric_target
-from ._diff import Change, Difference, diff
-from ._diff_rows import Rows
-from ._export import Exported, export
-from ._extend import Extension, extend, moved_rows
-from ._finding import Audit, Finding
-from ._gates import GATES, Gate
-from ._identity import canonical_json, digest_json, fingerprint
-from ._import import import_folds, import_groups, import_nnunet
-from ._load import read_header, read_manifest
-from ._manifest import Manifest
-from ._read import column_names, data_files, read_table
+from evenfold.manifests.audits.audit import audit
+from evenfold.manifests.audits.findings import GATES, Audit, Finding, Gate
+from evenfold.manifests.exchange.diff import Change, Difference, Rows, diff
+from evenfold.manifests.exchange.export import Exported, export, join_rows, openml_view
+from evenfold.manifests.exchange.load_folds import import_folds, import_groups, import_nnunet
+from evenfold.manifests.growth.extend import Extension, extend, moved_rows
+from evenfold.manifests.store.load import read_header, read_manifest
+from evenfold.manifests.store.verify import Damage, Verification, verify
+from evenfold.manifests.store.write import describe, write_manifest
+from evenfold.manifests.tables.canonical import canonical_table, column_types, require_columns, require_complete
+from evenfold.manifests.tables.read import column_names, data_files, read_table, write_whole
+
 from ._report import report_html
 from ._report_png import split_figures
-from ._spec import SplitSpec, explain, read_spec
-from ._spec_parts import Columns
-from ._storage import describe, write_manifest
-from ._take import join_rows
-from ._verify import Verification, verify
-from ._verify_files import Damage
-from ._view import openml_view
-from ._write import write_whole
+from .balance import BalanceReport, measure
+from .identity import canonical_json, digest_json, fingerprint
+from .manifest import Manifest, ManifestCV
+from .plan import Plan, decide, is_numeric_target
+from .spec import Columns, SplitSpec, explain, read_spec
 
 __all__ = [
     "GATES",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from ._balance import BalanceReport
-from ._manifest import Manifest
+from evenfold.manifests.store.write import counts
+
 from ._page import facts, number, page, table
 from ._report_data import Seen, code_name, see
 from ._report_figures import figures
-from ._storage import counts
+from .balance import BalanceReport
+from .manifest import Manifest
 
 MOST_ROWS = 100
 _WORST = {

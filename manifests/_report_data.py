@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from evenfold.manifests.tables.canonical import canonical_table, to_numpy
+from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import stable_order
 from numpy.typing import NDArray
 
-from ._balance import MOST_MEASURED, BalanceReport
-from ._columns import canonical_table, to_numpy
-from ._decide import is_numeric_target
-from ._manifest import Manifest
-from ._read import read_table
+from .balance import MOST_MEASURED, BalanceReport
+from .manifest import Manifest
+from .plan import is_numeric_target
 
 MOST_SPLITS, MOST_BINS, MOST_LINES, MOST_POINTS, MOST_BLOCKS = 20, 160, 12, 120, 40
 MOST_COUNT = 6  # a row drawn six times or more in one resample is counted as "5+"

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._balance import BalanceReport
-from ._manifest import Manifest
 from ._page import LIGHT
 from ._report_data import Seen, cumulative, group_blocks, see, split_names
 from ._svg import MOST_BARS
+from .balance import BalanceReport
+from .manifest import Manifest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import GATES, Audit, Finding, Manifest, audit, decide, extend
-from evenfold.manifests._audit_features import mean_auc
+from evenfold.manifests.audits.features import mean_auc
 from evenfold.splitters import SplitError
 
 SPEC = {"columns": {"key": "id", "target": "y", "group": "patient"}, "seed": 3}

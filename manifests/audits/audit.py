@@ -1,0 +1,119 @@
+"""What may be wrong with a split of these data: every check, run once, in sentences with numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+import pyarrow as pa
+from evenfold.manifests.manifest import Manifest
+from evenfold.splitters import SplitError
+
+from .balance import balance_out_of_reach, class_deviation, missing_classes, size_deviation, target_deviation
+from .features import Features, feature_names, id_like_features, read_features, target_like_features
+from .findings import Audit, CouldNotRun, Finding, Found, Gate, NotAsked, Outcome, gates_with
+from .joined import Joined
+from .leaks import constant_groups, duplicate_rows, group_in_two_folds, similar_keys, time_overlap
+from .rows import absent_rows, deleted_rows, empty_folds, quarantined_rows, repeated_keys, rows_without_fold
+
+Check = Callable[[], Outcome]
+_SEVERITIES = ("error", "warning", "note")
+
+
+def audit(
+    manifest: Manifest,
+    data: Any,
+    *,
+    features: Sequence[str] | None = None,
+    exclude: Collection[str] = (),
+    gates: Mapping[str, Any] | None = None,
+    target: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
+) -> Audit:
+    """Return what is wrong with ``manifest`` as a split of ``data`` (a file or a frame, in any row order).
+
+    ``features`` are the columns that a model would see: by default every number, truth value and category that plays
+    no other part, without those to ``exclude``. ``gates`` changes limits (``GATES`` has the defaults): a number, beyond
+    which the audit fails, or "off"; they go over those of the specification. ``target``, ``group`` and ``time`` ask
+    about columns that the split was not made by: "do patients leak in this random split?"
+
+    Promises: every check gives a finding, passes, or says why it was not asked or could not run; a check that could
+    not run has not passed. Raises SplitError where the data cannot be joined at all, for an unknown column in
+    ``features`` and for an unknown gate. O(n log n), and O(n) for each of at most 200 draws or pairs; the features are
+    read block by block, with 8 bytes a row kept.
+    """
+    limits = gates_with({**manifest.spec.gates, **(gates or {})})
+    joined = Joined.of(manifest, data, target=target, group=group, time=time)
+    names = feature_names(joined, features, exclude)
+    checks = _checks(joined, names, time is not None)
+    told = [(name, gate, _outcome(checks[name])) for name, gate in limits.items() if gate]
+    findings = [_finding(name, gate, outcome) for name, gate, outcome in told if _is_finding(gate, outcome)]
+    return Audit(
+        name=manifest.name,
+        version=manifest.version,
+        split_id=manifest.split_id,
+        n_rows=joined.n,
+        features=names,
+        failed=[each.check for each in findings if each.gate == "failed"],
+        findings=sorted(findings, key=lambda each: _SEVERITIES.index(each.severity)),
+        passed={name: _within(outcome) for name, gate, outcome in told if _is_passed(gate, outcome)},
+        not_asked={name: outcome.reason for name, _, outcome in told if isinstance(outcome, NotAsked)},
+        off=[name for name, gate in limits.items() if gate is None],
+    )
+
+
+def _checks(joined: Joined, names: list[str], time_asked: bool) -> dict[str, Check]:
+    """Return what runs each check. The features are read once, by the first check that wants them."""
+
+    @cache
+    def features() -> Features:
+        return read_features(joined, names)
+
+    of_rows = {
+        check.__name__: partial(check, joined)
+        for check in (
+            *(rows_without_fold, absent_rows, repeated_keys, empty_folds, deleted_rows, quarantined_rows),
+            *(group_in_two_folds, constant_groups, similar_keys),
+            *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
+        )
+    }
+    return {
+        **of_rows,
+        "time_overlap": lambda: time_overlap(joined, time_asked),
+        "duplicate_rows": lambda: duplicate_rows(joined, features()),
+        "id_like_features": lambda: id_like_features(joined, features()),
+        "target_like_features": lambda: target_like_features(joined, features()),
+    }
+
+
+def _outcome(check: Check) -> Outcome | CouldNotRun:
+    try:
+        return check()
+    except (SplitError, pa.ArrowException) as error:
+        return CouldNotRun(str(error))
+
+
+def _is_finding(gate: Gate, outcome: Outcome | CouldNotRun) -> bool:
+    if isinstance(outcome, Found):
+        return gate.limit is None or outcome.figure > gate.limit
+    return isinstance(outcome, CouldNotRun)
+
+
+def _is_passed(gate: Gate, outcome: Outcome | CouldNotRun) -> bool:
+    return not isinstance(outcome, NotAsked) and not _is_finding(gate, outcome)
+
+
+def _within(outcome: Outcome | CouldNotRun) -> str:
+    return outcome.message if isinstance(outcome, Found) else ""
+
+
+def _finding(name: str, gate: Gate, outcome: Outcome | CouldNotRun) -> Finding:
+    failed = gate.fails and not (isinstance(outcome, Found) and gate.limit is None)
+    severity: Any = "error" if failed else "note" if gate.limit is None else "warning"
+    common = {"check": name, "severity": severity, "gate": "failed" if failed else "passed", "limit": gate.limit}
+    if isinstance(outcome, Found):
+        return Finding(message=outcome.message, figure=float(outcome.figure), figures=outcome.figures, **common)
+    assert isinstance(outcome, CouldNotRun)
+    return Finding(message=f"{name} could not run: {outcome.reason}", ran=False, **common)

@@ -1,0 +1,242 @@
+"""Checks of single features: one that names rows, or one that gives the target away."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from evenfold.manifests.plan import is_numeric_target
+from evenfold.manifests.tables.canonical import amount, canonical_table, listed, require_columns, to_numpy, verb
+from evenfold.manifests.tables.read import blocks_of, schema_of
+from evenfold.splitters import SplitError, Stream, stable_order
+from numpy.typing import NDArray
+
+from .findings import Found, NotAsked, Outcome
+from .joined import Joined
+
+MOST_SAMPLED = 200_000
+_ODD, _MISSING = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """One 64-bit hash of each row's features, and the features of at most 200,000 rows drawn at random.
+
+    Two rows with other features have the same hash with a probability of n^2 / 2^65 for any pair of n rows: 0.03 for
+    a thousand million rows.
+    """
+
+    hashes: NDArray[np.uint64]
+    rows: NDArray[np.int64]
+    sample: pa.Table
+
+    @property
+    def looked_at(self) -> str:
+        """A remark for sentences where not all rows are in the sample."""
+        few = self.rows.size < self.hashes.size
+        return f" (in {self.rows.size:,} of {self.hashes.size:,} rows, drawn at random)" if few else ""
+
+
+def feature_names(joined: Joined, given: Sequence[str] | None, exclude: Collection[str]) -> list[str]:
+    """Return the feature columns: as given, or every number, truth value and category that plays no other part.
+
+    That is what a model of this project learns from unless told otherwise. Raises SplitError for a name that is no
+    column.
+    """
+    schema = schema_of(joined.source)
+    require_columns([*(given or []), *exclude], schema.names)
+    if given is not None:
+        return [name for name in given if name not in exclude]
+    taken = {*joined.columns.roles(), *joined.manifest.spec.columns.roles(), *exclude}
+    return [field.name for field in schema if field.name not in taken and _is_feature(field.type)]
+
+
+def _is_feature(kind: pa.DataType) -> bool:
+    types = pa.types
+    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_dictionary)
+    return any(test(kind) for test in tests)
+
+
+def read_features(joined: Joined, names: list[str]) -> Features:
+    """Return the hashes and the sample of features, in one pass with the memory of a block beside them."""
+    if not names:
+        raise SplitError("no column of the data is a feature; name some.")
+    rows = np.sort(Stream(0).permutation(joined.n)[:MOST_SAMPLED])
+    decimals = {field.name: "float" for field in schema_of(joined.source) if pa.types.is_decimal(field.type)}
+    hashes, kept, start = np.empty(joined.n, dtype=np.uint64), [], 0
+    for block in blocks_of(joined.source, names):
+        table = canonical_table(block, names, decimals | joined.manifest.types)
+        stop = start + table.num_rows
+        hashes[start:stop] = row_hashes(table)
+        inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, stop)]
+        kept.append(table.take(inside - start))
+        start = stop
+    return Features(hashes, rows, pa.concat_tables(kept).combine_chunks())
+
+
+def row_hashes(table: pa.Table) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each row of a canonical table; missing values are equal to one another."""
+    total = np.zeros(table.num_rows, dtype=np.uint64)
+    for column in table.columns:
+        total *= _ODD
+        total ^= _hashes(column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks))
+        total ^= total >> np.uint64(32)
+    return total
+
+
+def _hashes(array: pa.Array) -> NDArray[np.uint64]:
+    missing = pc.is_null(array, nan_is_null=True).to_numpy(zero_copy_only=False)
+    hashes = np.array(_value_hashes(array))
+    hashes[missing] = _MISSING
+    return hashes
+
+
+def _value_hashes(array: pa.Array) -> Any:
+    if pa.types.is_large_string(array.type):
+        encoded = array.fill_null("").dictionary_encode()
+        values = np.asarray(encoded.dictionary.to_numpy(zero_copy_only=False), dtype=object)
+        return pd.util.hash_array(values, categorize=False)[encoded.indices.to_numpy()]
+    if pa.types.is_boolean(array.type):
+        return pd.util.hash_array(array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64))
+    if pa.types.is_floating(array.type):
+        return pd.util.hash_array(array.fill_null(0.0).to_numpy(zero_copy_only=False))
+    whole = array.cast(pa.int32()) if pa.types.is_date32(array.type) else array.view(pa.int64())
+    return pd.util.hash_array(whole.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))
+
+
+ID_LIKE, TARGET_LIKE = 0.99, 0.999
+LEAST_ROWS = 50
+MOST_CLASSES = 10
+ROWS_A_VALUE = 5  # a category that stands in fewer rows follows the target by chance
+
+
+def id_like_features(joined: Joined, features: Features) -> Outcome:
+    """Look for features, floats aside, of which nearly every row has its own value. All rows are counted."""
+    if joined.n < LEAST_ROWS:
+        return NotAsked(f"{joined.n} rows are too few to tell a name from a number")
+    sample = features.sample
+    likely = [name for name in sample.column_names if _distinct(sample.column(name)) >= ID_LIKE]
+    shares = {name: _distinct(joined.column(name)) for name in likely}
+    alike = {name: share for name, share in shares.items() if share >= ID_LIKE}
+    if not alike:
+        return None
+    shown = listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
+    said = f"{amount(len(alike), 'feature')} {verb(len(alike), 'names', 'name')} rows: {shown}"
+    return Found(len(alike), f"{said}; leave them out, or use them as the key.", {"features": alike})
+
+
+def _distinct(column: pa.ChunkedArray) -> float:
+    if pa.types.is_floating(column.type):
+        return 0.0
+    return float(pc.count_distinct(column).as_py()) / len(column)
+
+
+def target_like_features(joined: Joined, features: Features) -> Outcome:
+    """Look for features that order the rows as the target does: |rank correlation| or AUC of at least 0.999.
+
+    Of several classes the AUC is the mean over all pairs of the ten largest classes (Hand and Till, 2001, A simple
+    generalisation of the area under the ROC curve). A category stands for the mean rank of its target. That a value
+    is missing counts as a feature of its own.
+    """
+    name = joined.columns.target
+    if name is None:
+        return NotAsked("no target column is named")
+    if features.rows.size < LEAST_ROWS:
+        return NotAsked(f"{features.rows.size} rows are too few to tell a copy of the target from chance")
+    column = joined.column(name).take(pa.array(features.rows))
+    target = Target.of(column)
+    likeness = {each: target.likeness(features.sample.column(each)) for each in features.sample.column_names}
+    alike = {each: value for each, value in likeness.items() if value >= TARGET_LIKE}
+    if not alike:
+        return None
+    shown = listed(f"{each} ({target.measure} {value:.4f})" for each, value in alike.items())
+    said = f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {name!r}: {shown}"
+    remedy = "leave them out unless they are known before the target is"
+    return Found(len(alike), f"{said}{features.looked_at}; {remedy}.", {"features": alike})
+
+
+class Target:
+    """The target of the sampled rows, and how like it a feature is. Rows without a target are left out."""
+
+    def __init__(self, ranks: NDArray[np.float64], classes: NDArray[np.int64] | None, present: NDArray[np.bool_]):
+        self.ranks, self.classes, self.present = ranks, classes, present
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray) -> Target:
+        """Return the target that a canonical column holds: a number, or classes by size."""
+        if is_numeric_target(column):
+            values = to_numpy(column).astype(np.float64)
+            return cls(ranks_of(values), None, ~np.isnan(values))
+        encoded = column.combine_chunks().dictionary_encode()
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        sizes = np.bincount(codes[codes >= 0], minlength=1)
+        by_size = np.argsort(np.argsort(-sizes, kind="stable"), kind="stable")
+        classes = np.where(codes >= 0, by_size[codes], -1)
+        return cls(classes.astype(np.float64), classes, (classes >= 0) & (classes < MOST_CLASSES))
+
+    @property
+    def measure(self) -> str:
+        """What likeness is called."""
+        return "|rank correlation|" if self.classes is None else "AUC"
+
+    def likeness(self, feature: pa.ChunkedArray) -> float:
+        """Return how like the target a feature, or its being missing, is: 0 to 1."""
+        missing = pc.is_null(feature, nan_is_null=True).to_numpy()
+        use = self.present & ~missing
+        found = self._of(_numbers(feature, self.ranks, use), use) if np.count_nonzero(use) >= LEAST_ROWS else 0.0
+        some = min(np.count_nonzero(missing), np.count_nonzero(~missing)) >= LEAST_ROWS
+        return max(found, self._of(missing.astype(np.float64), self.present)) if some else found
+
+    def _of(self, numbers: NDArray[np.float64], use: NDArray[np.bool_]) -> float:
+        if self.classes is None:
+            return _correlation(ranks_of(numbers[use]), ranks_of(self.ranks[use]))
+        return mean_auc(numbers[use], self.classes[use])
+
+
+def _numbers(feature: pa.ChunkedArray, ranks: NDArray[np.float64], use: NDArray[np.bool_]) -> NDArray[np.float64]:
+    if not pa.types.is_large_string(feature.type):
+        if pa.types.is_date32(feature.type):
+            feature = feature.cast(pa.int32())
+        elif pa.types.is_timestamp(feature.type):
+            feature = feature.cast(pa.int64())
+        return to_numpy(feature.fill_null(False) if pa.types.is_boolean(feature.type) else feature).astype(np.float64)
+    encoded = feature.combine_chunks().dictionary_encode()
+    codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    rows = np.maximum(np.bincount(codes[use], minlength=len(encoded.dictionary)), 1)
+    means = np.bincount(codes[use], weights=ranks[use], minlength=rows.size) / rows
+    followed = means if np.count_nonzero(use) >= ROWS_A_VALUE * rows.size else np.zeros(rows.size)
+    return np.asarray(followed[codes])
+
+
+def ranks_of(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the rank of each value, equal values at the middle of theirs."""
+    ranked = np.sort(values)
+    below, up_to = np.searchsorted(ranked, values, "left"), np.searchsorted(ranked, values, "right")
+    return (below + up_to).astype(np.float64) / 2.0
+
+
+def _correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    a, b = a - a.mean(), b - b.mean()
+    scale = float(np.sqrt((a * a).sum() * (b * b).sum()))
+    return abs(float((a * b).sum())) / scale if scale else 0.0
+
+
+def mean_auc(numbers: NDArray[np.float64], classes: NDArray[np.int64]) -> float:
+    """Return the mean over all pairs of classes of the AUC with which ``numbers`` tell the two apart, 0.5 to 1."""
+    order = stable_order(numbers)
+    last = np.append(np.flatnonzero(np.diff(numbers[order])), numbers.size - 1)
+    present = np.unique(classes)
+    below = np.stack([np.cumsum(classes[order] == each)[last] for each in present]).astype(np.float64)
+    found: list[Any] = []
+    for i in range(present.size):
+        step = np.diff(below[i], prepend=0.0)
+        for j in range(i):
+            # Of the rows of class i at each value: all of class j below it, and half of those at it.
+            wins = (step * (np.append(0.0, below[j][:-1]) + below[j]) / 2.0).sum() / (below[i][-1] * below[j][-1])
+            found.append(max(wins, 1.0 - wins))
+    return float(np.mean(found)) if found else 0.0

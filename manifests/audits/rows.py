@@ -1,0 +1,97 @@
+"""Checks of whether the rows of the data and those of the manifest are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+from evenfold.manifests.manifest import DELETED, QUARANTINED
+from evenfold.manifests.tables.canonical import amount, listed, verb
+from evenfold.manifests.tables.keys import positions_in
+
+from .findings import Found, NotAsked, Outcome
+from .joined import Joined
+
+
+def rows_without_fold(joined: Joined) -> Outcome:
+    """Look for rows that are new, or deleted and back."""
+    new, back = np.flatnonzero(joined.place < 0), np.flatnonzero(joined.deleted)
+    if not new.size and not back.size:
+        return None
+    told = []
+    if new.size:
+        told.append(f"{amount(new.size, 'row')} {verb(new.size, 'has', 'have')} no fold (first: row {new[0]})")
+    if back.size:
+        gone = f"{verb(back.size, 'was', 'were')} deleted and {verb(back.size, 'is', 'are')} back"
+        told.append(f"{amount(back.size, 'row')} {gone} (first: row {back[0]})")
+    return Found(new.size + back.size, f"{' and '.join(told)}: run extend.", {"new": new.size, "back": back.size})
+
+
+def absent_rows(joined: Joined) -> Outcome:
+    """Look for rows of the manifest that the data lack."""
+    absent = int(np.count_nonzero((joined.row_of < 0) & (joined.manifest.status != DELETED)))
+    if not absent:
+        return None
+    said = f"{amount(absent, 'row')} of the manifest {verb(absent, 'is', 'are')} not in the data"
+    return Found(absent, f"{said}: run extend, which marks them as deleted, or pass the data that were split.")
+
+
+def repeated_keys(joined: Joined) -> Outcome:
+    """Look for rows that repeat the key of an earlier row."""
+    if joined.keys is None:
+        return NotAsked("rows are joined by position")
+    number, new = joined.place.copy(), np.flatnonzero(joined.place < 0)
+    fresh = joined.keys.take(new)
+    number[new] = joined.manifest.n + positions_in(fresh, fresh)
+    counts = np.bincount(number)
+    repeated = int((counts[counts > 1] - 1).sum())
+    if not repeated:
+        return None
+    first = int((counts[number] > 1).argmax())
+    again = int(np.flatnonzero(number == number[first])[1])
+    message = (
+        f"{amount(repeated, 'row')} {verb(repeated, 'repeats', 'repeat')} the key of an earlier row (first: rows "
+        f"{first} and {again}); drop the repeats, or name a key that is unique."
+    )
+    return Found(repeated, message)
+
+
+def empty_folds(joined: Joined) -> Outcome:
+    """Look for folds without a row, and splits with an empty side."""
+    empty = _empty_labels(joined) if joined.manifest.kind == "labels" else _empty_splits(joined)
+    if not empty:
+        return None
+    said = f"{listed(empty)} {verb(len(empty), 'has', 'have')} no row in the data{joined.looked_at}"
+    return Found(len(empty), f"{said}; pass the data that were split, or split these anew.", {"empty": empty})
+
+
+def _empty_labels(joined: Joined) -> list[str]:
+    empty = []
+    for repeat, codes in enumerate(joined.codes.T):
+        counts = np.bincount(codes[codes >= 0], minlength=max(joined.tested) + 1)
+        of = f" of repeat {repeat}" if joined.codes.shape[1] > 1 else ""
+        empty += [f"fold {code}{of}" for code in joined.tested if not counts[code]]
+    return empty
+
+
+def _empty_splits(joined: Joined) -> list[str]:
+    sides = ((i, side, rows) for i, pair in enumerate(joined.splits()) for side, rows in zip(_SIDES, pair, strict=True))
+    return [f"the {side} side of split {i}" for i, side, rows in sides if not rows.size]
+
+
+_SIDES = ("train", "test")
+
+
+def deleted_rows(joined: Joined) -> Outcome:
+    """Count the rows that were deleted."""
+    return _with_status(joined, DELETED, "were deleted from the data and are in no split; their folds are kept.")
+
+
+def quarantined_rows(joined: Joined) -> Outcome:
+    """Count the rows that are quarantined."""
+    said = "are quarantined, because their groups turned out to be one; they are in no split."
+    return _with_status(joined, QUARANTINED, said)
+
+
+def _with_status(joined: Joined, status: int, said: str) -> Outcome:
+    rows = int(np.count_nonzero(joined.manifest.status == status))
+    share = rows / joined.manifest.n
+    return Found(rows, f"{amount(rows, 'row')} ({share:.1%}) {said}", {"share": share}) if rows else None

@@ -1,0 +1,1 @@
+"""Manifests in the formats of others, and the difference between two of them."""

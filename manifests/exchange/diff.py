@@ -1,0 +1,270 @@
+"""What differs between two manifests: rows that moved, joined or left, and the specification."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from evenfold.manifests.audits.joined import Joined, fold_name
+from evenfold.manifests.identity import resample_counts
+from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
+from evenfold.manifests.plan import is_numeric_target
+from evenfold.manifests.tables.canonical import amount, listed
+from evenfold.manifests.tables.keys import positions_in
+from evenfold.splitters import Pair
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+MOST_SPLITS = 200
+Ranks = NDArray[np.int64]
+
+
+class Rows(BaseModel):
+    """Rows that went the same way: from one fold (None: not in a) to another (None: not in b), and their classes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    of: str | None
+    to: str | None
+    rows: int
+    classes: dict[str, int] | None = None
+
+
+class Match:
+    """Two manifests whose rows have been matched; ``place`` is the rank in b of each row of a, -1 where it has none."""
+
+    def __init__(self, a: Manifest, b: Manifest, data: Any = None) -> None:
+        self.a, self.b = a, b
+        self.place = np.arange(a.n) if a.keys is None or b.keys is None else positions_in(b.keys, a.keys)
+        self.in_a, self.in_b = a.status != DELETED, b.status != DELETED
+        self.classes = [None if data is None else _classes(each, data) for each in (a, b)]
+
+    @cached_property
+    def both(self) -> Ranks:
+        """The ranks in a of rows that are in both."""
+        return np.flatnonzero((self.place >= 0) & self.in_a & self.in_b[self.place])
+
+    def moved(self) -> tuple[list[Rows], int]:
+        """Return the rows on another side, and how many different rows they are."""
+        return self._moved_labels() if self.a.kind == "labels" else self._moved_splits()
+
+    def _moved_labels(self) -> tuple[list[Rows], int]:
+        ours = self.a.codes.reshape(self.a.n, -1)[self.both]
+        theirs = self.b.codes.reshape(self.b.n, -1)[self.place[self.both]]
+        repeats = min(ours.shape[1], theirs.shape[1])
+        differs = ours[:, :repeats] != theirs[:, :repeats]
+        moved = np.flatnonzero(differs.any(axis=1))
+        first = differs[moved].argmax(axis=1)
+        ways = np.column_stack([ours[moved, first], theirs[moved, first]])
+        return self._counted(self.both[moved], ways), int(moved.size)
+
+    def _moved_splits(self) -> tuple[list[Rows], int]:
+        anywhere, told = np.zeros(self.both.size, dtype=np.bool_), []
+        for i in range(min(self.a.n_splits, self.b.n_splits, MOST_SPLITS)):
+            ours, theirs = _sides(self.a, self.a.pair(i)), _sides(self.b, self.b.pair(i))
+            differs = ours[self.both] != theirs[self.place[self.both]]
+            anywhere |= differs
+            if differs.any():
+                classes = self._class_counts(0, self.both[differs])
+                told.append(Rows(of=f"split {i}", to=f"split {i}", rows=int(differs.sum()), classes=classes))
+        return told, int(anywhere.sum())
+
+    def added(self) -> list[Rows]:
+        """Return the rows of b that a lacks, by fold."""
+        known = np.zeros(self.b.n, dtype=np.bool_)
+        known[self.place[(self.place >= 0) & self.in_a]] = True
+        return self._single(1, np.flatnonzero(self.in_b & ~known))
+
+    def removed(self) -> list[Rows]:
+        """Return the rows of a that b lacks, or holds as deleted, by fold."""
+        kept = (self.place >= 0) & self.in_b[self.place]
+        return self._single(0, np.flatnonzero(self.in_a & ~kept))
+
+    def quarantined(self) -> list[str]:
+        """Return a sentence where rows of both were quarantined in between."""
+        before, after = self.a.status[self.both], self.b.status[self.place[self.both]]
+        rows = int(np.count_nonzero((before != QUARANTINED) & (after == QUARANTINED)))
+        return [f"{amount(rows, 'row')} quarantined; their folds are kept."] if rows else []
+
+    def _single(self, side: int, ranks: Ranks) -> list[Rows]:
+        manifest = (self.a, self.b)[side]
+        codes = manifest.codes.reshape(manifest.n, -1)[ranks, 0]
+        told = []
+        for code in np.unique(codes).tolist():
+            rows = ranks[codes == code]
+            way = {("of", "to")[side]: _place(manifest, code), ("to", "of")[side]: None}
+            told.append(Rows(rows=rows.size, classes=self._class_counts(side, rows), **way))
+        return told
+
+    def _counted(self, ranks: Ranks, ways: NDArray[Any]) -> list[Rows]:
+        if not ranks.size:
+            return []
+        found, which = np.unique(ways, axis=0, return_inverse=True)
+        return [
+            Rows(
+                of=_place(self.a, int(of)),
+                to=_place(self.b, int(to)),
+                rows=int(np.count_nonzero(which.reshape(-1) == number)),
+                classes=self._class_counts(0, ranks[which.reshape(-1) == number]),
+            )
+            for number, (of, to) in enumerate(found)
+        ]
+
+    def _class_counts(self, side: int, ranks: Ranks) -> dict[str, int] | None:
+        known = self.classes[side]
+        if known is None:
+            return None
+        codes, levels = known
+        counts = np.bincount(codes[ranks] + 1, minlength=len(levels) + 1)
+        names = ["not in the data", *map(str, levels)]
+        return {names[code]: int(counts[code]) for code in np.flatnonzero(counts)}
+
+
+def _place(manifest: Manifest, code: int) -> str:
+    if manifest.kind != "labels" and code == 0:
+        return "the rows in use"
+    return fold_name(code, manifest.part_codes())
+
+
+def _sides(manifest: Manifest, pair: Pair) -> Ranks:
+    return resample_counts(*pair, manifest.n)
+
+
+def _classes(manifest: Manifest, data: Any) -> tuple[Ranks, list[Any]] | None:
+    """Return the class of each row of a manifest (-1 where the data lack it), none where the target is a number."""
+    target = manifest.spec.columns.target
+    joined = Joined.of(manifest, data)
+    if target is None or is_numeric_target(joined.column(target)):
+        return None
+    codes, levels = joined.encoded(target)
+    return np.where(joined.row_of >= 0, codes[joined.row_of], -1), levels
+
+
+class Change(BaseModel):
+    """One field of the specification, or of what decided with it, that differs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str
+    a: Any
+    b: Any
+
+
+class Difference(BaseModel):
+    """What differs from manifest a to manifest b.
+
+    ``moved``, ``added`` and ``removed`` count rows by fold, and by class where data were given; rows are matched by
+    key. Of draws and pairs ``moved`` counts, for each split that both have (of draws at most 200), the rows whose side
+    differs, and ``n_moved`` the rows that differ in any. ``compared`` is false where rows or sides cannot be matched;
+    ``sentences`` then say why.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    a: str
+    b: str
+    same: bool
+    compared: bool
+    n_moved: int = 0
+    n_added: int = 0
+    n_removed: int = 0
+    moved: list[Rows] = []
+    added: list[Rows] = []
+    removed: list[Rows] = []
+    changes: list[Change] = []
+    sentences: list[str] = []
+
+
+def diff(a: Manifest, b: Manifest, data: Any = None) -> Difference:
+    """Return what differs from ``a`` to ``b``; with ``data`` (a file or a frame) also by class of the target.
+
+    Promises: rows are matched by key, whatever their order; a row that was deleted counts as removed; quarantine moves
+    nothing, because the assigned fold stays. Raises SplitError where ``data`` lacks the key or the target.
+    O(n log n), and O(n) for each pair or draw.
+    """
+    changes = _changes(a, b)
+    rows = _compared(a, b, data)
+    told = list(rows.pop("sentences"))
+    told += [f"{change.path}: {_shown(change.a)} -> {_shown(change.b)}" for change in changes]
+    titles = (f"{each.name} {each.version} ({each.split_id[:12]})" for each in (a, b))
+    return Difference(
+        a=next(titles), b=next(titles), same=a.split_id == b.split_id, changes=changes, sentences=told, **rows
+    )
+
+
+def _compared(a: Manifest, b: Manifest, data: Any) -> dict[str, Any]:
+    why_not = _unmatched(a, b)
+    if why_not:
+        return {"compared": False, "sentences": [why_not]}
+    match = Match(a, b, data)
+    moved, n_moved = match.moved()
+    added, removed = match.added(), match.removed()
+    n_added, n_removed = (sum(each.rows for each in rows) for rows in (added, removed))
+    said = (_told("moved", n_moved, moved), _told("added", n_added, added), _told("removed", n_removed, removed))
+    return {
+        "compared": True,
+        "sentences": [*said, *match.quarantined()],
+        **{"moved": moved, "added": added, "removed": removed},
+        **{"n_moved": n_moved, "n_added": n_added, "n_removed": n_removed},
+    }
+
+
+def _unmatched(a: Manifest, b: Manifest) -> str | None:
+    keys = [_key(each) for each in (a, b)]
+    if keys[0] != keys[1]:
+        by = " and ".join(listed(key) or "position" for key in keys)
+        return f"rows cannot be matched: they are keyed by {by}."
+    if a.keys is None and a.n != b.n:
+        return f"rows cannot be matched: both go by position, and they hold {a.n:,} and {b.n:,} rows."
+    if a.kind != b.kind:
+        return f"sides cannot be compared: one manifest holds {a.kind}, the other {b.kind}."
+    return None
+
+
+def _key(manifest: Manifest) -> list[str]:
+    names = [] if manifest.keys is None else manifest.keys.column_names
+    return [f"{name} ({manifest.types.get(name, '')})" for name in names]
+
+
+def _told(what: str, n: int, rows: list[Rows]) -> str:
+    if not n:
+        return f"0 rows {what}."
+    largest = sorted(rows, key=lambda each: -each.rows)
+    return f"{amount(n, 'row')} {what}: {listed((_way(each) for each in largest), most=6)}."
+
+
+def _way(rows: Rows) -> str:
+    ways = [f"{word} {place}" for word, place in (("from", rows.of), ("to", rows.to)) if place is not None]
+    way = f"in {rows.of}" if rows.of == rows.to else " ".join(ways)
+    classes = f" ({listed(f'{name} {count:,}' for name, count in rows.classes.items())})" if rows.classes else ""
+    return f"{rows.rows:,} {way}{classes}"
+
+
+def _changes(a: Manifest, b: Manifest) -> list[Change]:
+    ours, theirs = (dict(_flat(_decided(each))) for each in (a, b))
+    paths = dict.fromkeys([*ours, *theirs])
+    return [
+        Change(path=path, a=ours.get(path), b=theirs.get(path)) for path in paths if ours.get(path) != theirs.get(path)
+    ]
+
+
+def _decided(manifest: Manifest) -> dict[str, Any]:
+    algorithm = {"version": manifest.algorithm["version"]}
+    rest = {"types": manifest.types, "algorithm": algorithm, "fingerprint": manifest.fingerprint[:16]}
+    return manifest.spec.model_dump(mode="json") | rest
+
+
+def _flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(values, dict) and values:
+        for name, value in values.items():
+            yield from _flat(value, f"{path}.{name}" if path else str(name))
+    elif values not in ({}, [], None):
+        yield path, values
+
+
+def _shown(value: Any) -> str:
+    text = "none" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."

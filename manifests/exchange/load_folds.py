@@ -1,0 +1,126 @@
+"""Folds that were decided elsewhere become manifests: joined by key, auditable, and no longer a loose column."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from evenfold.manifests.manifest import EXCLUDED, NEVER_TESTED, Manifest
+from evenfold.manifests.plan import decide
+from evenfold.manifests.spec import Columns
+from evenfold.manifests.tables.canonical import amount, canonical_table, column_types, key_order, listed
+from evenfold.manifests.tables.keys import positions_in
+from evenfold.manifests.tables.read import read_table
+from evenfold.splitters import SplitError
+from numpy.typing import NDArray
+
+Sides = list[tuple[list[str], list[str]]]
+
+
+def import_folds(
+    data: Any, key: str | list[str], fold_column: str, *, name: str = "imported", target: str | None = None
+) -> Manifest:
+    """Return a manifest of the folds in a column of ``data`` (a file or a frame): the strategy is ``Predefined``.
+
+    The column holds whole numbers: 0..k-1 for the fold that tests a row, -1 never tested, -2 locked, -3 excluded.
+    ``target`` is remembered for balance and audit. Raises SplitError for anything else, a missing fold or key, and a
+    key that is not unique.
+    """
+    columns = {"key": key, "fold": fold_column, "target": target}
+    return decide({"name": name, "columns": columns, "strategy": "Predefined"}, data)
+
+
+def import_groups(
+    groups: Any, data: Any, key: str | list[str], group: str, *, name: str = "imported", target: str | None = None
+) -> Manifest:
+    """Return a manifest of ``data`` in which each row has the fold of its group in the table ``groups``.
+
+    ``groups`` holds the columns group and fold, as ``export`` to groups writes them; no row is needed where they come
+    from. Raises SplitError for groups of the data that the table lacks.
+    """
+    table, known = read_table(data), canonical_table(read_table(groups), ["group", "fold"], {"fold": "int"})
+    types = column_types(known)
+    ours = canonical_table(table, [group], {group: types["group"]}).rename_columns(["group"])
+    place = positions_in(known.select(["group"]), ours)
+    unknown = int(np.count_nonzero(place < 0))
+    if unknown:
+        first = ours.column("group")[int(np.flatnonzero(place < 0)[0])].as_py()
+        raise SplitError(f"{amount(unknown, 'row')} of the data are of groups without a fold (first group {first!r}).")
+    column = _free_name(table.column_names)
+    columns = {"key": key, "fold": column, "target": target}
+    folds = known.column("fold").combine_chunks().take(pa.array(place))
+    return decide({"name": name, "columns": columns, "strategy": "Predefined"}, table.append_column(column, folds))
+
+
+def import_nnunet(
+    path: str | Path, data: Any, key: str, *, name: str = "imported", target: str | None = None
+) -> Manifest:
+    """Return a manifest of the splits in an nnU-Net ``splits_final.json``, whose keys are those of ``data`` as text.
+
+    Where no row is validated twice and each split trains on all others, folds are what it says: ``Predefined``. Rows
+    that every split trains on get -1, rows in no split -3. Anything else is kept as it is: ``PredefinedPairs``.
+    Raises SplitError for a file of another shape, and for keys that the data lack.
+    """
+    sides = _read_sides(Path(path))
+    table = read_table(data)
+    columns = Columns(key=[key], target=target)
+    keys = canonical_table(table, columns.key, {})
+    order = key_order(keys, columns.key)
+    table, keys = (table, keys) if order is None else (table.take(order), keys.take(order))
+    place = {str(value): row for row, value in enumerate(keys.column(0).to_pylist())}
+    pairs = [tuple(_rows(side, place, str(path)) for side in pair) for pair in sides]
+    spec: dict[str, Any] = {"name": name, "columns": columns.model_dump()}
+    folds = _as_folds(pairs, table.num_rows)
+    if folds is None:
+        given = [[train.tolist(), test.tolist()] for train, test in pairs]
+        return decide(spec | {"strategy": "PredefinedPairs", "params": {"given_pairs": given}}, table)
+    column = _free_name(table.column_names)
+    spec["columns"]["fold"] = column
+    return decide(spec | {"strategy": "Predefined"}, table.append_column(column, pa.array(folds)))
+
+
+def _read_sides(path: Path) -> Sides:
+    try:
+        splits = json.loads(path.read_text(encoding="utf-8"))
+        sides = [(list(map(str, split["train"])), list(map(str, split["val"]))) for split in splits]
+    except OSError as error:
+        raise SplitError(f"{path} cannot be read ({error.strerror}).") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise SplitError(
+            f"{path} is no list of {{'train': keys, 'val': keys}} ({type(error).__name__}: {error}); correct it."
+        ) from None
+    if not sides:
+        raise SplitError(f"{path} holds 0 splits; at least 1 is needed.")
+    return sides
+
+
+def _rows(names: list[str], place: dict[str, int], path: str) -> NDArray[np.int64]:
+    unknown = [name for name in names if name not in place]
+    if unknown:
+        raise SplitError(
+            f"{amount(len(unknown), 'key')} of {path} ({listed(unknown, most=3)}) are not in the data; pass the data "
+            "that they name, and the column that holds them."
+        )
+    return np.array(sorted(place[name] for name in names), dtype=np.int64)
+
+
+def _as_folds(pairs: list[Any], n: int) -> NDArray[np.int64] | None:
+    """Return the fold of each row, or None where no column of folds says what the pairs say."""
+    trains = sum(np.bincount(train, minlength=n) for train, _ in pairs)
+    tests = sum(np.bincount(test, minlength=n) for _, test in pairs)
+    as_folds = (tests <= 1) & (trains == np.where(tests == 1, len(pairs) - 1, np.where(trains > 0, len(pairs), 0)))
+    apart = all(not np.intersect1d(train, test).size for train, test in pairs)
+    if not apart or not np.all(as_folds):
+        return None
+    folds = np.where(trains > 0, NEVER_TESTED, EXCLUDED)
+    for fold, (_, test) in enumerate(pairs):
+        folds[test] = fold
+    return folds.astype(np.int64)
+
+
+def _free_name(taken: list[str]) -> str:
+    names = ["fold", "nnunet_fold", *(f"nnunet_fold_{i}" for i in range(len(taken)))]
+    return next(name for name in names if name not in taken)

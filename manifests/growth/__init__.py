@@ -1,0 +1,1 @@
+"""New rows join a manifest; no assigned row moves."""

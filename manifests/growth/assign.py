@@ -1,0 +1,290 @@
+"""Which fold a new row gets: it follows its group, fills what its class lacks, or goes by hash."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from evenfold.manifests.manifest import DELETED, EXCLUDED, QUARANTINED, Manifest, key_values
+from evenfold.manifests.plan import balanced_columns, used_columns
+from evenfold.manifests.state import counted, group_rows, groups_of, n_strata, shares_of, strata_of
+from evenfold.manifests.tables.canonical import canonical_table, key_order, require_complete, to_numpy
+from evenfold.manifests.tables.keys import positions_in, with_keys
+from evenfold.manifests.tables.read import read_table
+from evenfold.splitters import EXTENDING, HashSplit, SplitError, Stream, fill, pack_into
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Arrival:
+    """The used columns of the data in key order; ``known`` is each row's place in the manifest, -1 for a new row."""
+
+    manifest: Manifest
+    table: pa.Table
+    known: NDArray[np.int64]
+    batch: bool
+
+    @classmethod
+    def of(cls, manifest: Manifest, data: Any, batch: bool) -> Arrival:
+        """Return the data as they stand to ``manifest``; raises SplitError for missing values and repeated keys."""
+        assert manifest.keys is not None
+        spec = manifest.spec
+        used = used_columns(spec, manifest.splitter.needs)
+        table = canonical_table(read_table(data, used, spec.types), used, manifest.types)
+        for name in used:
+            if name not in spec.columns.key:
+                require_complete(table.column(name), name)
+        table = with_keys(table, spec, manifest.types)
+        order = key_order(table, manifest.keys.column_names)
+        table = table if order is None else table.take(order)
+        known = positions_in(manifest.keys, table.select(manifest.keys.column_names))
+        arrival = cls(manifest, table, known, batch)
+        if batch and (known >= 0).any():
+            raise SplitError(arrival._not_new())
+        return arrival
+
+    @property
+    def keys(self) -> pa.Table:
+        """The key columns."""
+        assert self.manifest.keys is not None
+        return self.table.select(self.manifest.keys.column_names)
+
+    @cached_property
+    def new(self) -> NDArray[np.int64]:
+        """The rows of the data that the manifest does not know."""
+        return np.flatnonzero(self.known < 0)
+
+    @cached_property
+    def gone(self) -> NDArray[np.int64]:
+        """The rows of the manifest that the data lack, and that were not deleted before."""
+        if self.batch:
+            return np.empty(0, dtype=np.int64)
+        present = np.zeros(self.manifest.n, dtype=np.bool_)
+        present[self.known[self.known >= 0]] = True
+        return np.flatnonzero(~present & (self.manifest.status != DELETED))
+
+    @cached_property
+    def back(self) -> NDArray[np.int64]:
+        """The rows of the manifest that were deleted and stand in the data again."""
+        known = self.known[self.known >= 0]
+        return np.asarray(known[self.manifest.status[known] == DELETED])
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a used column as an array."""
+        return to_numpy(self.table.column(name))
+
+    def balanced(self) -> NDArray[Any] | None:
+        """Return what the strategy shares out evenly: a column, several, or None."""
+        if self.manifest.splitter.needs.y == "ignored":
+            return None
+        return balanced_columns(self.table, self.manifest.spec.columns)
+
+    def codes(self) -> NDArray[Any]:
+        """Return the manifest's codes of the rows of the data (rows by repeats); -4 for new rows."""
+        codes = self.manifest.codes.reshape(self.manifest.n, -1)
+        found = codes[np.maximum(self.known, 0)].astype(np.int64)
+        found[self.known < 0] = -4
+        return found
+
+    def _not_new(self) -> str:
+        first = int(np.flatnonzero(self.known >= 0)[0])
+        shown = ", ".join(str(value) for value in self.keys.slice(first, 1).to_pylist()[0].values())
+        return (
+            f"{int((self.known >= 0).sum()):,} of {self.table.num_rows:,} rows of the batch are in the manifest "
+            f"already (first key {shown}); pass new rows only, or the whole table without batch."
+        )
+
+
+Merged = Literal["quarantine", "accept"]
+Bins = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The codes of the new rows, in key order, and what else grew; ``quarantined`` are rows of the arriving data."""
+
+    codes: NDArray[Any]
+    notes: tuple[str, ...] = ()
+    groups: pa.Table | None = None
+    state: dict[str, Any] | None = None
+    quarantined: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+
+def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
+    """Return a code for each new row of a manifest of labels. Nothing that has a code is looked at again."""
+    dealing = _Dealing(manifest, arrival)
+    codes = manifest.codes.reshape(manifest.n, -1)
+    notes, groups, quarantined = dealing.drift(), None, np.empty(0, dtype=np.int64)
+    if manifest.group_table is not None:
+        grouped = _Groups(dealing)
+        placed, groups = grouped.codes(), grouped.table
+        quarantined, told = grouped.merged(merged)
+        notes += told
+    else:
+        placed = np.column_stack([dealing.rows(repeat) for repeat in range(codes.shape[1])])
+    state = dealing.state_with(placed)
+    shaped = placed if manifest.codes.ndim == 2 else placed[:, 0]
+    return Growth(shaped, notes, groups, state, quarantined)
+
+
+class _Dealing:
+    """What is known when new rows are dealt: the bins, their shares, and what they hold of each stratum."""
+
+    def __init__(self, manifest: Manifest, arrival: Arrival) -> None:
+        self.manifest, self.arrival = manifest, arrival
+        self.state = manifest.state or {}
+        shares = self.state.get("shares") or self._shares()
+        self.bin_codes = np.array([int(code) for code, _ in shares])
+        self.shares = np.array([float(share) for _, share in shares])
+        self.y = arrival.balanced()
+        self.strata, self.classes = strata_of(self.y, arrival.table.num_rows, self.state)
+        self.n_strata = n_strata(self.state, self.classes)
+
+    def _shares(self) -> list[list[float]]:
+        manifest = self.manifest
+        folds = manifest.n_splits // self.n_repeats if manifest.kind == "labels" else 1
+        locked = manifest.spec.holdout.fraction if manifest.spec.holdout else 0.0
+        return [[code, share] for code, share in shares_of(manifest.splitter, folds, locked).items()]
+
+    @property
+    def n_repeats(self) -> int:
+        """The number of repeats."""
+        return int(self.manifest.codes.shape[1]) if self.manifest.codes.ndim == 2 else 1
+
+    def stream(self, repeat: int) -> Stream:
+        """Return the random stream of this generation and repeat."""
+        return Stream(self.manifest.spec.seed, EXTENDING, self.manifest.generation + 1, repeat)
+
+    def bins(self, codes: NDArray[Any]) -> Bins:
+        """Return the bin of each code, -1 for a code that is no bin."""
+        lookup = np.full(int(max(self.bin_codes.max(), codes.max(initial=0))) + 5, -1)
+        lookup[self.bin_codes + 4] = np.arange(self.bin_codes.size)
+        return np.asarray(lookup[codes + 4])
+
+    def held(self, repeat: int) -> NDArray[np.int64]:
+        """Return what each bin holds of each stratum: counted in the data, or remembered where only a batch came."""
+        if self.arrival.batch:
+            known = np.array(self.state["counts"][repeat], dtype=np.int64).reshape(self.bin_codes.size, -1)
+            return np.pad(known, ((0, 0), (0, self.n_strata - known.shape[1])))
+        codes = np.where(self.active(), self.arrival.codes()[:, repeat], -4)
+        return counted(self.bins(codes), self.strata, self.bin_codes.size, self.n_strata)
+
+    def active(self) -> NDArray[np.bool_]:
+        """Return which rows of the data are in the manifest and in use."""
+        known = self.arrival.known
+        return np.asarray((known >= 0) & (self.manifest.status[np.maximum(known, 0)] != QUARANTINED))
+
+    def rows(self, repeat: int) -> NDArray[np.int64]:
+        """Return the code of each new row that has no group."""
+        new = self.arrival.new
+        return self.by_rule(self.arrival.keys.take(new), self.strata[new], repeat)
+
+    def by_rule(self, keys: pa.Table, strata: Bins, repeat: int) -> NDArray[np.int64]:
+        """Return codes by the specification's rule for new rows: fill, hash or freeze."""
+        rule = self.manifest.spec.on_new_rows
+        if rule == "freeze":
+            return np.full(keys.num_rows, EXCLUDED)
+        by_key = self.manifest.kind == "labels" and "by_key_alone" in self.manifest.splitter.promises
+        if rule == "hash" or by_key:
+            return self.hashed(keys, repeat)
+        return self.bin_codes[fill(strata, self.held(repeat), self.shares, self.stream(repeat))]
+
+    def hashed(self, keys: pa.Table, repeat: int) -> NDArray[np.int64]:
+        """Return codes that follow from keys alone."""
+        made = self.manifest.splitter
+        if not isinstance(made, HashSplit):
+            salt = f"{self.manifest.spec.seed}|{repeat}"
+            # Parts of no special name are numbered 1, 2, ... in the given order: that of the bins.
+            parts = {f"bin {number}": float(share) for number, share in enumerate(self.shares)}
+            return np.asarray(self.bin_codes[HashSplit(parts=parts, salt=salt).labels_of(key_values(keys)) - 1])
+        return np.asarray(made.labels_of(key_values(keys)), dtype=np.int64)
+
+    def state_with(self, placed: NDArray[np.int64]) -> dict[str, Any] | None:
+        """Return the state that the next extension starts from."""
+        if self.arrival.batch and "counts" not in self.state:
+            return self.manifest.state
+        counts = []
+        for repeat in range(self.n_repeats):
+            added = counted(
+                self.bins(placed[:, repeat]), self.strata[self.arrival.new], self.bin_codes.size, self.n_strata
+            )
+            counts.append((self.held(repeat) + added).tolist())
+        return self.state | {"counts": counts} | ({"classes": self.classes} if "classes" in self.state else {})
+
+    def drift(self) -> tuple[str, ...]:
+        """Return a sentence where new numbers lie beyond the frozen edges more often than the old ones did."""
+        new = self.arrival.new
+        if "edges" not in self.state or not new.size or len(self.state["edges"]) < 2:
+            return ()
+        outer = (self.strata[new] == 0) | (self.strata[new] == self.n_strata - 1)
+        expected, found = 2 / self.n_strata, float(outer.mean())
+        if found <= 2 * expected or outer.sum() < 10:
+            return ()
+        return (
+            f"{found:.0%} of the new rows lie in the outermost target bins, which held {expected:.0%} when the edges "
+            "were frozen: the target has drifted, and a new major version would follow it.",
+        )
+
+
+class _Groups:
+    """The groups among the arriving rows: known ones keep their fold, new ones are packed."""
+
+    def __init__(self, dealing: _Dealing) -> None:
+        self.dealing, self.arrival = dealing, dealing.arrival
+        table = dealing.manifest.group_table
+        assert table is not None
+        assert dealing.manifest.spec.columns.group is not None
+        self.known = table
+        self.column = dealing.arrival.table.select([dealing.manifest.spec.columns.group]).rename_columns(["group"])
+        self.place = positions_in(table.select(["group"]), self.column)
+        self.fold_columns = [name for name in table.column_names if name == "fold" or name.startswith("fold_r")]
+        self.table: pa.Table = table
+
+    def codes(self) -> NDArray[np.int64]:
+        """Return the code of each new row (rows by repeats), and let ``table`` grow by the new groups."""
+        fresh = np.flatnonzero(self.place < 0)
+        codes, groups = groups_of(self.column.take(fresh))
+        folds, generation = self._known_folds(), self.dealing.manifest.generation + 1
+        packed = np.column_stack([self._packed(fresh, codes, groups, r) for r in range(len(self.fold_columns))])
+        all_folds = np.vstack([folds, packed])
+        self.table = pa.concat_tables([self.known, group_rows(groups, packed, self.known, generation)]).combine_chunks()
+        place = self.place.copy()
+        place[fresh] = self.known.num_rows + codes
+        self._fold_of_row = all_folds[place]
+        return self._fold_of_row[self.arrival.new]
+
+    def _known_folds(self) -> NDArray[np.int64]:
+        return np.column_stack([self.known.column(name).to_numpy().astype(np.int64) for name in self.fold_columns])
+
+    def _packed(self, fresh: Bins, codes: Bins, groups: pa.Table, repeat: int) -> NDArray[np.int64]:
+        dealing, n_groups = self.dealing, groups.num_rows
+        if not n_groups:
+            return np.empty(0, dtype=np.int64)
+        if dealing.manifest.spec.on_new_rows != "fill":
+            return dealing.by_rule(groups, np.zeros(n_groups, dtype=np.int64), repeat)
+        table = counted(codes, dealing.strata[fresh], n_groups, dealing.n_strata)
+        order = np.argsort(pc.rank(groups.column(0)).to_numpy()) if n_groups > 1 else np.arange(1)
+        bins = np.empty(n_groups, dtype=np.int64)
+        # In the order of their names, so that the order in which groups arrive does not matter.
+        bins[order] = pack_into(dealing.held(repeat), table[order], dealing.shares, dealing.stream(repeat))
+        return dealing.bin_codes[bins]
+
+    def merged(self, policy: Merged) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """Return the rows to quarantine, and what is to be said: groups whose rows lie in more than one fold."""
+        stray = (self.arrival.known >= 0) & np.any(self.arrival.codes() != self._fold_of_row, axis=1)
+        if not stray.any():
+            return np.empty(0, dtype=np.int64), ()
+        groups = np.unique(positions_in(self.table.select(["group"]), self.column.filter(stray)))
+        rows = np.flatnonzero(np.isin(positions_in(self.table.select(["group"]), self.column), groups))
+        shown = ", ".join(str(value) for value in self.table.column("group").take(groups[:3]).to_pylist())
+        said = (
+            f"{groups.size:,} groups ({shown}) hold {int(stray.sum()):,} rows that were assigned to another fold with "
+            "another group"
+        )
+        if policy == "accept":
+            return np.empty(0, dtype=np.int64), (f"{said}; accepted as asked, so these groups leak.",)
+        return rows, (f"{said}; their {rows.size:,} rows are quarantined.",)

@@ -1,0 +1,160 @@
+"""Growing a manifest: new rows join, no assigned row or group ever changes its fold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from evenfold.manifests.identity import fingerprint, plan_id
+from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest, StatusChange
+from evenfold.manifests.plan import resamples_of
+from evenfold.manifests.tables.keys import positions_in
+from evenfold.splitters import DrawSplitter, SplitError
+from numpy.typing import NDArray
+
+from .assign import Arrival, Growth, Merged, grow
+
+GROWING = "KFold, StratifiedKFold, SortedStratifiedKFold, BalancedGroupKFold, HashSplit or PoissonBootstrap"
+
+
+@dataclass(frozen=True)
+class Extension:
+    """A grown manifest and what happened, in numbers and sentences.
+
+    ``moved`` is the number of older rows whose fold changed. It is always 0; extending fails before it is not.
+    """
+
+    manifest: Manifest
+    added: int
+    deleted: int
+    returned: int
+    quarantined: int
+    moved: int
+    notes: tuple[str, ...]
+
+
+def extend(manifest: Manifest, data: Any, *, batch: bool = False, merged: Merged = "quarantine") -> Extension:
+    """Return ``manifest`` with the new rows of ``data`` assigned: the next minor version.
+
+    ``data`` is the whole current table, and rows of the manifest that it lacks become deleted; with ``batch`` it
+    holds new rows only. New rows of a known group follow it; new groups are packed into what the folds lack; rows
+    without groups fill what their class lacks. A changed class moves nothing. Groups that turn out to be one are
+    quarantined (in no split from now on, their folds kept) unless ``merged="accept"``.
+    Promises: every row that had a fold has the same fold, proved by making the parent's split_id anew from the older
+    generations; the order of rows in ``data`` does not matter; nothing new gives the manifest itself. Raises
+    SplitError without a key column, for a strategy that cannot grow, and where a key repeats.
+    O(n log n), and a vectorised step per new group.
+    """
+    _require_growable(manifest)
+    arrival = Arrival.of(manifest, data, batch)
+    growth = grow(manifest, arrival, merged)
+    changes = _changes(manifest, arrival, growth)
+    if arrival.new.size == 0 and changes is None:
+        return Extension(manifest, 0, 0, 0, 0, 0, ("there is nothing new.",))
+    child = _child(manifest, arrival, growth, changes)
+    moved = _moved(manifest, child)
+    if moved:
+        raise SplitError(
+            f"extending {manifest.name} {manifest.version} would move {moved:,} rows; it was not extended."
+        )
+    return Extension(
+        manifest=child,
+        added=int(arrival.new.size),
+        deleted=int(arrival.gone.size),
+        returned=int(arrival.back.size),
+        quarantined=_quarantined(child) - _quarantined(manifest),
+        moved=moved,
+        notes=growth.notes,
+    )
+
+
+def _quarantined(manifest: Manifest) -> int:
+    return int(np.count_nonzero(manifest.status == QUARANTINED))
+
+
+def _require_growable(manifest: Manifest) -> None:
+    name = manifest.algorithm["name"]
+    if manifest.keys is None:
+        raise SplitError(
+            f"{manifest.name} {manifest.version} has no key column, so new rows cannot be told from old ones; "
+            "split again with a key."
+        )
+    fixed = name in ("LeaveOneOut", "LeaveOneGroupOut", "Predefined")
+    drawn = manifest.kind == "draws" and "by_key_alone" not in manifest.splitter.promises
+    if manifest.kind == "pairs" or fixed or drawn:
+        raise SplitError(f"a split by {name} cannot grow without moving rows; one by {GROWING} can.")
+
+
+def _changes(manifest: Manifest, arrival: Arrival, growth: Growth) -> StatusChange | None:
+    """Return whose status changes: gone rows deleted, returned rows active, rows of merged groups quarantined."""
+    assert manifest.keys is not None
+    rows = [
+        (manifest.keys.take(arrival.gone), DELETED),
+        (manifest.keys.take(arrival.back), 0),
+        (arrival.keys.take(growth.quarantined), QUARANTINED),
+    ]
+    if not any(keys.num_rows for keys, _ in rows):
+        return None
+    status = np.concatenate([np.full(keys.num_rows, value, dtype=np.int8) for keys, value in rows])
+    return StatusChange(manifest.generation + 1, pa.concat_tables([keys for keys, _ in rows]).combine_chunks(), status)
+
+
+def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: StatusChange | None) -> Manifest:
+    assert manifest.keys is not None
+    generation = manifest.generation + 1
+    order, keys = _merged_order(manifest.keys, arrival.keys.take(arrival.new))
+    born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
+    joined = np.full(arrival.new.size, generation, dtype=np.int16)
+    parent = manifest.split_id
+    data = fingerprint(arrival.table)
+    child = replace(
+        manifest,
+        codes=np.concatenate([manifest.codes, growth.codes.astype(manifest.codes.dtype)])[order],
+        keys=keys,
+        born=np.concatenate([born, joined])[order],
+        changes=manifest.changes if changes is None else (*manifest.changes, changes),
+        group_table=growth.groups if growth.groups is not None else manifest.group_table,
+        state=growth.state or manifest.state,
+        version=f"{manifest.version.partition('.')[0]}.{generation}",
+        parent_split_id=parent,
+        fingerprint=data,
+        plan_id=plan_id(manifest.spec.decision(manifest.types), data, manifest.algorithm, parent),
+        uri=None,
+    )
+    return _drawn_again(child) if manifest.kind == "draws" else child
+
+
+def _merged_order(old: pa.Table, new: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
+    """Return the order that puts old and new rows together into key order, and the keys in it."""
+    both = pa.concat_tables([old, new]).combine_chunks()
+    order = pc.sort_indices(both, sort_keys=[(name, "ascending") for name in both.column_names]).to_numpy()
+    return order.astype(np.int64), both.take(order).combine_chunks()
+
+
+def _drawn_again(manifest: Manifest) -> Manifest:
+    assert isinstance(manifest.splitter, DrawSplitter)
+    return replace(manifest, resamples=resamples_of(manifest))
+
+
+def _moved(parent: Manifest, child: Manifest) -> int:
+    """Return how many rows of ``parent`` have another fold in ``child``: 0, or the promise is broken.
+
+    The proof is that the parent's own identity can be made again from the child's older generations.
+    """
+    before = child.at_generation(parent.generation)
+    if before.kind == "draws":
+        before = _drawn_again(before)
+    if before.split_id == parent.split_id:
+        return 0
+    return max(int(np.count_nonzero(before.codes != parent.codes)), 1)
+
+
+def moved_rows(older: Manifest, newer: Manifest) -> int:
+    """Return how many rows of ``older`` have another fold in ``newer``, by key."""
+    assert older.keys is not None
+    assert newer.keys is not None
+    place = positions_in(newer.keys, older.keys)
+    return int(np.count_nonzero(newer.codes[place[place >= 0]] != older.codes[place >= 0]))

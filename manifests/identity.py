@@ -1,0 +1,120 @@
+"""Digests: what names the data, the plan and the decision."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from evenfold.manifests.tables.canonical import TYPE_NAMES, column_types
+from numpy.typing import NDArray
+
+
+def canonical_json(value: Any) -> str:
+    """Return JSON with sorted keys and no spaces: the same text for the same value everywhere."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no canonical JSON")
+
+
+def digest_json(value: Any) -> str:
+    """Return the SHA-256 of the canonical JSON of ``value``, as 64 hex digits."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
+    """Return the SHA-256 of a canonical column's bytes: little-endian numbers, text as lengths and UTF-8 bytes."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    digest = hashlib.sha256(f"{TYPE_NAMES[array.type]}|{len(array)}|".encode())
+    for part in _canonical_bytes(array):
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.digest()
+
+
+def _canonical_bytes(array: pa.Array) -> Iterable[NDArray[Any]]:
+    if array.null_count:
+        yield np.packbits(array.is_null().to_numpy(zero_copy_only=False))
+        array = array.fill_null("" if pa.types.is_large_string(array.type) else pa.scalar(0).cast(array.type))
+    if pa.types.is_large_string(array.type):
+        offsets = np.frombuffer(array.buffers()[1], dtype="<i8")[array.offset : array.offset + len(array) + 1]
+        yield np.diff(offsets).astype("<i8")
+        if array.buffers()[2] is not None:
+            yield np.frombuffer(array.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
+    elif pa.types.is_boolean(array.type):
+        yield array.to_numpy(zero_copy_only=False).astype(np.uint8)
+    elif pa.types.is_floating(array.type):
+        yield np.ascontiguousarray(array.to_numpy(), dtype="<f8")
+    else:
+        yield np.ascontiguousarray(array.cast(pa.int32()) if pa.types.is_date32(array.type) else array.view(pa.int64()))
+
+
+def fingerprint(table: pa.Table) -> str:
+    """Return what names the content of a canonical table in key order.
+
+    Independent of container, width of types, column order and row order (the table comes in key order).
+    One changed value, one row more or less, or another type changes it.
+    """
+    types = column_types(table)
+    columns = {name: [types[name], digest_column(table.column(name)).hex()] for name in sorted(table.column_names)}
+    return digest_json({"rows": table.num_rows, "columns": columns})
+
+
+def plan_id(decision: dict[str, Any], data: str, algorithm: dict[str, Any], parent_split_id: str | None = None) -> str:
+    """Return the key of the split cache: what was asked, of which data, by which algorithm, grown from what."""
+    return digest_json(
+        {"decision": decision, "fingerprint": data, "algorithm": algorithm, "parent_split_id": parent_split_id}
+    )
+
+
+def digest_keys(keys: pa.Table | None, n: int) -> str:
+    """Return the SHA-256 of the keys in key order; without keys the position is the key and the count is enough."""
+    if keys is None:
+        return digest_json({"positions": n})
+    return digest_json([digest_column(keys.column(name)).hex() for name in keys.column_names])
+
+
+def digest_codes(codes: NDArray[Any]) -> str:
+    """Return the SHA-256 of integer codes as little-endian int32, one row after the other."""
+    digest = hashlib.sha256()
+    for start in range(0, len(codes), 1 << 20):  # a hundred million codes need no copy as large as they are
+        digest.update(np.ascontiguousarray(codes[start : start + (1 << 20)], dtype="<i4").tobytes())
+    return digest.hexdigest()
+
+
+def digest_resample(counts: NDArray[Any]) -> str:
+    """Return the SHA-256 of one resample: how often each row trains, -1 where it tests, 0 where it does neither."""
+    return hashlib.sha256(np.ascontiguousarray(counts, dtype="<i2").tobytes()).hexdigest()
+
+
+def resample_counts(train: NDArray[Any], test: NDArray[Any], n: int) -> NDArray[np.int64]:
+    """Return the counts that ``digest_resample`` reads, from a (train, test) pair of positions."""
+    counts = np.bincount(train, minlength=n)
+    counts[test] = -1
+    return counts
+
+
+def split_id(kind: str, keys: str, codes: str, members: list[str] | None = None) -> str:
+    """Return the identity of a decision: which row is where, and nothing else."""
+    return digest_json({"kind": kind, "keys": keys, "codes": codes, "members": members})
+
+
+def digest_table(table: pa.Table) -> str:
+    """Return the SHA-256 of a table's values, column after column, whatever file held them."""
+    return digest_json([[name, _digest_any(table.column(name))] for name in table.column_names])
+
+
+def _digest_any(column: pa.ChunkedArray) -> str:
+    array = column.combine_chunks()
+    array = array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
+    if pa.types.is_integer(array.type):
+        array = array.cast(pa.int64())
+    if pa.types.is_binary(array.type) or pa.types.is_fixed_size_binary(array.type):
+        return hashlib.sha256(b"".join(array.to_pylist())).hexdigest()
+    return digest_column(array).hex()

@@ -1,0 +1,214 @@
+"""From a specification and data to a manifest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from evenfold.manifests.tables.canonical import canonical_table, key_order, require_columns, require_complete, to_numpy
+from evenfold.manifests.tables.keys import key_names, type_names, with_keys
+from evenfold.manifests.tables.read import column_names, read_table
+from evenfold.splitters import (
+    HOLDOUT,
+    DrawSplitter,
+    LabelSplitter,
+    Needs,
+    Rows,
+    SplitError,
+    Stream,
+    check_fraction,
+    locked_rows,
+)
+from numpy.typing import NDArray
+
+from .identity import digest_resample, fingerprint, plan_id, resample_counts
+from .manifest import LOCKED, Manifest, Resample, key_values
+from .spec import Columns, SplitSpec, read_spec, require_roles
+from .state import first_group_table, first_state
+
+
+class Plan:
+    """A specification resolved against data: the used columns in key order, and the identity of what is asked.
+
+    Made before anything random happens; ``plan_id`` is the key of the split cache.
+    """
+
+    def __init__(self, spec: Any, data: Any) -> None:
+        asked = read_spec(spec)
+        require_columns([*asked.columns.roles(), *asked.types], column_names(data))
+        self.spec = asked if asked.strategy else asked.model_copy(update={"strategy": _choose(asked, data)})
+        self.splitter = self.spec.splitter()
+        require_roles(self.spec, self.splitter.needs)
+        used = used_columns(self.spec, self.splitter.needs)
+        canonical = canonical_table(*_read_used(data, used, self.spec))
+        for name in canonical.column_names:
+            if name not in self.spec.columns.key:
+                require_complete(canonical.column(name), name)
+        self.key = key_names(self.spec)
+        self.table = _in_key_order(with_keys(canonical, self.spec, {}), self.key)
+        self.types = type_names(self.table, self.spec)
+        self.algorithm = {"name": self.spec.strategy, "version": self.splitter.version}
+        self.fingerprint = fingerprint(self.table)
+        self.plan_id = plan_id(self.spec.decision(self.types), self.fingerprint, self.algorithm)
+
+    def rows(self) -> Rows:
+        """Return the rows as the strategy may see them."""
+        needs, columns = self.splitter.needs, self.spec.columns
+        y = balanced_columns(self.table, columns) if needs.y != "ignored" else None
+        group = to_numpy(self.table.column(columns.group)) if needs.groups and columns.group else None
+        roles = {
+            "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
+            "time": to_numpy(self.table.column(columns.time)) if needs.time and columns.time else None,
+            "fixed": to_numpy(self.table.column(columns.fold)) if needs.fixed and columns.fold else None,
+        }
+        return self.splitter.rows(np.empty((self.table.num_rows, 0)), y, group, **roles)
+
+    def decide(self) -> Manifest:
+        """Return the decision. Pure: the same plan gives the same manifest on every machine."""
+        rows = self.rows()
+        rest = self._unlocked(rows)
+        if isinstance(self.splitter, LabelSplitter):
+            return self._labelled(self.splitter, rows, rest)
+        rest = np.arange(rows.n) if rest is None else rest
+        codes = np.full(rows.n, LOCKED, dtype=np.int16)
+        codes[rest] = 0
+        if isinstance(self.splitter, DrawSplitter):
+            drawn = self._manifest(kind="draws", codes=codes, n_splits=0, strata=rows.y, groups=rows.groups)
+            resamples = resamples_of(drawn)
+            state = first_state(self.splitter, rows, codes, 1, self._fraction())
+            return replace(drawn, resamples=resamples, n_splits=len(resamples), state=state)
+        pairs = tuple((rest[train], rest[test]) for train, test in self.splitter.pairs(rows.take(rest)))
+        return self._manifest(kind="pairs", codes=codes, n_splits=len(pairs), stored_pairs=pairs)
+
+    def check(self) -> None:
+        """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
+        self._unlocked(self.rows())
+
+    @property
+    def locks(self) -> bool:
+        """Whether a part is kept for the end: a holdout, or a test part."""
+        parts = self.splitter.part_codes() if isinstance(self.splitter, LabelSplitter) else {}
+        return self.spec.holdout is not None or LOCKED in parts.values()
+
+    def _fraction(self) -> float:
+        return self.spec.holdout.fraction if self.spec.holdout else 0.0
+
+    def _unlocked(self, rows: Rows) -> NDArray[np.int64] | None:
+        """Return the positions of the rows that are left when the locked part is drawn; None where nothing is."""
+        if self.spec.holdout is None:
+            return None
+        check_fraction(self.spec.holdout.fraction, rows)
+        if isinstance(self.splitter, LabelSplitter) and LOCKED in self.splitter.part_codes().values():
+            raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
+        locked = locked_rows(rows, self.spec.holdout.fraction, Stream(self.spec.holdout.seed, HOLDOUT))
+        rest = np.setdiff1d(np.arange(rows.n), locked)
+        self.splitter.check(rows.take(rest))
+        return rest
+
+    def _labelled(self, splitter: LabelSplitter, rows: Rows, rest: NDArray[np.int64] | None) -> Manifest:
+        codes = splitter.decide(rows if rest is None else rows.take(rest))
+        if rest is not None:
+            decided, codes = codes, np.full((rows.n, *codes.shape[1:]), LOCKED, dtype=codes.dtype)
+            codes[rest] = decided
+        repeats = codes.shape[1] if codes.ndim == 2 else 1
+        tested = sum(code >= 0 for code in splitter.part_codes().values())
+        n_folds = tested or int(codes.max()) + 1
+        group = self.spec.columns.group if rows.groups is not None else None
+        made = self._manifest(
+            kind="labels",
+            codes=codes,
+            n_splits=n_folds * repeats,
+            group_table=first_group_table(rows, self.table.column(group), codes) if group else None,
+        )
+        return replace(made, state=first_state(splitter, rows, codes, n_folds, self._fraction()))
+
+    def _manifest(self, **decided: Any) -> Manifest:
+        return Manifest(
+            spec=self.spec,
+            types=self.types,
+            fingerprint=self.fingerprint,
+            plan_id=self.plan_id,
+            algorithm=self.algorithm,
+            keys=self.table.select(self.key) if self.key else None,
+            **decided,
+        )
+
+
+def decide(spec: Any, data: Any) -> Manifest:
+    """Return the manifest that ``spec`` (a SplitSpec, mapping or file) asks for on ``data`` (a file or frame).
+
+    Promises: the same rows give the same folds in any container and any row order (with a key column), on any
+    machine. Raises SplitError where the data or the specification do not allow the split; nothing is written.
+    O(n log n).
+    """
+    return Plan(spec, data).decide()
+
+
+def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
+    """Return the columns that decide the split: the key, and what the strategy needs. No others are read."""
+    columns = spec.columns
+    balanced: list[str | None] = [*columns.stratify] or [columns.target]
+    used = [*columns.key, *(balanced if needs.y != "ignored" else []), *_read_if(needs, columns)]
+    return list(dict.fromkeys(name for name in used if name))
+
+
+def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
+    fold = columns.fold if needs.fixed else None
+    return [columns.group if needs.groups else None, columns.time if needs.time else None, fold]
+
+
+def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:
+    # A plain k-fold without a key reads no column at all; the number of rows still has to be known.
+    table = read_table(data, used or None, spec.types)
+    if used:
+        return table, used, dict(spec.types)
+    return pa.table({"row": np.arange(table.num_rows)}), ["row"], {}
+
+
+def _in_key_order(table: pa.Table, key: list[str]) -> pa.Table:
+    order = key_order(table, key) if key else None
+    return table if order is None else table.take(order)
+
+
+def _choose(spec: SplitSpec, data: Any) -> str:
+    columns = spec.columns
+    if columns.group:
+        return "BalancedGroupKFold"
+    balanced = columns.stratify or ([columns.target] if columns.target else [])
+    if len(balanced) != 1:
+        return "BalancedKFold" if balanced else "KFold"
+    canonical = canonical_table(read_table(data, balanced, spec.types), balanced, spec.types)
+    return "SortedStratifiedKFold" if is_numeric_target(canonical.column(0)) else "StratifiedKFold"
+
+
+def is_numeric_target(column: pa.ChunkedArray) -> bool:
+    """Return whether a canonical column is a number to predict: fractional, or an integer with over 20 values."""
+    if pa.types.is_floating(column.type):
+        return True
+    return pa.types.is_integer(column.type) and len(column.unique()) > 20
+
+
+def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:
+    """Return what is to be shared out evenly: one column's values, several side by side, or None."""
+    named: list[str | None] = [*columns.stratify] or [columns.target]
+    given = [table.column(name) for name in named if name]
+    values = [to_numpy(column) for column in given]
+    if len(values) == 1 and is_numeric_target(given[0]):
+        return values[0].astype(np.float64)
+    if len(values) < 2:
+        return values[0] if values else None
+    return np.column_stack([column.astype(object) for column in values])
+
+
+def resamples_of(manifest: Manifest) -> tuple[Resample, ...]:
+    """Return what is recorded of each draw on a manifest's eligible rows."""
+    splitter, eligible = manifest.splitter, np.flatnonzero(manifest.codes_in_use == 0)
+    assert isinstance(splitter, DrawSplitter)
+    drawn = splitter.pairs(manifest.rows_of(eligible))
+    return tuple(_resample(eligible[train], eligible[test], manifest.n) for train, test in drawn)
+
+
+def _resample(train: NDArray[Any], test: NDArray[Any], n: int) -> Resample:
+    return Resample(int(train.size), int(test.size), digest_resample(resample_counts(train, test, n)))

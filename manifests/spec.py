@@ -1,0 +1,287 @@
+"""The contract: what is to be split, and how, as JSON or YAML."""
+
+from __future__ import annotations
+
+import difflib
+import hmac
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+from evenfold.manifests.tables.canonical import ColumnType
+from evenfold.splitters import Needs, SplitError, Splitter, import_named, refusal, strategies
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+
+class Strict(BaseModel):
+    """Frozen, and without fields that it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Columns(Strict):
+    """Which column plays which part."""
+
+    key: list[str] = Field(
+        default=[], description="Names each row once and for all; several columns together if need be."
+    )
+    target: str | None = Field(default=None, description="What a model learns to predict.")
+    group: str | None = Field(default=None, description="Rows of one group stay together.")
+    stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
+    time: str | None = Field(default=None, description="When each row happened.")
+    fold: str | None = Field(default=None, description="Folds that were decided elsewhere, for Predefined.")
+
+    @field_validator("key", "stratify", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        if not isinstance(value, (list, tuple)):
+            return [value] if isinstance(value, str) else value or []
+        return [each for i, each in enumerate(value) if each not in value[:i]]
+
+    @field_validator("key")
+    @classmethod
+    def _not_reserved(cls, value: list[str]) -> list[str]:
+        for name in value:
+            if name.startswith(("fold", "stratum")) or name in ("group_code", "status"):
+                raise ValueError(f"key column {name!r} is called as a column of the manifest; rename it")
+        return value
+
+    def roles(self) -> list[str]:
+        """Return every named column, each once: columns that no model may use as a feature."""
+        named = [*self.key, self.target, self.group, *self.stratify, self.time, self.fold]
+        return list(dict.fromkeys(name for name in named if name))
+
+
+class LockedPart(Strict):
+    """A test part that is drawn first and kept from every split: groups whole, the target in its share."""
+
+    fraction: float = Field(default=0.2, description="Share of the rows, between 0 and 1.")
+    seed: int = Field(default=0, ge=0, description="Decides which rows.")
+    locked: Literal[True] = Field(default=True, description="Each look at it is recorded.")
+
+    @field_validator("fraction")
+    @classmethod
+    def _is_a_share(cls, value: float) -> float:
+        if not 0 < value < 1:
+            raise ValueError(f"{value:g} is no share of the rows; 15 % is 0.15")
+        return value
+
+
+class KeyEncoding(Strict):
+    """Keys that may leave the building: HMAC-SHA256 under a secret that an environment variable holds."""
+
+    method: Literal["hmac"] = "hmac"
+    secret: str = Field(default="EVENFOLD_KEY_SECRET", description="Name of the environment variable.")
+    bits: Literal[64, 128] = Field(default=64, description="128 above about 500 million rows.")
+
+
+class SplitSpec(Strict):
+    """What decides a split. Two specifications that mean the same have the same decision fields.
+
+    ``strategy`` may be left out: groups choose BalancedGroupKFold, a numeric target SortedStratifiedKFold, classes
+    StratifiedKFold, nothing KFold.
+    """
+
+    name: str = Field(default="split", description="What the split is called on disk and in MLflow.")
+    columns: Columns = Columns()
+    types: dict[str, ColumnType] = Field(default={}, description="Types of columns; inferred once where not given.")
+    strategy: str | None = Field(default=None, description="A strategy's name, or package.module:Name.")
+    params: dict[str, Any] = Field(default={}, description="The strategy's parameters, without random_state.")
+    seed: int = Field(default=0, ge=0, description="Decides everything that is random.")
+    holdout: LockedPart | None = Field(default=None, description="A test part that is locked away first.")
+    key_encoding: KeyEncoding | None = Field(default=None, description="Pseudonyms instead of keys.")
+    gates: dict[str, float | Literal["off"]] = Field(default={}, description="Limits at which an audit fails.")
+    on_new_rows: Literal["fill", "hash", "freeze"] = Field(default="fill", description="What extending does.")
+
+    @field_validator("holdout", mode="before")
+    @classmethod
+    def _fraction_alone(cls, value: Any) -> Any:
+        return {"fraction": value} if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+    @field_validator("key_encoding", mode="before")
+    @classmethod
+    def _method_alone(cls, value: Any) -> Any:
+        return {"method": value} if isinstance(value, str) else value
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_folder_name(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", value):
+            raise ValueError(f"{value!r} cannot name a folder; use letters, digits, '.', '_' and '-'")
+        return value
+
+    @model_validator(mode="after")
+    def _seed_has_one_place(self) -> SplitSpec:
+        if "random_state" in self.params:
+            raise ValueError("params hold random_state; give it as seed")
+        return self
+
+    def splitter(self) -> Splitter:
+        """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
+        return _made(_strategy_named(str(self.strategy)), self.params, self.seed)
+
+    def decision(self, types: dict[str, str]) -> dict[str, Any]:
+        """Return what the plan's identity rests on; parameters that have their default are left out."""
+        made = self.splitter()
+        defaults = _defaults(type(made))
+        params = made.get_params(deep=False)
+        changed = {k: v for k, v in params.items() if k != "random_state" and (k not in defaults or v != defaults[k])}
+        decided = {
+            "columns": self.columns.model_dump(exclude_defaults=True),
+            "types": dict(sorted(types.items())),
+            "strategy": self.strategy,
+            "params": changed,
+            "seed": self.seed,
+        }
+        if self.holdout:
+            decided["holdout"] = self.holdout.model_dump(exclude_defaults=True)
+        if self.key_encoding:
+            decided["key_encoding"] = self.key_encoding.model_dump(exclude={"secret"}) | {"check": secret_check(self)}
+        return decided | ({} if self.on_new_rows == "fill" else {"on_new_rows": self.on_new_rows})
+
+
+def secret_of(spec: SplitSpec) -> bytes:
+    """Return the secret that keys are encoded with; raises SplitError where its variable is not set."""
+    assert spec.key_encoding is not None
+    value = os.environ.get(spec.key_encoding.secret)
+    if not value:
+        raise SplitError(
+            f"keys are encoded with the secret in {spec.key_encoding.secret}, and it is not set; set it and try again."
+        )
+    return value.encode()
+
+
+def secret_check(spec: SplitSpec) -> str:
+    """Return what tells one secret from another and gives neither away."""
+    return hmac.digest(secret_of(spec), b"evenfold key check", "sha256").hex()[:16]
+
+
+def read_spec(source: Any) -> SplitSpec:
+    """Return the specification in a YAML or JSON file, a mapping, or a specification itself.
+
+    Raises SplitError that names each field which does not fit.
+    """
+    if isinstance(source, SplitSpec):
+        return source
+    values = _load(Path(source)) if isinstance(source, (str, Path)) else source
+    if not isinstance(values, Mapping):
+        raise SplitError(f"the specification holds no fields, but {values!r}; write strategy: KFold, say.")
+    try:
+        return SplitSpec.model_validate(values)
+    except ValidationError as error:
+        raise SplitError(explain(error, "the specification")) from None
+
+
+def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpec) -> str:
+    """Return a validation error as one sentence: what each field is, or what it may have been meant to be."""
+    unknown = [each for each in error.errors() if each["type"] == "extra_forbidden"]
+    if unknown:
+        return _unknown_field(str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model)
+    return f"{what} does not fit: " + "; ".join(map(_told, error.errors())) + "."
+
+
+def _told(each: Any) -> str:
+    said = str(each["msg"]).removeprefix("Value error, ")
+    place = ".".join(map(str, each["loc"]))
+    return (f"{place}: " if place else "") + said[:1].lower() + said[1:]
+
+
+def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel]) -> str:
+    for step in place:
+        inside = [arg for arg in (model.model_fields[step].annotation, *get_args(model.model_fields[step].annotation))]
+        model = next(arg for arg in inside if isinstance(arg, type) and issubclass(arg, BaseModel))
+    where = f"{what}'s {'.'.join(place)}" if place else what
+    if model is SplitSpec and name in Columns.model_fields:
+        return f"there is no field {name!r} in {where}; it belongs in columns."
+    nearest = difflib.get_close_matches(name, model.model_fields, n=1)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(model.model_fields)}."
+    return f"there is no field {name!r} in {where}; {hint}"
+
+
+def _load(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except FileNotFoundError:
+        raise SplitError(f"there is no specification file {path}; pass a YAML or JSON file.") from None
+    except OSError as error:
+        raise SplitError(f"{path} cannot be read ({error.strerror}); pass a YAML or JSON file.") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SplitError(f"{path} is neither YAML nor JSON ({' '.join(str(error).split())}); correct it.") from None
+
+
+def _defaults(strategy: type[Splitter]) -> dict[str, Any]:
+    import inspect
+
+    parameters = inspect.signature(strategy).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
+
+
+def _strategy_named(name: str) -> type[Splitter]:
+    """Return one of our strategies by its name, or one of your own by its import path (``my_folds:MyStrategy``)."""
+    if ":" in name:
+        found = import_named(name)
+        if not (isinstance(found, type) and issubclass(found, Splitter)):
+            raise SplitError(
+                f"{name!r} is no strategy: it subclasses neither LabelSplitter, DrawSplitter nor PairSplitter; "
+                "a splitter of scikit-learn's kind goes into FromSklearn."
+            )
+        return found
+    known = strategies()
+    if name not in known:
+        nearest = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
+        hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose {', '.join(known)}."
+        raise SplitError(f"there is no strategy {name!r}; {hint}")
+    return known[name]
+
+
+def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitter:
+    known = set(strategy._get_param_names())
+    for name in params:
+        if name not in known:
+            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            hint = (
+                f"did you mean {nearest[0]}?" if nearest else f"it has {', '.join(sorted(known - {'random_state'}))}."
+            )
+            raise SplitError(f"{strategy.__name__} has no parameter {name!r}; {hint}")
+    try:
+        return strategy(**params, **({"random_state": seed} if "random_state" in known else {}))
+    except TypeError as error:
+        raise SplitError(f"{strategy.__name__} cannot be made: {refusal(error)}.") from None
+
+
+def require_roles(spec: SplitSpec, needs: Needs) -> None:
+    """Raise SplitError where a column is named that the strategy would ignore, or one that it needs is not."""
+    columns, strategy = spec.columns, spec.strategy
+    if columns.group and not needs.groups:
+        keepers = [name for name, each in strategies().items() if _needs_of(each).groups is True]
+        raise SplitError(
+            f"{strategy} does not keep groups whole, and the group column {columns.group!r} is named; "
+            f"choose {', '.join(keepers)}, or leave the group column out."
+        )
+    if columns.stratify and needs.y == "ignored":
+        raise SplitError(
+            f"{strategy} shares nothing out evenly, and {'+'.join(columns.stratify)} is named to stratify; "
+            "choose a strategy that does, such as StratifiedKFold, or leave it out."
+        )
+    if len(columns.stratify) > 1 and needs.y != "any":
+        raise SplitError(
+            f"{strategy} shares out one column, and {len(columns.stratify)} are named to stratify "
+            f"({', '.join(columns.stratify)}); name one, or choose BalancedKFold or BalancedGroupKFold."
+        )
+    for what, needed, named in (
+        ("target", needs.y in ("classes", "numbers"), columns.stratify or columns.target),
+        ("group", needs.groups is True, columns.group),
+        ("key", needs.key, columns.key),
+        ("time", needs.time, columns.time),
+        ("fold", needs.fixed, columns.fold),
+    ):
+        if needed and not named:
+            flag = "" if what == "fold" else f", or --{what}"
+            raise SplitError(f"{strategy} needs a {what} column, and none is named; name it (columns.{what}{flag}).")
+
+
+def _needs_of(strategy: type[Splitter]) -> Needs:
+    return strategy.needs if isinstance(strategy.needs, Needs) else Needs()

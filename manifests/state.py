@@ -1,0 +1,169 @@
+"""What a manifest remembers of its classes, so that new rows can be shared out without the old ones at hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from evenfold.splitters import LabelSplitter, Rows, Splitter, stable_order
+from numpy.typing import NDArray
+
+MOST_CELLS = 1_000
+MOST_EDGES = 100
+MOST_SHARES = 100
+
+
+def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, float]:
+    """Return the share of all rows that each code wants: equal for folds, as asked for parts; -2 for a locked part."""
+    codes = splitter.part_codes() if isinstance(splitter, LabelSplitter) else {}
+    if codes:
+        parts = getattr(splitter, "parts")  # noqa: B009 - only strategies of parts have it
+        shares = {code: float(parts[name]) for name, code in codes.items()}
+    else:
+        shares = {fold: 1.0 / n_folds for fold in range(n_folds)}
+    if not locked:
+        return shares
+    shares = {code: share * (1.0 - locked) for code, share in shares.items()}
+    return shares | {-2: shares.get(-2, 0.0) + locked}
+
+
+def first_state(
+    splitter: Splitter, rows: Rows, codes: NDArray[Any], n_folds: int, locked: float
+) -> dict[str, Any] | None:
+    """Return shares, classes or frozen quantile edges, and what each bin holds of each (repeats by bins by strata).
+
+    Every later generation is counted by the same edges, so data that drift are seen as drifting. None where there
+    would be more than 1,000 counts: then only a whole table can extend the manifest. More than 100 shares are left
+    out; they follow from the strategy.
+    """
+    shares = shares_of(splitter, n_folds, locked)
+    few = len(shares) <= MOST_SHARES
+    state: dict[str, Any] = {"shares": [[code, share] for code, share in shares.items()]} if few else {}
+    if rows.y is not None and rows.y.dtype.kind == "f":
+        most = max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
+        state["edges"] = _edges(rows.y, 10 if rows.groups is not None else most)
+    elif rows.y is not None:
+        state["classes"] = _classes(rows)
+    cells = len(shares) * n_strata(state, state.get("classes", []))
+    columns = codes.reshape(rows.n, -1).T
+    if cells * len(columns) > MOST_CELLS:
+        return state if len(shares) <= MOST_CELLS // 10 and len(state.get("classes", ())) <= MOST_CELLS else None
+    if rows.y is None:
+        state["counts"] = [_sizes(c, shares) for c in columns]
+        return state
+    strata = _first_strata(rows, state)
+    lookup = {code: number for number, code in enumerate(shares)}
+    bins = [np.array([lookup.get(code, -1) for code in range(-3, int(codes.max()) + 1)])[c + 3] for c in columns]
+    state["counts"] = [counted(b, strata, len(shares), cells // len(shares)).tolist() for b in bins]
+    return state
+
+
+def _sizes(codes: NDArray[Any], shares: dict[int, float]) -> list[list[int]]:
+    values, counts = np.unique(codes, return_counts=True)
+    known = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    return [[known.get(code, 0)] for code in shares]
+
+
+def _first_strata(rows: Rows, state: dict[str, Any]) -> NDArray[np.int64]:
+    assert rows.y is not None
+    if "edges" in state:
+        return np.searchsorted(np.array(state["edges"]), rows.y, side="right")
+    if rows.y.ndim == 1:
+        return np.asarray(rows.y, dtype=np.int64)
+    numbers: dict[tuple[int, ...], int] = {}
+    return np.array([numbers.setdefault(tuple(codes), len(numbers)) for codes in rows.y.tolist()])
+
+
+def _edges(y: NDArray[np.float64], bins: int) -> list[float]:
+    ranked = y[stable_order(y)]
+    cuts = np.arange(1, bins) * y.size // bins
+    return [float(edge) for edge in dict.fromkeys(ranked[cuts].tolist())]
+
+
+def _classes(rows: Rows) -> list[Any]:
+    assert rows.y is not None
+    if rows.y.ndim == 1:
+        return [_plain(level) for level in rows.levels]
+    combinations = dict.fromkeys(map(tuple, rows.y.tolist()))
+    return [[_plain(rows.levels[j][code]) for j, code in enumerate(codes)] for codes in combinations]
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (str, int, float, bool)) else str(value)
+
+
+def strata_of(y: NDArray[Any] | None, n: int, state: dict[str, Any]) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return the stratum of each row, and the classes with those that are new added at the end."""
+    if y is None:
+        return np.zeros(n, dtype=np.int64), []
+    if "edges" in state:
+        return np.searchsorted(np.array(state["edges"]), y.astype(np.float64), side="right"), []
+    known = {_name(level): number for number, level in enumerate(state.get("classes", []))}
+    named = [_name([_plain(v) for v in row] if isinstance(row, list) else _plain(row)) for row in y.tolist()]
+    codes = np.fromiter((known.setdefault(name, len(known)) for name in named), np.int64, len(named))
+    new = [name for name, number in known.items() if number >= len(state.get("classes", []))]
+    return codes, [*state.get("classes", []), *(list(name) if isinstance(name, tuple) else name for name in new)]
+
+
+def _name(level: Any) -> Any:
+    return tuple(level) if isinstance(level, list) else level
+
+
+def n_strata(state: dict[str, Any], classes: list[Any]) -> int:
+    """Return how many strata there are."""
+    return len(state["edges"]) + 1 if "edges" in state else max(len(classes), 1)
+
+
+def counted(bins: NDArray[np.int64], strata: NDArray[np.int64], n_bins: int, n_of_strata: int) -> NDArray[np.int64]:
+    """Return the rows of each stratum in each bin (bins by strata); bins below 0 are left out."""
+    placed = bins >= 0
+    cells = np.bincount(bins[placed] * n_of_strata + strata[placed], minlength=n_bins * n_of_strata)
+    return cells.reshape(n_bins, n_of_strata)
+
+
+MOST_COUNTED_CLASSES = 100
+
+
+def groups_of(column: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
+    """Return a code per row by first appearance, and the groups that the codes stand for."""
+    combined = column.column(0).combine_chunks()
+    encoded = (combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)).dictionary_encode()
+    codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+    return codes, pa.table({column.column_names[0]: encoded.dictionary})
+
+
+def first_group_table(rows: Rows, column: pa.ChunkedArray, codes: NDArray[Any]) -> pa.Table:
+    """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""
+    assert rows.groups is not None
+    first = np.full(rows.n_groups, rows.n, dtype=np.int64)
+    np.minimum.at(first, rows.groups, np.arange(rows.n))
+    folds = codes.reshape(rows.n, -1)[first]
+    columns: dict[str, Any] = {"group": column.take(first)}
+    for repeat, fold in enumerate(folds.T, start=1):
+        columns["fold" if repeat == 1 else f"fold_r{repeat}"] = fold
+    columns["rows"] = np.bincount(rows.groups, minlength=rows.n_groups)
+    columns["generation"] = np.zeros(rows.n_groups, dtype=np.int16)
+    classes = rows.y is not None and rows.y.dtype.kind == "i" and rows.y.ndim == 1
+    if classes and len(rows.levels) <= MOST_COUNTED_CLASSES:
+        assert rows.y is not None
+        cells = np.bincount(rows.groups * len(rows.levels) + rows.y, minlength=rows.n_groups * len(rows.levels))
+        for level, counts in zip(rows.levels, cells.reshape(rows.n_groups, -1).T, strict=True):
+            columns[f"rows_{level}"] = counts
+    return pa.table(columns)
+
+
+def group_rows(groups: pa.Table, folds: NDArray[Any], like: pa.Table, generation: int) -> pa.Table:
+    """Return new groups as rows of a table like ``like``: group and folds filled, counts left empty."""
+    born = pa.array(np.full(groups.num_rows, generation))
+    columns: dict[str, Any] = {"group": groups.column(0), "generation": born}
+    for repeat, fold in enumerate(folds.T, start=1):
+        columns["fold" if repeat == 1 else f"fold_r{repeat}"] = pa.array(fold)
+    return pa.table(
+        {
+            field.name: columns[field.name].cast(field.type)
+            if field.name in columns
+            else pa.nulls(groups.num_rows, field.type)
+            for field in like.schema
+        }
+    )

@@ -1,0 +1,152 @@
+"""A manifest from disk: every file proved, then put together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.spec import read_spec
+from evenfold.manifests.tables.keys import key_names
+from evenfold.splitters import SplitError
+from numpy.typing import NDArray
+
+from .tables import codes_in, groups_in, pairs_in, resamples_in, status_in, strata_in
+
+SCHEMA = "evenfold-manifest/1"
+ROWS = "assignments-0000.parquet"
+REMEDY = "restore it from its MLflow run."
+
+
+def read_manifest(folder: str | Path) -> Manifest:
+    """Return the manifest in ``folder``; every file is compared with its SHA-256 first, and the header with its copy.
+
+    Raises SplitError for a folder that holds none, another schema, or a damaged or missing file (by name).
+    """
+    path = Path(folder)
+    header = read_header(path)
+    tables = {entry["path"]: _read_file(path / entry["path"], entry["sha256"]) for entry in _files(header, path)}
+    newest = max(name for name in tables if name.startswith("assignments-"))
+    _compare_headers(header, tables[newest], path / newest)
+    manifest = _from_tables(path, header, tables)
+    if manifest.split_id != header["split_id"]:
+        raise SplitError(
+            f"{path} says it is {header['split_id'][:12]} and its rows are {manifest.split_id[:12]}; {REMEDY}"
+        )
+    return manifest
+
+
+def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]) -> Manifest:
+    spec = read_spec(header["spec"])
+    key = key_names(spec)
+    rows, born = _together(_of_kind(tables, "assignments"), key)
+    groups = _of_kind(tables, "groups")
+    changes = [(int(name[-12:-8]), table) for name, table in sorted(tables.items()) if name.startswith("status-")]
+    return Manifest(
+        kind=header["kind"],
+        spec=spec,
+        types=header["types"],
+        fingerprint=header["fingerprint"],
+        plan_id=header["plan_id"],
+        algorithm={name: header["algorithm"][name] for name in ("name", "version")},
+        codes=codes_in(rows),
+        keys=rows.select(key).replace_schema_metadata(None) if key else None,
+        n_splits=header["n_splits"],
+        strata=strata_in(rows),
+        groups=groups_in(rows),
+        resamples=resamples_in(tables.get("resamples.parquet")),
+        stored_pairs=pairs_in(tables.get("splits.parquet"), header["n_splits"]),
+        group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
+        state=header["state"],
+        born=born,
+        changes=tuple(status_in(changed, generation) for generation, changed in changes),
+        version=header["version"],
+        parent_split_id=header["parent_split_id"],
+        uri=str(path),
+    )
+
+
+def _of_kind(tables: dict[str, pa.Table], kind: str) -> list[pa.Table]:
+    return [tables[name].replace_schema_metadata(None) for name in sorted(tables) if name.startswith(f"{kind}-")]
+
+
+def _together(tables: list[pa.Table], key: list[str]) -> tuple[pa.Table, NDArray[np.int16] | None]:
+    """Return the rows of all generations in key order, and the generation of each; None where there is but one."""
+    if len(tables) == 1:
+        return tables[0], None
+    born = np.repeat(np.arange(len(tables), dtype=np.int16), [table.num_rows for table in tables])
+    table = pa.concat_tables(tables).combine_chunks()
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in key])
+    return table.take(order).combine_chunks(), born[order.to_numpy()]
+
+
+def read_header(folder: Path) -> dict[str, Any]:
+    """Return what ``manifest.json`` in ``folder`` says, unproved; SplitError where it says nothing that we read."""
+    path = folder / "manifest.json"
+    try:
+        header = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise SplitError(f"{folder} holds no manifest.json; pass the folder of a manifest.") from None
+    except (ValueError, RecursionError, OSError) as error:
+        raise SplitError(f"{path} is damaged ({str(error)[:100]}); {REMEDY}") from None
+    found = header.get("schema") if isinstance(header, dict) else None
+    if not isinstance(header, dict) or found != SCHEMA:
+        raise SplitError(f"{folder} has schema {repr(found)[:40]}; this version of evenfold reads {SCHEMA!r}.")
+    return header
+
+
+def _files(header: dict[str, Any], folder: Path) -> list[dict[str, str]]:
+    files = header.get("files")
+    if not isinstance(files, list) or not all(_is_entry(entry) for entry in files):
+        raise SplitError(f"{folder / 'manifest.json'} is damaged (its list of files); {REMEDY}")
+    unlisted = {ROWS, *(file.name for file in folder.glob("*.parquet"))} - {entry["path"] for entry in files}
+    if unlisted:
+        raise SplitError(f"{folder / 'manifest.json'} does not list {', '.join(sorted(unlisted))}; {REMEDY}")
+    return files
+
+
+def _is_entry(entry: Any) -> bool:
+    if not isinstance(entry, dict) or not isinstance(entry.get("sha256"), str):
+        return False
+    return isinstance(entry.get("path"), str) and bool(re.fullmatch(r"[a-z]+(-\d{4})?\.parquet", entry["path"]))
+
+
+def _read_file(path: Path, wanted: str) -> pa.Table:
+    try:
+        found = sha256(path)
+    except FileNotFoundError:
+        raise SplitError(f"{path} is missing; {REMEDY}") from None
+    except OSError as error:
+        raise SplitError(f"{path} cannot be read ({error.strerror}); {REMEDY}") from None
+    if found != wanted:
+        raise SplitError(f"{path} is damaged: its SHA-256 is not the {wanted[:12]} of manifest.json; {REMEDY}")
+    return pq.read_table(path)
+
+
+def _compare_headers(header: dict[str, Any], rows: pa.Table, file: Path) -> None:
+    """Raise SplitError where the header says something else than its copy, which the rows' SHA-256 proves."""
+    copy = _told(json.loads((rows.schema.metadata or {}).get(b"evenfold", b"{}")))
+    said = _told({name: value for name, value in header.items() if name != "files"})
+    odd = sorted(name for name, _ in copy ^ said)
+    if odd:
+        raise SplitError(
+            f"{file.parent / 'manifest.json'} does not fit the copy in {file.name} "
+            f"(fields: {', '.join(odd)[:200]}); {REMEDY}"
+        )
+
+
+def _told(fields: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(name, json.dumps(value, sort_keys=True)) for name, value in fields.items()}
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

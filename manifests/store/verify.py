@@ -1,0 +1,264 @@
+"""Whether a manifest on disk is what was written: file by file, block by block, and by its identities."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from evenfold.manifests.identity import digest_table, plan_id
+from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.plan import resamples_of
+from evenfold.manifests.tables.canonical import amount
+from evenfold.splitters import SplitError
+from pydantic import BaseModel, ConfigDict
+
+from .load import read_header, read_manifest, sha256
+from .write import BLOCK_ROWS, describe
+
+RESTORE = "restore it from its MLflow run."
+PARTS_OF_A_MANIFEST = ("assignments-*", "groups-*", "status-*", "resamples", "splits")
+
+
+class Damage(BaseModel):
+    """One thing that is not as it was written; ``block`` counts blocks of 1,000,000 rows from 0."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str
+    message: str
+    block: int | None = None
+    first_row: int | None = None
+    last_row: int | None = None
+
+
+def damaged_files(folder: Path, entries: list[dict[str, Any]]) -> Iterator[Damage]:
+    """Yield the damage of each listed file, and the files that a reader would take for parts of the manifest."""
+    for entry in entries:
+        found = _damage(folder / entry["path"], entry)
+        if found:
+            yield found
+    listed = {entry["path"] for entry in entries}
+    for name in sorted(file.name for part in PARTS_OF_A_MANIFEST for file in folder.glob(f"{part}.parquet")):
+        if name not in listed:
+            yield Damage(file=name, message=f"{name} is not listed in manifest.json; remove it.")
+
+
+def _damage(file: Path, entry: dict[str, Any]) -> Damage | None:
+    name, rows = entry["path"], int(entry["rows"])
+    if not file.exists():
+        return Damage(file=name, message=f"{name} is missing, and its {amount(rows, 'row')} with it; {RESTORE}")
+    same_bytes = sha256(file) == entry["sha256"]
+    found = _first_damaged_block(file, entry)
+    if same_bytes and (found or file.stat().st_size != entry["bytes"]):
+        said = f"manifest.json does not say of {name} what its undamaged bytes hold; {RESTORE}"
+        return Damage(file="manifest.json", message=said)
+    if found or same_bytes:
+        return found
+    return Damage(file=name, message=f"{name} has other bytes than were written, and all its rows; {RESTORE}")
+
+
+def _first_damaged_block(file: Path, entry: dict[str, Any]) -> Damage | None:
+    rows, blocks = int(entry["rows"]), entry["blocks"]
+    try:
+        parquet = pq.ParquetFile(file)
+    except Exception as error:  # a damaged file may raise anything
+        return _of_rows(file, 0, rows, _unreadable(file, entry, error))
+    held = parquet.metadata.num_rows
+    if held != rows or (rows and parquet.metadata.num_row_groups != len(blocks)):
+        groups = amount(parquet.metadata.num_row_groups, "block")
+        return _of_rows(file, 0, rows, f"has {amount(held, 'row')} in {groups}, not {rows:,} in {len(blocks):,}")
+    for block, wanted in enumerate(blocks):
+        found = _block_damage(parquet, block, wanted)
+        if found:
+            first, last = block * BLOCK_ROWS, min((block + 1) * BLOCK_ROWS, rows)
+            return _of_rows(file, first, last, found, block)
+    return None
+
+
+def _block_damage(parquet: pq.ParquetFile, block: int, wanted: str) -> str | None:
+    try:
+        found = digest_table(parquet.read_row_group(block))
+    except Exception as error:  # a damaged file may raise anything
+        return f"cannot be read ({_short(error)})"
+    return None if found[: len(wanted)] == wanted else "differs from what was written"
+
+
+def _of_rows(file: Path, first: int, stop: int, what: str, block: int | None = None) -> Damage:
+    place = f"rows {first:,} to {stop - 1:,}"
+    if block is not None:
+        before = f", and the {amount(block, 'block')} before it as written" if block else ""
+        said = f"{file.name}: block {block} ({place}) {what}{before}"
+    else:
+        said = f"{file.name} {what}; {place} cannot be relied on"
+    return Damage(file=file.name, message=f"{said}; {RESTORE}", block=block, first_row=first, last_row=stop - 1)
+
+
+def _unreadable(file: Path, entry: dict[str, Any], error: Exception) -> str:
+    size, wanted = file.stat().st_size, int(entry["bytes"])
+    if size != wanted:
+        return f"has {size:,} of {wanted:,} bytes and cannot be opened ({_short(error)})"
+    return f"has its {wanted:,} bytes and cannot be opened ({_short(error)})"
+
+
+def _short(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+MOST_REDRAWN = 200
+
+
+class Verification(BaseModel):
+    """What verifying a folder came to.
+
+    ``intact``: nothing is damaged. ``proved`` says in sentences what was made anew and agrees; ``not_proved`` what
+    could not be, and why.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    folder: str
+    intact: bool
+    split_id: str | None = None
+    proved: list[str] = []
+    not_proved: list[str] = []
+    damages: list[Damage] = []
+
+
+def verify(folder: str | Path) -> Verification:
+    """Return whether the manifest in ``folder`` is what was written, and where it is not.
+
+    Every file's bytes and every block of 1,000,000 rows are compared with their digests, and the header with its copy
+    in the rows' file. Where they agree, split_id, plan_id, the counts, the parent's split_id and up to 200 draws are
+    made anew from the rows. A damaged file is read
+    as far as it can be: the first block that differs or cannot be read is named with its rows.
+    Raises SplitError where there is no manifest, or one of a newer schema. Reads every file twice.
+    """
+    path = Path(folder)
+    try:
+        header = read_header(path)
+    except SplitError as error:
+        if not (path / "manifest.json").is_file() or _is_json(path / "manifest.json"):
+            raise
+        return _damaged(path, [Damage(file="manifest.json", message=str(error))])
+    try:
+        damages = list(damaged_files(path, header["files"]))
+        return _damaged(path, damages) if damages else _proved(path, header)
+    except SplitError as error:
+        return _damaged(path, [Damage(file="manifest.json", message=str(error))])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        said = f"manifest.json is no header of a manifest ({type(error).__name__}: {error}); {RESTORE}"
+        return _damaged(path, [Damage(file="manifest.json", message=said)])
+
+
+def _is_json(file: Path) -> bool:
+    try:
+        return isinstance(json.loads(file.read_text(encoding="utf-8")), dict)
+    except (ValueError, OSError):
+        return False
+
+
+def _damaged(path: Path, damages: list[Damage]) -> Verification:
+    return Verification(folder=str(path), intact=False, damages=damages)
+
+
+def _proved(path: Path, header: dict[str, Any]) -> Verification:
+    manifest = read_manifest(path)
+    blocks = sum(len(entry["blocks"]) for entry in header["files"])
+    files = f"{amount(len(header['files']), 'file')} and {amount(blocks, 'block')} have the digests recorded of them"
+    proved, not_proved, damages = [files, f"the rows make split_id {manifest.split_id[:16]}"], [], []
+    for proof in PROOFS:
+        try:
+            said = proof(manifest, header)
+        except _Differs as difference:
+            damages.append(Damage(file=difference.file, message=f"{difference}; {RESTORE}"))
+        except SplitError as error:
+            not_proved.append(str(error))
+        else:
+            proved += [said] if said else []
+    return Verification(
+        folder=str(path),
+        intact=not damages,
+        split_id=manifest.split_id,
+        proved=proved,
+        not_proved=not_proved,
+        damages=damages,
+    )
+
+
+class _Differs(Exception):
+    """What is recorded differs from what the rows give."""
+
+    def __init__(self, message: str, file: str = "manifest.json") -> None:
+        super().__init__(message)
+        self.file = file
+
+
+def _plan_is_theirs(manifest: Manifest, header: dict[str, Any]) -> str:
+    decision = manifest.spec.decision(manifest.types)
+    found = plan_id(decision, manifest.fingerprint, manifest.algorithm, manifest.parent_split_id)
+    if found != manifest.plan_id:
+        raise _Differs(f"specification, types and fingerprint make plan_id {found[:16]}, not {manifest.plan_id[:16]}")
+    return f"specification, types and fingerprint make plan_id {found[:16]}"
+
+
+def _header_follows(manifest: Manifest, header: dict[str, Any]) -> str:
+    made = json.loads(json.dumps(describe(manifest)))
+    wrong = [name for name in made if name != "versions" and header.get(name) != made[name]]
+    if _n_splits(manifest) != manifest.n_splits:
+        wrong.append("n_splits")
+    place = Path(str(manifest.uri)).absolute().name
+    if re.fullmatch(r"\d+\.\d+", place) and place != manifest.version:
+        wrong.append("version")
+    if wrong:
+        raise _Differs(f"manifest.json differs in {', '.join(dict.fromkeys(wrong))} from what its rows give")
+    return "names, counts and generations are those of the rows"
+
+
+def _n_splits(manifest: Manifest) -> int:
+    if manifest.kind == "draws":
+        return len(manifest.resamples)
+    if manifest.kind == "pairs":
+        return len(manifest.stored_pairs)
+    codes = manifest.codes.reshape(manifest.n, -1)
+    tested = [code for code in manifest.part_codes().values() if code >= 0]
+    return (len(tested) or int(codes.max()) + 1) * codes.shape[1]
+
+
+def _nothing_moved(manifest: Manifest, header: dict[str, Any]) -> str | None:
+    if not manifest.generation or manifest.parent_split_id is None:
+        return None
+    if manifest.kind == "draws" and manifest.n_splits > MOST_REDRAWN:
+        raise SplitError(f"the parent's split_id was not made anew: that takes {manifest.n_splits:,} draws.")
+    before = manifest.at_generation(manifest.generation - 1)
+    if before.kind == "draws":
+        before = replace(before, resamples=resamples_of(before))
+    if before.split_id != manifest.parent_split_id:
+        raise _Differs(f"the older rows make split_id {before.split_id[:16]}, not their parent's")
+    return f"0 rows moved: the older rows make their parent's split_id {before.split_id[:16]}"
+
+
+def _draws_come_out(manifest: Manifest, header: dict[str, Any]) -> str | None:
+    if manifest.kind != "draws":
+        return None
+    chosen = np.unique(np.linspace(0, manifest.n_splits - 1, min(manifest.n_splits, MOST_REDRAWN)).astype(int))
+    for i in chosen.tolist():
+        try:
+            manifest.pair(i)
+        except SplitError as error:
+            raise _Differs(str(error), "resamples.parquet") from None
+    return f"{len(chosen):,} of {manifest.n_splits:,} draws come out as recorded"
+
+
+PROOFS: list[Callable[[Manifest, dict[str, Any]], str | None]] = [
+    _plan_is_theirs,
+    _header_follows,
+    _nothing_moved,
+    _draws_come_out,
+]

@@ -1,0 +1,161 @@
+"""The manifest on disk: a folder of plain Parquet and JSON that appears whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import suppress
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+from evenfold.manifests.identity import digest_table
+from evenfold.manifests.manifest import Manifest
+from evenfold.splitters import SplitError
+
+from .load import SCHEMA, read_header, sha256
+from .tables import tables_of, write_parquet
+
+MOST_COUNTED_FOLDS = 1_000
+BLOCK_ROWS = 1_000_000
+
+
+def write_manifest(manifest: Manifest, root: str | Path) -> Path:
+    """Write ``manifest`` as ``<root>/<name>/<version>/`` and return that folder.
+
+    The folder is written aside and renamed, so a reader never sees half of it. Files of older generations are those
+    of the version before, unchanged. A folder with the same decision is left as it is; a version that holds another
+    decision, as after two extensions at once, and a disk that is full are SplitErrors that leave nothing behind.
+    """
+    final = Path(root) / manifest.name / manifest.version
+    made = [folder for folder in (final.parent, *final.parent.parents) if not folder.exists()]
+    aside = _aside(final.parent)
+    try:
+        _write_files(manifest, aside, final.parent)
+    except BaseException as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        with suppress(OSError):  # others may have written there meanwhile
+            for folder in made:
+                folder.rmdir()
+        if isinstance(error, OSError):
+            raise SplitError(f"{final} cannot be written ({error.strerror or error}); nothing was changed.") from None
+        raise
+    try:
+        os.rename(aside, final)
+    except OSError as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        _require_same(manifest, final, error)
+    return final
+
+
+def _aside(folder: Path) -> Path:
+    """Return a new folder beside the versions, which a reader never takes for one."""
+    try:
+        aside = folder / f".writing-{uuid4().hex}"
+        aside.mkdir(parents=True)
+        return aside
+    except OSError as error:
+        raise SplitError(f"{folder} cannot be written ({error.strerror or error}); nothing was changed.") from None
+
+
+def _require_same(manifest: Manifest, final: Path, error: OSError) -> None:
+    if not final.exists():
+        raise SplitError(f"{final} cannot be written ({error.strerror or error}); nothing was changed.")
+    held = read_header(final)["split_id"]
+    if held != manifest.split_id:
+        raise SplitError(
+            f"{final} already holds another decision ({held[:12]}, not {manifest.split_id[:12]}); "
+            "extend that one, or choose another name."
+        )
+
+
+def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
+    before = _version_before(manifest, versions)
+    files = [] if before is None else _linked(before, folder)
+    first = 0 if before is None else manifest.generation
+    said = describe(manifest)
+    metadata = {b"evenfold": json.dumps(said, ensure_ascii=False).encode()}
+    for generation in range(first, manifest.generation + 1):
+        for name, table in tables_of(manifest, generation).items():
+            write_parquet(table.replace_schema_metadata(metadata), folder / name)
+            files.append(_entry(folder / name, table))
+    with (folder / "manifest.json").open("w", encoding="utf-8") as stream:
+        stream.write(_a_line_each(said | {"files": files}))
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _a_line_each(header: dict[str, Any]) -> str:
+    # A line per number, as indented JSON has it, would make five times as much of it.
+    lines = (f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in header.items())
+    return "{\n " + ",\n ".join(lines) + "\n}\n"
+
+
+def _version_before(manifest: Manifest, versions: Path) -> Path | None:
+    major, _, minor = manifest.version.partition(".")
+    path = versions / f"{major}.{int(minor) - 1}"
+    held = (path / "manifest.json").exists() and read_header(path)["split_id"] == manifest.parent_split_id
+    return path if held else None
+
+
+def _linked(before: Path, folder: Path) -> list[dict[str, Any]]:
+    """Return the entries of the older generations' files, which are shared with the version before."""
+    entries = [entry for entry in read_header(before)["files"] if entry["path"][-12:-8].isdigit()]
+    for entry in entries:
+        try:
+            os.link(before / entry["path"], folder / entry["path"])
+        except OSError:
+            shutil.copyfile(before / entry["path"], folder / entry["path"])
+    return entries
+
+
+def describe(manifest: Manifest) -> dict[str, Any]:
+    """Return the header of a manifest: everything but its rows and files, as JSON."""
+    generations = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
+    rows = np.bincount(generations, minlength=manifest.generation + 1).tolist()
+    shares = {int(code): share for code, share in (manifest.state or {}).get("shares", [])}
+    parts = [{"name": name, "code": code, "share": shares.get(code)} for name, code in manifest.part_codes().items()]
+    return {
+        "schema": SCHEMA,
+        "name": manifest.name,
+        "version": manifest.version,
+        "kind": manifest.kind,
+        "spec": manifest.spec.model_dump(mode="json", exclude_defaults=True),
+        "types": manifest.types,
+        "fingerprint": manifest.fingerprint,
+        "plan_id": manifest.plan_id,
+        "split_id": manifest.split_id,
+        "parent_split_id": manifest.parent_split_id,
+        "algorithm": manifest.algorithm | {"portable": manifest.splitter.portable},
+        "n_rows": manifest.n,
+        "n_splits": manifest.n_splits,
+        "counts": counts(manifest),
+        "parts": parts,
+        "state": manifest.state,
+        "generations": [{"n": number, "rows": count} for number, count in enumerate(rows)],
+        "versions": {name: installed(name) for name in ("evenfold", "numpy", "scikit-learn", "pyarrow")},
+    }
+
+
+def counts(manifest: Manifest) -> dict[str, int]:
+    """Return the rows of each code in use (of the first repeat); left empty above 1,000 folds."""
+    codes = manifest.codes_in_use.reshape(manifest.n, -1)[:, 0]
+    values, rows = np.unique(codes, return_counts=True)
+    if values.size > MOST_COUNTED_FOLDS:
+        return {}
+    return {str(value): int(count) for value, count in zip(values, rows, strict=True)}
+
+
+def _entry(path: Path, table: pa.Table) -> dict[str, Any]:
+    blocks = [digest_table(table.slice(start, BLOCK_ROWS)) for start in range(0, table.num_rows, BLOCK_ROWS)]
+    return {
+        "path": path.name,
+        "sha256": sha256(path),
+        "bytes": path.stat().st_size,
+        "rows": table.num_rows,
+        "blocks": [block[:16] for block in blocks],
+    }

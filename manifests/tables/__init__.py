@@ -1,0 +1,1 @@
+"""Tables in: reading files, canonical columns, and finding keys."""

@@ -1,0 +1,263 @@
+"""The one place where a container's columns become canonical: same values, same bytes, whatever held them."""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from evenfold.splitters import SplitError, require_present
+from numpy.typing import NDArray
+
+ColumnType = Literal["int", "float", "text", "bool", "timestamp", "date"]
+
+ARROW_TYPES: dict[str, pa.DataType] = {
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "text": pa.large_string(),
+    "bool": pa.bool_(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "date": pa.date32(),
+}
+TYPE_NAMES = {arrow: name for name, arrow in ARROW_TYPES.items()}
+
+# What a type can be made of besides itself: only where the result depends on no unit and no format.
+MADE_OF: dict[str, set[str]] = {
+    "int": {"float", "bool", "text"},
+    "float": {"int", "bool", "text"},
+    "text": {"int", "date"},
+    "bool": {"int", "text"},
+    "timestamp": {"date", "text"},
+    "date": {"timestamp", "text"},
+}
+
+
+def canonical_table(table: pa.Table, columns: Iterable[str], types: Mapping[str, str]) -> pa.Table:
+    """Return ``columns`` of ``table`` in their canonical Arrow types, one chunk each.
+
+    int64, float64 (-0.0 becomes 0.0, NaN is missing; float32 its exact float64, decimals the nearest), UTF-8 text in
+    Unicode's NFC form, bool, UTC microseconds (a time without zone is UTC), dates. A type comes from ``types`` or from
+    the data. Raises SplitError where a column is absent (with the nearest names) or does not fit its type.
+    """
+    names = list(dict.fromkeys(columns))
+    require_columns(names, table.column_names)
+    return pa.table({name: _canonical(table.column(name), types.get(name), name) for name in names})
+
+
+def column_types(table: pa.Table) -> dict[str, str]:
+    """Return the type name of each column of a canonical table."""
+    return {field.name: TYPE_NAMES[field.type] for field in table.schema}
+
+
+def require_columns(names: Iterable[str], available: Collection[str]) -> None:
+    """Raise SplitError where a name is not among the available ones, with the nearest that are, or there twice."""
+    for name in names:
+        if list(available).count(name) > 1:
+            raise SplitError(f"{list(available).count(name)} columns are called {name!r}; give each a name of its own.")
+        if name not in available:
+            only = next(iter(available)) if len(available) == 1 else ""
+            if any(mark in only for mark in ";\t|"):
+                hint = f"all names stand in one, {only!r}; separate the file's columns by commas."
+                raise SplitError(f"there is no column {name!r} in the data; {hint}")
+            nearest = difflib.get_close_matches(name, available, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"it has {_listed(available)}."
+            raise SplitError(f"there is no column {name!r} in the data; {hint}")
+
+
+def counted(n: int, one: str, many: str) -> str:
+    """Return ``1 row has`` or ``2,000 rows have``."""
+    return f"1 {one}" if n == 1 else f"{n:,} {many}"
+
+
+def _listed(names: Collection[str], most: int = 12) -> str:
+    shown = ", ".join(sorted(names)[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def infer_type(arrow: pa.DataType, name: str) -> str:
+    """Return the type name that an Arrow type stands for; raises SplitError for one that has none."""
+    if pa.types.is_dictionary(arrow):
+        return infer_type(arrow.value_type, name)
+    for known, matches in (
+        ("bool", pa.types.is_boolean),
+        ("int", pa.types.is_integer),
+        ("float", pa.types.is_floating),
+        ("float", pa.types.is_decimal),
+        ("timestamp", pa.types.is_timestamp),
+        ("date", pa.types.is_date),
+        ("text", _is_text),
+    ):
+        if matches(arrow):
+            return known
+    if pa.types.is_null(arrow):
+        raise SplitError(f"column {name!r} has no value in any row; drop it or fill it.")
+    raise SplitError(
+        f"column {name!r} is of type {arrow}; cast it to an integer, float, text, bool, timestamp or date."
+    )
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow))
+
+
+def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = infer_type(column.type, name)
+    wanted = declared or kind
+    if wanted != kind and kind not in MADE_OF[wanted]:
+        raise SplitError(
+            f"column {name!r} is declared {wanted} and holds {kind} values; declare it {kind}, or cast it first."
+        )
+    try:
+        array = _one_chunk(_cast(column, kind, wanted))
+    except pa.ArrowException as error:
+        said = "declared" if declared else "read as"
+        raise SplitError(
+            f"column {name!r} is {said} {wanted} and holds something else ({error}); correct it."
+        ) from None
+    return _normal_form(array, wanted)
+
+
+def _cast(column: pa.ChunkedArray, kind: str, wanted: str) -> pa.ChunkedArray:
+    if wanted == "timestamp":
+        return _moments(column, kind)
+    if (kind, wanted) == ("timestamp", "date"):
+        return _days(_moments(column, kind))
+    if (kind, wanted) == ("int", "bool"):
+        column = column.cast(pa.large_string())  # as text only 0 and 1 are booleans; as a number anything is
+    return column.cast(ARROW_TYPES[wanted])
+
+
+def _moments(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
+    if kind == "text":
+        try:
+            return column.cast(ARROW_TYPES["timestamp"])
+        except pa.ArrowInvalid:
+            column = column.cast(pa.timestamp("us"))  # without zones
+    # Nanoseconds are cut to microseconds on purpose; two keys that become equal are found by the unique check.
+    local = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False)
+    return local.cast(ARROW_TYPES["timestamp"])
+
+
+def _days(moments: pa.ChunkedArray) -> pa.ChunkedArray:
+    days = moments.cast(ARROW_TYPES["date"])
+    if not pc.all(pc.equal(days.cast(moments.type), moments)).as_py():
+        raise pa.ArrowInvalid("a time of day")
+    return days
+
+
+def _normal_form(array: pa.Array, wanted: str) -> pa.Array:
+    if wanted == "float":
+        return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), pc.add(array, 0.0))
+    if wanted == "text" and not pc.all(pc.string_is_ascii(array)).as_py():
+        return _composed(array)
+    return array
+
+
+def _composed(text: pa.Array) -> pa.Array:
+    """Return text in Unicode's NFC form, by Python: Arrow's own NFC takes characters apart (seen in version 25)."""
+    odd = pc.invert(pc.string_is_ascii(text)).fill_null(False)
+    values = [unicodedata.normalize("NFC", value) for value in text.filter(odd).to_pylist()]
+    return pc.replace_with_mask(text, odd, pa.array(values, text.type))
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+
+
+def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
+    """Return a canonical column as an array that a strategy reads; missing values stay visible as None or NaN."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def require_complete(column: pa.ChunkedArray, name: str) -> None:
+    """Raise SplitError where a canonical column has missing or infinite values, counting them."""
+    values = to_numpy(column)
+    require_present(values, f"column {name!r}")
+    infinite = np.flatnonzero(np.isinf(values)) if values.dtype.kind == "f" else np.empty(0)
+    if infinite.size:
+        raise SplitError(
+            f"column {name!r} is infinite in {infinite.size:,} of {values.size:,} rows (first at "
+            f"{_rows_listed(infinite)}); drop or correct those rows first."
+        )
+
+
+def _rows_listed(rows: NDArray[Any]) -> str:
+    return ("row " if rows.size == 1 else "rows ") + ", ".join(str(row) for row in rows[:3].tolist())
+
+
+def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
+    """Return the positions of the rows in ascending key order, or None where they are in order already.
+
+    Numbers and times by value, text by UTF-8 bytes, several columns lexicographically.
+    Raises SplitError where a key is missing or stands in more than one row.
+    """
+    for name in key:
+        if table.column(name).null_count:
+            raise SplitError(missing_key(table.column(name), name))
+    if _ascending(table, key):
+        return None
+    order = pc.sort_indices(table.select(key), sort_keys=[(name, "ascending") for name in key]).to_numpy()
+    _require_unique(table.select(key).take(order), key, order)
+    return np.asarray(order, dtype=np.int64)
+
+
+def missing_key(column: pa.ChunkedArray, name: str) -> str:
+    """Return in a sentence where a key column is missing."""
+    rows = np.flatnonzero(column.is_null().to_numpy())
+    return (
+        f"key column {name!r} is missing in {rows.size:,} of {len(column):,} rows "
+        f"(first at {_rows_listed(rows)}); every row needs a key."
+    )
+
+
+def _ascending(table: pa.Table, key: list[str]) -> bool:
+    """Return whether one key column is strictly ascending already: then nothing need be sorted."""
+    column = table.column(key[0]).combine_chunks()
+    if len(key) > 1 or len(column) < 2:
+        return False
+    return bool(pc.all(pc.less(column[:-1], column[1:])).as_py())
+
+
+def _require_unique(ordered: pa.Table, key: list[str], order: NDArray[Any]) -> None:
+    same = np.ones(max(ordered.num_rows - 1, 0), dtype=np.bool_)
+    for name in key:
+        column = ordered.column(name).combine_chunks()
+        same &= pc.equal(column[:-1], column[1:]).to_numpy(zero_copy_only=False)
+    repeats = np.flatnonzero(same)
+    if repeats.size:
+        at = int(repeats[0])
+        shown = ", ".join(str(ordered.column(name)[at].as_py()) for name in key)
+        raise SplitError(
+            f"key {'+'.join(key)} is not unique: {repeats.size:,} of {order.size:,} rows "
+            f"{'repeats' if repeats.size == 1 else 'repeat'} an earlier key "
+            f"(first {shown!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
+            "name a unique key, or several columns that are unique together."
+        )
+
+
+def amount(n: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: ``1 row``, ``1,204 rows``."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def verb(n: int, one: str, several: str) -> str:
+    """Return the form of a verb that goes with ``n`` things."""
+    return one if n == 1 else several
+
+
+def listed(things: Iterable[Any], most: int = 5) -> str:
+    """Return ``a, b and c``; where there are more than ``most``, the first of them and how many follow."""
+    names = [str(thing) for thing in things]
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most:,} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -1,0 +1,240 @@
+"""The one place where data are read: files by their ending, frames through narwhals."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.parquet as pq
+from evenfold.splitters import SplitError
+from narwhals.exceptions import NarwhalsError
+
+from .canonical import ARROW_TYPES, require_columns
+
+ENDINGS = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".txt": "CSV"}
+# What pandas calls an index without a name. It is no column: a row number would be a feature, and a leak.
+INDEX = re.compile(r"__index_level_\d+__")
+
+
+def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping[str, str] | None = None) -> pa.Table:
+    """Return ``source`` as an Arrow table: a Parquet or CSV file, a folder or glob of them, or any frame.
+
+    Only ``columns`` are read where a file allows it; several files must have the same columns. ``types`` says how a
+    CSV's text is to be understood. A pandas index is a column where it has a name.
+    Raises SplitError for a file that is absent, empty or unreadable, and for absent columns.
+    """
+    wanted = None if columns is None else list(dict.fromkeys(columns))
+    path = isinstance(source, (str, Path))
+    table = _read_path(str(source), wanted, types or {}) if path else _from_frame(source, wanted)
+    if table.num_rows == 0:
+        raise SplitError(f"{source if path else 'the ' + type(source).__name__} has 0 rows; at least 2 are needed.")
+    return table
+
+
+def column_names(source: Any) -> list[str]:
+    """Return the names of the columns that ``read_table`` finds in ``source``."""
+    if not isinstance(source, (str, Path)):
+        return _names(_frame(source))
+    files = data_files(source)
+    try:
+        csv = _kind(files[0]) == "CSV"
+        names = pa.csv.open_csv(files[0]).schema.names if csv else pq.read_schema(files[0]).names
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        names = read_table(source).column_names  # which says what is wrong
+    return [name for name in names if not INDEX.fullmatch(name)]
+
+
+def data_files(source: str | Path) -> list[Path]:
+    """Return the files that a path, folder or glob stands for, sorted; SplitError where there are none."""
+    path = Path(source)
+    found = [path] if path.exists() or not glob.has_magic(str(source)) else sorted(map(Path, glob.glob(str(source))))
+    files = [file for place in found for file in (_inside(place) if place.is_dir() else [place])]
+    if not files or not all(file.exists() for file in files):
+        raise SplitError(f"there is no file {source}{_beside(path)}.")
+    return files
+
+
+def _inside(folder: Path) -> list[Path]:
+    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in ENDINGS)
+    if not files:
+        raise SplitError(f"the folder {folder} holds no .parquet and no .csv file; pass one that does.")
+    return files
+
+
+def _beside(path: Path) -> str:
+    if not path.parent.exists():
+        return f", and no folder {path.parent}"
+    names = sorted(file.name for file in path.parent.iterdir() if file.suffix.lower() in ENDINGS)
+    near = difflib.get_close_matches(path.name, names, n=3) or names[:5]
+    return f"; beside it are {', '.join(near)}" if near else ""
+
+
+def _kind(file: Path) -> str:
+    if file.suffix.lower() not in ENDINGS:
+        ending = f"ends in {file.suffix!r}" if file.suffix else "has no ending"
+        raise SplitError(f"{file} {ending}; pass .parquet or .csv files.")
+    return ENDINGS[file.suffix.lower()]
+
+
+def _read_path(path: str, columns: list[str] | None, types: Mapping[str, str]) -> pa.Table:
+    files = data_files(path)
+    kinds = sorted({_kind(file) for file in files})
+    if len(kinds) > 1:
+        raise SplitError(f"{path} holds {len(files)} files, {' and '.join(kinds)}; name files of one kind.")
+    try:
+        return _read_csv(files, columns, types) if kinds == ["CSV"] else _read_parquet(files, columns)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise SplitError(f"{path} cannot be read as {kinds[0]} ({reason}); correct or replace it.") from None
+    except OSError as error:
+        raise SplitError(f"{path} cannot be read ({error.strerror or error}).") from None
+
+
+def _read_parquet(files: list[Path], columns: list[str] | None) -> pa.Table:
+    data = parquet_data(files)
+    return data.to_table(columns=_selected(data.schema.names, columns))
+
+
+def parquet_data(files: list[Path]) -> pa.dataset.Dataset:
+    """Return Parquet files as one set of rows, nothing read but their schemas; SplitError where columns differ."""
+    schema = _one_schema(files, [pq.read_schema(file) for file in files])
+    return pa.dataset.dataset([str(file) for file in files], format="parquet", schema=schema)
+
+
+def _read_csv(files: list[Path], columns: list[str] | None, types: Mapping[str, str]) -> pa.Table:
+    tables = [_read_one_csv(file, types) for file in files]
+    schema = _one_schema(files, [table.schema for table in tables])
+    names = _selected(schema.names, columns)
+    return pa.concat_tables([table.select(names) for table in tables], promote_options="permissive")
+
+
+def _read_one_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
+    if file.stat().st_size == 0:
+        raise SplitError(f"{file} is empty (0 bytes); it needs a line of column names and rows.")
+    # Times are left to be recognised: a declared type takes only texts with a zone, or only texts without.
+    declared = {name: ARROW_TYPES[known] for name, known in types.items() if known != "timestamp"}
+    options = pa.csv.ConvertOptions(column_types=declared, strings_can_be_null=True)
+    return pa.csv.read_csv(file, convert_options=options)
+
+
+def _one_schema(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """Return the schema that holds every file's values; SplitError where their columns differ."""
+    for file, schema in zip(files[1:], schemas[1:], strict=True):
+        odd = sorted(name for name in {*schema.names} ^ {*schemas[0].names} if not INDEX.fullmatch(name))
+        if odd:
+            raise SplitError(f"{files[0]} and {file} differ in columns ({', '.join(odd[:5])}); give both the same.")
+    return schemas[0] if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
+
+
+def _selected(names: Sequence[str], wanted: list[str] | None) -> list[str]:
+    columns = [name for name in names if not INDEX.fullmatch(name)]
+    require_columns(columns if wanted is None else wanted, columns)
+    return columns if wanted is None else wanted
+
+
+def _frame(frame: Any) -> pa.Table | nw.DataFrame[Any]:
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if isinstance(frame, pd.DataFrame):
+        named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+        frame = frame.reset_index(level=named).reset_index(drop=True) if named else frame.reset_index(drop=True)
+    try:
+        return nw.from_native(frame, eager_only=True)
+    except TypeError:
+        raise SplitError(
+            f"a {type(frame).__name__} is no table; pass a file, or a pandas, polars or pyarrow frame."
+        ) from None
+
+
+def _names(frame: pa.Table | nw.DataFrame[Any]) -> list[str]:
+    try:
+        names = frame.column_names if isinstance(frame, pa.Table) else frame.columns
+    except NarwhalsError as error:
+        raise SplitError(f"the columns of the frame cannot be told apart ({' '.join(str(error).split())}).") from None
+    return [str(name) for name in names if not INDEX.fullmatch(str(name))]
+
+
+def _from_frame(frame: Any, wanted: list[str] | None) -> pa.Table:
+    made = _frame(frame)
+    if isinstance(made, pa.Table):
+        return made.select(_selected(made.column_names, wanted))
+    names = _names(made)
+    chosen = _selected(names, wanted)
+    try:
+        return made[:, [names.index(name) for name in chosen]].to_arrow()
+    except (pa.ArrowException, TypeError, NarwhalsError) as error:
+        reason = " ".join(" ".join(map(str, error.args)).split())
+        raise SplitError(f"a column of the frame cannot be read ({reason}); give it one plain type.") from None
+
+
+def blocks_of(source: Any, columns: Iterable[str], rows: int = 100_000) -> Iterator[pa.Table]:
+    """Yield ``columns`` of a source, in row order, as tables of at most ``rows`` rows.
+
+    Of Parquet files a few blocks are in memory at a time, of anything else the whole.
+    """
+    wanted = list(dict.fromkeys(columns))
+    if isinstance(source, (str, Path)) and is_parquet(source):
+        data = parquet_data(data_files(source))
+        require_columns(wanted, data.schema.names)
+        batches = data.to_batches(columns=wanted, batch_size=rows, batch_readahead=2, fragment_readahead=1)
+        yield from (pa.Table.from_batches([batch]) for batch in batches)
+        return
+    table = read_table(source, wanted)
+    yield from (table.slice(start, rows) for start in range(0, table.num_rows, rows))
+
+
+def schema_of(source: Any) -> pa.Schema:
+    """Return the names and types of a source's columns; of Parquet files without reading a row."""
+    parquet = isinstance(source, (str, Path)) and is_parquet(source)
+    schema = parquet_data(data_files(source)).schema if parquet else read_table(source).schema
+    return pa.schema([field for field in schema if not INDEX.fullmatch(field.name)])
+
+
+def is_parquet(path: str | Path) -> bool:
+    """Return whether every file of a path, folder or glob is Parquet by its ending."""
+    return all(file.suffix in (".parquet", ".pq") for file in data_files(path))
+
+
+def write_whole(path: str | Path, content: Any) -> Path:
+    """Write an array (.npy), an Arrow table (.csv or .parquet) or text to ``path`` and return it.
+
+    The file is written aside and renamed, so that a reader never sees half of it. Raises SplitError for a table with
+    another suffix, and where the file cannot be written; nothing is left behind then.
+    """
+    file = Path(path)
+    if isinstance(content, pa.Table) and file.suffix not in (".csv", ".parquet"):
+        raise SplitError(f"{file.name} ends in {file.suffix or 'no suffix'!r}; write to .parquet or .csv.")
+    aside = file.with_name(f".writing-{os.getpid()}-{file.name}")
+    try:
+        _write(aside, content)
+        os.replace(aside, file)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error  # Arrow's own texts repeat the path
+        raise SplitError(f"{file} cannot be written ({reason}); nothing was changed.") from None
+    finally:
+        aside.unlink(missing_ok=True)
+    return file
+
+
+def _write(file: Path, content: Any) -> None:
+    if isinstance(content, str):
+        file.write_text(content, encoding="utf-8")
+    elif isinstance(content, np.ndarray):
+        np.save(file, content, allow_pickle=False)
+    elif file.suffix == ".csv":
+        pa.csv.write_csv(content, file)
+    else:
+        pq.write_table(content.replace_schema_metadata(None), file, compression="zstd")
