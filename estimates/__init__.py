@@ -1,35 +1,44 @@
 """What is trained and what was learnt: models, scores, estimates. Pure."""
 
-from ._aggregate import aggregate, pooled_score
-from ._assemble import assemble
-from ._bootstrap import bootstrap_aggregate
-from ._choose import Choice, choose
-from ._compare import Comparison, compare
-from ._errors import EvaluationError, ModelError
-from ._fit import FIT_VERSION, fit_and_score, fitted
+from evenfold.estimates.intervals.intervals import (
+    CorrectedT,
+    bootstrap_interval,
+    corrected_resampled_t,
+    pooled_interval,
+)
+from evenfold.estimates.intervals.nested import nested_cv_interval, nested_interval, nested_losses
+from evenfold.estimates.metrics.classes import class_scores, confusion_table
+from evenfold.estimates.metrics.influence import influence_of, pooled_rows_interval, resampled_interval
+from evenfold.estimates.metrics.metrics import check_metrics
+from evenfold.estimates.metrics.registry import ROW_LOSSES, RowLoss, losses_of, no_information_rate, row_loss
+from evenfold.estimates.models.fit import FIT_VERSION, assemble, fit_and_score, fitted, score_key
+from evenfold.estimates.models.problem import Problem
+from evenfold.estimates.models.spec import (
+    DEFAULTS,
+    Balance,
+    Default,
+    ModelSpec,
+    Transform,
+    default_for,
+    infer_task,
+    scaled_logistic_regression,
+)
+
 from ._report import evaluation_html
 from ._report_folds import fold_count_html
-from ._resampled import resampled_aggregate
-from ._score_key import score_key
-from ._studies import fold_count_study, stratification_study
-from .bootstrap import BootstrapEstimate, bootstrap_estimate, bootstrap_score_estimate
-from .classes import class_scores, confusion_table
-from .defaults import DEFAULTS, Default, default_for, infer_task
+from .bootstrap import (
+    BootstrapEstimate,
+    bootstrap_aggregate,
+    bootstrap_estimate,
+    bootstrap_score_estimate,
+    resampled_aggregate,
+)
+from .comparison import Comparison, compare
 from .draws import DrawScores, score_draws
-from .estimate import Estimate
-from .factories import scaled_logistic_regression
-from .fold_score import FoldScore
-from .influence import influence_of, pooled_rows_interval, resampled_interval
-from .interval import Interval
-from .intervals import CorrectedT, bootstrap_interval, corrected_resampled_t, pooled_interval
-from .metrics import check_metrics
-from .model_spec import Balance, ModelSpec, Transform
-from .nested import nested_cv_interval, nested_interval, nested_losses
-from .no_information import no_information_rate
-from .problem import Problem
-from .row_losses import ROW_LOSSES, RowLoss, losses_of, row_loss
-from .selection import BestOfMany, bias_corrected_best, bias_corrected_best_score, one_standard_error
-from .verdict import overfitting, small_folds
+from .folds import aggregate, overfitting, pooled_score, small_folds
+from .results import Estimate, EvaluationError, FoldScore, Interval, ModelError
+from .selection import BestOfMany, Choice, bias_corrected_best, bias_corrected_best_score, choose, simplest_near_best
+from .studies import fold_count_study, stratification_study
 
 __all__ = [
     "DEFAULTS",
@@ -79,7 +88,6 @@ __all__ = [
     "nested_interval",
     "nested_losses",
     "no_information_rate",
-    "one_standard_error",
     "overfitting",
     "pooled_interval",
     "pooled_rows_interval",
@@ -90,6 +98,7 @@ __all__ = [
     "scaled_logistic_regression",
     "score_draws",
     "score_key",
+    "simplest_near_best",
     "small_folds",
     "stratification_study",
 ]

@@ -7,15 +7,14 @@ from html import escape
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.metrics.classes import POOLED, confusion_table
+from evenfold.estimates.models.problem import Problem
 from evenfold.manifests._page import facts, number, page, table
 from evenfold.manifests._svg import Picture, cut, some
 
 from ._report_calibration import calibration_section
 from ._report_folds import fold_count_section
-from .classes import POOLED, confusion_table
-from .estimate import Estimate
-from .fold_score import FoldScore
-from .problem import Problem
+from .results import Estimate, FoldScore
 
 MOST_DOTS, MOST_ROWS, MOST_BINS, MOST_CLASSES = 60, 100, 30, 20
 METHODS = ("out-of-bag", ".632", ".632+")

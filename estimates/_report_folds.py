@@ -6,10 +6,9 @@ from html import escape
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.models.problem import Problem
 from evenfold.manifests._page import number, page, table
 from evenfold.manifests._svg import Picture, ends
-
-from .problem import Problem
 
 FIGURES = ("mean", "sd", "pooled")
 MEANING = (

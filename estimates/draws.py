@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.metrics.metrics import score
+from evenfold.estimates.metrics.registry import QUICK, ROW_LOSSES, Floats, from_losses, losses_of
+from evenfold.estimates.models.fit import features_for, fitted, take
+from evenfold.estimates.models.problem import IntArray, Problem
+from evenfold.estimates.models.responses import Responses
+from evenfold.estimates.models.spec import ModelSpec
 from evenfold.splitters import Splitter
 
-from ._errors import EvaluationError
-from ._fit import features_for, fitted, take
-from ._quick import QUICK, from_losses
-from ._responses import Responses
 from .bootstrap import RowTotals
-from .metrics import score
-from .model_spec import ModelSpec
-from .problem import IntArray, Problem
-from .row_losses import ROW_LOSSES, Floats, losses_of
+from .results import EvaluationError
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import sqrt
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from evenfold.estimates.metrics.metrics import score
+from evenfold.estimates.metrics.registry import losses_of, row_loss
+from evenfold.estimates.models.problem import Problem
+from evenfold.estimates.models.responses import replay
 from evenfold.splitters import Stream
 from numpy.typing import ArrayLike, NDArray
 
-from ._errors import ModelError
-from .interval import Interval
+from .results import Interval, ModelError
 
 # The purpose of the stream, so that these resamples share no numbers with any split.
 SELECTION = 2018
@@ -91,7 +96,7 @@ def bias_corrected_best_score(
     return BestOfMany(made.best, -made.naive, -made.value, -made.bias, interval, made.chosen, made.notes)
 
 
-def one_standard_error(scores: ArrayLike, complexity: Sequence[float]) -> int:
+def simplest_near_best(scores: ArrayLike, complexity: Sequence[float]) -> int:
     """Return the simplest configuration whose mean score is within one standard error of the best one's.
 
     ``scores``: configurations x splits, higher is better. ``complexity``: lower is simpler; among equals the better
@@ -146,3 +151,71 @@ def _resampled(
     interval = Interval(low, high, level, "bootstrap of the choice (BBC-CV)")
     chosen = tuple((won / len(worth)).tolist())
     return BestOfMany(best, naive, value, value - naive, interval, chosen, (undefined,) if skipped else ())
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which configuration is chosen, and what it is worth. Higher is better.
+
+    ``best``: the one with the best mean over folds. ``chosen``: the same, or by the one-standard-error rule the first
+    (simplest) that is as good. ``naive``: the best one's pooled score, too good because it was chosen for it.
+    ``value``, ``low``, ``high``: what to expect instead, with its 95 % interval.
+    """
+
+    best: int
+    chosen: int
+    naive: float
+    value: float
+    low: float
+    high: float
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return asdict(self) | {"notes": list(self.notes)}
+
+
+def choose(
+    metric: str,
+    problem: Problem,
+    predictions: Sequence[pd.DataFrame],
+    scores: Sequence[Sequence[float]],
+    *,
+    one_standard_error: bool = False,
+    seed: int = 0,
+) -> Choice:
+    """Return the choice among configurations by ``metric``.
+
+    ``predictions``: out-of-fold predictions of each, on the same rows. ``scores``: test scores of each (configurations
+    x splits). With ``one_standard_error`` the configurations count as ordered from simple to complex.
+    """
+    table = np.asarray(scores, dtype=np.float64)
+    best = int(np.argmax(table.mean(axis=1)))
+    chosen = simplest_near_best(table, range(len(table))) if one_standard_error and table.shape[1] > 1 else best
+    worth = _worth(metric, problem, predictions, seed)
+    low, high = sorted((worth.interval.low, worth.interval.high))
+    return Choice(best, chosen, worth.naive, worth.value, low, high, worth.notes)
+
+
+def _worth(metric: str, problem: Problem, predictions: Sequence[pd.DataFrame], seed: int) -> BestOfMany:
+    loss = row_loss(metric)
+    frames = [frame[frame["repeat"] == frame["repeat"].min()].sort_values("row") for frame in predictions]
+    rows = frames[0]["row"].to_numpy()
+    groups = None if problem.groups is None else problem.groups[rows]
+    if loss is not None:
+        columns = [losses_of(metric, replay(f, problem.classes), f["y"].to_numpy(), problem.classes) for f in frames]
+        found = bias_corrected_best(np.column_stack(columns), groups, seed=seed)
+        return _as_scores(found, loss.score)
+
+    def scored(at: NDArray[np.int64], configuration: int) -> float:
+        part = frames[configuration].iloc[at]
+        return score(metric, replay(part, problem.classes), part["y"].to_numpy(), None)
+
+    return bias_corrected_best_score(scored, rows.size, len(frames), groups, seed=seed)
+
+
+def _as_scores(found: BestOfMany, of: Any) -> BestOfMany:
+    from dataclasses import replace
+
+    interval = replace(found.interval, low=of(found.interval.high), high=of(found.interval.low))
+    return replace(found, naive=of(found.naive), value=of(found.value), bias=-found.bias, interval=interval)

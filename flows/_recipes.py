@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 from evenfold.estimates import ModelSpec
+from evenfold.estimates.comparison import compare_draws, compare_predictions
 from evenfold.tasks import Home
-from evenfold.tasks._promotion import compare_draws, compare_predictions
 from evenfold.tasks.fit import BLOCK
 from evenfold.tasks.work import Work, key_of_block, key_of_split
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec
+from evenfold.estimates.comparison import Decision, decide, same_recipe, without_champion
 from evenfold.manifests import audit, read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks._figures import run_key
-from evenfold.tasks._promotion import Decision, decide, same_recipe, without_champion
 from evenfold.tasks.fit import kept
 from evenfold.tasks.newer import score_stored
 from evenfold.tasks.split import extend_split, newest, plan_of

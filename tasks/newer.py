@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from evenfold.estimates import ModelSpec
-from evenfold.estimates._responses import Responses
-from evenfold.estimates.metrics import score
+from evenfold.estimates.metrics.metrics import score
+from evenfold.estimates.models.responses import Responses
 from numpy.typing import NDArray
 
 from ._home import Home

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from evenfold.estimates import Estimate
-from evenfold.estimates.interval import Interval
+from evenfold.estimates.results import Interval
 from evenfold.flows._console import Words, first_that_fits
 from evenfold.flows._show import Left, _estimate_tables, _remarks
 from rich.progress import Progress

@@ -23,8 +23,8 @@ from evenfold.estimates import (
     no_information_rate,
     score_draws,
 )
-from evenfold.estimates._quick import QUICK
-from evenfold.estimates._responses import Replay
+from evenfold.estimates.metrics.registry import QUICK
+from evenfold.estimates.models.responses import Replay
 from evenfold.splitters import Bootstrap, Stream
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.metrics import get_scorer

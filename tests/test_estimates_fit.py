@@ -117,8 +117,8 @@ class Counting:
 
 def test_several_metrics_ask_the_estimator_once() -> None:
     """Ten metrics of probabilities cost one predict_proba, and a method that is absent stays absent."""
-    from evenfold.estimates._responses import Responses
-    from evenfold.estimates.metrics import scores_of
+    from evenfold.estimates.metrics.metrics import scores_of
+    from evenfold.estimates.models.responses import Responses
 
     proba = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
     counting = Counting({"predict_proba": proba})

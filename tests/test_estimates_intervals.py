@@ -24,12 +24,12 @@ from evenfold.estimates import (
     influence_of,
     nested_cv_interval,
     nested_interval,
-    one_standard_error,
     pooled_interval,
     pooled_rows_interval,
     resampled_interval,
+    simplest_near_best,
 )
-from evenfold.estimates.intervals import MODELS_AS_GIVEN, interval_of
+from evenfold.estimates.intervals.intervals import MODELS_AS_GIVEN, interval_of
 from evenfold.splitters import KFold, StratifiedKFold, Stream
 from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -500,10 +500,10 @@ def test_the_simplest_within_one_standard_error() -> None:
     """The best has mean .80 and se .01; the simplest above .79 is chosen."""
     best = [0.78, 0.80, 0.82, 0.80]  # sd .01633, se .00816
     scores = [best, [0.795] * 4, [0.785] * 4, [0.79] * 4]
-    assert one_standard_error(scores, [9, 5, 1, 3]) == 1
-    assert one_standard_error(scores, [1, 5, 1, 3]) == 0
+    assert simplest_near_best(scores, [9, 5, 1, 3]) == 1
+    assert simplest_near_best(scores, [1, 5, 1, 3]) == 0
     with pytest.raises(ModelError, match=r"shape \(4, 4\) for 3 complexities"):
-        one_standard_error(scores, [1, 2, 3])
+        simplest_near_best(scores, [1, 2, 3])
 
 
 def test_wrong_losses_get_a_sentence() -> None:

@@ -20,7 +20,7 @@ from evenfold.estimates import (
     fitted,
     score_draws,
 )
-from evenfold.estimates._assemble import inner_pairs
+from evenfold.estimates.models.fit import inner_pairs
 from evenfold.splitters import BalancedGroupKFold, Bootstrap, KFold, StratifiedKFold, Stream
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin

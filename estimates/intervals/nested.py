@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
+from evenfold.estimates.metrics.registry import ROW_LOSSES, Floats, losses_of
+from evenfold.estimates.models.fit import fitted
+from evenfold.estimates.models.problem import Problem
+from evenfold.estimates.models.responses import Responses
+from evenfold.estimates.models.spec import ModelSpec
+from evenfold.estimates.results import Interval, ModelError
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
-
-from ._errors import ModelError
-from ._fit import fitted
-from ._responses import Responses
-from .interval import Interval
-from .model_spec import ModelSpec
-from .problem import Problem
-from .row_losses import ROW_LOSSES, Floats, losses_of
 
 Losses = Sequence[tuple[Floats, Floats]]
 

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 
 import numpy as np
+from evenfold.estimates.metrics.registry import Floats
+from evenfold.estimates.results import EvaluationError, Interval, ModelError
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
-
-from ._errors import EvaluationError, ModelError
-from .interval import Interval
-from .row_losses import Floats
 
 # A normal error's squares put about a third of their variance into the largest 1 % of rows.
 HEAVY_SHARE = 0.5

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.results import ModelError
 from numpy.typing import NDArray
 
-from ._errors import ModelError
-from ._nearest import nearest
+from .spec import nearest
 
 Kind = Literal["number", "category", "text", "date", "empty", "objects"]
 

@@ -2,17 +2,157 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
 import yaml
+from evenfold.estimates.results import ModelError
+from evenfold.splitters import SplitError, import_named, refusal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from ._build import named_estimator, seeded
-from ._errors import ModelError
-from ._nearest import nearest
-from .defaults import Task, default_for
+Task = Literal["classification", "regression"]
+
+MOST_CLASSES_OF_INTEGERS = 20
+
+
+@dataclass(frozen=True)
+class Default:
+    """One row of the table: the names of the model, the metrics and the strategies."""
+
+    estimator: str
+    metrics: tuple[str, ...]
+    strategy: str
+    grouped_strategy: str = "BalancedGroupKFold"
+
+
+DEFAULTS: dict[str, Default] = {
+    "regression": Default(
+        "sklearn.ensemble:HistGradientBoostingRegressor",
+        ("r2", "neg_mean_absolute_error", "neg_root_mean_squared_error"),
+        "SortedStratifiedKFold",
+    ),
+    "binary": Default(
+        "sklearn.ensemble:HistGradientBoostingClassifier",
+        ("roc_auc", "accuracy", "balanced_accuracy"),
+        "StratifiedKFold",
+    ),
+    "multiclass": Default(
+        "sklearn.ensemble:HistGradientBoostingClassifier",
+        ("accuracy", "balanced_accuracy", "neg_log_loss"),
+        "StratifiedKFold",
+    ),
+}
+
+
+def default_for(task: Task, n_classes: int = 0) -> Default:
+    """Return the table's row for a task and, for classification, a number of classes."""
+    if task == "regression":
+        return DEFAULTS["regression"]
+    return DEFAULTS["binary" if n_classes == 2 else "multiclass"]
+
+
+def infer_task(target: pd.Series) -> Task:
+    """Return what the table says of a target column; raises ModelError for a column that is no target (dates)."""
+    kind = pd.api.types
+    if isinstance(target.dtype, pd.CategoricalDtype) or kind.is_bool_dtype(target):
+        return "classification"
+    if kind.is_integer_dtype(target):
+        return "classification" if target.nunique() <= MOST_CLASSES_OF_INTEGERS else "regression"
+    if kind.is_float_dtype(target):
+        return "regression"
+    if kind.is_string_dtype(target) or kind.is_object_dtype(target):
+        return "classification"
+    raise ModelError(
+        f"target {target.name!r} holds {target.dtype}, neither numbers nor classes; choose another target."
+    )
+
+
+def nearest(name: str, among: Iterable[str]) -> str:
+    """Return ``; did you mean 'a' or 'b'?`` with the closest of ``among``, or their list where none is close."""
+    names = [str(each) for each in among]
+    by_lower = {each.lower(): each for each in reversed(names)}
+    close = [by_lower[each] for each in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)]
+    if close:
+        return f"; did you mean {' or '.join(repr(each) for each in close)}?"
+    shown = ", ".join(names[:12])
+    return f"; choose one of {shown}{' …' if len(names) > 12 else ''}." if names else "."
+
+
+def named_estimator(path: str, params: Mapping[str, Any], methods: tuple[str, ...] = ("fit", "predict")) -> Any:
+    """Return the unfitted estimator that the class or factory function at ``path`` makes of ``params``.
+
+    A parameter with ``__`` in its name is set on the part it names, as scikit-learn's ``set_params`` does.
+    Raises ModelError where the path does not import, is no class or function, does not take the parameters, or makes
+    something without ``methods`` and ``get_params``.
+    """
+    maker = _imported(path)
+    nested = {name: value for name, value in params.items() if "__" in name}
+    made = _made(path, maker, {name: value for name, value in params.items() if name not in nested})
+    lacking = [name for name in (*methods, "get_params") if not callable(getattr(made, name, None))]
+    if lacking:
+        what, such = _EXAMPLES["predict" in methods]
+        raise ModelError(
+            f"{path!r} is no {what}: {type(made).__name__} has no {' and no '.join(lacking)}; "
+            f"name a class or a function that returns one, such as {such}."
+        )
+    try:
+        return made.set_params(**nested) if nested else made
+    except ValueError as error:
+        raise ModelError(f"{path!r} does not accept its parameters: {error}") from None
+
+
+_EXAMPLES = {
+    True: ("estimator", "sklearn.linear_model:Ridge"),
+    False: ("transformer that can be inverted", "sklearn.preprocessing:PowerTransformer"),
+}
+
+
+def seeded(estimator: Any, seed: int) -> Any:
+    """Return ``estimator`` with every ``random_state`` that is None set to ``seed``, in its parts as well."""
+    unset = {
+        name: seed
+        for name, value in estimator.get_params(deep=True).items()
+        if value is None and name.rpartition("__")[2] == "random_state"
+    }
+    return estimator.set_params(**unset) if unset else estimator
+
+
+def _imported(path: str) -> Any:
+    try:
+        maker = import_named(path)
+    except SplitError as error:
+        raise ModelError(f"estimator {error}") from None
+    if not callable(maker):
+        raise ModelError(
+            f"{path!r} names a {type(maker).__name__}, no class and no function; name what makes the estimator."
+        )
+    return maker
+
+
+def _made(path: str, maker: Any, params: dict[str, Any]) -> Any:
+    try:
+        return maker(**params)
+    except TypeError as error:
+        raise ModelError(
+            f"{path!r} does not accept its parameters: {refusal(error)}{_unknown(maker, params)}"
+        ) from None
+    except Exception as error:
+        raise ModelError(f"{path!r} cannot be made: {type(error).__name__}: {error}") from error
+
+
+def _unknown(maker: Any, params: dict[str, Any]) -> str:
+    accepted = [name for name in inspect.signature(maker).parameters if name not in ("self", "args", "kwargs")]
+    unknown = [name for name in params if name not in accepted]
+    return nearest(unknown[0], accepted) if unknown and accepted else ""
+
 
 POWER = "sklearn.preprocessing:PowerTransformer"
 
@@ -151,3 +291,11 @@ def _of_field(kind: str, place: tuple[int | str, ...], message: str, given: Any)
         return f"the model has no field {name!r}{nearest(name, ModelSpec.model_fields)}"
     said = message.removeprefix("Value error, ")
     return f"model field {name!r} is {str(given)[:60]!r}; {said[:1].lower()}{said[1:]}."
+
+
+def scaled_logistic_regression(**params: Any) -> Pipeline:
+    """Return a logistic regression on standardised features; ``params`` are LogisticRegression's.
+
+    Named in a specification as ``evenfold.estimates:scaled_logistic_regression``.
+    """
+    return make_pipeline(StandardScaler(), LogisticRegression(**params))

@@ -7,13 +7,11 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+from evenfold.estimates.models.responses import Replay
+from evenfold.estimates.models.spec import Task, default_for, nearest
+from evenfold.estimates.results import EvaluationError, ModelError
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, get_scorer_names
-
-from ._errors import EvaluationError, ModelError
-from ._nearest import nearest
-from ._responses import Replay
-from .defaults import Task, default_for
 
 MOST_SHOWN_CLASSES = 5
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.models.fit import fit_and_score
+from evenfold.estimates.models.problem import Problem
+from evenfold.estimates.models.spec import ModelSpec
 from evenfold.splitters import BalancedGroupKFold, KFold, LabelSplitter, SortedStratifiedKFold, StratifiedKFold
 from numpy.typing import NDArray
 
-from ._aggregate import pooled_score, sample_sd
-from ._fit import fit_and_score
-from .model_spec import ModelSpec
-from .problem import Problem
+from .folds import pooled_score, sample_sd
 
 BINS = 10
 

@@ -7,15 +7,12 @@ from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
+from evenfold.estimates.metrics.metrics import method_of
+from evenfold.estimates.results import ModelError
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from ._build import named_estimator, seeded
-from ._errors import ModelError
-from ._nearest import nearest
-from .defaults import Task
-from .metrics import method_of
-from .model_spec import ModelSpec
+from .spec import ModelSpec, Task, named_estimator, nearest, seeded
 
 
 def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDArray[Any], target: str) -> None:

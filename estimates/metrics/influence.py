@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.intervals.intervals import bootstrap_interval, interval_of
+from evenfold.estimates.models.problem import Problem
+from evenfold.estimates.models.responses import replay
+from evenfold.estimates.results import Interval
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from ._responses import replay
-from .interval import Interval
-from .intervals import bootstrap_interval, interval_of
 from .metrics import score
-from .problem import Problem
-from .row_losses import ROW_LOSSES, Floats, codes_of, losses_of
+from .registry import ROW_LOSSES, Floats, codes_of, losses_of
 
 Influence = tuple[float, Floats]
 

@@ -1,0 +1,1 @@
+"""Metrics: losses of rows, influence, and what no information would score."""

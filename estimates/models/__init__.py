@@ -1,0 +1,1 @@
+"""What is trained: its specification, the columns it reads, and the fit."""

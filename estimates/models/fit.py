@@ -1,0 +1,361 @@
+"""One model, one split, one score: the step that every evaluation repeats."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sklearn
+from evenfold.estimates.metrics.metrics import describe_classes, scores_of
+from evenfold.estimates.metrics.registry import reads_names
+from evenfold.estimates.results import EvaluationError, FoldScore, ModelError
+from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold, distribution_of, import_named
+from imblearn.over_sampling import RandomOverSampler
+from imblearn.pipeline import Pipeline as SamplingPipeline
+from imblearn.under_sampling import RandomUnderSampler
+from numpy.typing import NDArray
+from sklearn import config_context
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
+
+from .options import by_column, class_weight_names, parts_of, takes, target_transformer
+from .problem import IntArray, Problem
+from .responses import Responses
+from .spec import Balance, ModelSpec
+
+INNER_FOLDS = 5
+
+
+def assemble(
+    model: ModelSpec,
+    problem: Problem,
+    seed: int,
+    train: IntArray | None = None,
+    inner: Splitter | None = None,
+) -> Any:
+    """Return the unfitted estimator that ``fit_and_score`` fits, ready for scikit-learn's ``clone``.
+
+    From the inside out: the model; a sampler that evens out the classes of the rows it is fitted on, and of no
+    others; an encoder of text (0/1 columns or ordinal codes learnt from training rows; values never seen become all
+    zeros, or -1; categories stay as they are for estimators that read them from the column's type); a transform of
+    the target that is inverted in predictions; a threshold.
+
+    ``train``: the training rows, which ``threshold: prevalence`` and ``tuned`` need: the share of the positive class
+    among them, and the pairs of the inner cross-validation on them by ``inner`` (default: 5 shuffled folds that
+    stratify, or keep groups whole where the problem has groups or training rows repeat).
+    """
+    model = model.completed(problem.task, len(problem.classes))
+    estimator = _weighing_classes(model.build(seed), model)
+    steps = [*_encoding(model, problem, estimator), *_sampling(model.balance, seed), ("model", estimator)]
+    if len(steps) > 1:
+        estimator = (SamplingPipeline if any(name == "balance" for name, _ in steps) else Pipeline)(steps)
+    if model.target_transform is not None:
+        estimator = TransformedTargetRegressor(estimator, transformer=target_transformer(model, seed))
+    return estimator if model.threshold is None else _deciding(estimator, model, problem, seed, train, inner)
+
+
+def _weighing_classes(estimator: Any, model: ModelSpec) -> Any:
+    if model.balance is None or model.balance.method != "class_weight":
+        return estimator
+    return estimator.set_params(**dict.fromkeys(class_weight_names(estimator), "balanced"))
+
+
+def _sampling(balance: Balance | None, seed: int) -> list[tuple[str, Any]]:
+    if balance is None or balance.method == "class_weight":
+        return []
+    over = balance.method == "oversample"
+    sizes = partial(_oversampled if over else _undersampled, ratio=balance.ratio)
+    sampler = RandomOverSampler if over else RandomUnderSampler
+    return [("balance", sampler(sampling_strategy=sizes, random_state=seed))]
+
+
+def _undersampled(y: NDArray[Any], ratio: float) -> dict[Any, int]:
+    """Return rows to keep per class: no class has more than the rarest class's rows / ratio."""
+    classes, counts = np.unique(y, return_counts=True)
+    most = int(counts.min() / ratio)
+    return {label: min(count, most) for label, count in zip(classes.tolist(), counts.tolist(), strict=True)}
+
+
+def _oversampled(y: NDArray[Any], ratio: float) -> dict[Any, int]:
+    """Return rows to make per class: no class has fewer than ratio x the largest class's rows."""
+    classes, counts = np.unique(y, return_counts=True)
+    least = int(np.ceil(counts.max() * ratio))
+    return {label: max(count, least) for label, count in zip(classes.tolist(), counts.tolist(), strict=True)}
+
+
+def _encoding(model: ModelSpec, problem: Problem, estimator: Any) -> list[tuple[str, Any]]:
+    native = getattr(estimator, "categorical_features", None) == "from_dtype"
+    columns = [name for name in problem.encoded if not (native and problem.X[name].dtype == "category")]
+    if not columns:
+        return []
+    one = (
+        OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+        if model.text == "onehot"
+        else OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+    )
+    # As a frame, so that categories which stay keep their type.
+    made = make_column_transformer((one, columns), remainder="passthrough")
+    return [("encode", made.set_output(transform="pandas"))]
+
+
+def _deciding(
+    estimator: Any, model: ModelSpec, problem: Problem, seed: int, train: IntArray | None, inner: Splitter | None
+) -> Any:
+    if isinstance(model.threshold, float):
+        return FixedThresholdClassifier(estimator, threshold=model.threshold, response_method="predict_proba")
+    if train is None:
+        raise ModelError(f"threshold: {model.threshold} depends on the training rows; pass train, their positions.")
+    if model.threshold == "prevalence":
+        share = float(np.mean(problem.y[train] == problem.classes[1]))
+        return FixedThresholdClassifier(estimator, threshold=share, response_method="predict_proba")
+    pairs = inner_pairs(problem, train, seed, inner)
+    return TunedThresholdClassifierCV(estimator, scoring="balanced_accuracy", cv=pairs, random_state=seed)
+
+
+def inner_pairs(problem: Problem, train: IntArray, seed: int, inner: Splitter | None = None) -> list[Any]:
+    """Return the pairs of a cross-validation inside the training rows, as positions among them.
+
+    Groups stay whole; where training rows repeat, as in a bootstrap, the copies of a row are a group, so that no row
+    is on both sides. Raises ModelError where ``inner`` keeps no groups and there are some, SplitError where the rows
+    are too few.
+    """
+    y, groups = problem.y[train], None if problem.groups is None else problem.groups[train]
+    if groups is None and np.unique(train).size < train.size:
+        groups = train
+    if inner is None:
+        inner = (StratifiedKFold if groups is None else BalancedGroupKFold)(INNER_FOLDS, random_state=seed)
+    if groups is not None and not inner.needs.groups:
+        raise ModelError(
+            f"the inner strategy {type(inner).__name__} keeps no groups whole, and the training rows have groups or "
+            "repeat; leave it out, or use BalancedGroupKFold."
+        )
+    return list(inner.split(np.zeros((train.size, 1)), y, groups))
+
+
+# Raise it when a change here can change a score: it is part of every score key.
+FIT_VERSION = 1
+
+
+def fit_and_score(
+    model: ModelSpec,
+    problem: Problem,
+    train: IntArray,
+    test: IntArray,
+    *,
+    seed: int,
+    name: str,
+    repeat: int = 0,
+    fold: int = 0,
+    inner: Splitter | None = None,
+    validation: IntArray | None = None,
+) -> tuple[FoldScore, pd.DataFrame]:
+    """Fit on the rows ``train``, score on ``test`` and on ``train``, and return the scores and test predictions.
+
+    Positions in ``train`` may repeat. Pure: the same arguments give the same result, times aside. Scores equal those
+    of scikit-learn's ``cross_validate`` with ``assemble(model, problem, seed)`` on the same pair.
+
+    ``inner``: the strategy of the cross-validation inside the training rows, for ``threshold: tuned``. ``validation``:
+    the rows that ``eval_set: validation`` hands to an estimator that stops early.
+
+    Predictions have a row per test row: row (position), repeat, fold, y, prediction, then proba_<class> for every
+    class of the problem (0 for a class absent from training), or decision (decision_<class> for three classes or
+    more) where the model gives no probabilities, and weight where the problem has weights.
+    Raises EvaluationError where the fit fails or a metric is undefined.
+    """
+    started = perf_counter()
+    estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner, validation=validation)
+    between = perf_counter()
+    metrics = model.completed(problem.task, len(problem.classes)).metrics
+    answers = Responses(estimator, problem.X.iloc[test])
+    on_test = scores_of(metrics, answers, problem.y[test], _part(problem.weights, test), name=name, side="test")
+    known = Responses(estimator, problem.X.iloc[train])
+    on_train = scores_of(metrics, known, problem.y[train], _part(problem.weights, train), name=name, side="training")
+    predictions = _predictions(problem, test, answers, repeat, fold)
+    seconds_fit, seconds_score = between - started, perf_counter() - between
+    score = FoldScore(name, repeat, fold, on_test, on_train, len(train), len(test), seconds_fit, seconds_score)
+    return score, predictions
+
+
+def fitted(
+    model: ModelSpec,
+    problem: Problem,
+    train: IntArray,
+    *,
+    seed: int,
+    name: str,
+    inner: Splitter | None = None,
+    validation: IntArray | None = None,
+    arrays: bool = False,
+) -> Any:
+    """Return the assembled estimator, fitted on the rows ``train``; raises EvaluationError where that fails.
+
+    ``inner`` and ``validation``: as in ``fit_and_score``. ``arrays``: features go in as an array where no part can read
+    column names, which is quicker.
+    """
+    try:
+        estimator = assemble(model, problem, seed, train, inner)
+        X = features_for(problem, estimator, arrays)
+        given = _fit_params(model, problem, train) | _validation(model, problem, estimator, X, validation)
+        return _fit(estimator, take(X, train), problem.y[train], given)
+    except ModelError:
+        raise
+    except Exception as error:
+        held = f", which hold {describe_classes(problem.y[train])}" if problem.classes else ""
+        raise EvaluationError(
+            f"{name}: the model could not be fitted on its {len(train):,} training rows{held}: "
+            f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}{_missing(error, problem)}"
+        ) from error
+
+
+def _missing(error: Exception, problem: Problem) -> str:
+    """Return which features have missing values and what to do, where that is what the model refused."""
+    if "NaN" not in str(error):
+        return ""
+    names = [name for name in problem.features if problem.X[name].isna().any()]
+    if not names:
+        return ""
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return f" Missing values are in {shown}: exclude what holds them, or name a pipeline that begins with an imputer"
+
+
+def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:
+    """Return the features as a frame, or as an array where that is asked for and gives the same model."""
+    use_array = arrays and problem.array is not None and not reads_names(estimator)
+    return problem.array if use_array else problem.X
+
+
+def _fit(estimator: Any, X: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
+    if not given:
+        return estimator.fit(X, y)
+    with config_context(enable_metadata_routing=True):
+        for part in parts_of(estimator):
+            _request(part, given)
+        return estimator.fit(X, y, **given)
+
+
+def _request(part: Any, given: dict[str, Any]) -> None:
+    # Weights are for what predicts; a scaler before it stays unweighted, as scikit-learn has it by default.
+    asked = {name: name != "sample_weight" or hasattr(part, "predict") for name in given if takes(part, name)}
+    if asked and hasattr(part, "set_fit_request"):
+        part.set_fit_request(**asked)
+    if "sample_weight" in given and isinstance(part, TunedThresholdClassifierCV):
+        part.scoring = get_scorer("balanced_accuracy").set_score_request(sample_weight=True)
+
+
+def _fit_params(model: ModelSpec, problem: Problem, train: IntArray) -> dict[str, Any]:
+    given = dict(model.fit_params)
+    for name, column in by_column(model.fit_params).items():
+        if column not in problem.columns:
+            raise ModelError(f"fit parameter {name!r} reads column {column!r}; make the problem with this model.")
+        given[name] = problem.columns[column][train]
+    if problem.weights is not None:
+        given["sample_weight"] = problem.weights[train]
+    return given
+
+
+def _validation(
+    model: ModelSpec, problem: Problem, estimator: Any, X: Any, validation: IntArray | None
+) -> dict[str, Any]:
+    if model.eval_set is None:
+        return {}
+    if validation is None:
+        raise ModelError("eval_set: validation needs validation rows; use a strategy that makes a validation part.")
+    if isinstance(estimator, Pipeline):
+        raise ModelError("eval_set: validation rows would not be encoded; list features that are numbers only.")
+    rows, y = take(X, validation), problem.y[validation]
+    return {"X_val": rows, "y_val": y} if takes(estimator, "X_val") else {"eval_set": [(rows, y)]}
+
+
+def take(X: Any, rows: IntArray) -> Any:
+    """Return some rows of features."""
+    # Taking along the contiguous axis keeps the layout that scikit-learn makes of a frame, and so every bit.
+    return X.iloc[rows] if isinstance(X, pd.DataFrame) else X.T.take(rows, axis=1).T
+
+
+def _part(values: NDArray[Any] | None, rows: IntArray) -> NDArray[Any] | None:
+    return None if values is None else values[rows]
+
+
+def _predictions(problem: Problem, test: IntArray, answers: Responses, repeat: int, fold: int) -> pd.DataFrame:
+    columns: dict[str, Any] = {
+        "row": np.asarray(test, dtype=np.int64),
+        "repeat": np.int32(repeat),
+        "fold": np.int32(fold),
+        "y": problem.y[test],
+        "prediction": answers.say("predict"),
+    }
+    if problem.classes:
+        columns |= _confidence(problem, answers)
+    if problem.weights is not None:
+        columns["weight"] = problem.weights[test]
+    return pd.DataFrame(columns)
+
+
+def _confidence(problem: Problem, answers: Responses) -> dict[str, NDArray[Any]]:
+    kind, given = "proba", answers.say("predict_proba")
+    if given is None:
+        kind, given = "decision", answers.say("decision_function")
+    if given is None:
+        return {}
+    if given.ndim == 1 and len(problem.classes) == 2:
+        return {"decision": given}
+    if given.ndim == 1:  # two of the problem's classes are known, and the second's decision is the first's negative
+        given = np.stack([-given, given], axis=1)
+    column = {label: j for j, label in enumerate(answers.classes_.tolist())}
+    absent = np.zeros(len(given)) if kind == "proba" else np.full(len(given), np.nan)
+    return {f"{kind}_{label}": given[:, column[label]] if label in column else absent for label in problem.classes}
+
+
+def score_key(
+    model: ModelSpec,
+    *,
+    membership: str,
+    fingerprint: str,
+    seed: int,
+    metrics: Sequence[str] | None = None,
+    inner: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the SHA-256, in hexadecimal, of everything that a score of one split or block depends on.
+
+    ``membership``: the digest of this split's or block's rows. ``fingerprint``: of the values of
+    ``Problem.columns_read`` in key order. ``model``: a completed specification (``Problem.model``); its metrics count
+    unless ``metrics`` says others. ``inner``: the inner strategy as JSON, where one is passed to ``fit_and_score``;
+    validation rows belong to the membership. Added are the versions of scikit-learn, of the estimator's distribution
+    and of our own fit code.
+    """
+    if model.estimator is None:
+        raise ModelError("the model names no estimator yet; use Problem.model, which is complete.")
+    more = {} if inner is None else {"inner": dict(inner)}
+    return digest(
+        {
+            **more,
+            "membership": membership,
+            "fingerprint": fingerprint,
+            "model": model.canonical() | {"metrics": list(model.metrics if metrics is None else metrics)},
+            "seed": int(seed),
+            "scikit-learn": sklearn.__version__,
+            "estimator": _distribution(model.estimator),
+            "fit": FIT_VERSION,
+        }
+    )
+
+
+@cache
+def _distribution(path: str) -> str:
+    # Reading every installed package's files takes tenths of a second, and there is a key per fold.
+    return distribution_of(import_named(path))
+
+
+def digest(value: dict[str, Any]) -> str:
+    """Return the SHA-256 of a value's canonical JSON (sorted keys, no spaces, UTF-8)."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
