@@ -15,7 +15,7 @@ from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.models.responses import replay
 from numpy.typing import ArrayLike, NDArray
 
-from .draws import DrawScores
+from .draws import DrawScores, RowTotals
 from .folds import sample_sd, spread_note
 from .results import Estimate, EvaluationError, FoldScore, ModelError
 
@@ -152,39 +152,6 @@ def in_units(estimate: BootstrapEstimate, offset: float, sign: float) -> Bootstr
     errors = ("err", "err1", "oob", "gamma", "e632", "e632plus")
     mapped = {name: offset + sign * getattr(estimate, name) for name in errors}
     return BootstrapEstimate(**{**vars(estimate), **mapped})
-
-
-@dataclass
-class RowTotals:
-    """Sums of losses and counts per row, which many resamples add to."""
-
-    sums: NDArray[np.float64]
-    counts: NDArray[np.int64]
-
-    @classmethod
-    def empty(cls, n: int) -> RowTotals:
-        """Return totals of nothing for ``n`` rows."""
-        return cls(np.zeros(n), np.zeros(n, dtype=np.int64))
-
-    def add(self, rows: NDArray[np.int64], losses: NDArray[np.float64]) -> None:
-        """Add the losses of ``rows``; a row may occur more than once."""
-        n = self.sums.size
-        if rows.shape != losses.shape:
-            raise ModelError(f"a resample has {rows.size:,} rows and {losses.size:,} losses; pass one loss per row.")
-        if rows.size and (rows.min() < 0 or rows.max() >= n):
-            raise ModelError(f"a resample names row {_outside(rows, n)}, and there are {n:,} rows, from 0.")
-        if not np.all(np.isfinite(losses)):
-            raise ModelError("a resample has losses that are not finite; choose a metric that is defined on every row.")
-        self.sums += np.bincount(rows, weights=losses, minlength=n)
-        self.counts += np.bincount(rows, minlength=n)
-
-    def merge(self, other: RowTotals) -> RowTotals:
-        """Return the totals of both."""
-        return RowTotals(self.sums + other.sums, self.counts + other.counts)
-
-
-def _outside(rows: NDArray[np.int64], n: int) -> int:
-    return int(rows[(rows < 0) | (rows >= n)][0])
 
 
 def _combined(*, err: float, err1: float, gamma: float, notes: list[str], **more: Any) -> BootstrapEstimate:

@@ -11,9 +11,9 @@ from evenfold.estimates import Estimate, EvaluationError
 from evenfold.manifests import BalanceReport, Plan, measure, read_manifest, read_table
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
-from evenfold.tasks._figures import run_key
 from evenfold.tasks._pictures import split_note
-from evenfold.tasks.split import (
+from evenfold.tasks.record.entries import run_key
+from evenfold.tasks.splits import (
     check_columns,
     extend_split,
     extension_of,
@@ -118,7 +118,7 @@ def _given(request: EvaluateRequest) -> Split:
 
 def record_split_of(engine: Engine, home: Home, data: str, split: Split, say: Say) -> str:
     """Record a split and return its run."""
-    from evenfold.tasks.record import record_split
+    from evenfold.tasks.record.tracker import record_split
 
     say("recording the split", 0, 1)
     arguments = {
@@ -172,7 +172,7 @@ def evaluate_body(engine: Engine, home: Home, request: EvaluateRequest, say: Say
 
 
 def _record(engine: Engine, home: Home, request: EvaluateRequest, split: Split, told: dict[str, Any], say: Say) -> str:
-    from evenfold.tasks.record import record_evaluation
+    from evenfold.tasks.record.tracker import record_evaluation
 
     say("recording the evaluation", 0, 1)
     asked = {"split": split.ref, "evaluation": told, "data": request.data, "tags": engine.tags()}

@@ -132,8 +132,8 @@ def clean(
     Example: evenfold clean --older-than 30d --dry-run
     """
     from evenfold.tasks import Home
-    from evenfold.tasks.clean import age_of
-    from evenfold.tasks.clean import clean as remove
+    from evenfold.tasks.results.clean import age_of
+    from evenfold.tasks.results.clean import clean as remove
 
     from ._show import consoles
 

@@ -13,7 +13,7 @@ def compare_runs(run_a: str, run_b: str, metrics: list[str] | None = None) -> li
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested, and
     the comparison says so. Raises SplitError for runs of different splits, or without predictions.
     """
-    from evenfold.tasks.reading import metrics_of, read_evaluation
+    from evenfold.tasks.record.reading import metrics_of, read_evaluation
 
     home = Home.here()
     prepare_environment(home)

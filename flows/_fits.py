@@ -18,10 +18,9 @@ from evenfold.estimates import (
     resampled_aggregate,
 )
 from evenfold.tasks import Call, Engine, Home
-from evenfold.tasks._files import from_anywhere
-from evenfold.tasks.fit import BLOCK, fit_all, fit_block, fit_fold, fit_folds, kept, split_title
-from evenfold.tasks.studies import kept_study
-from evenfold.tasks.work import Work, key_of_all, key_of_block, key_of_split
+from evenfold.tasks.fits import BLOCK, fit_all, fit_block, fit_fold, fit_folds, kept, split_title
+from evenfold.tasks.results.files import from_anywhere
+from evenfold.tasks.work import Work, kept_study, key_of_all, key_of_block, key_of_split
 
 from ._requests import EvaluateRequest
 from ._say import Say

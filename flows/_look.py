@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from evenfold.estimates import Estimate, EvaluationError, FoldScore, pooled_rows_interval
 from evenfold.tasks import Call, Engine, Home
-from evenfold.tasks.fit import fit_holdout
+from evenfold.tasks.fits import fit_holdout
 from evenfold.tasks.work import Work
 
 from ._requests import EvaluateRequest, Evaluation
@@ -48,7 +48,7 @@ def look_at_holdout(
 
 def _record(engine: Engine, home: Home, request: EvaluateRequest, split: Split, work: Work) -> dict[str, Any]:
     """Record that somebody looks, and why; raises EvaluationError where that fails, and then nobody has looked."""
-    from evenfold.tasks.look import record_look
+    from evenfold.tasks.record.looks import record_look
 
     model = work.problem.model.canonical()
     asked = {"split": split.ref, "model": model, "reason": request.reason, "data": request.data}
@@ -62,7 +62,7 @@ def _record(engine: Engine, home: Home, request: EvaluateRequest, split: Split, 
 
 def _fit(engine: Engine, home: Home, request: EvaluateRequest, split: Split, run_id: str) -> dict[str, Any]:
     """Return what the fit scored on the locked rows, and record it in the run of the look."""
-    from evenfold.tasks.look import record_look_scores
+    from evenfold.tasks.record.looks import record_look_scores
 
     arguments = {
         "data": request.data,

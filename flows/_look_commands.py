@@ -62,7 +62,7 @@ def _folder(manifest: str) -> Iterator[Path]:
     home = Home.here()
     prepare_environment(home)
     home.require_record()
-    from evenfold.tasks.record import Tracker
+    from evenfold.tasks.record.tracker import Tracker
 
     with tempfile.TemporaryDirectory() as folder:
         try:

@@ -6,8 +6,7 @@ from typing import Any
 
 from evenfold.estimates import ModelError
 from evenfold.tasks import Call, Engine, Home
-from evenfold.tasks.fit import kept, split_title
-from evenfold.tasks.train import fit_final
+from evenfold.tasks.fits import fit_final, kept, split_title
 from evenfold.tasks.work import Work, key_of_all, key_of_split
 
 from ._fits import in_blocks, shared_arguments

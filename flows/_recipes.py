@@ -8,7 +8,7 @@ import pandas as pd
 from evenfold.estimates import ModelSpec
 from evenfold.estimates.comparison import compare_draws, compare_predictions
 from evenfold.tasks import Home
-from evenfold.tasks.fit import BLOCK
+from evenfold.tasks.fits import BLOCK
 from evenfold.tasks.work import Work, key_of_block, key_of_split
 
 from ._fits import in_blocks

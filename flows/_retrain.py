@@ -10,11 +10,10 @@ from evenfold.estimates.comparison import Decision, decide, same_recipe, without
 from evenfold.manifests import audit, read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
-from evenfold.tasks._figures import run_key
-from evenfold.tasks.fit import kept
-from evenfold.tasks.newer import score_stored
-from evenfold.tasks.split import extend_split, newest, plan_of
-from evenfold.tasks.train import fit_final
+from evenfold.tasks.fits import fit_final, kept
+from evenfold.tasks.record.entries import run_key
+from evenfold.tasks.record.reading import score_stored
+from evenfold.tasks.splits import extend_split, newest, plan_of
 from evenfold.tasks.work import Work, key_of_all, work_of
 
 from ._bodies import decided, evaluate_body
@@ -54,7 +53,7 @@ class Course:
 
 def retrain_body(engine: Engine, home: Home, request: RetrainRequest, say: Say = silent) -> Retraining:
     """Retrain as ``RetrainRequest`` asks; the same data, recipe and label are retrained once."""
-    from evenfold.tasks.registry import fail_retraining, open_retraining
+    from evenfold.tasks.record.registry import fail_retraining, open_retraining
 
     ref, growth = _grown(engine, home, request, say)
     work = work_of(request.data, ref, request.model)
@@ -79,7 +78,7 @@ def retrain_body(engine: Engine, home: Home, request: RetrainRequest, say: Say =
 
 
 def _retrained(course: Course, work: Work, key: str, opened: dict[str, Any], growth: dict[str, Any]) -> Retraining:
-    from evenfold.tasks.registry import close_retraining, read_champion, record_decision
+    from evenfold.tasks.record.registry import close_retraining, read_champion, record_decision
 
     audited = _audited(course, work)
     champion = course.call(read_champion, f"champion of {course.name}", name=course.name)
@@ -194,7 +193,7 @@ def _stored(course: Course, champion: dict[str, Any] | None) -> dict[str, Any]:
 def _registered(
     course: Course, decision: Decision, champion: dict[str, Any] | None, key: str, run_id: str
 ) -> dict[str, Any] | None:
-    from evenfold.tasks.registry import register
+    from evenfold.tasks.record.registry import register
 
     if decision.winner == "champion" and not decision.promote:
         return None  # the same recipe on the same rows would be the same model

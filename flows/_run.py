@@ -85,7 +85,7 @@ def load_split(reference: str) -> Manifest:
     Raises SplitError where there is none.
     """
     prepare_environment(Home.here())
-    from evenfold.tasks.load import load_split as load
+    from evenfold.tasks.record.reading import load_split as load
 
     return load(reference)
 
@@ -119,7 +119,7 @@ def _started(
         return body(PlainEngine(), home, request, say)
     if not os.environ.get("PREFECT_API_URL"):
         say("starting Prefect's embedded server, which takes 10 to 20 s (--engine plain does without)", 0, 1)
-    from evenfold.tasks._prefect import run_as_flow
+    from evenfold.tasks.runtime.prefect import run_as_flow
 
     subject = Path(request.manifest).parent.name if getattr(request, "manifest", None) else request.spec.name
     outcome: Outcome = run_as_flow(lambda made: body(made, home, request, say), home, name, subject, request)

@@ -147,8 +147,8 @@ def folds(
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
     from evenfold.tasks import Home
-    from evenfold.tasks._resources import limited
-    from evenfold.tasks.studies import keep_study
+    from evenfold.tasks.runtime.engine import limited
+    from evenfold.tasks.work import keep_study
 
     from ._show import consoles, progress
     from ._studies import counted, counts_of, draw_fold_counts, problem_of, show_table
@@ -181,7 +181,7 @@ def strategies(
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
     from evenfold.estimates import stratification_study
-    from evenfold.tasks._resources import limited
+    from evenfold.tasks.runtime.engine import limited
 
     from ._show import consoles, progress
     from ._studies import draw_ratios, problem_of, show_table

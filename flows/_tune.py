@@ -117,7 +117,7 @@ def _recorded(
     choice: Choice,
     metric: str,
 ) -> str:
-    from evenfold.tasks.tuning import record_tuning
+    from evenfold.tasks.record.looks import record_tuning
 
     arguments = {
         "split": ref,

@@ -12,9 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evenfold.tasks import Home, prepare_environment, room
-from evenfold.tasks._prefect import PrefectEngine
-from evenfold.tasks._runner import task_runner
-from evenfold.tasks._step import log
+from evenfold.tasks.runtime.prefect import PrefectEngine, log, task_runner
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 

@@ -4,11 +4,12 @@ Nothing here imports Prefect or MLflow until it is used: ``_prefect`` and ``reco
 them.
 """
 
-from ._engine import Call, Done, Engine, PlainEngine
-from ._files import asking, data_reference, room
-from ._home import Home, default_workers, prepare_environment
-from ._locks import FileLocks, locked
-from ._split_ref import SplitRef
+from evenfold.tasks.results.files import asking, data_reference, room
+from evenfold.tasks.runtime.engine import Call, Done, Engine, PlainEngine
+from evenfold.tasks.runtime.home import Home, default_workers, prepare_environment
+from evenfold.tasks.runtime.locks import FileLocks, locked
+
+from .splits import SplitRef
 
 __all__ = [
     "Call",

@@ -15,11 +15,10 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
+from evenfold.tasks.record.spool import waiting
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.orphans import orphans
 from filelock import FileLock, Timeout
-
-from ._home import Home
-from ._orphans import orphans
-from ._spool import waiting
 
 MOST_SKEW_SECONDS = 5.0
 LATE_SECONDS = 120
@@ -145,7 +144,7 @@ def _mlflow(home: Home) -> Iterator[Finding]:
     elif home.tracks_here and not (home.path / "mlflow.db").exists():
         yield Finding("MLflow store", True, f"{uri} will be made by the first run")
         return
-    from .record import Tracker
+    from evenfold.tasks.record.tracker import Tracker
 
     try:
         Tracker(home, "").client.search_experiments(max_results=1)

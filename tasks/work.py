@@ -21,12 +21,14 @@ from evenfold.manifests import (
     read_manifest,
     read_table,
     require_columns,
+    write_whole,
 )
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
+from evenfold.tasks.results.files import from_anywhere
+from evenfold.tasks.runtime.home import Home
 from numpy.typing import NDArray
 
-from ._files import from_anywhere
-from .split import stamp
+from .splits import stamp
 
 
 @dataclass(frozen=True)
@@ -143,3 +145,30 @@ def require_unchanged(key: str, found: str) -> None:
     """Raise EvaluationError where the data are not those that ``key`` was made of: they were written in between."""
     if found != key:
         raise EvaluationError("the data changed while they were evaluated; run the evaluation again.")
+
+
+def keep_study(home: Home, problem: Problem, table: pd.DataFrame) -> None:
+    """Keep the table of a fold-count study below the home, in place of an earlier one of the same problem."""
+    path = home.studies / f"{study_key(problem)}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, table.to_json(orient="records"))
+
+
+def kept_study(home: Home, problem: Problem) -> pd.DataFrame | None:
+    """Return the study of the same rows, features and model, whatever their order; None where there is none."""
+    path = home.studies / f"{study_key(problem)}.json"
+    if not path.exists():
+        return None
+    return pd.DataFrame(json.loads(path.read_text(encoding="utf-8")))
+
+
+def study_key(problem: Problem) -> str:
+    """Return what names a problem: its model but for the metrics, and its rows in any order. O(rows x columns)."""
+    table = problem.X.reset_index(drop=True).assign(**{f"target {problem.target}": problem.y})
+    rows = pd.util.hash_pandas_object(table, index=False).to_numpy()
+    model = problem.model.canonical()
+    del model["metrics"]
+    # A sum does not depend on the order of rows: a study reads the file's, an evaluation the key's.
+    content = [str(rows.sum()), len(rows)]
+    columns = [*problem.features, problem.target]
+    return digest_json({"model": model, "columns": columns, "content": content, "groups": problem.groups is not None})

@@ -25,7 +25,7 @@ from evenfold.estimates import (
 from evenfold.estimates._report_calibration import Reliability, thresholds
 from evenfold.flows import evaluate
 from evenfold.tasks import Home
-from evenfold.tasks.studies import keep_study, kept_study
+from evenfold.tasks.work import keep_study, kept_study
 from pages import Page, require_silent
 from sklearn.datasets import load_breast_cancer
 

@@ -20,7 +20,7 @@ from evenfold.flows import Evaluation, evaluate, split
 from evenfold.manifests import decide, read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import FileLocks, Home
-from evenfold.tasks.fit import fit_fold
+from evenfold.tasks.fits import fit_fold
 from evenfold.tasks.work import key_of_split, work_of
 from mlflow.tracking import MlflowClient
 from sklearn.datasets import load_breast_cancer

@@ -94,7 +94,7 @@ MODEL = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
 def test_every_look_is_recorded_and_counted(home: Path) -> None:
     """Who looked, with which model, why; and the third look says that it is the third."""
     from evenfold.tasks import Home
-    from evenfold.tasks.record import Tracker
+    from evenfold.tasks.record.tracker import Tracker
 
     with pytest.raises(SplitError, match="needs a reason"):
         evaluate(table(), spec=SPEC, model=MODEL, engine="plain", on="holdout")

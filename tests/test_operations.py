@@ -19,10 +19,10 @@ from evenfold import flows
 from evenfold.manifests import read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks import _orphans as orphaned
-from evenfold.tasks._bucket import bucket_of
-from evenfold.tasks.clean import age_of, clean
 from evenfold.tasks.doctor import Finding, _server, examine
+from evenfold.tasks.results.bucket import bucket_of
+from evenfold.tasks.results.clean import age_of, clean
+from evenfold.tasks.runtime import orphans as orphaned
 from servers import environment, free_port, prefect_server
 
 CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]

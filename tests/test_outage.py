@@ -11,7 +11,7 @@ import pytest
 from evenfold import flows
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks._spool import unreachable, waiting
+from evenfold.tasks.record.spool import unreachable, waiting
 from servers import free_port, mlflow_server
 
 MODEL = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
@@ -29,14 +29,14 @@ def evaluate(**fields: Any) -> Any:
 
 def test_a_server_that_is_down_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The evaluation ends with its scores and says where the records wait; the next run sends them, in order."""
-    from evenfold.tasks.load import load_split
+    from evenfold.tasks.record.reading import load_split
     from mlflow.tracking import MlflowClient
 
     port = free_port()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
     monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setattr("evenfold.tasks._spool.WAIT_SECONDS", (0.1,))
+    monkeypatch.setattr("evenfold.tasks.record.spool.WAIT_SECONDS", (0.1,))
     home = Home.here()
     lost = evaluate()
     assert len(lost.scores) == 5

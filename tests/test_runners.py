@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.splitters import SplitError
-from evenfold.tasks._runner import runner_name, task_runner
+from evenfold.tasks.runtime.prefect import runner_name, task_runner
 from servers import environment, prefect_server
 
 SCRIPT = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -27,12 +27,47 @@ from evenfold.manifests import (
     write_manifest,
 )
 from evenfold.splitters import SplitError
+from evenfold.tasks.results.bucket import bucket_of
+from evenfold.tasks.results.files import set_aside
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.locks import locked
 
-from ._bucket import bucket_of
-from ._files import set_aside
-from ._home import Home
-from ._locks import locked
-from ._split_ref import SplitRef
+
+@dataclass(frozen=True)
+class SplitRef:
+    """Less than 1 kB that name a manifest: where it lies, and what it must be."""
+
+    uri: str
+    name: str
+    version: str
+    split_id: str
+    plan_id: str
+    kind: str
+    strategy: str
+    algorithm_version: str
+    n_rows: int
+    n_splits: int
+
+    @classmethod
+    def of(cls, manifest: Manifest, uri: str) -> SplitRef:
+        """Return the reference to a manifest that lies at ``uri``."""
+        return cls(
+            uri=uri,
+            name=manifest.name,
+            version=manifest.version,
+            split_id=manifest.split_id,
+            plan_id=manifest.plan_id,
+            kind=manifest.kind,
+            strategy=manifest.algorithm["name"],
+            algorithm_version=str(manifest.algorithm["version"]),
+            n_rows=manifest.n,
+            n_splits=manifest.n_splits,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the reference as a JSON object."""
+        return asdict(self)
+
 
 Merged = Literal["quarantine", "accept"]
 MOST_TRIES = 20

@@ -4,31 +4,161 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import prefect
-from evenfold.estimates import EvaluationError
-from prefect import flow, task
+from evenfold.estimates import EvaluationError, ModelError
+from evenfold.splitters import SplitError
+from evenfold.tasks.results.bucket import bucket_of
+from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
+from prefect.exceptions import MissingContextError
 from prefect.futures import as_completed
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_UI_URL, temporary_settings
 from prefect.states import Completed, Failed
 from prefect.transactions import IsolationLevel
 
-from ._engine import Call, Done
-from ._home import Home, default_workers
-from ._locks import FileLocks, locked
-from ._orphans import guard
-from ._runner import task_runner
-from ._step import FETCHED, Step, log, worth_another_try
+from .engine import Call, Done, performed
+from .home import Home, default_workers
+from .locks import FileLocks, locked
+from .orphans import guard
+
+FETCHED = "fetched"
+
+
+class Step:
+    """A plain step as the function of a Prefect task: importable, so that processes on any machine can run it.
+
+    Its name keeps two steps from sharing one task key. Where results lie travels along.
+    """
+
+    def __init__(self, step: Callable[..., Any], home: Home) -> None:
+        self.step = step
+        self.home = home
+        self.settings = {name: os.environ[name] for name in ("EVENFOLD_HOME", "EVENFOLD_RESULTS") if name in os.environ}
+        self.__name__ = self.__qualname__ = step.__name__
+        self.__module__ = step.__module__
+        self.__doc__ = step.__doc__
+
+    def __call__(
+        self,
+        key: str | None,
+        arguments: dict[str, Any],
+        look: bool = True,
+        limit: float | None = None,
+        called: str = "",
+    ) -> Any:
+        """Return what the step returns, or what the shared bucket keeps of it where ``look`` allows that."""
+        for name, value in self.settings.items():
+            os.environ.setdefault(name, value)
+        started = time.monotonic()
+        bucket = bucket_of(self.home) if key else None
+        known = bucket.result(key) if bucket and key and look else None
+        value = performed(self.step, arguments, limit, called) if known is None else known | {FETCHED: True}
+        if bucket and key and known is None:
+            bucket.keep(key, value)
+        seconds = round(time.monotonic() - started, 3)
+        log(self.__name__, **_facts(arguments), seconds=seconds, fetched=known is not None, **_peak(value))
+        return value
+
+
+def _facts(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return what names a step in the log: the split, and the fold or the draws."""
+    split = arguments.get("split")
+    facts = {"split_id": split["split_id"]} if isinstance(split, dict) else {}
+    named = {"i": "fold", "first": "first", "last": "last"}
+    return facts | {name: arguments[key] for key, name in named.items() if key in arguments}
+
+
+def _peak(value: Any) -> dict[str, Any]:
+    known = isinstance(value, dict) and "peak_memory_mb" in value
+    return {"peak_memory_mb": value["peak_memory_mb"]} if known else {}
+
+
+def log(message: str, **facts: Any) -> None:
+    """Write a line of ``message name=value ...`` to the log of the run under way, where there is one."""
+    told = " ".join(f"{name}={value}" for name, value in facts.items())
+    with contextlib.suppress(MissingContextError):
+        get_run_logger().info(f"{message} {told}".strip())
+
+
+def worth_another_try(task: Any, run: Any, state: Any) -> bool:
+    """Return whether a step may succeed next time: not where the data, the model or the request are to blame."""
+    error = state.result(raise_on_failure=False)
+    if isinstance(error, EvaluationError):
+        error = error.__cause__
+    return isinstance(error, Exception) and not isinstance(error, (SplitError, ModelError, ValueError, TypeError))
+
+
+RUNNERS = ("threads", "processes", "dask", "ray")
+
+
+def runner_name() -> str:
+    """Return the setting ``EVENFOLD_RUNNER``, threads unless it says otherwise; SplitError for an unknown one."""
+    name = os.environ.get("EVENFOLD_RUNNER") or "threads"
+    if name not in RUNNERS:
+        raise SplitError(f"EVENFOLD_RUNNER is {name!r}; choose {', '.join(RUNNERS[:-1])} or {RUNNERS[-1]}.")
+    return name
+
+
+def task_runner() -> Any:
+    """Return the Prefect task runner that the setting asks for.
+
+    Threads and processes run ``EVENFOLD_WORKERS`` tasks at once. ``EVENFOLD_RUNNER_ADDRESS`` names a running Dask
+    scheduler (tcp://host:8786) or Ray cluster (ray://host:10001); without it both start one of their own for the
+    flow. Workers on other machines need evenfold installed and ``EVENFOLD_HOME`` or ``EVENFOLD_RESULTS`` on a path
+    that all of them see.
+    """
+    return _MADE[runner_name()](default_workers())
+
+
+def _threads(workers: int) -> Any:
+    from prefect.task_runners import ThreadPoolTaskRunner
+
+    return ThreadPoolTaskRunner(max_workers=workers)
+
+
+def _processes(workers: int) -> Any:
+    from prefect.task_runners import ProcessPoolTaskRunner
+
+    return ProcessPoolTaskRunner(max_workers=workers)
+
+
+def _dask(workers: int) -> Any:
+    made: Any = _extra("prefect_dask", "dask").DaskTaskRunner
+    address = os.environ.get("EVENFOLD_RUNNER_ADDRESS")
+    alone = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+    return made(address=address) if address else made(cluster_kwargs=alone)
+
+
+def _ray(workers: int) -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    made: Any = _extra("prefect_ray", "ray").RayTaskRunner
+    address = os.environ.get("EVENFOLD_RUNNER_ADDRESS")
+    return made(address=address) if address else made(init_kwargs={"num_cpus": workers, "include_dashboard": False})
+
+
+_MADE = {"threads": _threads, "processes": _processes, "dask": _dask, "ray": _ray}
+
+
+def _extra(module: str, name: str) -> Any:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise SplitError(
+            f"EVENFOLD_RUNNER is {name!r} and {error.name} is not installed; pip install 'evenfold[{name}]'."
+        ) from None
+
 
 RETRY_SECONDS = (2, 8, 30)
 DIED_TWICE = (

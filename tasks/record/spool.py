@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ._files import write_aside
-from ._home import Home
-from ._locks import locked
+from evenfold.tasks.results.files import write_aside
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.locks import locked
 
 WAIT_SECONDS = (1.0, 3.0)
 _STEPS: dict[str, Callable[..., str]] = {}

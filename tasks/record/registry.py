@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ._figures import Entry, split_tags
-from ._home import Home
-from .record import RUN_KEY, Tracker
-from .train import load_final, requirements
+from evenfold.tasks.runtime.home import Home
+
+from .entries import Entry, split_tags
+from .tracker import RUN_KEY, Tracker, load_final, requirements
 
 MODEL, DECISION, OUTCOME = "evenfold.model", "evenfold.decision", "retrain.json"
 CHAMPION, CHALLENGER = "champion", "challenger"

@@ -21,9 +21,9 @@ from uuid import uuid4
 
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
+from evenfold.tasks.runtime.home import Home
 
-from ._files import sha256, write_aside
-from ._home import Home
+from .files import sha256, write_aside
 
 
 class Bucket:

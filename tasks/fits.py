@@ -8,12 +8,13 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from evenfold.estimates import FoldScore, ModelSpec, fit_and_score, score_draws
+import skops.io
+from evenfold.estimates import FoldScore, ModelSpec, fit_and_score, fitted, score_draws
 from evenfold.manifests import Manifest
+from evenfold.tasks.results.files import sha256, write_aside
+from evenfold.tasks.runtime.engine import limited, peak_memory
+from evenfold.tasks.runtime.home import Home
 
-from ._files import sha256, write_aside
-from ._home import Home
-from ._resources import limited, peak_memory
 from .work import Work, key_of, key_of_all, key_of_block, key_of_split, require_unchanged, training_rows, work_of
 
 BLOCK = 250
@@ -132,3 +133,27 @@ def kept(result: dict[str, Any]) -> bool:
     """Return whether the file that a cached result names still lies there, undamaged."""
     files = [result, *([result["rows"]] if "rows" in result else [])]
     return all(Path(each["file"]).exists() and sha256(Path(each["file"])) == each["sha256"] for each in files)
+
+
+def fit_final(
+    data: str,
+    split: dict[str, Any],
+    model: dict[str, Any],
+    seed: int,
+    threads: int,
+    key: str,
+    home: str,
+    i: int | None = None,
+) -> dict[str, Any]:
+    """Fit all training rows, or those of split ``i``; keep the model as a skops file; return file, digest, rows."""
+    work = work_of(data, split, ModelSpec.of(model))
+    rows, test = (work.place[training_rows(work)], None) if i is None else work.pair(i)
+    watched = test if work.problem.model.eval_set else None
+    name = "the final model" if i is None else f"the model of split {i}"
+    with limited(threads):
+        made = fitted(
+            work.problem.model, work.problem, rows, seed=seed, name=name, inner=work.inner, validation=watched
+        )
+    path = Home(Path(home)).shared / "models" / f"{key}.skops"
+    write_aside(path, lambda aside: skops.io.dump(made, aside))
+    return {"file": str(path), "sha256": sha256(path), "n_train": int(rows.size)}

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import read_table
 from evenfold.splitters import SplitError
-
-from ._home import Home
+from evenfold.tasks.runtime.home import Home
 
 
 def write_aside(path: Path, write: Callable[[Path], Any]) -> None:

@@ -13,26 +13,29 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import mlflow
+import mlflow.sklearn
+import skops.io
+from evenfold.manifests import BalanceReport
+from evenfold.splitters import distribution_of, import_named
+from evenfold.tasks._pictures import pictures_of, scores_figure
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.locks import locked
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+from mlflow.models import Model
+from mlflow.tracking import MlflowClient
+
+from .entries import Entry, child_entry, evaluation_entry, news, split_entry, split_key, split_tags
+from .spool import survives_outage
 
 logging.getLogger("alembic").setLevel(logging.WARNING)
 # What goes wrong in the store is raised, and said by us in a sentence; this would print the traceback as well.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
-import mlflow  # noqa: E402 - alembic would announce every migration of a new store
-import mlflow.sklearn  # noqa: E402
-from evenfold.manifests import BalanceReport  # noqa: E402
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag  # noqa: E402
-from mlflow.models import Model  # noqa: E402
-from mlflow.tracking import MlflowClient  # noqa: E402
-
-from ._figures import Entry, child_entry, evaluation_entry, news, split_entry, split_key, split_tags  # noqa: E402
-from ._home import Home  # noqa: E402
-from ._locks import locked  # noqa: E402
-from ._pictures import pictures_of, scores_figure  # noqa: E402
-from ._spool import survives_outage  # noqa: E402
-from .train import keep_model_of  # noqa: E402
 
 RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
@@ -246,3 +249,36 @@ def _keep_tables(tracker: Tracker, run_id: str, evaluation: dict[str, Any]) -> N
     for name, files in evaluation["tables"].items():
         if files:
             tracker.keep_table(run_id, name, pd.concat([pd.read_parquet(file) for file in files], ignore_index=True))
+
+
+KEPT = "evenfold.model_key"
+
+
+def load_final(file: str) -> tuple[Any, list[str]]:
+    """Return the model in a file that ``fit_final`` wrote, and the types in it that skops does not know by itself."""
+    types = [str(each) for each in skops.io.get_untrusted_types(file=file)]
+    return skops.io.load(file, trusted=types), types
+
+
+def keep_model_of(tracker: Tracker, run_id: str, kept: dict[str, Any] | None, estimator: str) -> None:
+    """Log the model in a file to a run, once: the run says by a tag of what data and recipe its model is."""
+    if kept is None or tracker.client.get_run(run_id).data.tags.get(KEPT) == kept["key"]:
+        return
+    made, types = load_final(kept["file"])
+    tracker.keep_model(run_id, made, types, requirements(estimator))
+    tracker.client.set_tag(run_id, KEPT, kept["key"])
+
+
+def requirements(estimator: str) -> list[str]:
+    """Return what must be installed to load a model, with exact versions."""
+    known = ["scikit-learn", "numpy", "pandas", "imbalanced-learn", "skops"]
+    of_estimator = distribution_of(import_named(estimator)).partition("==")[0]
+    names = dict.fromkeys([*known, of_estimator, *(["evenfold"] if of_estimator != "scikit-learn" else [])])
+    return [f"{name}=={version(name)}" for name in names if _installed(name)]
+
+
+def _installed(name: str) -> bool:
+    try:
+        return bool(version(name))
+    except ModuleNotFoundError:
+        return False

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evenfold.splitters import SplitError
-
-from ._home import Home
-from ._spool import waiting
+from evenfold.tasks.record.spool import waiting
+from evenfold.tasks.runtime.home import Home
 
 SECONDS = {"h": 3_600, "d": 86_400, "w": 604_800}
 HALF_WRITTEN_SECONDS = SECONDS["d"]

@@ -1,0 +1,1 @@
+"""The record in MLflow: the only place that imports it."""

@@ -1,0 +1,165 @@
+"""What was recorded, read back from MLflow."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from evenfold.estimates import ModelSpec
+from evenfold.estimates.metrics.metrics import score
+from evenfold.estimates.models.responses import Responses
+from evenfold.manifests import Manifest, read_manifest
+from evenfold.splitters import SplitError
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.work import Work, training_rows, work_of
+from numpy.typing import NDArray
+
+from .tracker import Tracker
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An evaluation as it was recorded: what names its split, its model, its metrics and every prediction."""
+
+    run_id: str
+    name: str
+    tags: dict[str, str]
+    params: dict[str, str]
+    predictions: pd.DataFrame
+
+    @property
+    def key(self) -> list[str]:
+        """The columns that name a row: those before the row's number, or that number where there is no key."""
+        names = list(self.predictions.columns)
+        return names[: names.index("row")] or ["row"]
+
+
+def read_evaluation(run_id: str, home: str) -> Recorded:
+    """Return a recorded evaluation; raises SplitError where there is no such run or it kept no predictions."""
+    tracker = Tracker(Home(Path(home)), "unused")
+    try:
+        run = tracker.client.get_run(run_id)
+    except Exception as error:  # MLflow has a kind of error of its own per store
+        raise SplitError(f"there is no run {run_id!r} in {tracker.home.tracking_uri} ({error}).") from None
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            path = tracker.client.download_artifacts(run_id, "predictions.parquet", folder)
+        except Exception:
+            raise SplitError(
+                f"run {run_id} ({run.info.run_name}) kept no predictions.parquet; compare evaluations of folds."
+            ) from None
+        return Recorded(run_id, str(run.info.run_name), run.data.tags, run.data.params, pd.read_parquet(path))
+
+
+def metrics_of(recorded: Recorded) -> list[str]:
+    """Return the metrics that an evaluation was scored by."""
+    import ast
+
+    told: Any = ast.literal_eval(recorded.params.get("model.metrics", "[]"))
+    return [str(metric) for metric in told]
+
+
+HEX = re.compile(r"[0-9a-f]{64}")
+
+
+def load_split(reference: str, home: Home | None = None) -> Manifest:
+    """Return the manifest that ``reference`` names: ``name@1.1``, ``name`` for its newest, a split_id or a plan_id.
+
+    It is looked for below the home first, then by its tags in MLflow, whose artifacts are downloaded to the home.
+    The identity is made anew from the files and must be the recorded one. Raises SplitError where there is none.
+    """
+    home = home or Home.here()
+    tracker = Tracker(home, "")
+    if not HEX.fullmatch(reference):
+        name, _, version = reference.partition("@")
+        here = home.splits / name / version
+        if version and (here / "manifest.json").exists():
+            return read_manifest(here)
+    run = _found(tracker, reference)
+    tags = run.data.tags
+    name, _, version = tags["evenfold.spec"].partition("@")
+    here = home.splits / name / version
+    if not _is(here, tags["evenfold.split_id"]):
+        here = _downloaded(tracker, run.info.run_id, home.path / "fetched" / tags["evenfold.split_id"] / name / version)
+    if not _is(here, tags["evenfold.split_id"]):
+        raise SplitError(
+            f"what MLflow keeps as {reference} is not the split {tags['evenfold.split_id'][:16]} that it was recorded "
+            "as; its artifacts were changed."
+        )
+    return read_manifest(here)
+
+
+def _found(tracker: Tracker, reference: str) -> Any:
+    experiments = [each.experiment_id for each in tracker.client.search_experiments()]
+    names = ["split_id", "plan_id"] if HEX.fullmatch(reference) else ["spec"]
+    wanted = "=" if HEX.fullmatch(reference) or "@" in reference else "LIKE"
+    value = reference if wanted == "=" else f"{reference}@%"
+    runs: list[Any] = []
+    for name in names:
+        asked = f"tags.`evenfold.{name}` {wanted} '{value}' AND attributes.run_name LIKE 'split/%'"
+        runs += tracker.client.search_runs(experiments, asked) if experiments and "'" not in value else []
+    if not runs:
+        raise SplitError(
+            f"there is no split {reference!r} in {tracker.home.tracking_uri} or below {tracker.home.splits}."
+        )
+    return max(runs, key=lambda run: _order(run.data.tags["evenfold.spec"]))
+
+
+def _order(spec: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in spec.rpartition("@")[2].split("."))
+
+
+def _is(folder: Path, split_id: str) -> bool:
+    try:
+        return bool(read_manifest(folder).split_id == split_id)
+    except (ValueError, OSError):
+        return False
+
+
+def _downloaded(tracker: Tracker, run_id: str, place: Path) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+        fetched = tracker.fetch(run_id, "split", Path(folder))
+        if not place.exists():
+            fetched.rename(place)
+    return place
+
+
+FEWEST_ROWS = 2
+
+
+def score_stored(
+    data: str, split: dict[str, Any], champion: dict[str, Any], name: str, metric: str, home: str
+) -> dict[str, Any]:
+    """Return the stored champion's score on the generations newer than its training manifest, or why there is none.
+
+    It has seen every other row, so only these say anything about it. The locked part stays closed.
+    """
+    trained_on = str(champion["tags"].get("evenfold.spec", "unknown"))
+    line, _, generation = trained_on.rpartition(".")
+    if line != f"{split['name']}@{split['version'].partition('.')[0]}":
+        return {"why": f"it was trained on another split ({trained_on})"}
+    from .tracker import Tracker
+
+    try:
+        work = work_of(data, split, ModelSpec.of(champion["model"]))
+        rows = _newer_rows(work, int(generation))
+        if rows.size < FEWEST_ROWS:
+            return {"why": f"{rows.size} rows are newer than its training rows"}
+        model = Tracker(Home(Path(home)), split["name"]).load_model(f"models:/{name}/{champion['version']}")
+        answers = Responses(model, work.problem.X.iloc[rows])
+        weights = None if work.problem.weights is None else work.problem.weights[rows]
+        return {"score": score(metric, answers, work.problem.y[rows], weights), "rows": int(rows.size)}
+    except Exception as error:  # whatever keeps a stored model from loading or scoring is told, and decides nothing
+        return {"why": f"it no longer loads or scores ({type(error).__name__}: {str(error).splitlines()[0][:300]})"}
+
+
+def _newer_rows(work: Work, generation: int) -> NDArray[np.int64]:
+    born = work.manifest.born
+    rows = training_rows(work)
+    return rows[:0] if born is None else work.place[rows[born[rows] > generation]]

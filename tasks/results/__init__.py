@@ -1,0 +1,1 @@
+"""Where results lie: a folder or a bucket."""
