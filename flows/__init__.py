@@ -4,19 +4,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._compare import compare_runs
-    from ._requests import (
+    from .comparison import compare_runs
+    from .requests import (
         EvaluateRequest,
         Evaluation,
         ExtendOutcome,
         ExtendRequest,
+        GateError,
+        Retraining,
+        RetrainRequest,
         SplitOutcome,
         SplitRequest,
         TuneRequest,
         Tuning,
     )
-    from ._retrain_request import GateError, Retraining, RetrainRequest
-    from ._run import evaluate, extend, load_split, retrain, split, tune
+    from .run import evaluate, extend, load_split, retrain, split, tune
 
 __all__ = [
     "EvaluateRequest",

@@ -8,13 +8,9 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-
-from ._commands import add_commands
-from ._flags import model_of, spec_of
-from ._help import EPILOG, Commands
-from ._look_commands import looking
-from ._manifest_commands import commands
-from ._options import (
+from evenfold.flows.commands.flags import (
+    EPILOG,
+    Commands,
     Data,
     Engine,
     EngineChoice,
@@ -40,8 +36,12 @@ from ._options import (
     Target,
     Task,
     Time,
+    model_of,
+    spec_of,
 )
-from ._study_commands import register_studies
+from evenfold.flows.commands.manifests import commands, looking
+from evenfold.flows.commands.operations import add_commands
+from evenfold.flows.commands.studies import register_studies
 
 app = typer.Typer(
     cls=Commands,
@@ -169,8 +169,7 @@ def extend(
     Example: evenfold extend .evenfold/splits/flights/1.0 examples/flights.parquet
     """
     from evenfold import flows
-
-    from ._show import consoles, progress, show_extension
+    from evenfold.flows.commands.show import consoles, progress, show_extension
 
     out, err = consoles()
     with progress(err) as say:
@@ -187,15 +186,14 @@ def demo(engine: Engine = EngineChoice.prefect, as_json: Json = False) -> None:
 
     Example: evenfold demo --engine plain
     """
-    from ._demo import run_demo
+    from evenfold.flows.commands.operations import run_demo
 
     run_demo(engine.value, as_json)
 
 
 def _run(flow: str, data: str, engine: EngineChoice, as_json: bool, request: dict[str, Any]) -> None:
     from evenfold import flows
-
-    from ._show import consoles, progress, show_evaluation, show_split
+    from evenfold.flows.commands.show import consoles, progress, show_evaluation, show_split
 
     out, err = consoles()
     with progress(err) as say:
@@ -228,7 +226,7 @@ def _code_of(error: Exception) -> int | None:
     from evenfold.estimates import EvaluationError, ModelError
     from evenfold.splitters import SplitError
 
-    from ._retrain_request import GateError
+    from .requests import GateError
 
     if isinstance(error, GateError):
         return GATE_FAILED

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from evenfold.estimates import Estimate
 from evenfold.estimates.results import Interval
-from evenfold.flows._console import Words, first_that_fits
-from evenfold.flows._show import Left, _estimate_tables, _remarks
+from evenfold.flows.commands.show import Left, Words, _estimate_tables, _remarks, first_that_fits
 from rich.progress import Progress
 from rich.table import Table
 

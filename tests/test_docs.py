@@ -159,7 +159,7 @@ def test_commands_and_reference_come_from_the_code() -> None:
     reference = hooks.reference_page()
     assert "### manifests.report_html" in reference
     assert "### splitters.KFold" in reference
-    from evenfold.flows._help import SHORT
+    from evenfold.flows.commands.flags import SHORT
 
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", hooks.commands_page(), re.S | re.M))
     assert list(sections) == list(SHORT)

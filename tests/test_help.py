@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import typer
-from evenfold.flows import _busy
-from evenfold.flows._busy import busy
-from evenfold.flows._help import SHORT, pasted
 from evenfold.flows.cli import app, main
+from evenfold.flows.commands import show as _busy
+from evenfold.flows.commands.flags import SHORT, pasted
+from evenfold.flows.commands.show import busy
 from rich.console import Console
 
 ROOT = Path(__file__).parent.parent

@@ -218,7 +218,7 @@ def test_brackets_in_the_data_are_no_markup(place: Place) -> None:
 
 def test_every_example_in_a_docstring_runs(place: Place) -> None:
     """Each command shows one example; on the flights of the repository it does what it says."""
-    from evenfold.flows._manifest_commands import commands
+    from evenfold.flows.commands.manifests import commands
 
     (place.folder / "examples").symlink_to(ROOT / "examples")
     flights = {"name": "flights", "columns": {"key": "flight_id", "target": "arr_delay", "group": "date"}}

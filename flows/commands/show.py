@@ -4,22 +4,53 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from evenfold.estimates import Estimate
-from evenfold.manifests import BalanceReport, read_header
+from evenfold.flows.requests import Evaluation, ExtendOutcome, Say, SplitOutcome, Tuning
+from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Verification, read_header
 from evenfold.tasks import Home
+from pydantic import BaseModel, ConfigDict
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from ._console import Words, first_that_fits
-from ._requests import Evaluation, ExtendOutcome, SplitOutcome, Tuning
-from ._say import Say
+
+class Words(Console):
+    """A console that breaks a line of text between words and keeps its indentation; elsewhere lines stay whole.
+
+    What is printed with ``soft_wrap=True`` stays whole on a terminal too, so that it can be copied.
+    """
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Print as rich does; a single text on a terminal is wrapped line by line."""
+        if not self.is_terminal or len(objects) != 1 or not isinstance(objects[0], str) or "soft_wrap" in how:
+            super().print(*objects, **how)
+            return
+        for line in objects[0].split("\n"):
+            words = line.lstrip(" ")
+            text = self.render_str(words, markup=how.get("markup", True), emoji=False, highlight=False)
+            text.stylize(how.get("style") or "")
+            lead = len(line) - len(words)
+            for part in text.wrap(self, max(self.width - lead, 20)) or [text]:
+                part.rstrip()
+                super().print(Text(" " * lead) + part, soft_wrap=True)
+
+
+def first_that_fits(console: Console, tables: Iterable[Table]) -> Table:
+    """Return the first table that is no wider than the console, else the last."""
+    made, wide = None, console.options.update(max_width=1_000)
+    for made in tables:
+        if Measurement.get(console, wide, made).maximum <= console.width:
+            break
+    assert made is not None
+    return made
+
 
 MOST_FOLD_ROWS = 12
 
@@ -235,3 +266,114 @@ def ui_command(home: Home) -> str:
 
 def _from_here(path: Path) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+_STYLES = {"error": "bold red", "warning": "yellow", "note": ""}
+
+
+class Joined(BaseModel):
+    """Rows that were written for one side of one split."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    rows: int
+    fold: int
+    repeat: int
+    role: str
+
+
+class Imported(BaseModel):
+    """A manifest that was made of folds decided elsewhere."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    name: str
+    version: str
+    strategy: str
+    n_rows: int
+    n_splits: int
+    split_id: str
+    uri: str
+
+
+def show_audit(console: Console, made: Audit) -> None:
+    """Print every finding, errors first, then how many checks passed and which were not asked."""
+    features = ", ".join(made.features) or "none"
+    _say(console, f"{made.name} {made.version}: {made.n_rows:,} rows; features: {features}")
+    for each in made.findings:
+        mark = "failed " if each.gate == "failed" else each.severity
+        console.print(f"  {mark:8} {each.check}: {each.message}", style=_STYLES[each.severity], markup=False)
+    _say(console, f"  {len(made.passed)} checks passed{'' if made.findings else ', nothing was found'}")
+    for name, reason in made.not_asked.items():
+        _say(console, f"  not asked {name}: {reason}")
+    if made.off:
+        _say(console, f"  off: {', '.join(made.off)}")
+
+
+def show_verification(console: Console, found: Verification) -> None:
+    """Print what is damaged, or what was proved."""
+    _say(console, f"{found.folder}: {'intact' if found.intact else 'damaged'}")
+    for damage in found.damages:
+        console.print(f"  damaged  {damage.message}", style=_STYLES["error"], markup=False)
+    for said in found.proved:
+        _say(console, f"  proved   {said}")
+    for said in found.not_proved:
+        _say(console, f"  not proved: {said}")
+
+
+def show_difference(console: Console, found: Difference) -> None:
+    """Print which rows went where and which fields differ."""
+    _say(console, f"{found.a} -> {found.b}: {'the same split' if found.same else 'another split'}")
+    for said in found.sentences:
+        _say(console, f"  {said}")
+
+
+def show_export(console: Console, made: Exported) -> None:
+    """Print what was written and how it is read."""
+    _say(console, f"{made.path}: {made.rows:,} rows; {made.note}")
+
+
+def show_join(console: Console, made: Joined) -> None:
+    """Print what was written."""
+    of = f" of repeat {made.repeat}" if made.repeat else ""
+    _say(console, f"{made.path}: the {made.rows:,} rows that fold {made.fold}{of} has for {made.role}")
+
+
+def show_import(console: Console, made: Imported) -> None:
+    """Print the identity of the manifest and where it lies."""
+    _say(console, f"{made.name} {made.version}: {made.strategy}, {made.n_rows:,} rows, {made.n_splits:,} splits")
+    _say(console, f"  split_id {made.split_id[:16]}\n  manifest {made.uri}")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False)
+
+
+AFTER = 2.0  # seconds; what is done sooner needs no sign
+
+
+@contextmanager
+def busy(what: str, console: Console | None = None) -> Iterator[None]:
+    """On a terminal, say ``what`` is under way and for how long once it takes over two seconds; elsewhere nothing."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    pass
+
+    console = console or consoles()[1]
+    if not console.is_terminal:
+        yield
+        return
+    shown = Progress(
+        SpinnerColumn(), TextColumn(what, markup=False), TimeElapsedColumn(), console=console, transient=True
+    )
+    shown.add_task(what, total=None)
+    timer = threading.Timer(AFTER, shown.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # a start that is under way is finished before it is stopped
+        shown.stop()

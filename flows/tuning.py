@@ -13,11 +13,10 @@ from evenfold.splitters import SplitError, Stream
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks.work import Work, work_of
 
-from ._bodies import record_split_of, split_of
-from ._fits import Fits, conclude, fit_splits
-from ._look import look_at_holdout
-from ._requests import EvaluateRequest, TuneRequest, Tuning
-from ._say import Say, silent
+from .fits import Fits, conclude, fit_splits
+from .holdout import look_at_holdout
+from .requests import EvaluateRequest, Say, TuneRequest, Tuning, silent
+from .splitting import record_split_of, split_of
 
 CHOOSING = 11  # what the random stream is for
 

@@ -2,26 +2,117 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evenfold.estimates import EvaluationError, ModelError, ModelSpec
-from evenfold.estimates.comparison import Decision, decide, same_recipe, without_champion
+import pandas as pd
+from evenfold.estimates import Estimate, EvaluationError, ModelError, ModelSpec
+from evenfold.estimates.comparison import (
+    Decision,
+    compare_draws,
+    compare_predictions,
+    decide,
+    same_recipe,
+    without_champion,
+)
 from evenfold.manifests import audit, read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
-from evenfold.tasks.fits import fit_final, kept
+from evenfold.tasks.fits import BLOCK, fit_final, kept
 from evenfold.tasks.record.entries import run_key
 from evenfold.tasks.record.reading import score_stored
 from evenfold.tasks.splits import extend_split, newest, plan_of
-from evenfold.tasks.work import Work, key_of_all, work_of
+from evenfold.tasks.work import Work, key_of_all, key_of_block, key_of_split, work_of
 
-from ._bodies import decided, evaluate_body
-from ._recipes import compared, with_metric
-from ._requests import EvaluateRequest, Evaluation
-from ._retrain_report import retrain_report
-from ._retrain_request import GateError, Retraining, RetrainRequest
-from ._say import Say, silent
+from ._report import estimate_table
+from .evaluation import evaluate_body
+from .fits import in_blocks
+from .requests import EvaluateRequest, Evaluation, GateError, Retraining, RetrainRequest, Say, silent
+from .splitting import decided
+
+
+def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
+    """Return the recipe, scored by ``metric`` as well."""
+    return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})
+
+
+def compared(home: Home, work: Work, champion: Work, metric: str) -> dict[str, Any]:
+    """Return the scores of ``work`` minus the champion's, on the same folds or draws."""
+    before, after = kept_scores(home, champion), kept_scores(home, work)
+    if work.manifest.kind == "draws":
+        return compare_draws(before, after, metric)
+    stratified = "even_classes" in work.manifest.splitter.promises
+    on = list(work.keys.column_names) if work.keys is not None else ["row"]
+    return compare_predictions(before, after, metric, on, stratified)
+
+
+def kept_scores(home: Home, work: Work) -> pd.DataFrame:
+    """Return the predictions of every fold, or the scores of every draw, that an evaluation has kept."""
+    n, seed = work.manifest.n_splits, work.manifest.spec.seed
+    if in_blocks(work):
+        keys = [key_of_block(work, first, min(first + BLOCK, n), seed) for first in range(0, n, BLOCK)]
+    else:
+        keys = [key_of_split(work, i, seed) for i in range(n)]
+    files = [home.scores / f"{key}.parquet" for key in keys]
+    return pd.concat([pd.read_parquet(file) for file in files if file.exists()], ignore_index=True)
+
+
+def retrain_report(outcome: Retraining, estimates: Sequence[Estimate]) -> str:
+    """Return the report as Markdown."""
+    decision, split = outcome.decision, outcome.split
+    parts = [
+        f"# Retraining on {split['name']} {split['version']}",
+        f"**{_headline(outcome)}** {decision['why'].capitalize()}.",
+        decision["words"],
+        _difference(decision),
+        f"## The split\n\n{_growth(outcome.growth)} `split_id {split['split_id']}`",
+        f"## The audit\n\n{_audit(outcome.audit)}",
+        f"## The candidate\n\n{estimate_table(estimates)}",
+        f"## The stored champion\n\n{_stored_champion(outcome)}",
+        f"## The rule\n\n{decision['rule']}",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _headline(outcome: Retraining) -> str:
+    if outcome.registered is None:
+        return "Nothing was registered."
+    name, version = outcome.registered["name"], outcome.registered["version"]
+    return f"{name} version {version} is the new champion." if outcome.registered["champion"] else f"{name} {version}."
+
+
+def _difference(decision: dict[str, Any]) -> str:
+    if decision["difference"] is None:
+        return ""
+    told = f"Candidate minus champion, {decision['metric']}: {decision['difference']:.4g}"
+    if decision["low"] is None:
+        return f"{told}."
+    return f"{told}, corrected 95% interval [{decision['low']:.4g}, {decision['high']:.4g}], p = {decision['p']:.3g}."
+
+
+def _growth(growth: dict[str, Any]) -> str:
+    numbers = ", ".join(f"{growth[name]:,} {name}" for name in ("added", "deleted", "quarantined") if name in growth)
+    return " ".join([f"Rows: {numbers}.", *growth.get("notes", [])])
+
+
+def _audit(audit: dict[str, Any]) -> str:
+    lines = [f"- {_weight(each)}: {each['message']}" for each in audit["findings"]]
+    return "\n".join(lines) or f"{len(audit['passed'])} checks passed, nothing was found."
+
+
+def _weight(finding: dict[str, Any]) -> str:
+    return "gate failed" if finding["gate"] == "failed" else str(finding["severity"])
+
+
+def _stored_champion(outcome: Retraining) -> str:
+    stored = outcome.stored_champion
+    if "why" in stored:
+        return f"Not scored: {stored['why']}."
+    return (
+        f"{outcome.decision['metric']} = {stored['score']:.4g} on the {stored['rows']:,} rows "
+        "that are newer than its training rows; it decides nothing."
+    )
 
 
 @dataclass(frozen=True)

@@ -11,21 +11,24 @@ from evenfold.manifests import Manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, PlainEngine, asking, prepare_environment, room
 
-from ._bodies import check, evaluate_body, extend_body, split_body
-from ._requests import (
+from .evaluation import evaluate_body
+from .requests import (
     EvaluateRequest,
     Evaluation,
     ExtendOutcome,
     ExtendRequest,
+    Retraining,
+    RetrainRequest,
+    Say,
     SplitOutcome,
     SplitRequest,
     TuneRequest,
     Tuning,
+    silent,
 )
-from ._retrain import retrain_body
-from ._retrain_request import Retraining, RetrainRequest
-from ._say import Say, silent
-from ._tune import tune_body
+from .retraining import retrain_body
+from .splitting import check, extend_body, split_body
+from .tuning import tune_body
 
 EngineName = Literal["prefect", "plain"]
 Outcome = TypeVar("Outcome")

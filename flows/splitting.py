@@ -1,18 +1,15 @@
-"""The order of steps. Nothing is computed here: every figure comes from a step or a pure call."""
+"""Split, measure and record: the flow every other begins with."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenfold.estimates import Estimate, EvaluationError
 from evenfold.manifests import BalanceReport, Plan, measure, read_manifest, read_table
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks._pictures import split_note
-from evenfold.tasks.record.entries import run_key
 from evenfold.tasks.splits import (
     check_columns,
     extend_split,
@@ -23,13 +20,9 @@ from evenfold.tasks.splits import (
     split_data,
     still_there,
 )
-from evenfold.tasks.work import Work, check_model, work_of
+from evenfold.tasks.work import check_model
 
-from ._fits import Fits, conclude, fit_splits
-from ._look import look_at_holdout
-from ._models import check_models, models_of
-from ._requests import EvaluateRequest, Evaluation, ExtendOutcome, ExtendRequest, SplitOutcome, SplitRequest
-from ._say import Say, silent
+from .requests import EvaluateRequest, ExtendOutcome, ExtendRequest, Say, SplitOutcome, SplitRequest, silent
 
 
 @dataclass(frozen=True)
@@ -109,7 +102,7 @@ def decided(engine: Engine, home: Home, plan: Plan, data: str) -> tuple[dict[str
     return named(done.value, plan.spec.name, place), done.cached
 
 
-def _given(request: EvaluateRequest) -> Split:
+def split_given(request: EvaluateRequest) -> Split:
     """Return the split that a manifest holds already."""
     manifest = read_manifest(str(request.manifest))
     report = measure(manifest, read_table(request.data, types=manifest.spec.types))
@@ -133,74 +126,3 @@ def record_split_of(engine: Engine, home: Home, data: str, split: Split, say: Sa
     say("recording the split", 1, 1)
     engine.note(f"split {split.ref['name']}", split_note(split.ref, split.report, done.value))
     return str(done.value)
-
-
-def evaluate_body(engine: Engine, home: Home, request: EvaluateRequest, say: Say = silent) -> Evaluation:
-    """Split, fit every split, aggregate and record; raises EvaluationError where folds are missing."""
-    started = time.monotonic()
-    split = _given(request) if request.manifest else split_of(engine, home, request, say)
-    split_run_id = record_split_of(engine, home, request.data, split, say)
-    work = work_of(request.data, split.ref, request.model)
-    if request.on == "holdout":
-        return look_at_holdout(engine, home, request, split, split_run_id, work)
-    check_models(request, work)
-    fits = fit_splits(engine, home, request, split.ref, work, say)
-    estimates = [] if fits.errors and not request.allow_partial else conclude(fits, work, request.spec.seed)
-    told = _told(request, split, split_run_id, work, fits, estimates)
-    told["models"] = {} if fits.errors else models_of(engine, home, request, split.ref, work)
-    told["artifacts"]["report.html"] = fits.report(work, estimates, home)
-    run_id = _record(engine, home, request, split, told, say)
-    if fits.errors and not (request.allow_partial and fits.scores):
-        raise EvaluationError(fits.failure(work.manifest.n_splits))
-    return Evaluation(
-        split=split.ref,
-        cached=split.cached,
-        balance=split.report,
-        split_run_id=split_run_id,
-        run_id=run_id,
-        model=work.problem.model,
-        task=work.problem.task,
-        features=list(work.problem.features),
-        left_out=work.problem.left_out,
-        scores=fits.scores,
-        apparent=fits.apparent,
-        estimates=estimates,
-        n_cached=fits.n_cached,
-        n_fits=fits.n_fits,
-        seconds=time.monotonic() - started,
-    )
-
-
-def _record(engine: Engine, home: Home, request: EvaluateRequest, split: Split, told: dict[str, Any], say: Say) -> str:
-    from evenfold.tasks.record.tracker import record_evaluation
-
-    say("recording the evaluation", 0, 1)
-    asked = {"split": split.ref, "evaluation": told, "data": request.data, "tags": engine.tags()}
-    done = engine.run(Call(record_evaluation, {**asked, "home": str(home.path)}, name="record evaluation", retries=2))
-    say("recording the evaluation", 1, 1)
-    return str(done.value)
-
-
-def _told(
-    request: EvaluateRequest, split: Split, split_run_id: str, work: Work, fits: Fits, estimates: list[Estimate]
-) -> dict[str, Any]:
-    """Return what the record of an evaluation holds, as JSON and names of files."""
-    model = work.problem.model.canonical()
-    about = {"model": model, "seed": request.spec.seed}
-    identity = {"split_id": split.ref["split_id"], "fingerprint": work.fingerprint, "label": request.run_label}
-    partial = {"evenfold.partial": "true"} if fits.errors and estimates else {}
-    return {
-        **about,
-        "key": run_key(kind="evaluate", **about, **identity),
-        "split_run_id": split_run_id,
-        "tags": {"evenfold.run_label": request.run_label, "evenfold.n_cached": str(fits.n_cached), **partial},
-        "fingerprint": work.fingerprint,
-        "estimates": [each.to_json() for each in estimates],
-        "children": fits.children(),
-        "artifacts": {
-            "estimates.json": [each.to_json() for each in estimates],
-            "features.json": {"used": list(work.problem.features), "left_out": work.problem.left_out},
-        },
-        "tables": {"predictions.parquet": fits.predictions, "scores.parquet": fits.tables},
-        "failure": fits.failure(work.manifest.n_splits) if fits.errors and not estimates else None,
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from evenfold.estimates import Estimate, FoldScore, ModelSpec
@@ -149,3 +150,41 @@ class Evaluation(BaseModel):
 
 
 Tuning.model_rebuild()
+
+
+class GateError(RuntimeError):
+    """A gate of the audit failed: nothing was trained, compared or promoted."""
+
+
+class RetrainRequest(EvaluateRequest):
+    """Let new rows join the split, compare the candidate with the champion, and register the winner."""
+
+    registered_name: str | None = Field(default=None, description="Name in MLflow's registry; the split's by default.")
+    metric: str | None = Field(default=None, description="What decides; the first of the model's metrics by default.")
+    gates: bool = Field(default=True, description="Stop where a gate of the audit fails.")
+    merged: Literal["quarantine", "accept"] = Field(default="quarantine", description="Groups that became one.")
+
+
+class Retraining(BaseModel):
+    """What a retraining came to; ``reused`` where the same one was finished before."""
+
+    model_config = ConfigDict(frozen=True)
+
+    split: dict[str, Any]
+    growth: dict[str, Any]
+    audit: dict[str, Any]
+    champion: dict[str, Any] | None
+    evaluation_run_id: str
+    decision: dict[str, Any]
+    stored_champion: dict[str, Any]
+    registered: dict[str, Any] | None
+    run_id: str
+    report: str
+    reused: bool = False
+
+
+Say = Callable[[str, int, int], None]
+
+
+def silent(what: str, done: int, of: int) -> None:
+    """Say nothing."""

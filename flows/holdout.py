@@ -11,10 +11,10 @@ from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks.fits import fit_holdout
 from evenfold.tasks.work import Work
 
-from ._requests import EvaluateRequest, Evaluation
+from .requests import EvaluateRequest, Evaluation
 
 if TYPE_CHECKING:
-    from ._bodies import Split
+    from .splitting import Split
 
 
 def look_at_holdout(

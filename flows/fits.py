@@ -22,8 +22,7 @@ from evenfold.tasks.fits import BLOCK, fit_all, fit_block, fit_fold, fit_folds, 
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.work import Work, kept_study, key_of_all, key_of_block, key_of_split
 
-from ._requests import EvaluateRequest
-from ._say import Say
+from .requests import EvaluateRequest, Say
 
 MOST_SINGLE_FOLDS = 1_000
 
