@@ -16,10 +16,10 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports
 	rm -rf build/types && mkdir -p build
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/types . > build/wheel.log
 	cd build/types && ../../$(BIN)/python -m zipfile -e *.whl .
+	cd build/types && ../../$(BIN)/lint-imports --config ../../pyproject.toml
 	MYPYPATH=build/types $(BIN)/mypy
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from evenfold.manifests import decide
-from evenfold.manifests._style import STYLE
-from evenfold.manifests._svg import Picture
+from evenfold.reports.charts import Picture
+from evenfold.reports.page import STYLE
 from evenfold.splitters import strategies
 from evenfold.splitters.conformance import CHECKS
 

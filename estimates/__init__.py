@@ -24,8 +24,6 @@ from evenfold.estimates.models.spec import (
     scaled_logistic_regression,
 )
 
-from ._report import evaluation_html
-from ._report_folds import fold_count_html
 from .bootstrap import (
     BootstrapEstimate,
     bootstrap_aggregate,
@@ -76,10 +74,8 @@ __all__ = [
     "confusion_table",
     "corrected_resampled_t",
     "default_for",
-    "evaluation_html",
     "fit_and_score",
     "fitted",
-    "fold_count_html",
     "fold_count_study",
     "infer_task",
     "influence_of",

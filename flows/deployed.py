@@ -12,13 +12,13 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from evenfold.reports.markdown import split_report
 from evenfold.splitters import SplitError, import_named
 from evenfold.tasks import Home, prepare_environment, room
 from evenfold.tasks.runtime.prefect import PrefectEngine, log, task_runner
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
-from ._report import split_report
 from .evaluation import evaluate_body
 from .requests import EvaluateRequest, ExtendRequest, RetrainRequest, Say, SplitRequest
 from .retraining import retrain_body

@@ -14,9 +14,9 @@ from evenfold.estimates import (
     FoldScore,
     aggregate,
     bootstrap_aggregate,
-    evaluation_html,
     resampled_aggregate,
 )
+from evenfold.reports import evaluation_html
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks.fits import BLOCK, fit_all, fit_block, fit_fold, fit_folds, kept, split_title
 from evenfold.tasks.results.files import from_anywhere

@@ -17,6 +17,7 @@ from evenfold.estimates.comparison import (
     without_champion,
 )
 from evenfold.manifests import audit, read_manifest
+from evenfold.reports.markdown import estimate_table
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks.fits import BLOCK, fit_final, kept
@@ -25,7 +26,6 @@ from evenfold.tasks.record.reading import score_stored
 from evenfold.tasks.splits import extend_split, newest, plan_of
 from evenfold.tasks.work import Work, key_of_all, key_of_block, key_of_split, work_of
 
-from ._report import estimate_table
 from .evaluation import evaluate_body
 from .fits import in_blocks
 from .requests import EvaluateRequest, Evaluation, GateError, Retraining, RetrainRequest, Say, silent

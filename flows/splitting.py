@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.manifests import BalanceReport, Plan, measure, read_manifest, read_table
+from evenfold.reports.pictures import split_note
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
-from evenfold.tasks._pictures import split_note
 from evenfold.tasks.splits import (
     check_columns,
     extend_split,

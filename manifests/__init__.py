@@ -12,8 +12,6 @@ from evenfold.manifests.store.write import describe, write_manifest
 from evenfold.manifests.tables.canonical import canonical_table, column_types, require_columns, require_complete
 from evenfold.manifests.tables.read import column_names, data_files, read_table, write_whole
 
-from ._report import report_html
-from ._report_png import split_figures
 from .balance import BalanceReport, measure
 from .identity import canonical_json, digest_json, fingerprint
 from .manifest import Manifest, ManifestCV
@@ -64,10 +62,8 @@ __all__ = [
     "read_manifest",
     "read_spec",
     "read_table",
-    "report_html",
     "require_columns",
     "require_complete",
-    "split_figures",
     "verify",
     "write_manifest",
     "write_whole",

@@ -157,7 +157,7 @@ def test_commands_and_reference_come_from_the_code() -> None:
     """Every exported thing and every command has its entry."""
     hooks = loaded("hooks")
     reference = hooks.reference_page()
-    assert "### manifests.report_html" in reference
+    assert "### reports.report_html" in reference
     assert "### splitters.KFold" in reference
     from evenfold.flows.commands.flags import SHORT
 

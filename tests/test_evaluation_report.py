@@ -12,18 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import (
-    FoldScore,
-    ModelSpec,
-    Problem,
-    aggregate,
-    evaluation_html,
-    fit_and_score,
-    fold_count_html,
-    fold_count_study,
-)
-from evenfold.estimates._report_calibration import Reliability, thresholds
+from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, fit_and_score, fold_count_study
 from evenfold.flows import evaluate
+from evenfold.reports import evaluation_html, fold_count_html
+from evenfold.reports.calibration import Reliability, thresholds
 from evenfold.tasks import Home
 from evenfold.tasks.work import keep_study, kept_study
 from pages import Page, require_silent

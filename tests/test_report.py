@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import BalanceReport, decide, extend, measure, report_html, split_figures
+from evenfold.manifests import BalanceReport, decide, extend, measure
+from evenfold.reports import report_html, split_figures
 from pages import Page, require_silent
 
 ALWAYS = ["asked", "identity", "sizes", "balance", "audit", "sizes-picture", "map"]

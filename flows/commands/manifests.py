@@ -247,7 +247,8 @@ def show(
 
     Example: evenfold show .evenfold/splits/flights/1.0
     """
-    from evenfold.manifests import describe, measure, read_manifest, report_html, write_whole
+    from evenfold.manifests import describe, measure, read_manifest, write_whole
+    from evenfold.reports import report_html
 
     from .show import consoles
 

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import pandas as pd
 import typer
-from evenfold.estimates import ModelSpec, Problem, fold_count_html, fold_count_study
+from evenfold.estimates import ModelSpec, Problem, fold_count_study
 from evenfold.flows.requests import Say
 from evenfold.manifests import Columns, read_table, require_columns, write_whole
+from evenfold.reports import fold_count_html
 from evenfold.splitters import SplitError
 from rich.table import Table
 
@@ -107,8 +108,9 @@ def tune(
 
     Example: evenfold tune examples/flights.parquet --grid grid.yaml --target arr_delay --group date
     """
-    from evenfold import flows
     from evenfold.flows.tuning import read_grid
+
+    from evenfold import flows
 
     from .show import consoles, progress, show_evaluation, show_tuning
 

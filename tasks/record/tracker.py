@@ -21,8 +21,8 @@ import mlflow
 import mlflow.sklearn
 import skops.io
 from evenfold.manifests import BalanceReport
+from evenfold.reports.pictures import pictures_of, scores_figure
 from evenfold.splitters import distribution_of, import_named
-from evenfold.tasks._pictures import pictures_of, scores_figure
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag

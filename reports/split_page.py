@@ -5,13 +5,13 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from evenfold.manifests.balance import BalanceReport
+from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.store.write import counts
 
-from ._page import facts, number, page, table
-from ._report_data import Seen, code_name, see
-from ._report_figures import figures
-from .balance import BalanceReport
-from .manifest import Manifest
+from .page import facts, number, page, table
+from .split_charts import figures
+from .split_data import Seen, code_name, see
 
 MOST_ROWS = 100
 _WORST = {

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.models.problem import Problem
-from evenfold.manifests._page import number, table
-from evenfold.manifests._svg import N_COLOURS, Picture
 from numpy.typing import NDArray
+
+from .charts import N_COLOURS, Picture
+from .page import number, table
 
 BINS = 10
 Z = 1.96

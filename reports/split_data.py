@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from evenfold.manifests.balance import MOST_MEASURED, BalanceReport
+from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import canonical_table, to_numpy
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import stable_order
 from numpy.typing import NDArray
-
-from .balance import MOST_MEASURED, BalanceReport
-from .manifest import Manifest
-from .plan import is_numeric_target
 
 MOST_SPLITS, MOST_BINS, MOST_LINES, MOST_POINTS, MOST_BLOCKS = 20, 160, 12, 120, 40
 MOST_COUNT = 6  # a row drawn six times or more in one resample is counted as "5+"

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from evenfold.manifests import BalanceReport, audit, read_manifest, read_table, report_html, split_figures
+from evenfold.manifests import BalanceReport, audit, read_manifest, read_table
 from matplotlib.figure import Figure
+
+from .split_charts import split_figures
+from .split_page import report_html
 
 
 def pictures_of(uri: str, report: dict[str, Any], data: str) -> dict[str, Any]:
