@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("splitters", "manifests", "estimates", "tasks", "flows")
+ROOMS = ("splitters", "manifests", "estimates", "reports", "tasks", "flows")
 
 
 def on_config(config: Any) -> Any:
     """Put the page of each strategy below the table of all of them."""
-    from evenfold.splitters import strategies
+    from evenfold.splitters import all_strategies
 
-    below = ["strategies.md", *(f"strategies/{name}.md" for name in sorted(strategies()))]
+    below = ["strategies.md", *(f"strategies/{name}.md" for name in sorted(all_strategies()))]
     config.nav = [{"Every strategy": below} if "Every strategy" in each else each for each in config.nav]
     return config
 

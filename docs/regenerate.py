@@ -15,7 +15,7 @@ import pandas as pd
 from evenfold.manifests import decide
 from evenfold.reports.charts import Picture
 from evenfold.reports.page import STYLE
-from evenfold.splitters import strategies
+from evenfold.splitters import all_strategies
 from evenfold.splitters.conformance import CHECKS
 
 ROOT = Path(__file__).parent.parent
@@ -48,7 +48,7 @@ def strategy_table() -> str:
     from cases import CASES  # what a strategy around a strategy promises depends on the inner one
 
     promised = {type(case).__name__: case.promises for case in reversed(CASES)}
-    for name, strategy in sorted(strategies().items()):
+    for name, strategy in sorted(all_strategies().items()):
         idea = (strategy.__doc__ or "").strip().splitlines()[0].rstrip(".")
         promises = [said[word] for word in sorted(promised[name] - {"disjoint"})] or [said["disjoint"]]
         lines.append(f"| `{name}` | {idea} | {'; '.join(promises)} |")

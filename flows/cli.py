@@ -168,8 +168,9 @@ def extend(
 
     Example: evenfold extend .evenfold/splits/flights/1.0 examples/flights.parquet
     """
-    from evenfold import flows
     from evenfold.flows.commands.show import consoles, progress, show_extension
+
+    from evenfold import flows
 
     out, err = consoles()
     with progress(err) as say:
@@ -192,8 +193,9 @@ def demo(engine: Engine = EngineChoice.prefect, as_json: Json = False) -> None:
 
 
 def _run(flow: str, data: str, engine: EngineChoice, as_json: bool, request: dict[str, Any]) -> None:
-    from evenfold import flows
     from evenfold.flows.commands.show import consoles, progress, show_evaluation, show_split
+
+    from evenfold import flows
 
     out, err = consoles()
     with progress(err) as say:

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import yaml
 from evenfold.manifests.tables.canonical import ColumnType
-from evenfold.splitters import Needs, SplitError, Splitter, import_named, refusal, strategies
+from evenfold.splitters import Needs, SplitError, Splitter, all_strategies, import_named, refusal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 
@@ -229,7 +229,7 @@ def _strategy_named(name: str) -> type[Splitter]:
                 "a splitter of scikit-learn's kind goes into FromSklearn."
             )
         return found
-    known = strategies()
+    known = all_strategies()
     if name not in known:
         nearest = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
         hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose {', '.join(known)}."
@@ -256,7 +256,7 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
     """Raise SplitError where a column is named that the strategy would ignore, or one that it needs is not."""
     columns, strategy = spec.columns, spec.strategy
     if columns.group and not needs.groups:
-        keepers = [name for name, each in strategies().items() if _needs_of(each).groups is True]
+        keepers = [name for name, each in all_strategies().items() if _needs_of(each).groups is True]
         raise SplitError(
             f"{strategy} does not keep groups whole, and the group column {columns.group!r} is named; "
             f"choose {', '.join(keepers)}, or leave the group column out."

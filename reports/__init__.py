@@ -1,7 +1,6 @@
 """Pages and pictures of splits and evaluations. Pure: nothing below imports it."""
 
-from .evaluation_page import evaluation_html, fold_count_html
-from .split_charts import split_figures
-from .split_page import report_html
+# What the room offers stands in __init__.pyi, and is imported when it is asked for.
+from lazy_loader import attach_stub
 
-__all__ = ["evaluation_html", "fold_count_html", "report_html", "split_figures"]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from importlib.metadata import packages_distributions, version
 from math import fsum
 from typing import Any, ClassVar, Literal
 
@@ -16,9 +12,7 @@ from evenfold.splitters.kernels.random import DRAWS, LABELS, IntArray, Stream
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .encoding import check_count as check_count
-from .encoding import is_real as is_real
-from .encoding import is_whole as is_whole
+from .encoding import check_count as check_count, is_real as is_real, is_whole as is_whole
 from .errors import SplitError
 from .rows import Needs, Rows
 
@@ -259,72 +253,3 @@ def check_parts(parts: Any, n: int) -> None:
 
 
 _EXAMPLE = "{'train': 0.8, 'test': 0.2}"
-
-
-def import_named(path: str) -> Any:
-    """Return what ``package.module:Name`` (or ``package.module.Name``) names.
-
-    Raises SplitError that says which part of the path could not be found.
-    """
-    module, _, name = path.rpartition(":" if ":" in path else ".")
-    if not module:
-        raise SplitError(f"{path!r} is no import path; write it as package.module:Name.")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        raise SplitError(f"{path!r} does not import: no module named {error.name!r}; install or correct it.") from None
-    except AttributeError:
-        raise SplitError(f"{path!r} does not import: module {module!r} has no {name!r}; correct the name.") from None
-    except Exception as error:
-        raise SplitError(f"{path!r} does not import: {type(error).__name__}: {error}") from error
-
-
-def refusal(error: Exception) -> str:
-    """Return what a constructor refused, in the words of every Python: 3.13 adds a suggestion, and so do we."""
-    return str(error).partition(". Did you mean")[0]
-
-
-def distribution_of(thing: type) -> str:
-    """Return ``distribution==version`` of the installed package that ``thing`` comes from, or its module's name."""
-    return _distribution(thing.__module__.partition(".")[0])
-
-
-@cache
-def _distribution(top: str) -> str:
-    # Reading what every installed package holds takes tenths of a second.
-    names = packages_distributions().get(top)
-    return f"{names[0]}=={version(names[0])}" if names else top
-
-
-def strategy_of(given: Any, random_state: int) -> Splitter:
-    """Return the strategy that ``given`` is or names.
-
-    A name comes as ``{"strategy": "KFold", "params": {"n_splits": 5}}``; a strategy of your own is named by its
-    import path, ``package.module:Name``. A named strategy whose parameters hold no random_state takes this one.
-    Raises SplitError that says what is not known.
-    """
-    if isinstance(given, Splitter):
-        return given
-    if not isinstance(given, Mapping) or "strategy" not in given or set(given) - {"strategy", "params"}:
-        raise SplitError(
-            f"{given!r} is no strategy; pass one, such as KFold(5), or "
-            "{'strategy': 'KFold', 'params': {'n_splits': 5}}."
-        )
-    made = _class_of(str(given["strategy"]))
-    params = dict(given.get("params") or {})
-    if "random_state" in inspect.signature(made).parameters:
-        params.setdefault("random_state", random_state)
-    try:
-        return made(**params)
-    except TypeError as error:
-        raise SplitError(f"{made.__name__} cannot be made of {params!r}: {refusal(error)}.") from None
-
-
-def _class_of(name: str) -> type[Splitter]:
-    from . import strategies
-
-    known = strategies()
-    found = import_named(name) if ":" in name else known.get(name)
-    if not (isinstance(found, type) and issubclass(found, Splitter)):
-        raise SplitError(f"{name!r} is no strategy; choose one of {', '.join(known)}.")
-    return found

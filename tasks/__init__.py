@@ -4,25 +4,7 @@ Nothing here imports Prefect or MLflow until it is used: ``_prefect`` and ``reco
 them.
 """
 
-from evenfold.tasks.results.files import asking, data_reference, room
-from evenfold.tasks.runtime.engine import Call, Done, Engine, PlainEngine
-from evenfold.tasks.runtime.home import Home, default_workers, prepare_environment
-from evenfold.tasks.runtime.locks import FileLocks, locked
+# What the room offers stands in __init__.pyi, and is imported when it is asked for.
+from lazy_loader import attach_stub
 
-from .splits import SplitRef
-
-__all__ = [
-    "Call",
-    "Done",
-    "Engine",
-    "FileLocks",
-    "Home",
-    "PlainEngine",
-    "SplitRef",
-    "asking",
-    "data_reference",
-    "default_workers",
-    "locked",
-    "prepare_environment",
-    "room",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -67,8 +67,7 @@ def audit(
 
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
     """
-    from evenfold.manifests import audit as run_audit
-    from evenfold.manifests import read_manifest, write_whole
+    from evenfold.manifests import audit as run_audit, read_manifest, write_whole
 
     from .show import show_audit
 
@@ -118,8 +117,7 @@ def diff(
 
     Example: evenfold diff .evenfold/splits/flights/1.0 .evenfold/splits/flights/1.1
     """
-    from evenfold.manifests import diff as run_diff
-    from evenfold.manifests import read_manifest
+    from evenfold.manifests import diff as run_diff, read_manifest
 
     from .show import show_difference
 
@@ -141,8 +139,7 @@ def export(
 
     Example: evenfold export .evenfold/splits/flights/1.0 --to spark -o folds.parquet
     """
-    from evenfold.manifests import export as run_export
-    from evenfold.manifests import read_manifest
+    from evenfold.manifests import export as run_export, read_manifest
 
     from .show import show_export
 

@@ -83,8 +83,9 @@ def retrain(
 
     Example: evenfold retrain examples/flights.parquet --target arr_delay --group date --key flight_id
     """
-    from evenfold import flows
     from rich.markdown import Markdown
+
+    from evenfold import flows
 
     from .show import consoles, progress
 
@@ -142,8 +143,7 @@ def clean(
     Example: evenfold clean --older-than 30d --dry-run
     """
     from evenfold.tasks import Home
-    from evenfold.tasks.results.clean import age_of
-    from evenfold.tasks.results.clean import clean as remove
+    from evenfold.tasks.results.clean import age_of, clean as remove
 
     from .show import consoles
 

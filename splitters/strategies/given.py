@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, distribution_of, import_named, refusal
+from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter
 from evenfold.splitters.errors import SplitError
+from evenfold.splitters.importing import distribution_of, import_named, refusal
 from evenfold.splitters.kernels.random import IntArray, Stream
 from evenfold.splitters.rows import Needs, Rows, whole_numbers
 

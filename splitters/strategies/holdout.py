@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import Pair, Splitter, strategy_of
+from evenfold.splitters.base import Pair, Splitter
+from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import HOLDOUT, IntArray, Stream

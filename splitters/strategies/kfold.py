@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, check_count, label_type, strategy_of
+from evenfold.splitters.base import LabelSplitter, check_count, label_type
+from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.encoding import encode
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order

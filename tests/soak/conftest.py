@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "tasks")]
 FOUND: dict[str, dict[str, Any]] = {}
 KNOWN = ("prefect", "mlflow", "sqlalchemy", "fastapi", "scikit-learn", "numpy")
 

@@ -11,6 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from prefect import flow
 from tasks.models import fold_error
+
 from tasks.splits import ask_for_split, fetched, shared_split
 
 COLUMNS = {"key": ["flight_id"], "target": "arr_delay", "group": "date"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, classification_report, confusion_matrix
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV, cross_validate
 
-HERE = Path(__file__).stem
+HERE = __name__
 LOGISTIC = "sklearn.linear_model:LogisticRegression"
 SCALED = "evenfold.estimates:scaled_logistic_regression"
 RIDGE = "sklearn.linear_model:Ridge"

@@ -9,8 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from evenfold.splitters import ForwardChaining, SplitError
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 
 def split(splitter: ForwardChaining, time: Any, groups: Any = None) -> list[tuple[Any, Any]]:

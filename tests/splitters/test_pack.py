@@ -15,8 +15,7 @@ from evenfold.splitters.packing.exact import best_packing, covering_bound
 from evenfold.splitters.packing.exchange import Packing, Pair, close_pairs, subset_sums
 from evenfold.splitters.packing.pack import pack, pack_to
 from evenfold.splitters.packing.start import deal_identical, kinds, place
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 SHARES = {"folds": [1 / 3, 1 / 3, 1 / 3], "parts": [0.6, 0.3, 0.1]}
 

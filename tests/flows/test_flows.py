@@ -28,7 +28,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import cross_val_score, cross_validate
 
-FLIGHTS = Path(__file__).parent.parent / "examples" / "flights.parquet"
+FLIGHTS = Path(__file__).parents[2] / "examples" / "flights.parquet"
 RIDGE = {"estimator": "sklearn.linear_model:Ridge"}
 SPEC: dict[str, Any] = {"name": "small", "columns": {"key": "id", "target": "y"}}
 LATE: dict[str, Any] = {"name": "late", "columns": {"key": "id", "target": "late"}, "strategy": "KFold"}

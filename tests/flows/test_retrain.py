@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold import flows
 from evenfold.estimates.comparison import decide
 from evenfold.flows import GateError, Retraining
 from evenfold.tasks import Home
+
+from evenfold import flows
 
 COLUMNS = {"key": ["id"], "target": "y"}
 GOOD = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}

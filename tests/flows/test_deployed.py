@@ -14,7 +14,7 @@ from evenfold.flows import EvaluateRequest
 from evenfold.flows.deployed import import_paths, require_allowed
 from evenfold.splitters import SplitError, import_named
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DESCRIBED = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())["deployments"]
 
 

@@ -15,8 +15,7 @@ from evenfold.splitters import (
 )
 from evenfold.splitters.kernels.sampling import take_evenly
 from evenfold.splitters.strategies.group_stratified_shuffle_split import exp_weights, weighted_choice
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from evenfold.flows import split
 from evenfold.manifests import read_manifest
 from servers import environment, prefect_server, started, wait_until
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
 

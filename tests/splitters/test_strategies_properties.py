@@ -21,8 +21,7 @@ from evenfold.splitters import (
     stable_order,
 )
 from evenfold.splitters.conformance import data_for
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
 SEEDS = st.integers(0, 2**64)

@@ -11,10 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.manifests import decide, extend, measure, moved_rows, read_manifest, write_manifest
-from evenfold.splitters import SplitError, fill
-from evenfold.splitters import Stream as RandomStream
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from evenfold.splitters import SplitError, Stream as RandomStream, fill
+from hypothesis import given, settings, strategies as st
 
 PLAIN = {"name": "plain", "columns": {"key": "id"}, "strategy": "KFold"}
 CLASSES = {"name": "classes", "columns": {"key": "id", "target": "label"}, "strategy": "StratifiedKFold"}

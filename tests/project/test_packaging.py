@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import tarfile
@@ -14,8 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-ROOT = Path(__file__).parent.parent
-ROOMS = ("splitters", "manifests", "estimates", "tasks", "flows", "deployments")
+ROOT = Path(__file__).parents[2]
+ROOMS = ("splitters", "manifests", "estimates", "reports", "tasks", "flows", "deployments")
 
 
 @pytest.fixture(scope="session")
@@ -39,12 +40,13 @@ def tracked() -> list[str]:
 
 
 def test_the_wheel_holds_the_rooms_and_nothing_else(built: Path) -> None:
-    """Every tracked file of the six rooms is in the wheel, under evenfold, and no other file is."""
+    """Every tracked file of the rooms and the front door is in the wheel, under evenfold, and no other file is."""
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    rooms = {name for name in tracked() if name.split("/")[0] in ROOMS}
-    python = {f"evenfold/{name}" for name in rooms if name.endswith((".py", ".typed"))}
-    assert shipped == python | {f"evenfold/{name}" for name in rooms if name.endswith((".yaml", ".service", ".html"))}
+    rooms = {f"evenfold/{name}" for name in tracked() if name.split("/")[0] in ROOMS}
+    door = {name for name in tracked() if name.startswith("evenfold/")}
+    kinds = (".py", ".pyi", ".typed", ".yaml", ".service", ".html", ".j2", ".css")
+    assert shipped == {name for name in rooms | door if name.endswith(kinds)}
 
 
 def test_the_source_archive_holds_every_tracked_file(built: Path) -> None:
@@ -72,7 +74,8 @@ def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> 
     subprocess.run(command, check=True, capture_output=True)
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import evenfold.splitters, evenfold.manifests, evenfold.estimates, evenfold.tasks, evenfold.flows\n"
+        "import evenfold.splitters, evenfold.manifests, evenfold.estimates\n"
+        "import evenfold.reports, evenfold.tasks, evenfold.flows\n"
         "assert evenfold.splitters.__file__.startswith(sys.argv[1]), evenfold.splitters.__file__\n"
         "assert evenfold.splitters.KFold(3).assign(range(9)).tolist().count(0) == 3\n"
         f"bare = [name for name in {ROOMS} if name in sys.modules]\n"
@@ -87,6 +90,14 @@ def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> 
 def test_no_room_is_imported_bare() -> None:
     """A bare import would make a second copy of every class."""
     assert not [name for name in ROOMS if name in sys.modules]
+
+
+@pytest.mark.parametrize("room", [each for each in ROOMS if each != "deployments"])
+def test_no_name_that_a_room_offers_is_hidden_by_one_of_its_modules(room: str) -> None:
+    """A module that is imported first would stand where the lazily imported name belongs."""
+    offered = set(importlib.import_module(f"evenfold.{room}").__all__)
+    modules = {path.stem for path in (ROOT / room).iterdir() if path.is_dir() or path.suffix == ".py"}
+    assert not offered & modules
 
 
 def test_the_installed_versions_are_those_that_start() -> None:

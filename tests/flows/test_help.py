@@ -24,7 +24,7 @@ from evenfold.flows.commands.flags import SHORT, pasted
 from evenfold.flows.commands.show import busy
 from rich.console import Console
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 GROUP: Any = typer.main.get_command(app)
 NAMES = GROUP.list_commands(None)
 CODE = "import sys; sys.argv[0] = 'evenfold'; from evenfold.flows.cli import main; main()"

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold import flows
 from evenfold.manifests import read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
@@ -24,6 +23,8 @@ from evenfold.tasks.results.bucket import bucket_of
 from evenfold.tasks.results.clean import age_of, clean
 from evenfold.tasks.runtime import orphans as orphaned
 from servers import environment, free_port, prefect_server
+
+from evenfold import flows
 
 CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if path.name != "benchmarks.md")
 BLOCK = re.compile(
@@ -132,15 +132,15 @@ def test_every_decision_says_what_keeps_it_true() -> None:
 
 def test_every_strategy_has_a_page_with_every_section() -> None:
     """Idea, picture, promises, complexity, source and when not to use it, each with something in it."""
-    from evenfold.splitters import strategies
+    from evenfold.splitters import all_strategies
 
     hooks = loaded("hooks")
     made = hooks.strategy_pages()
     from strategy_pages import SECTIONS, told
 
-    assert sorted(told()) == sorted(strategies())
-    assert sorted(made) == sorted(["strategies.md", *(f"strategies/{name}.md" for name in strategies())])
-    for name in strategies():
+    assert sorted(told()) == sorted(all_strategies())
+    assert sorted(made) == sorted(["strategies.md", *(f"strategies/{name}.md" for name in all_strategies())])
+    for name in all_strategies():
         page = made[f"strategies/{name}.md"]
         assert f"(strategies/{name}.md)" in made["strategies.md"]
         heads = re.split(r"^## (.*)\n", page, flags=re.M)
@@ -149,7 +149,7 @@ def test_every_strategy_has_a_page_with_every_section() -> None:
         assert page.count('fill="#D55E00"') > 0, name
         complexity = heads[heads.index("Complexity") + 1]
         assert "O(" in complexity, name
-        words = set(re.findall(r"\w+", (strategies()[name].__doc__ or "").lower()))
+        words = set(re.findall(r"\w+", (all_strategies()[name].__doc__ or "").lower()))
         assert words - {"promises", "source"} <= set(re.findall(r"\w+", page.lower())), name
 
 

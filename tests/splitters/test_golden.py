@@ -15,7 +15,7 @@ from golden_digests import IDENTITIES, digest, digests, identities, pinned
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__  # numpy documents no public list
 
 FEATURES = [feature for feature in __cpu_dispatch__ if __cpu_features__[feature]]
-DIGESTS = Path(__file__).parent / "golden_digests.py"
+DIGESTS = Path(__file__).parents[1] / "golden_digests.py"
 EXP = """
 import hashlib, numpy as np
 x = np.linspace(-10, 10, 100_003)

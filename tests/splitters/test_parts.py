@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.splitters import FractionalStratifiedSplit, SplitError
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 
 @pytest.mark.parametrize(

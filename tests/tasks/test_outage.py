@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold import flows
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.spool import unreachable, waiting
 from servers import free_port, mlflow_server
+
+from evenfold import flows
 
 MODEL = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
 

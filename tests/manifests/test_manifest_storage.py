@@ -21,8 +21,7 @@ import pytest
 from cases import CASES
 from evenfold.manifests import Manifest, decide, describe, extend, read_manifest, write_manifest
 from evenfold.splitters import SplitError, Splitter
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from tables import spec_of, table
 
 NAMED = [splitter for splitter in CASES if spec_of(splitter) is not None]

@@ -1,0 +1,74 @@
+from .bootstrap import (
+    BootstrapEstimate as BootstrapEstimate,
+    bootstrap_aggregate as bootstrap_aggregate,
+    bootstrap_estimate as bootstrap_estimate,
+    bootstrap_score_estimate as bootstrap_score_estimate,
+    resampled_aggregate as resampled_aggregate,
+)
+from .comparison import Comparison as Comparison, compare as compare
+from .draws import DrawScores as DrawScores, score_draws as score_draws
+from .folds import (
+    aggregate as aggregate,
+    overfitting as overfitting,
+    pooled_score as pooled_score,
+    small_folds as small_folds,
+)
+from .intervals.intervals import (
+    CorrectedT as CorrectedT,
+    bootstrap_interval as bootstrap_interval,
+    corrected_resampled_t as corrected_resampled_t,
+    pooled_interval as pooled_interval,
+)
+from .intervals.nested import (
+    nested_cv_interval as nested_cv_interval,
+    nested_interval as nested_interval,
+    nested_losses as nested_losses,
+)
+from .metrics.classes import class_scores as class_scores, confusion_table as confusion_table
+from .metrics.influence import (
+    influence_of as influence_of,
+    pooled_rows_interval as pooled_rows_interval,
+    resampled_interval as resampled_interval,
+)
+from .metrics.metrics import check_metrics as check_metrics
+from .metrics.registry import (
+    ROW_LOSSES as ROW_LOSSES,
+    RowLoss as RowLoss,
+    losses_of as losses_of,
+    no_information_rate as no_information_rate,
+    row_loss as row_loss,
+)
+from .models.fit import (
+    FIT_VERSION as FIT_VERSION,
+    assemble as assemble,
+    fit_and_score as fit_and_score,
+    fitted as fitted,
+    score_key as score_key,
+)
+from .models.problem import Problem as Problem
+from .models.spec import (
+    DEFAULTS as DEFAULTS,
+    Balance as Balance,
+    Default as Default,
+    ModelSpec as ModelSpec,
+    Transform as Transform,
+    default_for as default_for,
+    infer_task as infer_task,
+    scaled_logistic_regression as scaled_logistic_regression,
+)
+from .results import (
+    Estimate as Estimate,
+    EvaluationError as EvaluationError,
+    FoldScore as FoldScore,
+    Interval as Interval,
+    ModelError as ModelError,
+)
+from .selection import (
+    BestOfMany as BestOfMany,
+    Choice as Choice,
+    bias_corrected_best as bias_corrected_best,
+    bias_corrected_best_score as bias_corrected_best_score,
+    choose as choose,
+    simplest_near_best as simplest_near_best,
+)
+from .studies import fold_count_study as fold_count_study, stratification_study as stratification_study
