@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 from evenfold.estimates import ModelSpec, Problem, fold_count_study
 from evenfold.flows.requests import Say
 from evenfold.manifests import Columns, read_table, require_columns, write_whole
-from evenfold.reports import fold_count_html
+from evenfold.reports import fold_count_html, fold_count_pictures, strategies_html, strategy_pictures, study_svg
 from evenfold.splitters import SplitError
 from rich.table import Table
 
@@ -42,8 +43,7 @@ from .flags import (
 )
 from .show import busy, consoles
 
-Picture = Annotated[Path, typer.Option("-o", "--output", help="Where the picture goes, a PNG file.")]
-PictureOrPage = Annotated[Path, typer.Option("-o", "--output", help="Where the curve goes: a PNG file, or a page.")]
+PictureOrPage = Annotated[Path, typer.Option("-o", "--output", help="Where it goes: a page, or a picture (.svg).")]
 
 
 def register_studies(app: typer.Typer) -> None:
@@ -147,7 +147,7 @@ def folds(
     features: Features = None,
     exclude: Exclude = None,
     seed: Seed = None,
-    output: PictureOrPage = Path("folds.png"),
+    output: PictureOrPage = Path("folds.html"),
     as_json: Json = False,
 ) -> None:
     """Show what the number of folds does to the mean over folds, its spread, and the pooled score.
@@ -169,7 +169,7 @@ def folds(
     with limited(1), progress(consoles()[1]) as say:
         table = counted(problem, counts_of(counts), seed or 0, say)
     keep_study(Home.here(), problem, table)
-    draw_fold_counts(problem, table, output)
+    draw(partial(fold_count_html, problem, table), fold_count_pictures(table), output)
     show_table(table, output, as_json)
 
 
@@ -184,7 +184,7 @@ def strategies(
     features: Features = None,
     exclude: Exclude = None,
     seed: Seed = None,
-    output: Picture = Path("strategies.png"),
+    output: PictureOrPage = Path("strategies.html"),
     as_json: Json = False,
 ) -> None:
     """Show what stratifying does to the variance of estimates, as ratios to random folds'.
@@ -209,12 +209,8 @@ def strategies(
             seed=seed or 0,
             say=partial(say, "fitting models"),
         )
-    draw_ratios(table, output)
+    draw(partial(strategies_html, problem, table), strategy_pictures(table), output)
     show_table(table, output, as_json)
-
-
-# Okabe and Ito's colours, told apart by everybody.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 
 
 def problem_of(data: str, columns: dict[str, Any], model: ModelSpec) -> Problem:
@@ -263,49 +259,8 @@ def show_table(table: pd.DataFrame, picture: Path, as_json: bool) -> None:
     out.print(f"picture: {picture}")
 
 
-def _axes(n: int) -> Any:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, n, figsize=(5 * n, 3.6), squeeze=False, layout="constrained")
-    return figure, axes[0]
-
-
-def _save(figure: Any, output: Path) -> None:
-    try:
-        figure.savefig(output, dpi=120)
-    except (ValueError, OSError) as error:
-        raise SplitError(f"the picture cannot be written to {output} ({error}); pass -o NAME.png.") from None
-
-
-def draw_fold_counts(problem: Problem, table: pd.DataFrame, output: Path) -> None:
-    """Draw mean, spread and pooled score against the number of folds: a panel per metric, or a page (``.html``)."""
-    if output.suffix == ".html":
-        write_whole(output, fold_count_html(problem, table))
-        return
-    metrics = table["metric"].unique()
-    figure, axes = _axes(len(metrics))
-    for ax, metric in zip(axes, metrics, strict=True):
-        part = table[table["metric"] == metric]
-        ax.fill_between(
-            part["n_splits"], part["mean"] - part["sd"], part["mean"] + part["sd"], alpha=0.2, color=COLOURS[0]
-        )
-        ax.plot(part["n_splits"], part["mean"], "o-", color=COLOURS[0], label="mean over folds, and its spread")
-        ax.plot(part["n_splits"], part["pooled"].astype(float), "s--", color=COLOURS[1], label="all predictions pooled")
-        ax.set(xlabel="number of folds", ylabel=metric)
-        ax.legend(fontsize=8)
-    _save(figure, output)
-
-
-def draw_ratios(table: pd.DataFrame, output: Path) -> None:
-    """Draw the variance of each estimate as a ratio to random folds', a panel per metric."""
-    metrics = table["metric"].unique()
-    figure, axes = _axes(len(metrics))
-    for ax, metric in zip(axes, metrics, strict=True):
-        part = table[table["metric"] == metric].set_index("way")[["hold_out", "fold_mean", "pooled"]]
-        part.T.plot.bar(ax=ax, color=COLOURS[: len(part)], rot=0, legend=True)
-        ax.axhline(1, color="grey", linewidth=1)
-        ax.set(ylabel=f"variance of {metric} / random folds'", xlabel="estimate")
-    _save(figure, output)
+def draw(page: Callable[..., str], pictures: dict[str, Any], output: Path) -> None:
+    """Write what a study found: a page (``.html``), or its pictures alone (``.svg``)."""
+    if output.suffix not in (".html", ".svg"):
+        raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
+    write_whole(output, page() if output.suffix == ".html" else study_svg(pictures))
