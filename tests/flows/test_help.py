@@ -196,4 +196,4 @@ def test_what_takes_long_says_what_it_does_and_what_does_not_says_nothing(monkey
     assert "auditing [flights]" in shown(0.0, 0.3, terminal=True)
     assert shown(5.0, 0.0, terminal=True).strip() == ""
     assert shown(0.0, 0.2, terminal=False) == ""
-    assert _busy.AFTER <= 2.0
+    assert waiting.AFTER <= 2.0
