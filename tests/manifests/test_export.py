@@ -355,7 +355,7 @@ def sides_of(manifest: Manifest) -> dict[tuple[int, int, str], list[Any]]:
     keys = range(manifest.n) if manifest.keys is None else manifest.keys.column(0).to_pylist()
     keys = np.array(keys)
     return {
-        (*manifest.split_name(i), kind): sorted(keys[side].tolist())
+        (*manifest.membership.split_name(i), kind): sorted(keys[side].tolist())
         for i, pair in enumerate(manifest.pairs())
         for kind, side in zip(("TRAIN", "TEST"), pair, strict=True)
     }
