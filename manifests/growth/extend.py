@@ -15,7 +15,7 @@ from evenfold.manifests.tables.keys import positions_in
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
-from .assign import Arrival, Growth, Merged, grow
+from .assign import GROWING_VERSION, Arrival, Growth, Merged, grow
 
 GROWING = "KFold, StratifiedKFold, SortedStratifiedKFold, BalancedGroupKFold, HashSplit or PoissonBootstrap"
 
@@ -111,6 +111,7 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
     parent = manifest.split_id
     data = fingerprint(arrival.table)
     codes = manifest.membership.codes
+    algorithm = manifest.algorithm | {"growing": GROWING_VERSION}
     return replace(
         manifest,
         membership=manifest.membership.with_rows(np.vstack([codes, growth.codes.astype(codes.dtype)])[order], keys),
@@ -122,7 +123,8 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
         version=f"{manifest.version.partition('.')[0]}.{generation}",
         parent_split_id=parent,
         fingerprint=data,
-        plan_id=plan_id(manifest.spec.decision(manifest.types), data, manifest.algorithm, parent),
+        algorithm=algorithm,
+        plan_id=plan_id(manifest.spec.decision(manifest.types), data, algorithm, parent),
         uri=None,
     )
 

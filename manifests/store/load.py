@@ -57,7 +57,7 @@ def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]
         types=header["types"],
         fingerprint=header["fingerprint"],
         plan_id=header["plan_id"],
-        algorithm={name: header["algorithm"][name] for name in ("name", "version")},
+        algorithm={name: value for name, value in header["algorithm"].items() if name != "portable"},
         membership=read(rows, tables, splitter=spec.splitter(), keys=keys, n_splits=header["n_splits"]),
         keys=keys,
         group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
