@@ -18,6 +18,8 @@ from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import EXTENDING, HashSplit, SplitError, Stream, fill, pack_into
 from numpy.typing import NDArray
 
+GROWING_VERSION = 2  # raised whenever new rows would get other folds than before; part of a grown plan_id
+
 
 @dataclass(frozen=True, eq=False)
 class Arrival:

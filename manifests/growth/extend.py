@@ -15,7 +15,7 @@ from evenfold.manifests.tables.keys import positions_in
 from evenfold.splitters import DrawSplitter, SplitError
 from numpy.typing import NDArray
 
-from .assign import Arrival, Growth, Merged, grow
+from .assign import GROWING_VERSION, Arrival, Growth, Merged, grow
 
 GROWING = "KFold, StratifiedKFold, SortedStratifiedKFold, BalancedGroupKFold, HashSplit or PoissonBootstrap"
 
@@ -110,6 +110,7 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
     joined = np.full(arrival.new.size, generation, dtype=np.int16)
     parent = manifest.split_id
     data = fingerprint(arrival.table)
+    algorithm = manifest.algorithm | {"growing": GROWING_VERSION}
     child = replace(
         manifest,
         codes=np.concatenate([manifest.codes, growth.codes.astype(manifest.codes.dtype)])[order],
@@ -121,7 +122,8 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
         version=f"{manifest.version.partition('.')[0]}.{generation}",
         parent_split_id=parent,
         fingerprint=data,
-        plan_id=plan_id(manifest.spec.decision(manifest.types), data, manifest.algorithm, parent),
+        algorithm=algorithm,
+        plan_id=plan_id(manifest.spec.decision(manifest.types), data, algorithm, parent),
         uri=None,
     )
     return _drawn_again(child) if manifest.kind == "draws" else child

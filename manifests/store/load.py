@@ -55,7 +55,7 @@ def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]
         types=header["types"],
         fingerprint=header["fingerprint"],
         plan_id=header["plan_id"],
-        algorithm={name: header["algorithm"][name] for name in ("name", "version")},
+        algorithm={name: value for name, value in header["algorithm"].items() if name != "portable"},
         codes=codes_in(rows),
         keys=rows.select(key).replace_schema_metadata(None) if key else None,
         n_splits=header["n_splits"],
