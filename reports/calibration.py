@@ -99,10 +99,10 @@ def reliability_picture(curves: list[Reliability], limits: tuple[float, float] |
     share = f"observed share of {curves[0].name}" if one else "observed share of the class"
     off = max(curve.off for curve in curves)
     picture = Picture(
-        f"Predicted probabilities are off by {100 * off:.1f} points on average" + ("" if one else " for the worst class"),
+        f"Probabilities are off by {100 * off:.1f} points on average" + ("" if one else " for the worst class"),
         what, share, (0, 1), (0, 1), height=320,
-        caption=f"{n:,} out-of-fold predictions in ten bins. Below the dashed line the model promises too much, above it "
-        "too little. Upright lines: 95 % of what so many independent rows would give.",
+        caption=f"{n:,} out-of-fold predictions in ten bins. Below the dashed line the model promises too much, above "
+        "it too little. Upright lines: 95 % of what so many independent rows would give.",
     )  # fmt: skip
     picture.line([(0, 0), (1, 1)], "limit")
     picture.name("observed as predicted", "limit", "line")

@@ -17,11 +17,11 @@ from markupsafe import Markup
 from .calibration import calibration_section
 from .charts import cut
 from .evaluation_pictures import score_pictures
-from .page import Block, Origin, Page, Paragraph, Remark, Section, Table, Tile, Verdict, facts, number
+from .page import Block, Origin, Page, Paragraph, Remark, Section, Table, Tile, facts, number
 from .split_data import counted, listed
 from .split_page import remarks_of, verdict_of
-from .templates import macro
 from .study_page import fold_count_pictures, fold_count_table
+from .templates import macro
 from .words import Reading, headline, written
 
 MOST_ROWS, MOST_CLASSES, MOST_TILES = 100, 20, 4
@@ -76,7 +76,11 @@ def evaluation_html(
         findings=[*remarks_of(audit), *([Remark("note", overfit)] if overfit else [])],
         sections=sections,
         details=_details(problem, scores, estimates, study, split),
-        footer=[f"{problem.n:,} rows", *([f"split {split.split_id[:12]}"] if split else []), *(origin or Origin()).words()],
+        footer=[
+            f"{problem.n:,} rows",
+            *([f"split {split.split_id[:12]}"] if split else []),
+            *(origin or Origin()).words(),
+        ],
     )
     return page.html()
 
@@ -85,8 +89,8 @@ def _lead(problem: Problem, scores: Sequence[FoldScore], estimates: Sequence[Est
     name = str(problem.model.estimator).rpartition(":")[2]
     intervals = {e.interval.method for e in estimates if e.interval}
     how = f" {_level(estimates)} intervals: {listed(sorted(intervals))}." if intervals else ""
-    what = "draw" if any(e.method not in ("cross-validation",) for e in estimates) else "fold"
-    return f"{name} on {counted(problem.n, 'row')}, {counted(len(scores), what)}, {counted(len(problem.features), 'feature')}.{how}"
+    what = counted(len(scores), "split")
+    return f"{name} on {counted(problem.n, 'row')}, {what}, {counted(len(problem.features), 'feature')}.{how}"
 
 
 def _level(estimates: Sequence[Estimate]) -> str:
@@ -113,8 +117,8 @@ def overfitting(estimates: Sequence[Estimate]) -> str:
         if estimate.apparent is None or estimate.interval is None or estimate.apparent <= estimate.interval.high:
             continue
         title, value, _ = headline(estimate)
-        words.append(f"{title} is {written(Reading.of(estimate.metric).shown(estimate.apparent))} on rows that the model "
-                     f"has seen and {value} on new ones")  # fmt: skip
+        training = written(Reading.of(estimate.metric).shown(estimate.apparent))
+        words.append(f"{title} is {training} on rows that the model has seen and {value} on new ones")
     return f"Overfits: {listed(words)}." if words else ""
 
 
@@ -147,8 +151,16 @@ def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Secti
         rows.append((str(truth), shaded, [number(sum(counts)), *(_percent(v) for v in (recall, precision))]))
     right = sum(int(pooled[label, label]) for label in problem.classes)
     worst = per_class["recall"].idxmin()
-    title = f"{right / max(int(pooled.sum()), 1):.0%} of the rows are called what they are; {worst} is found least often"
-    head = ["true class", *(f"called {label}" for label in problem.classes), "rows", "found (recall)", "right (precision)"]
+    title = (
+        f"{right / max(int(pooled.sum()), 1):.0%} of the rows are called what they are; {worst} is found least often"
+    )
+    head = [
+        "true class",
+        *(f"called {label}" for label in problem.classes),
+        "rows",
+        "found (recall)",
+        "right (precision)",
+    ]
     note = "Rows of all test sets together; the darker, the larger the share of the true class."
     return [Section("confusion", title, [Matrix("Confusion matrix", head, rows, note)])]
 
@@ -184,7 +196,9 @@ def _details(
             f"Features ({len(problem.features)})" + (f", {len(left)} columns left out" if left else ""),
             [Paragraph(", ".join(problem.features)), *([facts("Left out", left)] if left else [])],
         ),
-        Section("model", "What was trained", [facts("What was trained", settings), *([split.block()] if split else [])]),
+        Section(
+            "model", "What was trained", [facts("What was trained", settings), *([split.block()] if split else [])]
+        ),
     ]
     if study is not None:
         sections.append(Section("fold-count", "The number of folds, in figures", [fold_count_table(study)]))

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from evenfold.manifests.balance import MOST_MEASURED, BalanceReport, compared_with_all
 from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import Draws, Labels
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import canonical_table, to_numpy
 from evenfold.manifests.tables.read import read_table
@@ -67,8 +69,8 @@ class SplitData:
     @cached_property
     def parts(self) -> dict[str, Positions]:
         """The rows of each named part, in the specification's order; none where the split is of folds."""
-        codes = self.manifest.codes_in_use.reshape(self.manifest.n, -1)[:, 0]
-        return {name: np.flatnonzero(codes == code) for name, code in self.manifest.part_codes().items()}
+        codes = self.manifest.in_use.column()
+        return {name: np.flatnonzero(codes == code) for name, code in self.manifest.membership.parts.items()}
 
 
 def see(manifest: Manifest, balance: BalanceReport, data: Any = None) -> SplitData:
@@ -78,7 +80,7 @@ def see(manifest: Manifest, balance: BalanceReport, data: Any = None) -> SplitDa
     group, time = _column(manifest, data, columns.group), _column(manifest, data, columns.time)
     order, name = _order(manifest, group, time)
     seen = SplitData(manifest, balance, target, group, time, order, name)
-    if group is not None and manifest.kind == "draws":
+    if group is not None and isinstance(manifest.membership, Draws):
         seen.picks = np.zeros(len(group.names), dtype=np.int64)
     for i in range(min(manifest.n_splits, MOST_MEASURED)):
         _add_split(seen, i)
@@ -105,22 +107,21 @@ def _order(manifest: Manifest, group: Column | None, time: Column | None) -> tup
     """Return the rows of the map, and what orders them."""
     if time is not None:
         return np.argsort(time.values, kind="stable"), f"rows by {time.name}"
-    codes = manifest.codes_in_use.reshape(manifest.n, -1)[:, 0]
+    codes = manifest.in_use.column()
     if group is not None:
         return np.lexsort((group.codes, codes)), f"rows by fold and {group.name}"
     by_fold = np.argsort(codes, kind="stable")
     kept = np.unique(np.linspace(0, manifest.n - 1, SCHEMA_ROWS).astype(np.int64))
     name = f"{kept.size} of {manifest.n:,} rows" if kept.size < manifest.n else f"{manifest.n:,} rows"
-    return by_fold[kept], f"{name}, by fold" if manifest.kind == "labels" else name
+    return by_fold[kept], f"{name}, by fold" if isinstance(manifest.membership, Labels) else name
 
 
 def _add_split(seen: SplitData, i: int) -> None:
     manifest = seen.manifest
     train, test = manifest.pair(i)
     seen.n_seen += 1
-    if manifest.kind == "draws":
-        drawn = np.bincount(train, minlength=manifest.n)
-        eligible = drawn[manifest.codes_in_use == 0]
+    if isinstance(manifest.in_use, Draws):
+        eligible = np.bincount(train, minlength=manifest.n)[manifest.in_use.eligible]
         seen.inclusion += np.bincount(np.minimum(eligible, MOST_COUNT - 1), minlength=MOST_COUNT) / eligible.size
     if seen.picks is not None and seen.group is not None:
         seen.picks += np.bincount(seen.group.codes[test], minlength=seen.picks.size) > 0
@@ -142,14 +143,13 @@ Z95, KOLMOGOROV95 = 1.96, 1.36
 
 
 def random_share(share: float, rows: float, of: int) -> float:
-    """Return how far 95 % of random sets of ``rows`` of ``of`` rows stay from a class share (normal, without
-    replacement)."""  # fmt: skip
-    return Z95 * (share * (1 - share) / max(rows, 1.0) * max(1 - rows / of, 0.0)) ** 0.5
+    """Return how far 95 % of random sets of ``rows`` of ``of`` rows stay from a class share, by a normal law."""
+    return Z95 * sqrt(share * (1 - share) / max(rows, 1.0) * max(1 - rows / of, 0.0))
 
 
 def random_distance(rows: float, of: int) -> float:
     """Return the Kolmogorov-Smirnov distance to all rows that 95 % of random sets of ``rows`` rows keep."""
-    return KOLMOGOROV95 / max(rows, 1.0) ** 0.5 * max(1.0 - rows / of, 0.0) ** 0.5
+    return KOLMOGOROV95 * sqrt(max(1.0 - rows / of, 0.0) / max(rows, 1.0))
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,9 @@ def cumulative(seen: SplitData) -> Cumulative | None:
     values = np.unique(ranked[np.unique(np.linspace(low, high, MOST_POINTS).astype(np.int64))])
     whole = np.searchsorted(ranked, values, side="right") / ranked.size
     sets = list(seen.parts.values()) or seen.tests
-    return Cumulative(values, whole, [_ecdf(y[rows], values) for rows in sets], list(seen.parts) or split_names(seen.manifest))
+    return Cumulative(
+        values, whole, [_ecdf(y[rows], values) for rows in sets], list(seen.parts) or split_names(seen.manifest)
+    )
 
 
 def _ecdf(y: Floats, at: Floats) -> Floats:
@@ -227,12 +229,12 @@ def part_figures(seen: SplitData) -> tuple[list[str], list[list[Any]]]:
 def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:
     """Return the sizes of the groups in each fold or part, largest first; None where groups have no fold."""
     manifest = seen.manifest
-    if manifest.kind != "labels" or manifest.group_table is None:
+    if not isinstance(manifest.membership, Labels) or manifest.group_table is None:
         return None
     if seen.group is not None:
         first = np.full(len(seen.group.names), manifest.n, dtype=np.int64)
         np.minimum.at(first, seen.group.codes, np.arange(manifest.n))
-        folds = manifest.codes.reshape(manifest.n, -1)[first, 0]
+        folds = manifest.membership.column()[first]
         rows = np.bincount(seen.group.codes)
     else:
         folds = manifest.group_table.column("fold").to_numpy()
@@ -273,7 +275,7 @@ def generations(manifest: Manifest) -> list[Counter[int]]:
     """Return the rows of each code that joined with each generation (of the first repeat)."""
     if manifest.born is None:
         return []
-    codes = manifest.codes.reshape(manifest.n, -1)[:, 0]
+    codes = manifest.membership.column()
     return [Counter(codes[manifest.born == g].tolist()) for g in range(manifest.generation + 1)]
 
 
@@ -289,7 +291,7 @@ def evenness(seen: SplitData) -> list[Evenness]:
     """Return the balance of the folds of the first repeat after each generation. O(generations x rows log rows)."""
     manifest = seen.manifest
     assert manifest.born is not None
-    codes = manifest.codes.reshape(manifest.n, -1)[:, 0]
+    codes = manifest.membership.column()
     figures = []
     for generation in range(manifest.generation + 1):
         known = (manifest.born <= generation) & (codes >= 0)
@@ -314,22 +316,18 @@ def _gap_of(target: Column | None, codes: NDArray[Any], known: NDArray[np.bool_]
 # ---------------------------------------------------------------- names
 
 
-def code_name(manifest: Manifest, code: int) -> str:
-    """Return what a code is called: a fold, a named part, or why a row is in none."""
-    parts = {number: name for name, number in manifest.part_codes().items()}
-    if code in parts:
-        return parts[code]
-    return {-1: "never tested", -2: "locked", -3: "excluded"}.get(code, f"fold {code}")
-
-
 def split_names(manifest: Manifest) -> list[str]:
     """Return a short name for each split."""
-    repeated = manifest.codes.ndim == 2
-    names = []
-    for i in range(manifest.n_splits):
-        repeat, fold = manifest.split_name(i)
-        names.append(f"{repeat}.{fold}" if repeated else str(fold))
-    return names
+    names = map(manifest.membership.split_name, range(manifest.n_splits))
+    return [f"{repeat}.{fold}" if manifest.membership.n_repeats > 1 else str(fold) for repeat, fold in names]
+
+
+def unit_of(seen: SplitData) -> str:
+    """Return what a split is called: a part, a draw, a fold or a split."""
+    members = seen.manifest.membership
+    if seen.parts:
+        return "part"
+    return "draw" if isinstance(members, Draws) else "fold" if isinstance(members, Labels) else "split"
 
 
 def counted(n: int, one: str, many: str = "") -> str:

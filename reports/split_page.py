@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from evenfold.manifests.audits.findings import GATES, Audit
@@ -11,15 +11,19 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.store.write import counts
 
 from .charts import Picture
-from .page import Block, Number, Origin, Page, Paragraph, Remark, Section, Table, Tile, Verdict, facts, number
-from .split_data import SplitData, code_name, counted, group_sizes, listed, part_figures, see, split_names, target_gap
+from .page import Block, Origin, Page, Paragraph, Remark, Section, Table, Tile, Verdict, facts, number
+from .split_data import SplitData, counted, group_sizes, listed, part_figures, see, split_names, target_gap, unit_of
 from .split_pictures import points, split_pictures
 
 MOST_ROWS = 100
 
 
 def report_html(
-    manifest: Manifest, balance: BalanceReport, data: Any = None, audit: Audit | None = None, origin: Origin | None = None
+    manifest: Manifest,
+    balance: BalanceReport,
+    data: Any = None,
+    audit: Audit | None = None,
+    origin: Origin | None = None,
 ) -> str:
     """Return one self-contained HTML page about a split: it opens from disk, needs no network and runs no script.
 
@@ -75,14 +79,13 @@ def _lead(seen: SplitData) -> str:
     if seen.parts:
         shares = [f"{name} {part.size:,}" for name, part in seen.parts.items()]
         return f"{rows} in {counted(len(shares), 'part')}: {listed(shares)}."
-    what = "draw" if manifest.kind == "draws" else "fold" if manifest.kind == "labels" else "split"
-    repeats = manifest.codes.shape[1] if manifest.codes.ndim == 2 else 1
+    repeats = manifest.membership.n_repeats
     often = f", {counted(repeats, 'time')}" if repeats > 1 else ""
     group = manifest.spec.columns.group
     whole = f", no {group} on both sides" if group and "groups_whole" in manifest.splitter.promises else ""
     in_time = ", tested on what comes later" if "past_before_future" in manifest.splitter.promises else ""
     n = manifest.n_splits // repeats
-    return f"{rows} in {counted(n, what)}{often}{whole}{in_time} ({manifest.algorithm['name']})."
+    return f"{rows} in {counted(n, unit_of(seen))}{often}{whole}{in_time} ({manifest.algorithm['name']})."
 
 
 def _tiles(seen: SplitData, audit: Audit | None) -> list[Tile]:
@@ -95,7 +98,7 @@ def _size_tile(seen: SplitData) -> Tile | None:
         return None
     rows = [fold.rows for fold in seen.balance.folds]
     low, high = min(rows), max(rows)
-    what = "rows in a test set" if seen.manifest.kind != "labels" else "rows in a fold"
+    what = "rows in a fold" if unit_of(seen) == "fold" else "rows in a test set"
     bound = seen.balance.reachable.get("size")
     even = "as even as can be" if bound is not None and seen.balance.worst["size"] <= bound + 1e-12 else ""
     note = even or f"up to {100 * seen.balance.worst['size']:.2g} % from the mean"
@@ -106,7 +109,8 @@ def _target_tile(seen: SplitData) -> Tile | None:
     gap = target_gap(seen.balance)
     if gap is None:
         return None
-    return Tile(points(gap.worst), f"largest gap of {seen.balance.target}", f"95 % of random folds: {points(gap.random)}")
+    random = f"95 % of random folds: {points(gap.random)}"
+    return Tile(points(gap.worst), f"largest gap of {seen.balance.target}", random)
 
 
 def _group_tile(seen: SplitData) -> Tile | None:
@@ -151,7 +155,10 @@ def _parts(seen: SplitData) -> Table:
     head, rows = part_figures(seen)
     shares = set(head[2:]) - {f"mean {seen.target.name}" if seen.target else "", "sd", "KS"}
     cells = [
-        [row[0], *(number(v, f"{v:.1%}") if name in shares else number(v) for name, v in zip(head[1:], row[1:], strict=True))]
+        [
+            row[0],
+            *(number(v, f"{v:.1%}" if name in shares else None) for name, v in zip(head[1:], row[1:], strict=True)),
+        ]
         for row in rows
     ]
     return Table("The parts", cells, head)
@@ -165,7 +172,7 @@ def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
     blocks: list[tuple[str, str, Sequence[Block]]] = [
         ("folds", _folds_title(seen), [_folds(seen)]),
         ("balance", "How even, in figures", _balance(seen.balance)),
-        ("sizes", "Rows of each code", [_sizes(manifest)]),
+        ("codes", "Rows of each code", [_sizes(manifest)]),
         *([("checks", f"Checks ({len(audit.passed)} passed)", [_checks(audit)])] if audit else []),
         ("asked", f"What was asked: {manifest.spec.strategy}", [_asked(manifest)]),
         ("identity", f"Identity {manifest.split_id[:12]}", [_identity(manifest)]),
@@ -197,11 +204,12 @@ def _folds(seen: SplitData) -> Table:
         for fold in folds
     ]
     note = f"The first {len(folds):,} of {report.n_splits:,}; others are in balance.json."
-    return Table("Every split", rows, ["split", "rows", *figures, *classes], note if len(folds) < report.n_splits else "")
+    note = note if len(folds) < report.n_splits else ""
+    return Table("Every split", rows, ["split", "rows", *figures, *classes], note)
 
 
 # What each figure of the balance is called and how it is written.
-_FIGURES = {
+_FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
     "size": ("Largest deviation of a split's test rows from their mean", lambda v: f"{v:.2%}"),
     "class_share": ("Largest deviation of a class share from its share of all rows", points),
     "ks": ("Largest Kolmogorov-Smirnov distance of a split's target from that of all rows", points),
@@ -215,7 +223,7 @@ def _balance(balance: BalanceReport) -> list[Block]:
     for name, value in balance.worst.items():
         words, written = _FIGURES.get(name, (name, lambda v: f"{v:.4g}"))
         least = balance.reachable.get(name)
-        rows.append([words, number(value, written(value)), Number(None, "-") if least is None else number(least, written(least))])
+        rows.append([words, number(value, written(value)), number(least, None if least is None else written(least))])
     measured = f" Of {balance.n_splits:,} splits the first {balance.n_measured:,} are measured."
     note = f"Measured on {balance.target}." if balance.target else "Sizes alone: no target was at hand."
     note += measured if balance.n_measured < balance.n_splits else ""
@@ -249,11 +257,7 @@ def _reach(reach: Reach, numeric: bool) -> list[Block]:
 def _sizes(manifest: Manifest) -> Table:
     held = counts(manifest)
     shown = list(held.items())[:MOST_ROWS]
-    draws = manifest.kind == "draws"
-    rows = [
-        ["rows that may be drawn" if draws and code == "0" else code_name(manifest, int(code)), number(n)]
-        for code, n in shown
-    ]
+    rows = [[manifest.membership.code_name(int(code)), number(n)] for code, n in shown]
     note = f"The first {len(shown):,} of {len(held):,}." if len(held) > len(shown) else ""
     return Table("Rows of each code", rows, ["fold or part", "rows"], note)
 

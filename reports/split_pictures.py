@@ -7,7 +7,6 @@ from math import exp, factorial
 from typing import Any
 
 import numpy as np
-from evenfold.manifests.balance import least_size_deviation
 from numpy.typing import NDArray
 
 from .charts import N_COLOURS, Picture, around, cut, ends, short
@@ -15,7 +14,6 @@ from .split_data import (
     MOST_COUNT,
     MOST_SPLITS,
     SplitData,
-    code_name,
     counted,
     cumulative,
     evenness,
@@ -26,6 +24,7 @@ from .split_data import (
     random_share,
     split_names,
     target_gap,
+    unit_of,
 )
 
 MOST_DOTS, MOST_CLASSES, MOST_FOLDS, MOST_GROUPS = 2_000, 12, 60, 60
@@ -107,7 +106,7 @@ def class_deviations(seen: SplitData) -> Picture:
     assert gap is not None
     left = len(report.classes) - len(shown)
     picture = Picture(
-        f"In every {_unit(seen)} the shares of {report.target} are within {points(gap.worst)} of the whole",
+        f"In every {unit_of(seen)} the shares of {report.target} are within {points(gap.worst)} of the whole",
         "share in the test rows minus share in all rows (points)", f"{report.target}, share of all rows",
         (-reach, reach), (-len(shown) + 0.4, 0.6), height=86 + 30 * len(shown),
         y_ticks=[(-i, f"{report.classes[c]} {shares[c]:.1%}") for i, c in enumerate(shown)],
@@ -123,16 +122,12 @@ def class_deviations(seen: SplitData) -> Picture:
         picture.dots(dots, 0)
     picture.line([(0, -len(shown) + 0.4), (0, 0.6)], "whole")
     picture.name("95 % of random folds", "band")
-    picture.name(f"a {_unit(seen)}", 0, "dot")
+    picture.name(f"a {unit_of(seen)}", 0, "dot")
     return picture
 
 
 def _count(share: float, rows: int) -> str:
     return f"{round(share * rows):,} of {rows:,} rows, {share:.2%}"
-
-
-def _unit(seen: SplitData) -> str:
-    return "part" if seen.parts else "draw" if seen.manifest.kind == "draws" else "fold"
 
 
 def target_differences(seen: SplitData) -> Picture | None:
@@ -148,14 +143,14 @@ def target_differences(seen: SplitData) -> Picture | None:
     times = gap.random / gap.worst if gap.worst else 0.0
     closer = f", {times:.0f} times closer than random folds" if times >= 2 else ""
     picture = Picture(
-        f"Every {_unit(seen)} is within {points(gap.worst)} of the distribution of {seen.target.name}{closer}",
+        f"Every {unit_of(seen)} is within {points(gap.worst)} of the distribution of {seen.target.name}{closer}",
         seen.target.name, "rows up to that value, test minus all (points)", ends(curves.values), (-high, high),
         caption=cut(len(lines), seen.manifest.n_splits) if not seen.parts else "",
     )  # fmt: skip
     low, top = ends(curves.values)
     picture.area([(low, -band), (top, -band)], [(low, band), (top, band)], "band")
     picture.line([(low, 0), (top, 0)], "whole")
-    unit = "" if seen.parts else f"{_unit(seen)} "
+    unit = "" if seen.parts else f"{unit_of(seen)} "
     for colour, (line, name) in enumerate(zip(lines, curves.names, strict=False)):
         picture.line(zip(curves.values, line, strict=True), colour, f"{unit}{name}")
         picture.name(f"{unit}{name}", colour, "line")
@@ -176,7 +171,7 @@ def row_map(seen: SplitData) -> Picture:
     rows = edges[-1] / max(len(edges) - 1, 1)
     caption = f"A column stands for about {short(round(rows, 1))} rows." if rows > 1 else ""
     picture = Picture(
-        _map_title(seen), seen.order_name, _unit(seen), (0, float(edges[-1])), (shown - depth, shown),
+        _map_title(seen), seen.order_name, unit_of(seen), (0, float(edges[-1])), (shown - depth, shown),
         height=78 + int(17 * depth), y_ticks=[*labels, *below], x_ticks=_dates(seen),
         caption=f"{caption} {cut(shown, seen.manifest.n_splits)}".strip(),
     )  # fmt: skip
@@ -200,12 +195,13 @@ def row_map(seen: SplitData) -> Picture:
 
 
 def _map_title(seen: SplitData) -> str:
+    promises = seen.manifest.splitter.promises
     if seen.time is not None:
-        later = "past_before_future" in seen.manifest.splitter.promises
-        order = "Every split is tested on what comes after its training rows" if later else None
-        return order or f"Every split tests rows from all of {seen.time.name}: the future is trained on, too"
-    if seen.group is not None:
-        return f"Each {seen.group.name} is on one side of a split" if "groups_whole" in seen.manifest.splitter.promises else "Which rows each split tests"
+        if "past_before_future" in promises:
+            return "Every split is tested on what comes after its training rows"
+        return f"Splits test rows from all of {seen.time.name}, and train on later ones, too"
+    if seen.group is not None and "groups_whole" in promises:
+        return f"Each {seen.group.name} is on one side of a split"
     return "Which rows each split tests and trains on"
 
 
@@ -218,8 +214,9 @@ def _dates(seen: SplitData) -> list[tuple[float, str]] | None:
 
 
 def _moment(value: Any) -> str:
-    return str(value)[:10] if isinstance(value, np.datetime64) or hasattr(value, "isoformat") else short(float(value)) \
-        if isinstance(value, (int, float, np.number)) else str(value)  # fmt: skip
+    if isinstance(value, np.datetime64) or hasattr(value, "isoformat"):
+        return str(value)[:10]
+    return short(float(value)) if isinstance(value, (int, float, np.number)) else str(value)
 
 
 def _shade(tested: float, unused: float) -> str:
@@ -274,10 +271,11 @@ def _group_strip(seen: SplitData) -> Cells:
 def group_piles(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
     """Draw each fold as a pile of its groups, the largest at the bottom, in two shades by turns."""
     shown = dict(list(groups.items())[:MOST_FOLDS])
-    names = [code_name(seen.manifest, code).removeprefix("fold ") for code in shown]
+    names = [seen.manifest.membership.code_name(code).removeprefix("fold ") for code in shown]
+    top = max(map(sum, shown.values())) * 1.05
     picture = Picture(
-        _groups_title(groups), _unit(seen), "rows", (-0.5, len(shown) - 0.5), (0, max(map(sum, shown.values())) * 1.05),
-        height=260, x_ticks=list(enumerate(names)), caption=cut(len(shown), len(groups)),
+        _groups_title(groups), unit_of(seen), "rows", (-0.5, len(shown) - 0.5), (0, top), height=260,
+        x_ticks=list(enumerate(names)), caption=cut(len(shown), len(groups)),
     )  # fmt: skip
     for i, sizes in enumerate(shown.values()):
         low = 0
@@ -309,7 +307,9 @@ def group_histogram(groups: dict[int, list[int]]) -> Picture:
     )  # fmt: skip
     for count, left in zip(counts.tolist(), edges.tolist(), strict=False):
         rows = f"{left:,}" if step == 1 else f"{left:,} to {left + step - 1:,}"
-        picture.bar(left - 0.5 + 0.08 * step, left + step - 0.5 - 0.08 * step, 0, count, 0, f"{count:,} groups of {rows} rows")
+        picture.bar(
+            left - 0.5 + 0.08 * step, left + step - 0.5 - 0.08 * step, 0, count, 0, f"{count:,} groups of {rows} rows"
+        )
     return picture
 
 

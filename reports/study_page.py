@@ -82,7 +82,8 @@ def _curve(metric: str, part: pd.DataFrame) -> Picture:
     known = ~np.isnan(pooled)
     picture = Picture(
         fold_count_words(metric, part), "folds", f"{reading.title} ({reading.direction})", ends(k),
-        around(np.concatenate([low, high, pooled[known]]).tolist(), 0.06), x_ticks=[(at, f"{at:.0f}") for at in k.tolist()],
+        around(np.concatenate([low, high, pooled[known]]).tolist(), 0.06),
+        x_ticks=[(at, f"{at:.0f}") for at in k.tolist()],
     )  # fmt: skip
     picture.area(zip(k, low, strict=True), zip(k, high, strict=True), "band")
     picture.line(zip(k, mean, strict=True), 0)
@@ -112,8 +113,10 @@ def fold_count_words(metric: str, part: pd.DataFrame) -> str:
     if len(k) < 2 or not np.isfinite(error):
         return f"{reading.title} with {first} folds: {written(reading.shown(values[0]))}"
     if np.abs(moved).max() <= error:
-        least = written(float(np.abs(moved).max()))
-        return f"{first} folds will do: from {first} to {last}, {reading.title} moves by {least}, less than its error of {written(error)}"
+        move = (
+            f"{reading.title} moves by {written(float(np.abs(moved).max()))}, less than its error of {written(error)}"
+        )
+        return f"{first} folds will do: from {first} to {last} {move}"
     enough = int(k[np.flatnonzero(np.abs(values - values[-1]) <= error)[0]])
     gain = written(reading.shown(float(moved[-1])))
     return f"Take {enough} folds or more: from {first} to {last}, {reading.title} changes by {gain}"

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import pandas as pd
 import typer
-from evenfold.estimates import ModelSpec, Problem, fold_count_study
-from evenfold.flows.requests import Say
-from evenfold.manifests import Columns, read_table, require_columns, write_whole
-from evenfold.reports import fold_count_html, fold_count_pictures, strategies_html, strategy_pictures, study_svg
-from evenfold.splitters import SplitError
-from rich.table import Table
 
+from .busy import busy
 from .flags import (
     Data,
     Engine,
@@ -41,7 +34,6 @@ from .flags import (
     model_of,
     spec_of,
 )
-from .show import busy, consoles
 
 PictureOrPage = Annotated[Path, typer.Option("-o", "--output", help="Where it goes: a page, or a picture (.svg).")]
 
@@ -156,10 +148,12 @@ def folds(
 
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
+    from evenfold.reports import fold_count_html, fold_count_pictures
     from evenfold.tasks import Home
     from evenfold.tasks.runtime.engine import limited
     from evenfold.tasks.work import keep_study
 
+    from .fold_counts import counted, counts_of, problem_of, show_table, write_study
     from .show import consoles, progress
 
     pass
@@ -169,7 +163,7 @@ def folds(
     with limited(1), progress(consoles()[1]) as say:
         table = counted(problem, counts_of(counts), seed or 0, say)
     keep_study(Home.here(), problem, table)
-    draw(partial(fold_count_html, problem, table), fold_count_pictures(table), output)
+    write_study(partial(fold_count_html, problem, table), fold_count_pictures(table), output)
     show_table(table, output, as_json)
 
 
@@ -192,8 +186,10 @@ def strategies(
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
     from evenfold.estimates import stratification_study
+    from evenfold.reports import strategies_html, strategy_pictures
     from evenfold.tasks.runtime.engine import limited
 
+    from .fold_counts import problem_of, show_table, write_study
     from .show import consoles, progress
 
     pass
@@ -209,58 +205,5 @@ def strategies(
             seed=seed or 0,
             say=partial(say, "fitting models"),
         )
-    draw(partial(strategies_html, problem, table), strategy_pictures(table), output)
+    write_study(partial(strategies_html, problem, table), strategy_pictures(table), output)
     show_table(table, output, as_json)
-
-
-def problem_of(data: str, columns: dict[str, Any], model: ModelSpec) -> Problem:
-    """Return the problem of predicting the target column of a file."""
-    named = Columns.model_validate({name: value for name, value in columns.items() if value})
-    if named.target is None:
-        raise SplitError("no target column is named, and a model has to predict one; pass --target.")
-    table = read_table(data)
-    require_columns(named.roles(), table.column_names)
-    frame = table.replace_schema_metadata(None).to_pandas()
-    return Problem.of(frame, model, named.target, named.roles(), groups=named.group)
-
-
-def counts_of(given: str) -> list[int]:
-    """Return the numbers of folds in ``5..100`` (eight of them, evenly apart) or ``5,10,20``."""
-    try:
-        if ".." not in given:
-            return [int(each) for each in given.split(",")]
-        low, high = (int(each) for each in given.split(".."))
-    except ValueError:
-        raise SplitError(f"--k {given!r}; write 5..100, or 5,10,20.") from None
-    return sorted({low + (high - low) * step // 7 for step in range(8)})
-
-
-def counted(problem: Problem, counts: list[int], seed: int, say: Say) -> pd.DataFrame:
-    """Return the study of these numbers of folds, one after the other, and say how many models are fitted."""
-    done, parts = 0, []
-    say("fitting models", 0, sum(counts))
-    for k in counts:
-        parts.append(fold_count_study(problem.model, problem, [k], seed=seed))
-        done += k
-        say("fitting models", done, sum(counts))
-    return pd.concat(parts, ignore_index=True)
-
-
-def show_table(table: pd.DataFrame, picture: Path, as_json: bool) -> None:
-    """Print a table of results, and where its picture lies."""
-    out, _ = consoles()
-    if as_json:
-        out.print_json(data={"rows": json.loads(table.to_json(orient="records")), "picture": str(picture)})
-        return
-    shown = Table(*map(str, table.columns), box=None)
-    for row in table.itertuples(index=False):
-        shown.add_row(*(f"{value:.4f}" if isinstance(value, float) else str(value) for value in row))
-    out.print(shown)
-    out.print(f"picture: {picture}")
-
-
-def draw(page: Callable[..., str], pictures: dict[str, Any], output: Path) -> None:
-    """Write what a study found: a page (``.html``), or its pictures alone (``.svg``)."""
-    if output.suffix not in (".html", ".svg"):
-        raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
-    write_whole(output, page() if output.suffix == ".html" else study_svg(pictures))

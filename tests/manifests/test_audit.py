@@ -47,9 +47,9 @@ def the(check: str, made: Audit) -> Finding:
 
 def moved(manifest: Manifest, row: int, fold: int) -> Manifest:
     """Return a manifest that somebody has edited: one row is in another fold."""
-    codes = manifest.codes.copy()
+    codes = manifest.membership.codes.copy()
     codes[row] = fold
-    return replace(manifest, codes=codes)
+    return replace(manifest, membership=replace(manifest.membership, codes=codes))
 
 
 FEATURES = ["dose", "age"]

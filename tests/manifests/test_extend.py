@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import decide, extend, measure, moved_rows, read_manifest, write_manifest
-from evenfold.splitters import SplitError, Stream as RandomStream, fill
-from hypothesis import given, settings, strategies as st
+from evenfold.manifests import decide, extend, measure, moved_rows, read_manifest, verify, write_manifest
+from evenfold.manifests.growth.assign import GROWING_VERSION
+from evenfold.splitters import SplitError
 
 PLAIN = {"name": "plain", "columns": {"key": "id"}, "strategy": "KFold"}
 CLASSES = {"name": "classes", "columns": {"key": "id", "target": "label"}, "strategy": "StratifiedKFold"}
@@ -251,18 +251,13 @@ def test_the_balance_of_twelve_months_stays_near_the_limit() -> None:
     assert np.median(worst) <= 0.005
 
 
-@given(
-    held=st.lists(st.integers(0, 30), min_size=4, max_size=4),
-    strata=st.lists(st.integers(0, 2), min_size=1, max_size=60),
-    seed=st.integers(0, 5),
-)
-@settings(max_examples=60, deadline=None)
-def test_filling_lifts_the_emptiest_and_moves_nothing(held: list[int], strata: list[int], seed: int) -> None:
-    """No bin gets a row of a class while another has two fewer of it."""
-    before = np.column_stack([held, held[::-1], np.zeros(4, dtype=np.int64)]).astype(np.int64)
-    bins = fill(np.array(strata), before, np.full(4, 0.25), RandomStream(seed))
-    after = before.copy()
-    np.add.at(after, (bins, strata), 1)
-    for c in range(3):
-        fed = np.flatnonzero(after[:, c] > before[:, c])
-        assert all(after[f, c] <= after[:, c].min() + 1 for f in fed)
+def test_a_grown_split_says_by_which_version_it_grew(tmp_path: Path) -> None:
+    """The version of growing is part of the plan, survives the disk, and a fresh split has none."""
+    frame = pd.DataFrame({"id": np.arange(30)})
+    parent = decide({"columns": {"key": "id"}, "strategy": "KFold"}, frame[:20])
+    grown = extend(parent, frame).manifest
+    assert "growing" not in parent.algorithm
+    assert grown.algorithm == parent.algorithm | {"growing": GROWING_VERSION}
+    again = read_manifest(write_manifest(grown, tmp_path))
+    assert (again.algorithm, again.plan_id) == (grown.algorithm, grown.plan_id)
+    assert verify(again.uri).intact
