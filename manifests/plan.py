@@ -21,6 +21,7 @@ from evenfold.splitters import (
     check_fraction,
     locked_rows,
 )
+from evenfold.splitters.targets import is_number
 from numpy.typing import NDArray
 
 from .identity import fingerprint, plan_id
@@ -178,10 +179,9 @@ def _choose(spec: SplitSpec, data: Any) -> str:
 
 
 def is_numeric_target(column: pa.ChunkedArray) -> bool:
-    """Return whether a canonical column is a number to predict: fractional, or an integer with over 20 values."""
-    if pa.types.is_floating(column.type):
-        return True
-    return pa.types.is_integer(column.type) and len(column.unique()) > 20
+    """Return whether a canonical column is a number to predict, by the rule of ``evenfold.splitters.targets``."""
+    kind = "f" if pa.types.is_floating(column.type) else "i" if pa.types.is_integer(column.type) else "O"
+    return is_number(kind, lambda: len(column.unique()))
 
 
 def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:

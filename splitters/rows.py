@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .encoding import array_of, as_array, encode, present, require_present
 from .errors import SplitError
+from .targets import is_number
 from .times import times_of
 
 Target = Literal["ignored", "classes", "numbers", "any"]
@@ -184,18 +185,8 @@ def _any_target(y: Any, asked_by: str) -> tuple[NDArray[Any], Sequence[Any]]:
         columns = [encode(table[:, j], f"column {j} of y") for j in range(table.shape[1])]
         return np.stack([codes for codes, _ in columns], axis=1), [levels for _, levels in columns]
     values = as_array(table, "y")
-    return (_numbers(values, asked_by), ()) if _is_number(values) else encode(values, "y")
-
-
-def _is_number(values: NDArray[Any]) -> bool:
-    """Return whether a target that may be classes or numbers is numbers: fractional, or of very many values.
-
-    Whole numbers of floating type count as classes up to 20 different values, integers up to 100.
-    """
-    if _is_continuous(values):
-        return True
-    most = {"f": 20, "i": 100, "u": 100}.get(values.dtype.kind)
-    return most is not None and np.unique(values).size > most
+    numeric = is_number(values.dtype.kind, lambda: np.unique(values).size)
+    return (_numbers(values, asked_by), ()) if numeric else encode(values, "y")
 
 
 def _is_continuous(values: NDArray[Any]) -> bool:
