@@ -10,7 +10,7 @@ import numpy as np
 from evenfold.splitters.kernels.random import IntArray
 from numpy.typing import NDArray
 
-from .encoding import array_of, as_array, encode, present, require_present
+from .encoding import Coded, array_of, as_array, encode, present, require_present
 from .errors import SplitError
 from .targets import is_number
 from .times import times_of
@@ -166,6 +166,8 @@ def _require(needs: Needs, given: dict[str, Any], asked_by: str) -> None:
 def _target(y: Any, kind: Target, asked_by: str) -> tuple[NDArray[Any] | None, Sequence[Any]]:
     if kind == "ignored" or y is None:
         return None, ()
+    if isinstance(y, Coded) and kind != "numbers":
+        return y.codes, y.levels
     if kind == "numbers":
         return _numbers(y, asked_by), ()
     if kind == "any":
@@ -194,7 +196,7 @@ def _is_continuous(values: NDArray[Any]) -> bool:
 
 
 def _numbers(y: Any, asked_by: str) -> NDArray[np.float64]:
-    array = as_array(y, "y")
+    array = np.array(y.levels, dtype=object) if isinstance(y, Coded) else as_array(y, "y")
     if array.dtype.kind == "O":
         require_present(array, "y")
     try:
