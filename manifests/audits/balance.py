@@ -25,7 +25,7 @@ def missing_classes(joined: Joined) -> Outcome:
     names = _class_columns(joined)
     if not names:
         return NotAsked("no column of classes is named")
-    if _one_row_each(joined):
+    if isinstance(joined, JoinedLabels) and joined.labels.n_bins >= joined.labels.unlocked.size:
         return NotAsked("every fold tests one row")
     told, figures = [], {}
     for name in names:
@@ -190,13 +190,9 @@ def _sharing(joined: Joined) -> JoinedLabels | NotAsked:
     """Return the folds and parts that rows are shared out among, or why there are none."""
     if not isinstance(joined, JoinedLabels):
         return NotAsked("draws and pairs share nothing out")
-    if joined.manifest.spec.strategy in ("LeaveOneOut", "LeaveOneGroupOut"):
+    if not joined.manifest.splitter.shares_out:
         return NotAsked(f"the folds of {joined.manifest.spec.strategy} are as large as what they leave out")
     return joined
-
-
-def _one_row_each(joined: Joined) -> bool:
-    return joined.manifest.spec.strategy == "LeaveOneOut"
 
 
 def _class_columns(joined: Joined) -> list[str]:

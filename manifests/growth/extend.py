@@ -10,14 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.identity import fingerprint, plan_id
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest, StatusChange
-from evenfold.manifests.membership import Draws, Pairs
+from evenfold.manifests.tables.canonical import listed
 from evenfold.manifests.tables.keys import positions_in
-from evenfold.splitters import SplitError
+from evenfold.splitters import SplitError, all_strategies
 from numpy.typing import NDArray
 
 from .assign import GROWING_VERSION, Arrival, Growth, Merged, grow
-
-GROWING = "KFold, StratifiedKFold, SortedStratifiedKFold, BalancedGroupKFold, HashSplit or PoissonBootstrap"
 
 
 @dataclass(frozen=True)
@@ -82,10 +80,9 @@ def _require_growable(manifest: Manifest) -> None:
             f"{manifest.name} {manifest.version} has no key column, so new rows cannot be told from old ones; "
             "split again with a key."
         )
-    fixed = name in ("LeaveOneOut", "LeaveOneGroupOut", "Predefined")
-    drawn = isinstance(manifest.membership, Draws) and "by_key_alone" not in manifest.splitter.promises
-    if isinstance(manifest.membership, Pairs) or fixed or drawn:
-        raise SplitError(f"a split by {name} cannot grow without moving rows; one by {GROWING} can.")
+    if not manifest.splitter.grows:
+        growing = [strategy for strategy, of in all_strategies().items() if of.grows]
+        raise SplitError(f"a split by {name} cannot grow without moving rows; one by {listed(growing, most=99)} can.")
 
 
 def _changes(manifest: Manifest, arrival: Arrival, growth: Growth) -> StatusChange | None:
