@@ -7,7 +7,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from evenfold.splitters import SplitError, import_named
+from evenfold.splitters import SplitError
+from evenfold.splitters.importing import import_named
 
 from .requests import EvaluateRequest, SplitRequest
 

@@ -12,7 +12,8 @@ from typing import Any, Literal, get_args
 
 import yaml
 from evenfold.manifests.tables.canonical import ColumnType
-from evenfold.splitters import Needs, SplitError, Splitter, all_strategies, import_named, refusal
+from evenfold.splitters import Needs, SplitError, Splitter, all_strategies
+from evenfold.splitters.importing import import_named, refusal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 

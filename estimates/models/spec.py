@@ -12,7 +12,8 @@ from typing import Any, Literal
 import pandas as pd
 import yaml
 from evenfold.estimates.results import ModelError
-from evenfold.splitters import SplitError, import_named, refusal
+from evenfold.splitters import SplitError
+from evenfold.splitters.importing import import_named, refusal
 from evenfold.splitters.targets import is_number
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression

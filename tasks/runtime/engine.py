@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from evenfold.estimates import EvaluationError, ModelError
-from evenfold.splitters import SplitError, import_named
+from evenfold.splitters import SplitError
+from evenfold.splitters.importing import import_named
 from threadpoolctl import ThreadpoolController
 
 OURS = {each.__name__: each for each in (EvaluationError, ModelError, SplitError)}

@@ -12,7 +12,8 @@ import pytest
 import yaml
 from evenfold.flows import EvaluateRequest
 from evenfold.flows.allowed import import_paths, require_allowed
-from evenfold.splitters import SplitError, import_named
+from evenfold.splitters import SplitError
+from evenfold.splitters.importing import import_named
 
 ROOT = Path(__file__).parents[2]
 DESCRIBED = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())["deployments"]
