@@ -237,7 +237,8 @@ def join_positions(manifest: Manifest, frame: Any) -> NDArray[np.int64]:
 
 def keys_of(manifest: Manifest, frame: Any) -> pa.Table:
     """Return the key columns of ``frame`` in the manifest's types; SplitError where one is absent."""
-    return key_table(read_table(frame, types=manifest.spec.types), manifest.spec, manifest.types)
+    table = read_table(frame, manifest.spec.columns.key, manifest.spec.types)
+    return key_table(table, manifest.spec, manifest.types)
 
 
 def _by_position(manifest: Manifest, frame: Any) -> NDArray[np.int64]:
