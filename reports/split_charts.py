@@ -8,7 +8,7 @@ from math import exp, factorial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from evenfold.manifests.balance import BalanceReport
+from evenfold.manifests.figures import BalanceReport
 from evenfold.manifests.manifest import Manifest
 from evenfold.splitters import stable_order
 from numpy.typing import NDArray

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from evenfold.manifests.balance import MOST_MEASURED, BalanceReport
+from evenfold.manifests.balance import MOST_MEASURED
+from evenfold.manifests.figures import BalanceReport
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import Draws, Labels
 from evenfold.manifests.plan import is_numeric_target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from evenfold.manifests.balance import BalanceReport
+from evenfold.manifests.figures import BalanceFigure, BalanceReport
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import Draws
 from evenfold.manifests.store.write import counts
@@ -15,13 +15,6 @@ from .split_charts import figures
 from .split_data import Seen, see
 
 MOST_ROWS = 100
-_WORST = {
-    "size": ("Largest deviation of a split's test rows from their mean", "{:.2%}"),
-    "class_share": ("Largest deviation of a class share from its share of all rows", "{:.2%}"),
-    "ks": ("Largest Kolmogorov-Smirnov distance of a split's target to that of all rows (0 to 1)", "{:.4f}"),
-    "wasserstein": ("Largest Wasserstein distance of a split's target (in its unit)", "{:.4g}"),
-    "mean_in_sd": ("Largest deviation of a split's mean target (in standard deviations)", "{:.4f}"),
-}
 
 
 def report_html(manifest: Manifest, balance: BalanceReport, data: Any = None, audit: Any = None) -> str:
@@ -91,19 +84,18 @@ def _sizes(manifest: Manifest) -> str:
 
 def _balance(balance: BalanceReport) -> str:
     rows = [
-        [escape(_WORST[name][0]), number(value, _WORST[name][1].format(value)), _least(balance, name)]
-        for name, value in balance.worst.items()
+        [escape(figure.title), *(_figure(figure, shown) for shown in (value, least))]
+        for figure, value, least in balance.shown()
     ]
     measured = balance.n_measured < balance.n_splits
     note = f"Of {balance.n_splits:,} splits the first {balance.n_measured:,} are measured." if measured else ""
     target = f"Measured on {balance.target}." if balance.target else "Sizes alone: no target was at hand."
-    told = table(["figure", "came out", "no split can be below"], rows)
+    told = table(["measure", "value", "lower bound"], rows)
     return f'{told}<p class="soft">{escape(target)} {note}</p>{_reach(balance)}'
 
 
-def _least(balance: BalanceReport, name: str) -> str:
-    known = balance.reachable.get(name)
-    return '<span class="soft">-</span>' if known is None else number(known, _WORST[name][1].format(known))
+def _figure(figure: BalanceFigure, value: float | None) -> str:
+    return '<span class="soft">-</span>' if value is None else number(value, figure.text(value))
 
 
 def _reach(balance: BalanceReport) -> str:
