@@ -146,7 +146,7 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> Bal
 
 def _worst_share(overall: dict[str, Any], places: list[dict[str, Any]]) -> float:
     if "shares" not in overall:
-        return max(float(place.get("ks", 0.0)) for place in places)
+        return max(float(place["ks"] or 0.0) for place in places)
     return max(float(np.abs(np.subtract(place["shares"], overall["shares"])).max()) for place in places)
 
 
@@ -185,7 +185,7 @@ def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> lis
     compared: list[dict[str, Any]] = []
     for rows in places:
         if not rows.size:
-            compared.append({})
+            compared.append(dict.fromkeys(("mean", "sd", "ks", "wasserstein")))
             continue
         gap = np.abs(np.cumsum(np.bincount(rank[rows], minlength=values.size)) / rows.size - overall)
         compared.append(

@@ -13,14 +13,13 @@ import pandas as pd
 import yaml
 from evenfold.estimates.results import ModelError
 from evenfold.splitters import SplitError, import_named, refusal
+from evenfold.splitters.targets import is_number
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 Task = Literal["classification", "regression"]
-
-MOST_CLASSES_OF_INTEGERS = 20
 
 
 @dataclass(frozen=True)
@@ -61,14 +60,10 @@ def default_for(task: Task, n_classes: int = 0) -> Default:
 
 def infer_task(target: pd.Series) -> Task:
     """Return what the table says of a target column; raises ModelError for a column that is no target (dates)."""
-    kind = pd.api.types
-    if isinstance(target.dtype, pd.CategoricalDtype) or kind.is_bool_dtype(target):
-        return "classification"
-    if kind.is_integer_dtype(target):
-        return "classification" if target.nunique() <= MOST_CLASSES_OF_INTEGERS else "regression"
-    if kind.is_float_dtype(target):
+    kind = getattr(target.dtype, "kind", "O")
+    if is_number(kind, target.nunique):
         return "regression"
-    if kind.is_string_dtype(target) or kind.is_object_dtype(target):
+    if kind in "iubOUST":
         return "classification"
     raise ModelError(
         f"target {target.name!r} holds {target.dtype}, neither numbers nor classes; choose another target."

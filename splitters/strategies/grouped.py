@@ -142,7 +142,7 @@ class BalancedGroupKFold(GroupPacker):
     """
 
     promises = LabelSplitter.promises | {"groups_whole", "no_empty_fold"}
-    version = 2
+    version = 3
 
     def __init__(
         self,
@@ -187,6 +187,7 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
     """
 
     promises = PartSplitter.promises | {"groups_whole"}
+    version = 2
 
     def __init__(
         self,
@@ -231,6 +232,7 @@ class BalancedKFold(LabelSplitter):
 
     needs = Needs(y="any")
     promises = LabelSplitter.promises | {"even_sizes"}
+    version = 2
     in_memory_because = "rows of several columns are exchanged one by one"
 
     def __init__(self, n_splits: int = 5, *, effort: Effort = DEFAULT_EFFORT, random_state: int = 0) -> None:

@@ -69,7 +69,7 @@ class Ordered:
 
 
 class StratifiedShuffleSplit(ShuffleSplit):
-    """Draws of a test and a train set, stratified by classes or by numbers (fractional ones; whole ones are classes).
+    """Draws of a test and a train set, stratified by classes or by numbers (floats, or integers of over 20 values).
 
     Rows are put in order, class by class in random order, or by number with short runs of neighbours shuffled; then
     every (n / test rows)-th is tested, from a random start.
@@ -83,6 +83,7 @@ class StratifiedShuffleSplit(ShuffleSplit):
 
     needs = Needs(y="any")
     promises = ShuffleSplit.promises | {"draws_class_shares"}
+    version = 2
 
     def prepare(self, rows: Rows) -> Ordered:
         """Return the order by number, or the classes."""
