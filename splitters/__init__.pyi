@@ -11,7 +11,7 @@ from .base import (
 from .catalogue import all_strategies as all_strategies, strategy_of as strategy_of
 from .encoding import require_present as require_present
 from .errors import SplitError as SplitError
-from .importing import distribution_of as distribution_of, import_named as import_named, refusal as refusal
+from .importing import UntrustedNameError as UntrustedNameError, distribution_of as distribution_of, refusal as refusal
 from .kernels.order import stable_order as stable_order
 from .kernels.random import EXTENDING as EXTENDING, HOLDOUT as HOLDOUT, Stream as Stream
 from .kernels.sampling import fill as fill
