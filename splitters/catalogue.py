@@ -47,7 +47,7 @@ def strategy_of(given: Any, random_state: int) -> Splitter:
 
 STRATEGY = Role(
     "strategy",
-    ("split", "get_n_splits"),
+    (),
     "subclass LabelSplitter, DrawSplitter or PairSplitter; a splitter of scikit-learn's kind goes into FromSklearn",
     base=Splitter,
 )

@@ -96,8 +96,16 @@ def resolve(path: str, role: Role) -> Any:
 
 
 def require_trusted(path: str, role: Role) -> None:
-    """Raise UntrustedNameError unless a deployed run could import ``path``, whatever is running."""
-    _resolved(path, role, closed=True)
+    """Raise UntrustedNameError where a deployed run would refuse ``path``, whatever is running.
+
+    What is allowed and not installed, or plays another role, is refused where it is used.
+    """
+    try:
+        _resolved(path, role, closed=True)
+    except UntrustedNameError:
+        raise
+    except SplitError:
+        return
 
 
 def _resolved(path: str, role: Role, closed: bool) -> Any:
@@ -158,8 +166,8 @@ def _require_listed(path: str, module: str) -> None:
     inside = module in SKLEARN if words[0] == "sklearn" else True  # its submodules' submodules hold its tests
     if not (public and inside and above & _listed_modules()) or words[0] == "evenfold":
         raise UntrustedNameError(
-            f"{path!r} may not be imported in a deployed run; allowed are the public classes of "
-            f"{', '.join(sorted(_allowed())) or 'no package'}, and {', '.join(sorted(OWN_FUNCTIONS))}. Add its module, "
+            f"{path!r} may not be imported for a deployed run or a registry's recipe; allowed are the public classes "
+            f"of {', '.join(sorted(_allowed())) or 'no package'}, and {', '.join(sorted(OWN_FUNCTIONS))}. Add its module, "
             "or one function as package.module:name, to EVENFOLD_ALLOWED_MODULES where the worker runs."
         )
 

@@ -13,7 +13,7 @@ import pandas as pd
 import yaml
 from evenfold.estimates.results import ModelError
 from evenfold.splitters import SplitError, UntrustedNameError, refusal
-from evenfold.splitters.importing import ESTIMATOR, Role, check_params, resolve
+from evenfold.splitters.importing import ESTIMATOR, TRANSFORMER, Role, check_params, require_trusted, resolve
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -122,7 +122,7 @@ def _imported(path: str, role: Role) -> Any:
     except UntrustedNameError:
         raise
     except SplitError as error:
-        raise ModelError(f"estimator {error}") from None
+        raise ModelError(str(error)) from None
 
 
 def _made(path: str, maker: Any, params: dict[str, Any]) -> Any:
@@ -235,6 +235,22 @@ class ModelSpec(BaseModel):
             raise ModelError(_sentence(error)) from None
 
     @classmethod
+    def of_others(cls, given: Mapping[str, Any], own: ModelSpec) -> ModelSpec:
+        """Return a specification that somebody else wrote, such as a tag of the model registry.
+
+        It may name what a deployed run may, and besides what ``own``, the specification of one's own, names: whoever
+        may edit the registry decides nothing about what this machine imports. Raises UntrustedNameError otherwise.
+        """
+        theirs = cls.of(given)
+        for name, mine, role in (
+            (theirs.estimator, own.estimator, ESTIMATOR),
+            (_transformer_of(theirs), _transformer_of(own), TRANSFORMER),
+        ):
+            if name is not None and name != mine:
+                require_trusted(name, role)
+        return theirs
+
+    @classmethod
     def read(cls, path: str | Path) -> ModelSpec:
         """Return the specification in a YAML or JSON file; raises ModelError where it cannot be read."""
         try:
@@ -267,6 +283,10 @@ class ModelSpec(BaseModel):
         if self.estimator is None:
             raise ModelError("the model names no estimator yet; complete it for a task first.")
         return seeded(named_estimator(self.estimator, self.params), seed)
+
+
+def _transformer_of(model: ModelSpec) -> str | None:
+    return None if model.target_transform is None else model.target_transform.transformer
 
 
 def _sentence(error: ValidationError) -> str:

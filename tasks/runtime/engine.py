@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from evenfold.estimates import EvaluationError, ModelError
-from evenfold.splitters import SplitError
+from evenfold.splitters import SplitError, UntrustedNameError
 from threadpoolctl import ThreadpoolController
 
-OURS = {each.__name__: each for each in (EvaluationError, ModelError, SplitError)}
+OURS = {each.__name__: each for each in (EvaluationError, ModelError, SplitError, UntrustedNameError)}
 
 
 def within(seconds: float, name: str, step: Callable[..., Any], arguments: dict[str, Any]) -> Any:

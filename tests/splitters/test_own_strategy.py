@@ -48,7 +48,7 @@ def test_the_command_of_the_page_splits_with_the_file_of_the_page(place: Path) -
     [
         ("my_folds:Alternating", "'my_folds:Alternating' does not import: module 'my_folds' has no 'Alternating'"),
         ("my_foldz:AlternatingKFold", "does not import: no module named 'my_foldz'"),
-        ("my_folds:Rows", "'my_folds:Rows' is no strategy: it subclasses neither LabelSplitter"),
+        ("my_folds:Rows", "'my_folds:Rows' is no strategy: Rows does not subclass Splitter; subclass LabelSplitter"),
     ],
 )
 def test_what_is_no_strategy_is_said(named: str, said: str, place: Path) -> None:
