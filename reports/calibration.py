@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from evenfold.estimates.models.problem import Problem
 from numpy.typing import NDArray
 
 from .charts import N_COLOURS, Picture
-from .page import number, table
+from .page import Block, Folded, Section, Table, number
 
 BINS = 10
 Z = 1.96
@@ -25,8 +24,8 @@ class Reliability:
 
     name: str
     rows: NDArray[np.int64]
-    said: Floats
-    came: Floats
+    predicted: Floats
+    observed: Floats
 
     @classmethod
     def of(cls, name: str, probability: Floats, hit: NDArray[Any], weight: Floats) -> Reliability:
@@ -34,35 +33,37 @@ class Reliability:
         at = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
         rows, whole = np.bincount(at, minlength=BINS), np.bincount(at, weights=weight, minlength=BINS)
         used = np.flatnonzero(whole > 0)
-        said = np.bincount(at, weights=weight * probability, minlength=BINS)[used] / whole[used]
-        came = np.bincount(at, weights=weight * hit, minlength=BINS)[used] / whole[used]
-        return cls(name, rows[used], said, came)
+        predicted = np.bincount(at, weights=weight * probability, minlength=BINS)[used] / whole[used]
+        observed = np.bincount(at, weights=weight * hit, minlength=BINS)[used] / whole[used]
+        return cls(name, rows[used], predicted, observed)
 
     @property
     def off(self) -> float:
-        """How far a prediction is from what came, on average over the rows (0 to 1)."""
-        return float(np.average(np.abs(self.said - self.came), weights=self.rows))
+        """How far a prediction is from what was observed, on average over the rows (0 to 1)."""
+        return float(np.average(np.abs(self.predicted - self.observed), weights=self.rows))
 
     def interval(self) -> tuple[Floats, Floats]:
         """Return Wilson's 95 % interval of each bin's share, for rows that are independent of one another."""
         n = self.rows
-        middle = (self.came + Z**2 / (2 * n)) / (1 + Z**2 / n)
-        half = Z / (1 + Z**2 / n) * np.sqrt(self.came * (1 - self.came) / n + Z**2 / (4 * n**2))
+        middle = (self.observed + Z**2 / (2 * n)) / (1 + Z**2 / n)
+        half = Z / (1 + Z**2 / n) * np.sqrt(self.observed * (1 - self.observed) / n + Z**2 / (4 * n**2))
         return middle - half, middle + half
 
 
-def calibration_section(problem: Problem, predictions: pd.DataFrame | None) -> str:
+def calibration_section(problem: Problem, predictions: pd.DataFrame | None) -> list[Section]:
     """Return the pictures and figures of the pooled out-of-fold probabilities; nothing where there are none."""
     if predictions is None or not problem.classes or len(problem.classes) > N_COLOURS:
-        return ""
+        return []
     if any(f"proba_{label}" not in predictions for label in problem.classes):
-        return ""
+        return []
     positive = problem.classes[-1:] if len(problem.classes) == 2 else problem.classes
-    found = [_of_class(label, predictions) for label in positive]
-    if len(positive) > 1:
-        return _reliability(found, None, len(predictions)) + _table(found)
-    limits = thresholds(problem, predictions)
-    return _reliability(found, limits, len(predictions)) + _counts(found[0], limits) + _table(found)
+    curves = [_of_class(label, predictions) for label in positive]
+    limits = thresholds(problem, predictions) if len(positive) == 1 else None
+    picture = reliability_picture(curves, limits, len(predictions))
+    blocks: list[Block] = [picture]
+    if limits is not None:
+        blocks.append(_counts(curves[0], limits))
+    return [Section("calibration", picture.title, [*blocks, Folded("Every bin in figures", [_table(curves)])])]
 
 
 def _of_class(label: Any, predictions: pd.DataFrame) -> Reliability:
@@ -91,32 +92,31 @@ def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, floa
     return float(middle.min()), float(middle.max())
 
 
-def _reliability(found: list[Reliability], limits: tuple[float, float] | None, n: int) -> str:
-    one = len(found) == 1
-    what = f"predicted probability of {found[0].name}" if one else "predicted probability of the class"
-    share = f"rows that are {found[0].name}" if one else "rows of the class"
+def reliability_picture(curves: list[Reliability], limits: tuple[float, float] | None, n: int) -> Picture:
+    """Draw observed frequencies over predicted probabilities, with what chance would give around each point."""
+    one = len(curves) == 1
+    what = f"predicted probability of {curves[0].name}" if one else "predicted probability of the class"
+    share = f"observed share of {curves[0].name}" if one else "observed share of the class"
+    off = max(curve.off for curve in curves)
     picture = Picture(
-        "Do probabilities mean what they say?", f"{what} (0 to 1)", f"{share} (share, 0 to 1)", (0, 1), (0, 1),
-        height=320,
+        f"Probabilities are off by {100 * off:.1f} points on average" + ("" if one else " for the worst class"),
+        what, share, (0, 1), (0, 1), height=320,
+        caption=f"{n:,} out-of-fold predictions in ten bins. Below the dashed line the model promises too much, above "
+        "it too little. Upright lines: 95 % of what so many independent rows would give.",
     )  # fmt: skip
     picture.line([(0, 0), (1, 1)], "limit")
-    picture.name("as said", "limit", "line")
+    picture.name("observed as predicted", "limit", "line")
     if limits is not None:
         _mark(picture, limits)
-    for colour, each in enumerate(found):
-        for low, high, x in zip(*each.interval(), each.said, strict=True):
+    for colour, curve in enumerate(curves):
+        for low, high, x in zip(*curve.interval(), curve.predicted, strict=True):
             picture.line([(x, low), (x, high)], colour)
-        picture.line(zip(each.said, each.came, strict=True), colour)
-        told = [
-            (x, y, f"{each.name}: {rows:,} rows, said {x:.3f}, came {y:.3f}")
-            for x, y, rows in zip(each.said.tolist(), each.came.tolist(), each.rows.tolist(), strict=True)
-        ]
-        picture.dots(told, colour, 4)
-        picture.name(f"{each.name}, off by {each.off:.3f} on average", colour)
-    return picture.figure(
-        f"{n:,} out-of-fold predictions in ten bins of probability. Below the dashed line the model promises too much, "
-        "above it too little. Upright lines: 95 % of what so many independent rows would give."
-    )
+        picture.line(zip(curve.predicted, curve.observed, strict=True), colour)
+        places = zip(curve.predicted.tolist(), curve.observed.tolist(), curve.rows.tolist(), strict=True)
+        hints = [(x, y, f"{curve.name}: {rows:,} rows, predicted {x:.3f}, observed {y:.3f}") for x, y, rows in places]
+        picture.dots(hints, colour)
+        picture.name(f"{curve.name}, off by {100 * curve.off:.1f} points on average", colour, "line")
+    return picture
 
 
 def _mark(picture: Picture, limits: tuple[float, float]) -> None:
@@ -130,25 +130,23 @@ def _mark(picture: Picture, limits: tuple[float, float]) -> None:
     picture.name(f"threshold {low:.3f}", "whole", "line")
 
 
-def _counts(found: Reliability, limits: tuple[float, float]) -> str:
+def _counts(curve: Reliability, limits: tuple[float, float]) -> Picture:
     picture = Picture(
-        "How often each probability is said", f"predicted probability of {found.name} (0 to 1)", "rows (rows)", (0, 1),
-        (0, float(found.rows.max()) * 1.08), height=180,
+        "How often each probability is predicted", f"predicted probability of {curve.name}", "rows", (0, 1),
+        (0, float(curve.rows.max()) * 1.08), height=180,
+        caption=f"Rows to the right of the threshold are called {curve.name}.",
     )  # fmt: skip
-    for said, rows in zip(found.said.tolist(), found.rows.tolist(), strict=True):
-        left = min(int(said * BINS), BINS - 1) / BINS
-        picture.bar(left + 0.004, left + 1 / BINS - 0.004, 0, rows, 4, f"{left:.1f} to {left + 0.1:.1f}: {rows:,} rows")
+    for predicted, rows in zip(curve.predicted.tolist(), curve.rows.tolist(), strict=True):
+        left = min(int(predicted * BINS), BINS - 1) / BINS
+        picture.bar(left + 0.004, left + 1 / BINS - 0.004, 0, rows, 0, f"{left:.1f} to {left + 0.1:.1f}: {rows:,} rows")
     _mark(picture, limits)
-    return picture.figure(f"Rows to the right of the threshold are called {found.name}.")
+    return picture
 
 
-def _table(found: list[Reliability]) -> str:
-    if len(found) > 1:
-        rows = [[escape(each.name), number(int(each.rows.sum())), number(each.off)] for each in found]
-        return table(["class", "rows", "off on average"], rows)
-    each = found[0]
-    rows = [
-        [number(float(x)), number(float(y)), number(int(n))]
-        for x, y, n in zip(each.said, each.came, each.rows, strict=True)
-    ]
-    return table(["said on average", "came", "rows"], rows)
+def _table(curves: list[Reliability]) -> Table:
+    if len(curves) > 1:
+        rows = [[curve.name, number(int(curve.rows.sum())), number(curve.off)] for curve in curves]
+        return Table("Calibration", rows, ["class", "rows", "off on average"])
+    columns = zip(curves[0].predicted.tolist(), curves[0].observed.tolist(), curves[0].rows.tolist(), strict=True)
+    cells = [[number(predicted), number(observed), number(rows)] for predicted, observed, rows in columns]
+    return Table("Calibration", cells, ["mean predicted probability", "observed frequency", "rows"])

@@ -9,7 +9,7 @@ from .base import (
     pairs_of_labels as pairs_of_labels,
 )
 from .catalogue import all_strategies as all_strategies, strategy_of as strategy_of
-from .encoding import require_present as require_present
+from .encoding import Coded as Coded, require_present as require_present
 from .errors import SplitError as SplitError
 from .importing import UntrustedNameError as UntrustedNameError, distribution_of as distribution_of, refusal as refusal
 from .kernels.order import stable_order as stable_order

@@ -32,7 +32,7 @@ def strategy_of(given: Any, random_state: int) -> Splitter:
         return given
     if not isinstance(given, Mapping) or "strategy" not in given or set(given) - {"strategy", "params"}:
         raise SplitError(
-            f"{given!r} is no strategy; pass one, such as KFold(5), or "
+            f"{given!r} is not a strategy; pass one, such as KFold(5), or "
             "{'strategy': 'KFold', 'params': {'n_splits': 5}}."
         )
     made = strategy_named(str(given["strategy"]))
@@ -46,7 +46,7 @@ def strategy_of(given: Any, random_state: int) -> Splitter:
 
 
 STRATEGY = Role(
-    "strategy",
+    "a strategy",
     (),
     "subclass LabelSplitter, DrawSplitter or PairSplitter; a splitter of scikit-learn's kind goes into FromSklearn",
     base=Splitter,

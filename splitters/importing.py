@@ -46,18 +46,18 @@ class Role:
 
 
 ESTIMATOR = Role(
-    "estimator",
+    "an estimator",
     ("fit", "predict", "get_params"),
     "name a class or a function that returns one, such as sklearn.linear_model:Ridge",
     or_function=True,
 )
 TRANSFORMER = Role(
-    "transformer that can be inverted",
+    "a transformer that can be inverted",
     ("fit", "transform", "inverse_transform", "get_params"),
     "name a class or a function that returns one, such as sklearn.preprocessing:PowerTransformer",
     or_function=True,
 )
-SPLITTER = Role("splitter", ("split", "get_n_splits"), "name one such as sklearn.model_selection:KFold")
+SPLITTER = Role("a splitter", ("split", "get_n_splits"), "name one such as sklearn.model_selection:KFold")
 
 # Functions of ours that a deployed run may name; nothing else of evenfold can be reached by a string.
 OWN_FUNCTIONS = frozenset({"evenfold.estimates:scaled_logistic_regression"})
@@ -118,9 +118,9 @@ def _resolved(path: str, role: Role, closed: bool) -> Any:
         _require_own(path, found, module)
     if isinstance(found, type):
         if lacking := role.lacking(found):
-            raise SplitError(f"{path!r} is no {role.what}: {lacking}; {role.remedy}.")
+            raise SplitError(f"{path!r} is not {role.what}: {lacking}; {role.remedy}.")
     elif not role.or_function or not callable(found):
-        raise SplitError(f"{path!r} names a {type(found).__name__}, which makes no {role.what}; {role.remedy}.")
+        raise SplitError(f"{path!r} names a {type(found).__name__}, not {role.what}; {role.remedy}.")
     elif closed and not (listed and inspect.isfunction(found)):
         raise UntrustedNameError(
             f"{path!r} names a {type(found).__name__}; a deployed run may name classes, and functions only where "
@@ -134,9 +134,9 @@ def _parts(path: str, role: Role, refused: type[SplitError]) -> tuple[str, str]:
     module, _, name = path.rpartition(":" if ":" in path else ".")
     words = [*module.split("."), name]
     if not module or not all(map(_is_identifier, words)):
-        raise refused(f"{path!r} is no import path; write it as package.module:Name, such as sklearn.svm:SVC.")
+        raise refused(f"{path!r} is not an import path; write it as package.module:Name, such as sklearn.svm:SVC.")
     if words[0] in sys.stdlib_module_names:
-        raise refused(f"{path!r} lies in Python's standard library, which holds no {role.what}; {role.remedy}.")
+        raise refused(f"{path!r} lies in Python's standard library and is not {role.what}; {role.remedy}.")
     return module, name
 
 
@@ -167,8 +167,8 @@ def _require_listed(path: str, module: str) -> None:
     if not (public and inside and above & _listed_modules()) or words[0] == "evenfold":
         raise UntrustedNameError(
             f"{path!r} may not be imported for a deployed run or a registry's recipe; allowed are the public classes "
-            f"of {', '.join(sorted(_allowed())) or 'no package'}, and {', '.join(sorted(OWN_FUNCTIONS))}. Add its module, "
-            "or one function as package.module:name, to EVENFOLD_ALLOWED_MODULES where the worker runs."
+            f"of {', '.join(sorted(_allowed())) or 'no package'}, and {', '.join(sorted(OWN_FUNCTIONS))}. Add its "
+            "module, or one function as package.module:name, to EVENFOLD_ALLOWED_MODULES where the worker runs."
         )
 
 

@@ -14,14 +14,13 @@ import yaml
 from evenfold.estimates.results import ModelError
 from evenfold.splitters import SplitError, UntrustedNameError, refusal
 from evenfold.splitters.importing import ESTIMATOR, TRANSFORMER, Role, check_params, require_trusted, resolve
+from evenfold.splitters.targets import is_number
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 Task = Literal["classification", "regression"]
-
-MOST_CLASSES_OF_INTEGERS = 20
 
 
 @dataclass(frozen=True)
@@ -62,14 +61,10 @@ def default_for(task: Task, n_classes: int = 0) -> Default:
 
 def infer_task(target: pd.Series) -> Task:
     """Return what the table says of a target column; raises ModelError for a column that is no target (dates)."""
-    kind = pd.api.types
-    if isinstance(target.dtype, pd.CategoricalDtype) or kind.is_bool_dtype(target):
-        return "classification"
-    if kind.is_integer_dtype(target):
-        return "classification" if target.nunique() <= MOST_CLASSES_OF_INTEGERS else "regression"
-    if kind.is_float_dtype(target):
+    kind = getattr(target.dtype, "kind", "O")
+    if is_number(kind, target.nunique):
         return "regression"
-    if kind.is_string_dtype(target) or kind.is_object_dtype(target):
+    if kind in "iubOUST":
         return "classification"
     raise ModelError(
         f"target {target.name!r} holds {target.dtype}, neither numbers nor classes; choose another target."
@@ -99,7 +94,7 @@ def named_estimator(path: str, params: Mapping[str, Any], role: Role = ESTIMATOR
     nested = {name: value for name, value in params.items() if "__" in name}
     made = _made(path, maker, {name: value for name, value in params.items() if name not in nested})
     if lacking := role.lacking(made):
-        raise ModelError(f"{path!r} is no {role.what}: {lacking}; {role.remedy}.")
+        raise ModelError(f"{path!r} is not {role.what}: {lacking}; {role.remedy}.")
     try:
         return made.set_params(**nested) if nested else made
     except ValueError as error:

@@ -26,6 +26,7 @@ class ShuffleSplit(DrawSplitter):
 
     needs = Needs(y="ignored")
     promises = DrawSplitter.promises | {"exact_sizes"}
+    in_memory_because = "each draw shuffles all rows"
 
     def __init__(
         self, n_splits: int = 10, *, test_size: Size = None, train_size: Size = None, random_state: int = 0
@@ -68,7 +69,7 @@ class Ordered:
 
 
 class StratifiedShuffleSplit(ShuffleSplit):
-    """Draws of a test and a train set, stratified by classes or by numbers (fractional ones; whole ones are classes).
+    """Draws of a test and a train set, stratified by classes or by numbers (floats, or integers of over 20 values).
 
     Rows are put in order, class by class in random order, or by number with short runs of neighbours shuffled; then
     every (n / test rows)-th is tested, from a random start.
@@ -82,6 +83,7 @@ class StratifiedShuffleSplit(ShuffleSplit):
 
     needs = Needs(y="any")
     promises = ShuffleSplit.promises | {"draws_class_shares"}
+    version = 2
 
     def prepare(self, rows: Rows) -> Ordered:
         """Return the order by number, or the classes."""
@@ -131,6 +133,7 @@ class GroupShuffleSplit(ShuffleSplit):
 
     needs = Needs(y="ignored", groups=True)
     promises = (ShuffleSplit.promises - {"exact_sizes"}) | {"groups_whole"}
+    in_memory_because = ""
 
     def sizes(self, n: int) -> tuple[int, int]:
         """Return the wanted (train rows, test rows) of ``n`` rows."""

@@ -21,7 +21,7 @@ import mlflow
 import mlflow.sklearn
 import skops.io
 from evenfold.manifests import BalanceReport
-from evenfold.reports.pictures import pictures_of, scores_figure
+from evenfold.reports.pictures import pictures_of, scores_figures
 from evenfold.splitters import distribution_of
 from evenfold.splitters.importing import ESTIMATOR, resolve
 from evenfold.tasks.runtime.home import Home
@@ -126,8 +126,8 @@ class Tracker:
         if isinstance(value, Path):
             log = self.client.log_artifacts if value.is_dir() else self.client.log_artifact
             log(run_id, str(value), name)
-        elif name.endswith((".html", ".png")):
-            (self.client.log_text if name.endswith(".html") else self.client.log_figure)(run_id, value, name)
+        elif name.endswith((".html", ".svg")):
+            self.client.log_text(run_id, value, name)
         else:
             self.client.log_text(run_id, json.dumps(value, indent=1, ensure_ascii=False, default=str), name)
 
@@ -197,7 +197,7 @@ def record_split(
         tracker.client.set_tag(run_id, "evenfold.split_run_id", run_id)
         tracker.keep(run_id, "split", Path(split["uri"]))
         tracker.keep(run_id, "split/balance.json", report)
-        for name, picture in pictures_of(split["uri"], report, data).items():
+        for name, picture in pictures_of(split["uri"], report, data, run_id).items():
             tracker.keep(run_id, f"split/{name}", picture)
         tracker.reads(run_id, Path(data).name, data, fingerprint)
     return run_id
@@ -230,7 +230,8 @@ def record_evaluation(
         for name, value in evaluation["artifacts"].items():
             tracker.keep(run_id, name, value)
         if evaluation["estimates"]:
-            tracker.keep(run_id, "scores.png", scores_figure(evaluation["estimates"], evaluation["children"]))
+            for name, picture in scores_figures(evaluation["estimates"], evaluation["children"]).items():
+                tracker.keep(run_id, name, picture)
         _keep_tables(tracker, run_id, evaluation)
         tracker.reads(run_id, Path(data).name, data, evaluation["fingerprint"])
     if evaluation["failure"]:

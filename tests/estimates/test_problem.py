@@ -240,13 +240,13 @@ MESSAGES: list[tuple[str, Any, str]] = [
     (
         "no estimator",
         lambda: problem(ModelSpec(estimator="numpy:ndarray")),
-        "'numpy:ndarray' is no estimator: ndarray has no fit and no predict and no get_params; "
+        "'numpy:ndarray' is not an estimator: ndarray has no fit and no predict and no get_params; "
         "name a class or a function that returns one, such as sklearn.linear_model:Ridge.",
     ),
     (
         "no class",
         lambda: problem(ModelSpec(estimator="numpy:pi")),
-        "'numpy:pi' names a float, which makes no estimator; name a class or a function that returns one, such as "
+        "'numpy:pi' names a float, not an estimator; name a class or a function that returns one, such as "
         "sklearn.linear_model:Ridge.",
     ),
     (

@@ -40,9 +40,9 @@ def test_a_test_part_beside_validation_is_in_no_pair() -> None:
         ({"fit": 0.5, "test": 0.5}, "train among them"),
         (["train", "test"], "name two or more"),
         ({"train": 0.8, "test": 0.3}, r"sum to 1\.1; choose shares that sum to 1"),
-        ({"train": 0.8, "test": 0.2, "extra": 0.0}, r"\{'extra': 0.0\} is no share"),
-        ({"train": 0.8, "test": "0.2"}, r"\{'test': '0.2'\} is no share"),
-        ({"train": float("nan"), "test": 0.2}, "is no share"),
+        ({"train": 0.8, "test": 0.2, "extra": 0.0}, r"\{'extra': 0.0\} is not a share"),
+        ({"train": 0.8, "test": "0.2"}, r"\{'test': '0.2'\} is not a share"),
+        ({"train": float("nan"), "test": 0.2}, "is not a share"),
         ({"train": 0.99, "test": 0.01}, r"part 'test' would get 0\.4 of 40 rows; .* at least 100 rows"),
     ],
 )
