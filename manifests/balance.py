@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from evenfold.manifests.tables.canonical import canonical_table, require_complete, to_numpy
 from evenfold.manifests.tables.read import read_table
-from evenfold.splitters import GroupPacker, Rows, stable_order
+from evenfold.splitters import GroupPacker, Rows
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 

@@ -12,8 +12,9 @@ from typing import Any, Literal, get_args
 
 import yaml
 from evenfold.manifests.tables.canonical import ColumnType
-from evenfold.splitters import Needs, SplitError, Splitter, all_strategies, refusal
+from evenfold.splitters import Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.catalogue import strategy_named
+from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 

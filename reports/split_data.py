@@ -16,7 +16,7 @@ from evenfold.manifests.membership import Draws, Labels
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import canonical_table, to_numpy
 from evenfold.manifests.tables.read import read_table
-from evenfold.splitters import stable_order
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 MOST_SPLITS, MOST_BINS, MOST_LINES, MOST_POINTS = 20, 160, 12, 120

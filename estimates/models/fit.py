@@ -15,8 +15,8 @@ import sklearn
 from evenfold.estimates.metrics.metrics import describe_classes, scores_of
 from evenfold.estimates.metrics.registry import reads_names
 from evenfold.estimates.results import EvaluationError, FoldScore, ModelError
-from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold, distribution_of
-from evenfold.splitters.importing import ESTIMATOR, resolve
+from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
+from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from imblearn.over_sampling import RandomOverSampler
 from imblearn.pipeline import Pipeline as SamplingPipeline
 from imblearn.under_sampling import RandomUnderSampler

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import pandas as pd
 import yaml
 from evenfold.estimates.results import ModelError
-from evenfold.splitters import SplitError, UntrustedNameError, refusal
-from evenfold.splitters.importing import ESTIMATOR, TRANSFORMER, Role, check_params, require_trusted, resolve
+from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.splitters.importing import ESTIMATOR, TRANSFORMER, Role, check_params, refusal, require_trusted, resolve
 from evenfold.splitters.targets import is_number
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression

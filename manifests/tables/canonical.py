@@ -10,7 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.splitters import Coded, SplitError, require_present, stable_order
+from evenfold.splitters import SplitError
+from evenfold.splitters.encoding import Coded, require_present
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 ColumnType = Literal["int", "float", "text", "bool", "timestamp", "date"]

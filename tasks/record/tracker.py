@@ -22,8 +22,7 @@ import mlflow.sklearn
 import skops.io
 from evenfold.manifests import BalanceReport
 from evenfold.reports.pictures import pictures_of, scores_figures
-from evenfold.splitters import distribution_of
-from evenfold.splitters.importing import ESTIMATOR, resolve
+from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
