@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import require_complete, to_numpy
-from evenfold.splitters import GroupPacker, Rows, stable_order
+from evenfold.splitters import GroupPacker, Rows
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 from .figures import FIGURES, BalanceReport, FoldBalance, PartBalance, Reach

@@ -17,7 +17,7 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import Draws, Labels
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import to_numpy
-from evenfold.splitters import stable_order
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 MOST_SPLITS, MOST_BINS, MOST_LINES, MOST_POINTS = 20, 160, 12, 120

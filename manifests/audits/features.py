@@ -14,7 +14,8 @@ from evenfold.manifests.joined import Joined
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, require_columns, to_numpy, verb
 from evenfold.manifests.tables.read import blocks_of, schema_of
-from evenfold.splitters import SplitError, Stream, stable_order
+from evenfold.splitters import SplitError, Stream
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 from .findings import Found, NotAsked, Outcome

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
-from evenfold.splitters import gap_of, times_of
+from evenfold.splitters.times import gap_of, times_of
 from numpy.typing import NDArray
 
 from .features import Features
