@@ -17,18 +17,10 @@ from evenfold.manifests.tables.canonical import (
 )
 from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_keys
 from evenfold.manifests.tables.read import column_names, read_table
-from evenfold.splitters import (
-    HOLDOUT,
-    Coded,
-    DrawSplitter,
-    LabelSplitter,
-    Needs,
-    Rows,
-    SplitError,
-    Stream,
-    check_fraction,
-    locked_rows,
-)
+from evenfold.splitters import DrawSplitter, LabelSplitter, Needs, Rows, SplitError, Stream
+from evenfold.splitters.encoding import Coded
+from evenfold.splitters.kernels.random import HOLDOUT
+from evenfold.splitters.strategies.holdout import check_fraction, locked_rows
 from evenfold.splitters.targets import is_number
 from numpy.typing import NDArray
 

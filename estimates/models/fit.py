@@ -15,7 +15,8 @@ import sklearn
 from evenfold.estimates.metrics.metrics import describe_classes, scores_of
 from evenfold.estimates.metrics.registry import reads_names
 from evenfold.estimates.results import EvaluationError, FoldScore, ModelError
-from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold, distribution_of, import_named
+from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
+from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from imblearn.over_sampling import RandomOverSampler
 from imblearn.pipeline import Pipeline as SamplingPipeline
 from imblearn.under_sampling import RandomUnderSampler
@@ -352,7 +353,7 @@ def score_key(
 @cache
 def _distribution(path: str) -> str:
     # Reading every installed package's files takes tenths of a second, and there is a key per fold.
-    return distribution_of(import_named(path))
+    return distribution_of(resolve(path, ESTIMATOR))
 
 
 def digest(value: dict[str, Any]) -> str:

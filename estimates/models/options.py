@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from evenfold.estimates.metrics.metrics import method_of
 from evenfold.estimates.results import ModelError
+from evenfold.splitters.importing import TRANSFORMER
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
@@ -33,7 +34,7 @@ def target_transformer(model: ModelSpec, seed: int = 0) -> Any:
     """Return the unfitted transformer of the target; raises ModelError where it cannot be made or inverted."""
     assert model.target_transform is not None
     path = model.target_transform.transformer
-    made = named_estimator(path, model.target_transform.params, methods=("fit", "transform", "inverse_transform"))
+    made = named_estimator(path, model.target_transform.params, TRANSFORMER)
     return seeded(made, seed)
 
 

@@ -10,7 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.splitters import Coded, SplitError, require_present, stable_order
+from evenfold.splitters import SplitError
+from evenfold.splitters.encoding import Coded, require_present
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 ColumnType = Literal["int", "float", "text", "bool", "timestamp", "date"]
@@ -60,9 +62,9 @@ def require_columns(names: Iterable[str], available: Collection[str]) -> None:
             raise SplitError(f"{list(available).count(name)} columns are called {name!r}; give each a name of its own.")
         if name not in available:
             only = next(iter(available)) if len(available) == 1 else ""
-            if any(mark in only for mark in ";\t|"):
-                hint = f"all names stand in one, {only!r}; separate the file's columns by commas."
-                raise SplitError(f"there is no column {name!r} in the data; {hint}")
+            if any(mark in only for mark in ":;\t|^~"):
+                hint = f"all names stand in one, {only!r}; separate the file's columns by commas"
+                raise SplitError(f"there is no column {name!r} in the data; {hint}, semicolons, tabs or bars.")
             nearest = difflib.get_close_matches(name, available, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"it has {_listed(available)}."
             raise SplitError(f"there is no column {name!r} in the data; {hint}")

@@ -22,7 +22,7 @@ import mlflow.sklearn
 import skops.io
 from evenfold.manifests import BalanceReport
 from evenfold.reports.pictures import pictures_of, scores_figures
-from evenfold.splitters import distribution_of, import_named
+from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
@@ -273,7 +273,7 @@ def keep_model_of(tracker: Tracker, run_id: str, kept: dict[str, Any] | None, es
 def requirements(estimator: str) -> list[str]:
     """Return what must be installed to load a model, with exact versions."""
     known = ["scikit-learn", "numpy", "pandas", "imbalanced-learn", "skops"]
-    of_estimator = distribution_of(import_named(estimator)).partition("==")[0]
+    of_estimator = distribution_of(resolve(estimator, ESTIMATOR)).partition("==")[0]
     names = dict.fromkeys([*known, of_estimator, *(["evenfold"] if of_estimator != "scikit-learn" else [])])
     return [f"{name}=={version(name)}" for name in names if _installed(name)]
 

@@ -49,7 +49,7 @@ def test_what_is_not_a_strategy_is_said(place: Path) -> None:
     named = "my_folds:Rows"
     done = evenfold(place, "split", "cells.parquet", "--key", "id", "--target", "kind", "--strategy", named)
     assert done.returncode == 2
-    assert "'my_folds:Rows' is no strategy: it subclasses neither LabelSplitter" in done.stderr
+    assert "'my_folds:Rows' is not a strategy: Rows does not subclass Splitter; subclass LabelSplitter" in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (place / ".evenfold").exists()
 
