@@ -45,7 +45,7 @@ def scores_figures(estimates: Sequence[dict[str, Any]], children: Sequence[dict[
 
 def split_note(split: dict[str, Any], report: BalanceReport, run_id: str) -> str:
     """Return in Markdown what a split came to and where its report lies."""
-    worst = "".join(f"| worst {name} | {value:.4g} |\n" for name, value in report.worst.items())
+    worst = "".join(f"| {figure.title} | {figure.text(value)} |\n" for figure, value, _ in report.shown())
     return (
         f"**{split['name']} {split['version']}**, {split['strategy']}: {split['n_rows']:,} rows, {split['n_splits']:,} "
         f"splits\n\n| balance | value |\n|---|---|\n{worst}\n"

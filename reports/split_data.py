@@ -10,12 +10,13 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from evenfold.manifests.balance import MOST_MEASURED, BalanceReport, compared_with_all
+from evenfold.manifests.balance import MOST_MEASURED, compared_with_all
+from evenfold.manifests.figures import BalanceReport
+from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import Draws, Labels
 from evenfold.manifests.plan import is_numeric_target
-from evenfold.manifests.tables.canonical import canonical_table, to_numpy
-from evenfold.manifests.tables.read import read_table
+from evenfold.manifests.tables.canonical import to_numpy
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
@@ -76,8 +77,8 @@ class SplitData:
 def see(manifest: Manifest, balance: BalanceReport, data: Any = None) -> SplitData:
     """Return what the pictures need. O(rows x splits), of at most 200 splits; less than 1 MB is kept beside columns."""
     columns = manifest.spec.columns
-    target = _column(manifest, data, columns.target)
-    group, time = _column(manifest, data, columns.group), _column(manifest, data, columns.time)
+    beside = None if data is None else Joined.of(manifest, data)
+    target, group, time = (_column(beside, name) for name in (columns.target, columns.group, columns.time))
     order, name = _order(manifest, group, time)
     seen = SplitData(manifest, balance, target, group, time, order, name)
     if group is not None and isinstance(manifest.membership, Draws):
@@ -88,16 +89,14 @@ def see(manifest: Manifest, balance: BalanceReport, data: Any = None) -> SplitDa
     return seen
 
 
-def _column(manifest: Manifest, data: Any, name: str | None) -> Column | None:
-    if data is None or name is None:
+def _column(beside: Joined | None, name: str | None) -> Column | None:
+    if beside is None or name is None:
         return None
-    columns = manifest.spec.columns
-    table = canonical_table(read_table(data, types=manifest.spec.types), [name], manifest.types)
-    positions = manifest.positions(data)
-    values = to_numpy(table.column(name))[np.maximum(positions, 0)]
+    column, columns = beside.column(name), beside.columns
+    values = to_numpy(column)[np.maximum(beside.lookup.exact_rows(), 0)]
     if name == columns.time:
         return Column(name, True, values, np.empty(0, dtype=np.int64), ())
-    if name == columns.target and is_numeric_target(table.column(name)):
+    if name == columns.target and is_numeric_target(column):
         return Column(name, True, values.astype(np.float64), np.empty(0, dtype=np.int64), ())
     levels, codes = np.unique(values.astype(str), return_inverse=True)
     return Column(name, False, values, codes.astype(np.int64), tuple(levels.tolist()))
@@ -168,11 +167,13 @@ class TargetGap:
 def target_gap(balance: BalanceReport) -> TargetGap | None:
     """Return the largest gap of class shares, or of the distribution of a number; None without a target."""
     rows = float(np.median([fold.rows for fold in balance.folds]))
-    if "ks" in balance.worst:
-        return TargetGap(balance.worst["ks"], random_distance(rows, balance.n_rows))
+    distances = [fold.ks for fold in balance.folds if fold.ks is not None]
+    if distances:
+        return TargetGap(max(distances), random_distance(rows, balance.n_rows))
     if balance.shares is None:
         return None
-    return TargetGap(balance.worst["class_share"], max(random_share(p, rows, balance.n_rows) for p in balance.shares))
+    gaps = [abs(a - b) for fold in balance.folds for a, b in zip(fold.shares or (), balance.shares, strict=False)]
+    return TargetGap(max(gaps), max(random_share(p, rows, balance.n_rows) for p in balance.shares))
 
 
 # ---------------------------------------------------------------- the target, groups, draws and generations

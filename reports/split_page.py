@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from evenfold.manifests.audits.findings import GATES, Audit
-from evenfold.manifests.balance import BalanceReport, Reach
+from evenfold.manifests.figures import BalanceReport, Reach
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.store.write import counts
 
@@ -101,7 +101,7 @@ def _size_tile(seen: SplitData) -> Tile | None:
     what = "rows in a fold" if unit_of(seen) == "fold" else "rows in a test set"
     bound = seen.balance.reachable.get("size")
     even = "as even as can be" if bound is not None and seen.balance.worst["size"] <= bound + 1e-12 else ""
-    note = even or f"up to {100 * seen.balance.worst['size']:.2g} % from the mean"
+    note = even or f"up to {100 * seen.balance.worst['size']:.2g} % from what was asked"
     return Tile(f"{low:,}" if low == high else f"{low:,} to {high:,}", what, note)
 
 
@@ -208,26 +208,15 @@ def _folds(seen: SplitData) -> Table:
     return Table("Every split", rows, ["split", "rows", *figures, *classes], note)
 
 
-# What each figure of the balance is called and how it is written.
-_FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
-    "size": ("Largest deviation of a split's test rows from their mean", lambda v: f"{v:.2%}"),
-    "class_share": ("Largest deviation of a class share from its share of all rows", points),
-    "ks": ("Largest Kolmogorov-Smirnov distance of a split's target from that of all rows", points),
-    "wasserstein": ("Largest Wasserstein distance of a split's target, in its unit", lambda v: f"{v:.4g}"),
-    "mean_in_sd": ("Largest deviation of a split's mean target, in standard deviations", lambda v: f"{v:.4f}"),
-}
-
-
 def _balance(balance: BalanceReport) -> list[Block]:
-    rows = []
-    for name, value in balance.worst.items():
-        words, written = _FIGURES.get(name, (name, lambda v: f"{v:.4g}"))
-        least = balance.reachable.get(name)
-        rows.append([words, number(value, written(value)), number(least, None if least is None else written(least))])
+    rows = [
+        [figure.title, *(number(n, None if n is None else figure.text(n)) for n in (value, least))]
+        for figure, value, least in balance.shown()
+    ]
     measured = f" Of {balance.n_splits:,} splits the first {balance.n_measured:,} are measured."
     note = f"Measured on {balance.target}." if balance.target else "Sizes alone: no target was at hand."
     note += measured if balance.n_measured < balance.n_splits else ""
-    table = Table("How even", rows, ["figure", "came out", "no split can be below"], note)
+    table = Table("How even", rows, ["measure", "value", "lower bound"], note)
     return [table, *([] if balance.reach is None else _reach(balance.reach, "ks" in balance.worst))]
 
 

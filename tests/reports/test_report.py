@@ -170,7 +170,9 @@ def test_folds_less_even_than_random_ones_deserve_a_look() -> None:
     gaps = [abs(ill[draws.permutation(600)[:120]].mean() - ill.mean()) for _ in range(4000)]
     assert np.mean(np.array(gaps) <= gap.random) == pytest.approx(0.95, abs=0.015)
     for share, verdict in ((gap.random - 0.01, Verdict.GOOD), (gap.random + 0.01, Verdict.LOOK)):
-        assert verdict_of(balance.model_copy(update={"worst": {"class_share": share}}), audited("")) is verdict
+        off = [balance.shares[0] + share, balance.shares[1] - share, *balance.shares[2:]]
+        folds = [balance.folds[0].model_copy(update={"shares": off}), *balance.folds[1:]]
+        assert verdict_of(balance.model_copy(update={"folds": folds}), audited("")) is verdict
 
 
 def test_a_split_by_time_is_drawn_in_time_order_with_dates() -> None:
