@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import pyarrow as pa
+from evenfold.manifests.manifest import Manifest
 from evenfold.splitters import SplitError
 from pydantic import BaseModel, ConfigDict
 
@@ -35,6 +37,8 @@ class CouldNotRun:
 
 
 Outcome = Found | NotAsked | None
+Check = Callable[[], Outcome]
+_SEVERITIES = ("error", "warning", "note")
 
 
 class Finding(BaseModel):
@@ -108,15 +112,30 @@ GATES: dict[str, Gate] = {
 }
 
 
-def gates_with(given: Mapping[str, Any]) -> dict[str, Gate | None]:
-    """Return every gate with the given limits, which fail beyond; None for those that are off.
+# What is asked when rows arrive: a table that is cut short, shuffled or in another unit is stopped before anything is
+# learnt from it.
+ARRIVAL_GATES: dict[str, Gate] = {
+    "vanished_rows": Gate(0.1, True, "share of the known rows that the data lack"),
+    "changed_targets": Gate(0.01, True, "share of the known rows whose target changed"),
+    "new_rows": Gate(4, True, "how many times more or fewer new rows than the median of earlier generations"),
+    "lost_columns": Gate(0, True, "columns that are gone, or hold another kind of value"),
+    # Months of real flights are up to 0.14 apart beyond chance.
+    "target_distribution": Gate(0.2, True, "distance of the new targets from the known ones, beyond chance"),
+    "merged_groups": Gate(0.01, True, "share of the known rows whose groups turned out to be one"),
+    "unseen_categories": Gate(None, False, "columns of text that hold values which no known row has"),
+}
 
-    Raises SplitError for a name that is no gate, with the nearest, and for a limit that is none.
+
+def gates_with(given: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dict[str, Gate | None]:
+    """Return every gate of a table with the given limits, which fail beyond; None for those that are off.
+
+    ``given`` may name gates of the other table too: a specification holds the limits of both. Raises SplitError for a
+    name that is not a gate, with the nearest, and for a limit that is none.
     """
     for name, limit in given.items():
         _require_gate(name)
         _require_limit(name, limit)
-    return {name: _changed(gate, given[name]) if name in given else gate for name, gate in GATES.items()}
+    return {name: _changed(gate, given[name]) if name in given else gate for name, gate in of.items()}
 
 
 def _changed(gate: Gate, limit: Any) -> Gate | None:
@@ -124,9 +143,10 @@ def _changed(gate: Gate, limit: Any) -> Gate | None:
 
 
 def _require_gate(name: str) -> None:
-    if name not in GATES:
-        nearest = difflib.get_close_matches(name, GATES, n=2, cutoff=0.4)
-        hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose of {', '.join(GATES)}."
+    known = [*GATES, *ARRIVAL_GATES]
+    if name not in known:
+        nearest = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
+        hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose of {', '.join(known)}."
         raise SplitError(f"there is no gate {name!r}; {hint}")
 
 
@@ -134,3 +154,54 @@ def _require_limit(name: str, limit: Any) -> None:
     number = isinstance(limit, (int, float)) and not isinstance(limit, bool)
     if limit != "off" and not (number and limit >= 0):
         raise SplitError(f"gate {name}={limit!r}; choose a limit of at least 0, or 'off'.")
+
+
+def judged(
+    limits: Mapping[str, Gate | None], checks: Mapping[str, Check], manifest: Manifest, n_rows: int, features: list[str]
+) -> Audit:
+    """Return what the checks came to beside their limits; every check is run once, those that are off are not."""
+    told = [(name, gate, _outcome(checks[name])) for name, gate in limits.items() if gate]
+    findings = [_finding(name, gate, outcome) for name, gate, outcome in told if _is_finding(gate, outcome)]
+    return Audit(
+        name=manifest.name,
+        version=manifest.version,
+        split_id=manifest.split_id,
+        n_rows=n_rows,
+        features=features,
+        failed=[each.check for each in findings if each.gate == "failed"],
+        findings=sorted(findings, key=lambda each: _SEVERITIES.index(each.severity)),
+        passed={name: _within(outcome) for name, gate, outcome in told if _is_passed(gate, outcome)},
+        not_asked={name: outcome.reason for name, _, outcome in told if isinstance(outcome, NotAsked)},
+        off=[name for name, gate in limits.items() if gate is None],
+    )
+
+
+def _outcome(check: Check) -> Outcome | CouldNotRun:
+    try:
+        return check()
+    except (SplitError, pa.ArrowException) as error:
+        return CouldNotRun(str(error))
+
+
+def _is_finding(gate: Gate, outcome: Outcome | CouldNotRun) -> bool:
+    if isinstance(outcome, Found):
+        return gate.limit is None or outcome.figure > gate.limit
+    return isinstance(outcome, CouldNotRun)
+
+
+def _is_passed(gate: Gate, outcome: Outcome | CouldNotRun) -> bool:
+    return not isinstance(outcome, NotAsked) and not _is_finding(gate, outcome)
+
+
+def _within(outcome: Outcome | CouldNotRun) -> str:
+    return outcome.message if isinstance(outcome, Found) else ""
+
+
+def _finding(name: str, gate: Gate, outcome: Outcome | CouldNotRun) -> Finding:
+    failed = gate.fails and not (isinstance(outcome, Found) and gate.limit is None)
+    severity: Any = "error" if failed else "note" if gate.limit is None else "warning"
+    common = {"check": name, "severity": severity, "gate": "failed" if failed else "passed", "limit": gate.limit}
+    if isinstance(outcome, Found):
+        return Finding(message=outcome.message, figure=float(outcome.figure), figures=outcome.figures, **common)
+    assert isinstance(outcome, CouldNotRun)
+    return Finding(message=f"{name} could not run: {outcome.reason}", ran=False, **common)
