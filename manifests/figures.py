@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from evenfold.splitters.display import Displayed
 from pydantic import BaseModel, ConfigDict
 
 
@@ -59,7 +60,7 @@ class PartBalance(RowsBalance):
     name: str
 
 
-class BalanceReport(BaseModel):
+class BalanceReport(Displayed, BaseModel):
     """How even a manifest is: every fold and part, and the worst of each figure as one number.
 
     All rows are those in use: a row that is deleted, quarantined or excluded is in none of the figures. ``folds`` are
@@ -95,6 +96,12 @@ class BalanceReport(BaseModel):
     def measured(self) -> list[RowsBalance]:
         """Every fold and part."""
         return [*self.folds, *self.parts]
+
+    @property
+    def summary(self) -> str:
+        """Rows, splits and the worst of each figure, in one line."""
+        figures = ", ".join(f"{figure.name} {figure.text(value)}" for figure, value, _ in self.shown())
+        return f"BalanceReport of {self.n_rows:,} rows in {self.n_splits:,} splits: {figures}"
 
     def shown(self) -> list[tuple[BalanceFigure, float, float | None]]:
         """Return each figure with its value, and what no split can be below; a name of another version shows itself."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from evenfold.splitters import SplitError
+from evenfold.splitters.display import Displayed
 from pydantic import BaseModel, ConfigDict
 
 
@@ -56,7 +57,7 @@ class Finding(BaseModel):
     figures: dict[str, Any] = {}
 
 
-class Audit(BaseModel):
+class Audit(Displayed, BaseModel):
     """What is wrong with a split of these data, in sentences with numbers; errors first.
 
     Every check is in exactly one place: in ``findings``; in ``passed``, with what it saw within its limit, if anything;
@@ -75,6 +76,16 @@ class Audit(BaseModel):
     passed: dict[str, str]
     not_asked: dict[str, str]
     off: list[str]
+
+    @property
+    def summary(self) -> str:
+        """How many checks failed, warned and passed, in one line."""
+        kinds = [("failed", len(self.failed))]
+        for severity, word in (("warning", "warnings"), ("note", "notes")):
+            n = sum(finding.severity == severity for finding in self.findings)
+            kinds.append((word if n != 1 else severity, n))
+        counts = ", ".join(f"{n} {word}" for word, n in [*kinds, ("passed", len(self.passed))] if n or word == "passed")
+        return f"Audit of {self.name} {self.version}: {counts}"
 
 
 @dataclass(frozen=True)
