@@ -38,7 +38,8 @@ class Needs:
 class Rows:
     """``n`` rows as a strategy may see them; whatever its ``Needs`` do not declare is None.
 
-    ``y``: int64 codes of classes (n), float64 numbers (n), or int64 codes of several columns (n, columns).
+    ``y``: int64 codes of classes (n), float64 numbers (n), or int64 codes of several columns (n, columns);
+    ``y_holds`` says which.
     ``groups``: int64 codes. Codes follow first appearance, so renaming a label moves no row.
     ``time``: int64, float64, or datetime64[us] in UTC. ``fixed``: int64 labels decided elsewhere.
     ``levels`` and ``group_levels`` are the values behind the codes, for messages and reports only.
@@ -88,6 +89,13 @@ class Rows:
         )
 
     @property
+    def y_holds(self) -> Literal["nothing", "classes", "numbers", "columns"]:
+        """What ``y`` is: one class or one number per row, the classes of several columns, or nothing."""
+        if self.y is None:
+            return "nothing"
+        return "columns" if self.y.ndim == 2 else "numbers" if self.y.dtype.kind == "f" else "classes"
+
+    @property
     def n_groups(self) -> int:
         """The number of different groups, 0 where no groups are seen."""
         return len(self.group_levels)
@@ -106,6 +114,11 @@ class Rows:
             levels=levels,
             group_levels=group_levels,
         )
+
+    def require_two_groups(self, ungrouped: str) -> None:
+        """Raise SplitError where all rows are one group; ``ungrouped`` is the strategy that then does."""
+        if self.n_groups < 2:
+            raise SplitError(f"all {self.n:,} rows are one group; use {ungrouped}, or a finer group column.")
 
     def class_counts(self) -> IntArray:
         """Return the rows of each class (one target column of classes)."""

@@ -74,8 +74,7 @@ class GroupPacker(LabelSplitter):
         check_effort(self.effort)
         check_size_weight(self.size_weight)
         check_optimiser(self.optimiser)
-        if rows.n_groups < 2:
-            raise SplitError(f"all {rows.n:,} rows are one group; use KFold, or a finer group column.")
+        rows.require_two_groups("KFold")
         if n_bins > rows.n_groups:
             raise SplitError(f"{name} with {rows.n_groups} groups; choose {_range(rows.n_groups)}.")
 
@@ -286,5 +285,4 @@ class LeaveOneGroupOut(LabelSplitter):
         return rows.n_groups
 
     def _check(self, rows: Rows) -> None:
-        if rows.n_groups < 2:
-            raise SplitError(f"all {rows.n:,} rows are one group; use KFold, or a finer group column.")
+        rows.require_two_groups("KFold")

@@ -88,7 +88,7 @@ class StratifiedShuffleSplit(ShuffleSplit):
     def prepare(self, rows: Rows) -> Ordered:
         """Return the order by number, or the classes."""
         assert rows.y is not None
-        if rows.y.dtype.kind == "f":
+        if rows.y_holds == "numbers":
             return Ordered(rows.n, stable_order(rows.y), None, 0)
         return Ordered(rows.n, None, rows.y, len(rows.levels))
 
@@ -104,7 +104,7 @@ class StratifiedShuffleSplit(ShuffleSplit):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        if rows.y is None or rows.y.ndim != 1:
+        if rows.y_holds not in ("classes", "numbers"):
             raise SplitError(
                 f"{type(self).__name__} needs y, one column of classes or numbers; for no y use ShuffleSplit."
             )
@@ -158,10 +158,4 @@ class GroupShuffleSplit(ShuffleSplit):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        check_two_groups(rows, "ShuffleSplit")
-
-
-def check_two_groups(rows: Rows, ungrouped: str) -> None:
-    """Raise SplitError where all rows are one group."""
-    if rows.n_groups < 2:
-        raise SplitError(f"all {rows.n:,} rows are one group; use {ungrouped}, or a finer group column.")
+        rows.require_two_groups("ShuffleSplit")

@@ -27,8 +27,7 @@ COLUMNS = {
 def test_a_target_is_numbers_or_classes_to_everybody(values: np.ndarray, numeric: bool) -> None:
     """The bare strategy sees what the specification sees and what the model predicts."""
     rows = Rows.of(y=values, needs=BalancedKFold.needs)
-    assert rows.y is not None
-    assert (rows.y.dtype.kind == "f") == numeric
+    assert rows.y_holds == ("numbers" if numeric else "classes")
     assert infer_task(pd.Series(values)) == ("regression" if numeric else "classification")
     strategy = decide({"columns": {"target": "y"}}, pd.DataFrame({"y": values})).spec.strategy
     assert strategy == ("SortedStratifiedKFold" if numeric else "StratifiedKFold")
@@ -39,6 +38,12 @@ def test_a_bare_strategy_makes_the_folds_of_a_specification(values: np.ndarray) 
     """With the position as the key both decide alike."""
     manifest = decide({"columns": {"target": "y"}, "strategy": "BalancedKFold"}, pd.DataFrame({"y": values}))
     assert np.array_equal(manifest.codes, BalancedKFold().assign(y=values))
+
+
+def test_rows_say_what_y_holds() -> None:
+    """Several columns are classes of their own each, whatever they hold; none is nothing."""
+    assert Rows.of(y=np.zeros((4, 2)), needs=BalancedKFold.needs).y_holds == "columns"
+    assert Rows.of(np.zeros((4, 1)), needs=BalancedKFold.needs).y_holds == "nothing"
 
 
 def test_values_are_counted_only_where_the_count_decides() -> None:
