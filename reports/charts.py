@@ -200,7 +200,7 @@ class Picture:
     def _scale(self, width: int) -> Scale:
         longest = max((breadth(name) for _, name in self._y_ticks()), default=0.0)
         left = min(max(longest + 12.0, 34.0), width * 0.34)
-        return Scale(left, width - RIGHT, TOP, self.height - BOTTOM, self.x_range, self.y_range)
+        return Scale(left, width - RIGHT, TOP if self.y_label else 8, self.height - BOTTOM, self.x_range, self.y_range)
 
     def _y_ticks(self) -> Ticks:
         return named(ticks(*self.y_range, most=5)) if self.y_ticks is None else self.y_ticks

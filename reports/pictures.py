@@ -10,11 +10,11 @@ from typing import Any
 from evenfold.estimates.results import Estimate, FoldScore
 from evenfold.manifests import BalanceReport, audit, read_manifest, read_table
 
-from .evaluation_pictures import score_pictures
+from .evaluations.pictures import score_pictures
 from .page import Origin
-from .split_data import see
-from .split_page import split_page
-from .split_pictures import split_pictures
+from .splits.data import see
+from .splits.page import split_page
+from .splits.pictures import split_pictures
 
 
 def pictures_of(uri: str, report: dict[str, Any], data: str, run_id: str = "") -> dict[str, Any]:

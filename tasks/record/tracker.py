@@ -25,6 +25,7 @@ from evenfold.reports.pictures import pictures_of, scores_figures
 from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.redaction import redacted
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 from mlflow.models import Model
 from mlflow.tracking import MlflowClient
@@ -47,8 +48,9 @@ class Tracker:
     def __init__(self, home: Home, experiment: str) -> None:
         self.home = home
         self.experiment = experiment
+        home.make()
         with self._alone():
-            self.client = MlflowClient(tracking_uri=home.tracking_uri)
+            self.client = MlflowClient(tracking_uri=home.tracking_store)
 
     def _alone(self) -> AbstractContextManager[None]:
         # A client makes a new store, and two that do would meet in its migrations.
@@ -87,6 +89,7 @@ class Tracker:
 
     def fail(self, run_id: str, reason: str) -> None:
         """Mark a run as failed, with the reason where people look for it."""
+        reason = redacted(reason)
         self.client.set_tag(run_id, "evenfold.failure", reason[:5000])
         self.client.set_tag(run_id, NOTE, f"**Failed:** {reason[:4000]}")
         self.client.set_terminated(run_id, "FAILED")
@@ -143,12 +146,12 @@ class Tracker:
 
         MLflow writes that to the environment, where it would decide about every later home: it is put back.
         """
-        if mlflow.get_tracking_uri() == self.home.tracking_uri:
+        if mlflow.get_tracking_uri() == self.home.tracking_store:
             yield
             return
         before = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None
         named = os.environ.get("MLFLOW_TRACKING_URI")
-        mlflow.set_tracking_uri(self.home.tracking_uri)
+        mlflow.set_tracking_uri(self.home.tracking_store)
         try:
             yield
         finally:

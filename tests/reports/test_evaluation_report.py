@@ -15,8 +15,8 @@ import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, fit_and_score, fold_count_study
 from evenfold.flows import evaluate
 from evenfold.reports import evaluation_html, fold_count_html
-from evenfold.reports.calibration import Reliability, thresholds
-from evenfold.reports.words import Reading
+from evenfold.reports.evaluations.calibration import Reliability, thresholds
+from evenfold.reports.evaluations.words import Reading
 from evenfold.tasks import Home
 from evenfold.tasks.work import keep_study, kept_study
 from pages import Page, require_silent

@@ -7,10 +7,11 @@ from math import exp, factorial
 from typing import Any
 
 import numpy as np
+from evenfold.manifests.membership import Draws
+from evenfold.reports.charts import N_COLOURS, Picture, around, cut, ends, short
 from numpy.typing import NDArray
 
-from .charts import N_COLOURS, Picture, around, cut, ends, short
-from .split_data import (
+from .data import (
     MOST_COUNT,
     MOST_SPLITS,
     SplitData,
@@ -19,15 +20,15 @@ from .split_data import (
     evenness,
     generations,
     group_sizes,
-    picks,
     random_distance,
     random_share,
     split_names,
     target_gap,
     unit_of,
 )
+from .groups import group_histogram, group_picks, group_piles
 
-MOST_DOTS, MOST_CLASSES, MOST_FOLDS, MOST_GROUPS = 2_000, 12, 60, 60
+MOST_CLASSES, MOST_FOLDS, MOST_GROUPS = 12, 60, 60
 N_SHADES = 9
 
 Cells = dict[str, list[tuple[float, float, float, float]]]
@@ -49,9 +50,10 @@ def split_pictures(seen: SplitData) -> dict[str, Picture]:
         pictures["classes"] = class_deviations(seen)
     if (differences := target_differences(seen)) is not None:
         pictures["target"] = differences
-    if seen.time is not None or seen.group is None or len(seen.group.names) <= MOST_GROUPS:
+    if not seen.parts and (seen.time is not None or seen.group is None or len(seen.group.names) <= MOST_GROUPS):
         pictures["map"] = row_map(seen)
-    if not seen.parts and (sizes := size_deviations(seen)) is not None:
+    dealt = not seen.parts and not isinstance(seen.manifest.membership, Draws)
+    if dealt and (sizes := size_deviations(seen)) is not None:
         pictures["sizes"] = sizes
     groups = group_sizes(seen)
     if groups is not None:
@@ -243,14 +245,17 @@ def _strips(seen: SplitData) -> list[tuple[str, Cells]]:
 
 
 def _class_strip(seen: SplitData) -> Cells:
-    if seen.target is None or seen.target.numeric:
+    """Return the share of each class in each group."""
+    if seen.target is None or seen.target.numeric or seen.group is None:
         return {}
-    starts, low = seen.edges[:-1], np.zeros(seen.edges.size - 1)
+    groups = seen.group.codes[seen.order]
+    starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+    stops, low = np.append(starts[1:], groups.size), np.zeros(starts.size)
     cells: Cells = {}
     for c in range(min(len(seen.target.names), N_COLOURS)):
-        high = low + np.add.reduceat(seen.target.codes[seen.order] == c, starts) / np.diff(seen.edges)
-        boxes = zip(seen.edges[:-1], seen.edges[1:], low, high, strict=True)
-        cells[f"f{c}"] = [(float(x0), float(x1), float(y0), float(y1)) for x0, x1, y0, y1 in boxes if y1 > y0]
+        high = low + np.add.reduceat(seen.target.codes[seen.order] == c, starts) / (stops - starts)
+        boxes = zip(starts.tolist(), stops.tolist(), low.tolist(), high.tolist(), strict=True)
+        cells[f"f{c}"] = [box for box in boxes if box[3] > box[2]]
         low = high
     return cells
 
@@ -263,78 +268,6 @@ def _group_strip(seen: SplitData) -> Cells:
     turns = np.cumsum(np.append(True, codes[1:] != codes[:-1]))
     _runs(cells, ["train" if turn % 2 else "test" for turn in turns.tolist()], seen.edges, 0, 1)
     return cells
-
-
-# ---------------------------------------------------------------- groups
-
-
-def group_piles(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
-    """Draw each fold as a pile of its groups, the largest at the bottom, in two shades by turns."""
-    shown = dict(list(groups.items())[:MOST_FOLDS])
-    names = [seen.manifest.membership.code_name(code).removeprefix("fold ") for code in shown]
-    top = max(map(sum, shown.values())) * 1.05
-    picture = Picture(
-        _groups_title(groups), unit_of(seen), "rows", (-0.5, len(shown) - 0.5), (0, top), height=260,
-        x_ticks=list(enumerate(names)), caption=cut(len(shown), len(groups)),
-    )  # fmt: skip
-    for i, sizes in enumerate(shown.values()):
-        low = 0
-        for turn, size in enumerate(sizes):
-            picture.bar(i - 0.4, i + 0.4, low, low + size, "test" if turn % 2 else "train", f"{size:,} rows")
-            low += size
-    picture.name("a group", "train")
-    picture.name("and the next", "test")
-    return picture
-
-
-def _groups_title(groups: dict[int, list[int]]) -> str:
-    largest = max(sizes[0] for sizes in groups.values() if sizes)
-    fold = sum(map(sum, groups.values())) / len(groups)
-    n = sum(map(len, groups.values()))
-    return f"{counted(n, 'group')}; the largest has {largest:,} rows, {100 * largest / fold:.2g} % of a fold"
-
-
-def group_histogram(groups: dict[int, list[int]]) -> Picture:
-    """Draw how many groups have how many rows: too many groups to show one by one."""
-    sizes = np.array([size for fold in groups.values() for size in fold])
-    low, high = int(sizes.min()), int(sizes.max())
-    step = max(1, -(-(high - low + 1) // 40))
-    edges = np.arange(low, high + step + 1, step)
-    counts, _ = np.histogram(sizes, bins=edges)
-    picture = Picture(
-        _groups_title(groups), "rows in a group", "groups", (float(edges[0]) - 0.5, float(edges[-1]) - 0.5),
-        (0, float(counts.max()) * 1.08), height=200,
-    )  # fmt: skip
-    for count, left in zip(counts.tolist(), edges.tolist(), strict=False):
-        rows = f"{left:,}" if step == 1 else f"{left:,} to {left + step - 1:,}"
-        picture.bar(
-            left - 0.5 + 0.08 * step, left + step - 0.5 - 0.08 * step, 0, count, 0, f"{count:,} groups of {rows} rows"
-        )
-    return picture
-
-
-def group_picks(seen: SplitData) -> Picture:
-    """Draw how often each group is in a test set against what it holds; the dot's area is its size."""
-    found = picks(seen)
-    assert found is not None and seen.group is not None and seen.picks is not None  # noqa: PT018
-    order = np.argsort(-found.rows, kind="stable")[:MOST_DOTS]
-    never = int((seen.picks == 0).sum())
-    mean = float(found.share.mean()) * 100
-    rare = f"{counted(never, 'group')} of {found.rows.size:,} in none" if never else "every group in some"
-    picture = Picture(
-        f"A group is tested in {mean:.0f} % of {seen.n_seen:,} draws on average, {rare}", found.what,
-        "draws that test it (%)", ends(found.holds), (0, max(float(found.share.max()) * 108, 1.0)),
-    )  # fmt: skip
-    largest = float(found.rows.max())
-    for g in order.tolist():
-        words = f"{seen.group.names[g]}: {found.rows[g]:,} rows, tested in {found.share[g]:.1%} of the draws"
-        radius = 2.0 + 5.0 * (found.rows[g] / largest) ** 0.5
-        hint = words if order.size <= 500 else ""
-        picture.dots([(float(found.holds[g]), float(found.share[g]) * 100, hint)], 0, radius)
-    picture.line([(picture.x_range[0], mean), (picture.x_range[1], mean)], "limit")
-    picture.line([(found.everywhere, picture.y_range[0]), (found.everywhere, picture.y_range[1])], "limit")
-    picture.name(f"means: {mean:.1f} % of the draws, {short(round(found.everywhere, 4))}", "limit", "line")
-    return picture
 
 
 # ---------------------------------------------------------------- draws and generations

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from evenfold.estimates.models.problem import Problem
+from evenfold.reports.charts import Picture, around, ends, stacked
+from evenfold.reports.page import Origin, Page, Paragraph, Section, Table, Verdict, number
 
-from .charts import Picture, around, ends, stacked
-from .page import Origin, Page, Paragraph, Section, Table, Verdict, number
 from .words import Reading, written
 
 FOLD_FIGURES = ("mean", "sd", "pooled")
+MOST_RATIO = 2.0  # longer bars are cut: one wild estimate would hide all others
 RATIOS = {"hold_out": "one hold-out fold", "fold_mean": "mean over folds", "pooled": "all predictions pooled"}
 MEANING = (
     "More folds mean more training rows and fewer test rows: the pooled score rises or stays, and the spread of single "
@@ -129,15 +130,16 @@ def strategy_pictures(study: pd.DataFrame) -> dict[str, Picture]:
 
 def _ratios(metric: str, part: pd.DataFrame) -> Picture:
     ways = part[part["way"] != "random"]
-    most = max(1.0, float(np.nanmax(ways[list(RATIOS)].to_numpy(dtype=np.float64)))) * 1.08
     lines = [(str(row["way"]), RATIOS[name], float(row[name])) for row in ways.to_dict("records") for name in RATIOS]
     picture = Picture(
-        strategy_words(metric, part), "variance over partitions, random folds = 1", Reading.of(metric).title, (0, most),
-        (-len(lines) + 0.4, 0.6), height=80 + 22 * len(lines),
+        strategy_words(metric, part), "variance over partitions, random folds = 1", Reading.of(metric).title,
+        (0, MOST_RATIO + 0.3), (-len(lines) + 0.4, 0.6), height=80 + 22 * len(lines),
         y_ticks=[(-i, f"{way}, {estimate}") for i, (way, estimate, _) in enumerate(lines)],
     )  # fmt: skip
     for i, (way, estimate, ratio) in enumerate(lines):
-        picture.bar(0, ratio, -i - 0.36, -i + 0.36, i // len(RATIOS), f"{way}, {estimate}: {ratio:.2f}")
+        shown = min(ratio, MOST_RATIO)
+        picture.bar(0, shown, -i - 0.36, -i + 0.36, i // len(RATIOS), f"{way}, {estimate}: {ratio:.2f}")
+        picture.text(shown, -i, f" {ratio:.2f}{' (cut)' if ratio > MOST_RATIO else ''}", "start")
     picture.line([(1, -len(lines) + 0.4), (1, 0.6)], "limit")
     return picture
 

@@ -12,16 +12,16 @@ from evenfold.estimates.metrics.classes import POOLED, class_scores, confusion_t
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Estimate, FoldScore
 from evenfold.manifests.audits.findings import Audit
+from evenfold.reports.charts import cut
+from evenfold.reports.page import Block, Origin, Page, Paragraph, Remark, Section, Table, Tile, facts, number
+from evenfold.reports.splits.data import counted, listed
+from evenfold.reports.splits.page import remarks_of, verdict_of
+from evenfold.reports.templates import macro
 from markupsafe import Markup
 
 from .calibration import calibration_section
-from .charts import cut
-from .evaluation_pictures import score_pictures
-from .page import Block, Origin, Page, Paragraph, Remark, Section, Table, Tile, facts, number
-from .split_data import counted, listed
-from .split_page import remarks_of, verdict_of
-from .study_page import fold_count_pictures, fold_count_table
-from .templates import macro
+from .pictures import score_pictures
+from .studies import fold_count_pictures, fold_count_table
 from .words import Reading, headline, written
 
 MOST_ROWS, MOST_CLASSES, MOST_TILES = 100, 20, 4
@@ -72,7 +72,7 @@ def evaluation_html(
         title=title,
         verdict=verdict_of(None, audit),
         lead=_lead(problem, scores, estimates),
-        tiles=_tiles(estimates),
+        tiles=score_tiles(estimates),
         findings=[*remarks_of(audit), *([Remark("note", overfit)] if overfit else [])],
         sections=sections,
         details=_details(problem, scores, estimates, study, split),
@@ -97,7 +97,7 @@ def _level(estimates: Sequence[Estimate]) -> str:
     return next((f"{e.interval.level:.0%}" for e in estimates if e.interval), "")
 
 
-def _tiles(estimates: Sequence[Estimate]) -> list[Tile]:
+def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
     """Return the last estimate of each metric, the one that is meant to be read: value, interval, score in training."""
     last = {estimate.metric: estimate for estimate in estimates}
     tiles = []
@@ -128,7 +128,7 @@ class Matrix:
 
     label: str
     head: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[tuple[Any, str]], Sequence[Any]]]
+    rows: Sequence[tuple[str, Sequence[tuple[Any, int]], Sequence[Any]]]
     note: str
 
     def __html__(self) -> str:
@@ -146,7 +146,7 @@ def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Secti
     for truth in problem.classes:
         counts = [int(pooled[truth, guess]) for guess in problem.classes]
         whole = max(sum(counts), 1)
-        shaded = [(number(count), f"{100 * count / whole:.0f}%") for count in counts]
+        shaded = [(number(count), round(100 * count / whole)) for count in counts]
         recall, precision = per_class.loc[truth, "recall"], per_class.loc[truth, "precision"]
         rows.append((str(truth), shaded, [number(sum(counts)), *(_percent(v) for v in (recall, precision))]))
     right = sum(int(pooled[label, label]) for label in problem.classes)
@@ -188,7 +188,7 @@ def _details(
         ("task", problem.task),
     ]
     sections = [
-        Section("estimates", "Every estimate in figures", [_estimates(estimates)]),
+        Section("estimates", "Every estimate in figures", [estimates_table(estimates)]),
         Section("notes", f"About these numbers ({len(notes)})", notes or [Paragraph("Nothing.")]),
         Section("splits", f"Every split ({len(scores):,})", [_splits(scores)]),
         Section(
@@ -196,16 +196,16 @@ def _details(
             f"Features ({len(problem.features)})" + (f", {len(left)} columns left out" if left else ""),
             [Paragraph(", ".join(problem.features)), *([facts("Left out", left)] if left else [])],
         ),
-        Section(
-            "model", "What was trained", [facts("What was trained", settings), *([split.block()] if split else [])]
-        ),
+        Section("model", "What was trained", [facts("What was trained", settings)]),
+        *([Section("split", f"Split {split.name}", [split.block()])] if split else []),
     ]
     if study is not None:
         sections.append(Section("fold-count", "The number of folds, in figures", [fold_count_table(study)]))
     return sections
 
 
-def _estimates(estimates: Sequence[Estimate]) -> Table:
+def estimates_table(estimates: Sequence[Estimate]) -> Table:
+    """Return every estimate at full precision."""
     names = ["value", "sd", "se", "pooled", "apparent", "gap"]
     rows = [
         [

@@ -8,12 +8,13 @@ from typing import Any
 from evenfold.manifests.audits.findings import GATES, Audit
 from evenfold.manifests.figures import BalanceReport, Reach
 from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import Labels
 from evenfold.manifests.store.write import counts
+from evenfold.reports.charts import Picture
+from evenfold.reports.page import Block, Origin, Page, Paragraph, Remark, Section, Table, Tile, Verdict, facts, number
 
-from .charts import Picture
-from .page import Block, Origin, Page, Paragraph, Remark, Section, Table, Tile, Verdict, facts, number
-from .split_data import SplitData, counted, group_sizes, listed, part_figures, see, split_names, target_gap, unit_of
-from .split_pictures import points, split_pictures
+from .data import SplitData, counted, group_sizes, listed, part_figures, see, split_names, target_gap, unit_of
+from .pictures import points, split_pictures
 
 MOST_ROWS = 100
 
@@ -44,7 +45,8 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
         sections.insert(0, Section("parts", _parts_title(seen), [_parts(seen)]))
     return Page(
         title=f"Split {manifest.name} {manifest.version}",
-        verdict=verdict_of(seen.balance, audit),
+        # Draws are random, and what comes later differs: only dealt folds are held against random ones.
+        verdict=verdict_of(seen.balance if isinstance(manifest.membership, Labels) else None, audit),
         lead=_lead(seen),
         tiles=_tiles(seen, audit),
         findings=remarks_of(audit),
@@ -109,7 +111,7 @@ def _target_tile(seen: SplitData) -> Tile | None:
     gap = target_gap(seen.balance)
     if gap is None:
         return None
-    random = f"95 % of random folds: {points(gap.random)}"
+    random = f"95 % of random splits: {points(gap.random)}"
     return Tile(points(gap.worst), f"largest gap of {seen.balance.target}", random)
 
 
@@ -170,10 +172,10 @@ def _parts(seen: SplitData) -> Table:
 def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
     manifest = seen.manifest
     blocks: list[tuple[str, str, Sequence[Block]]] = [
-        ("folds", _folds_title(seen), [_folds(seen)]),
+        *([] if seen.parts else [("folds", _folds_title(seen), [_folds(seen)])]),
         ("balance", "How even, in figures", _balance(seen.balance)),
         ("codes", "Rows of each code", [_sizes(manifest)]),
-        *([("checks", f"Checks ({len(audit.passed)} passed)", [_checks(audit)])] if audit else []),
+        *([("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),
         ("asked", f"What was asked: {manifest.spec.strategy}", [_asked(manifest)]),
         ("identity", f"Identity {manifest.split_id[:12]}", [_identity(manifest)]),
     ]
@@ -251,7 +253,8 @@ def _sizes(manifest: Manifest) -> Table:
     return Table("Rows of each code", rows, ["fold or part", "rows"], note)
 
 
-def _checks(audit: Audit) -> Table:
+def checks_table(audit: Audit) -> Table:
+    """Return what came of every check."""
     found = {finding.check: finding.severity for finding in audit.findings}
     rows = [[GATES[name].figure, severity] for name, severity in found.items()]
     rows += [[GATES[name].figure, words or "none"] for name, words in audit.passed.items()]

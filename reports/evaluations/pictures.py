@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from evenfold.estimates.results import Estimate, FoldScore
+from evenfold.reports.charts import Picture, around
 
-from .charts import Picture, around
 from .words import Reading, headline, written
 
 MOST_DOTS, MOST_BINS = 200, 30

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.models.problem import Problem
+from evenfold.reports.charts import N_COLOURS, Picture
+from evenfold.reports.page import Block, Folded, Section, Table, number
 from numpy.typing import NDArray
-
-from .charts import N_COLOURS, Picture
-from .page import Block, Folded, Section, Table, number
 
 BINS = 10
 Z = 1.96

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import sqrt
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import to_numpy
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 MOST_SPLITS, MOST_BINS, MOST_LINES, MOST_POINTS = 20, 160, 12, 120
 SCHEMA_ROWS = 60  # without an order that means something, so many rows stand for all
@@ -138,42 +139,49 @@ def _add_split(seen: SplitData, i: int) -> None:
 
 # ---------------------------------------------------------------- what random folds would give
 
-Z95, KOLMOGOROV95 = 1.96, 1.36
+MISSED = 0.05  # the share of random sets that may lie outside
 
 
-def random_share(share: float, rows: float, of: int) -> float:
-    """Return how far 95 % of random sets of ``rows`` of ``of`` rows stay from a class share, by a normal law."""
-    return Z95 * sqrt(share * (1 - share) / max(rows, 1.0) * max(1 - rows / of, 0.0))
+def random_share(share: float, rows: float, of: int, sets: int = 1) -> float:
+    """Return how far from a class share ``sets`` random sets of ``rows`` of ``of`` rows all stay, in 95 % of cases.
+
+    By a normal law, drawn without replacement; several sets by Bonferroni's bound, which is wide where they depend.
+    """
+    return float(ndtri(1 - MISSED / (2 * sets))) * sqrt(share * (1 - share) / max(rows, 1.0) * max(1 - rows / of, 0.0))
 
 
-def random_distance(rows: float, of: int) -> float:
-    """Return the Kolmogorov-Smirnov distance to all rows that 95 % of random sets of ``rows`` rows keep."""
-    return KOLMOGOROV95 * sqrt(max(1.0 - rows / of, 0.0) / max(rows, 1.0))
+def random_distance(rows: float, of: int, sets: int = 1) -> float:
+    """Return the Kolmogorov-Smirnov distance from all rows that ``sets`` random sets all keep, in 95 % of cases.
+
+    By the two-sided bound 2 exp(-2 rows d^2) of Kolmogorov's law, drawn without replacement.
+    """
+    return sqrt(log(2 * sets / MISSED) / 2 * max(1.0 - rows / of, 0.0) / max(rows, 1.0))
 
 
 @dataclass(frozen=True)
 class TargetGap:
-    """The largest distance of a split's target from that of all rows (0 to 1), and what random folds stay within."""
+    """The largest distance of a split's target from that of all rows (0 to 1), and what random splits stay within."""
 
     worst: float
     random: float
 
     @property
     def within(self) -> bool:
-        """Whether the split is no worse than a random one."""
+        """Whether the split is no worse than 95 % of random ones."""
         return self.worst <= self.random
 
 
 def target_gap(balance: BalanceReport) -> TargetGap | None:
     """Return the largest gap of class shares, or of the distribution of a number; None without a target."""
-    rows = float(np.median([fold.rows for fold in balance.folds]))
+    rows, sets = float(np.median([fold.rows for fold in balance.folds])), len(balance.folds)
     distances = [fold.ks for fold in balance.folds if fold.ks is not None]
     if distances:
-        return TargetGap(max(distances), random_distance(rows, balance.n_rows))
+        return TargetGap(max(distances), random_distance(rows, balance.n_rows, sets))
     if balance.shares is None:
         return None
     gaps = [abs(a - b) for fold in balance.folds for a, b in zip(fold.shares or (), balance.shares, strict=False)]
-    return TargetGap(max(gaps), max(random_share(p, rows, balance.n_rows) for p in balance.shares))
+    sets *= max(len(balance.shares) - 1, 1)  # of two classes one says it all
+    return TargetGap(max(gaps), max(random_share(share, rows, balance.n_rows, sets) for share in balance.shares))
 
 
 # ---------------------------------------------------------------- the target, groups, draws and generations
