@@ -136,7 +136,7 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> Bal
         more = [values | {"groups": count} for values, count in zip(more, counts, strict=True)]
         if isinstance(manifest.membership, Draws):
             drawn = [place.rows for place in places if isinstance(place.balance, FoldBalance)]
-            held = sum(np.bincount(groups[test], minlength=groups.max() + 1) > 0 for test in drawn)
+            held = np.array([np.bincount(groups[test], minlength=groups.max() + 1) > 0 for test in drawn]).sum(axis=0)
             picks = held[np.unique(groups[manifest.in_use.column() >= 0])] / report.n_measured
             update["picks"] = (float(picks.min()), float(picks.max()))
         tested = groups[manifest.in_use.column() >= 0]
