@@ -123,7 +123,7 @@ def parameter_table(name: str, example: Any) -> str:
 
 
 def parts_of(example: Any) -> dict[str, list[str]]:
-    """Return the paragraphs of a strategy's docstring by what they are about: idea, promises, complexity, source, when not."""
+    """Return the paragraphs of a strategy's docstring by what they are about."""
     parts: dict[str, list[str]] = {"idea": [], "promises": [], "complexity": [], "source": [], "not_when": []}
     for paragraph in (inspect.getdoc(type(example)) or "").split("\n\n"):
         if paragraph.startswith("    "):
