@@ -68,8 +68,8 @@ class BalanceReport(Displayed, BaseModel):
     tests. ``strata``: of each column to stratify by, the largest difference of a fold's or part's share of a class
     (of its cumulative distribution, for numbers) from that of all rows. ``worst`` holds the ``FIGURES`` that these
     come to, ``reachable`` what no split of the same rows can be below in them, where that is known; ``reach`` how even
-    whole groups are and could be. ``n_folds`` is of folds that are to be of one size, ``largest_group`` of groups that
-    are kept whole.
+    whole groups are and could be. ``picks``: the shares of the measured draws that test the least and the most often
+    tested group. ``n_folds`` is of folds that are to be of one size, ``largest_group`` of groups that are kept whole.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -86,6 +86,7 @@ class BalanceReport(Displayed, BaseModel):
     n_folds: int | None = None
     largest_group: int | None = None
     strata: dict[str, float] = {}
+    picks: tuple[float, float] | None = None
     folds: list[FoldBalance]
     parts: list[PartBalance] = []
     worst: dict[str, float] = {}
@@ -226,6 +227,13 @@ FIGURES: tuple[BalanceFigure, ...] = (
         lambda report: max(report.strata.values(), default=None),
         form="{:.2%}",
         sentence="strata within {} of the whole",
+    ),
+    BalanceFigure(
+        "picks",
+        "Difference between the shares of draws that test the most and the least often tested group",
+        lambda report: report.picks[1] - report.picks[0] if report.picks else None,
+        form="{:.1%}",
+        metric="spread_of_{name}",
     ),
     BalanceFigure(
         "cost",

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from evenfold.splitters import SplitError
 from evenfold.splitters.display import Displayed
+from evenfold.splitters.errors import SplitError
 from pydantic import BaseModel, ConfigDict
 
 
