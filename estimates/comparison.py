@@ -13,13 +13,14 @@ from evenfold.estimates.metrics.influence import influence_of
 from evenfold.estimates.metrics.metrics import score
 from evenfold.estimates.metrics.registry import ROW_LOSSES
 from evenfold.estimates.models.responses import replay
+from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 
 from .results import Interval, ModelError
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Displayed):
     """Two models' scores on the same rows. ``difference`` is B's score minus A's, so above 0 B is better.
 
     ``a``, ``b``: pooled scores (mean over repeats). ``interval``: of the difference, from paired differences of rows,
@@ -36,6 +37,11 @@ class Comparison:
     n_rows: int
     words: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The result in a sentence."""
+        return f"Comparison of {self.n_rows:,} rows: {self.words}"
 
 
 def compare(

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from typing import Any
 
+from evenfold.splitters.display import Displayed
+
 SHARES = frozenset({"accuracy", "balanced_accuracy", "roc_auc"})
 
 
@@ -29,8 +31,8 @@ class Interval:
         return replace(self, low=min(max(self.low, least), most), high=max(min(self.high, most), least))
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Displayed):
     """The conclusion on one metric. Higher is always better, as in scikit-learn's scorers.
 
     ``method``: how ``value`` was got: ``cross-validation`` (mean over splits), ``out-of-bag``, ``.632``, ``.632+``.
@@ -54,6 +56,12 @@ class Estimate:
     interval: Interval | None = None
     notes: tuple[str, ...] = ()
     ingredients: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        """Metric, value, interval and how it was got, in one line."""
+        interval = f" [{self.interval.low:.4g}, {self.interval.high:.4g}]" if self.interval else ""
+        return f"Estimate {self.metric} {self.value:.4g}{interval}: {self.method}, {self.n_splits:,} splits"
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""

@@ -15,7 +15,8 @@ from .identity import canonical_json as canonical_json, digest_json as digest_js
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
 from .plan import Plan as Plan, decide as decide, is_numeric_target as is_numeric_target
 from .spec import Columns as Columns, SplitSpec as SplitSpec, explain as explain, read_spec as read_spec
-from .store.load import read_header as read_header, read_manifest as read_manifest
+from .store.header import prove_files as prove_files, read_header as read_header
+from .store.load import read_manifest as read_manifest
 from .store.verify import Damage as Damage, Verification as Verification, verify as verify
 from .store.write import describe as describe, write_manifest as write_manifest
 from .tables.canonical import (

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import pyarrow as pa
-from evenfold.manifests.manifest import Manifest
-from evenfold.splitters import SplitError
+from evenfold.splitters.display import Displayed
+from evenfold.splitters.errors import SplitError
 from pydantic import BaseModel, ConfigDict
 
 
@@ -38,7 +37,6 @@ class CouldNotRun:
 
 Outcome = Found | NotAsked | None
 Check = Callable[[], Outcome]
-_SEVERITIES = ("error", "warning", "note")
 
 
 class Finding(BaseModel):
@@ -60,7 +58,7 @@ class Finding(BaseModel):
     figures: dict[str, Any] = {}
 
 
-class Audit(BaseModel):
+class Audit(Displayed, BaseModel):
     """What is wrong with a split of these data, in sentences with numbers; errors first.
 
     Every check is in exactly one place: in ``findings``; in ``passed``, with what it saw within its limit, if anything;
@@ -79,6 +77,16 @@ class Audit(BaseModel):
     passed: dict[str, str]
     not_asked: dict[str, str]
     off: list[str]
+
+    @property
+    def summary(self) -> str:
+        """How many checks failed, warned and passed, in one line."""
+        kinds = [("failed", len(self.failed))]
+        for severity, word in (("warning", "warnings"), ("note", "notes")):
+            n = sum(finding.severity == severity for finding in self.findings)
+            kinds.append((word if n != 1 else severity, n))
+        counts = ", ".join(f"{n} {word}" for word, n in [*kinds, ("passed", len(self.passed))] if n or word == "passed")
+        return f"Audit of {self.name} {self.version}: {counts}"
 
 
 @dataclass(frozen=True)
@@ -154,54 +162,3 @@ def _require_limit(name: str, limit: Any) -> None:
     number = isinstance(limit, (int, float)) and not isinstance(limit, bool)
     if limit != "off" and not (number and limit >= 0):
         raise SplitError(f"gate {name}={limit!r}; choose a limit of at least 0, or 'off'.")
-
-
-def judged(
-    limits: Mapping[str, Gate | None], checks: Mapping[str, Check], manifest: Manifest, n_rows: int, features: list[str]
-) -> Audit:
-    """Return what the checks came to beside their limits; every check is run once, those that are off are not."""
-    told = [(name, gate, _outcome(checks[name])) for name, gate in limits.items() if gate]
-    findings = [_finding(name, gate, outcome) for name, gate, outcome in told if _is_finding(gate, outcome)]
-    return Audit(
-        name=manifest.name,
-        version=manifest.version,
-        split_id=manifest.split_id,
-        n_rows=n_rows,
-        features=features,
-        failed=[each.check for each in findings if each.gate == "failed"],
-        findings=sorted(findings, key=lambda each: _SEVERITIES.index(each.severity)),
-        passed={name: _within(outcome) for name, gate, outcome in told if _is_passed(gate, outcome)},
-        not_asked={name: outcome.reason for name, _, outcome in told if isinstance(outcome, NotAsked)},
-        off=[name for name, gate in limits.items() if gate is None],
-    )
-
-
-def _outcome(check: Check) -> Outcome | CouldNotRun:
-    try:
-        return check()
-    except (SplitError, pa.ArrowException) as error:
-        return CouldNotRun(str(error))
-
-
-def _is_finding(gate: Gate, outcome: Outcome | CouldNotRun) -> bool:
-    if isinstance(outcome, Found):
-        return gate.limit is None or outcome.figure > gate.limit
-    return isinstance(outcome, CouldNotRun)
-
-
-def _is_passed(gate: Gate, outcome: Outcome | CouldNotRun) -> bool:
-    return not isinstance(outcome, NotAsked) and not _is_finding(gate, outcome)
-
-
-def _within(outcome: Outcome | CouldNotRun) -> str:
-    return outcome.message if isinstance(outcome, Found) else ""
-
-
-def _finding(name: str, gate: Gate, outcome: Outcome | CouldNotRun) -> Finding:
-    failed = gate.fails and not (isinstance(outcome, Found) and gate.limit is None)
-    severity: Any = "error" if failed else "note" if gate.limit is None else "warning"
-    common = {"check": name, "severity": severity, "gate": "failed" if failed else "passed", "limit": gate.limit}
-    if isinstance(outcome, Found):
-        return Finding(message=outcome.message, figure=float(outcome.figure), figures=outcome.figures, **common)
-    assert isinstance(outcome, CouldNotRun)
-    return Finding(message=f"{name} could not run: {outcome.reason}", ran=False, **common)
