@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from evenfold.estimates.metrics.metrics import method_of
 from evenfold.estimates.results import ModelError
+from evenfold.splitters.deployed import reason_of, shown
 from evenfold.splitters.importing import TRANSFORMER
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
@@ -113,8 +114,9 @@ def _check_transform(transformer: Any, path: str, y: NDArray[Any], target: str) 
     try:
         clone(transformer).fit(np.asarray(y, dtype=np.float64).reshape(-1, 1))
     except Exception as error:
+        ends = shown(f"{y.min():g} to {y.max():g}")
         raise ModelError(
-            f"target_transform {path!r} cannot transform target {target!r} ({y.min():g} to {y.max():g}): {error}"
+            f"target_transform {path!r} cannot transform target {target!r} ({ends}): {reason_of(error)}"
         ) from None
 
 

@@ -204,7 +204,7 @@ def test_rows_out_of_use_are_in_no_figure() -> None:
     frame = pd.DataFrame({"id": range(40), "y": np.arange(40) / 3})
     spec = {"columns": {"key": "id", "target": "y"}, "strategy": "KFold", "params": {"n_splits": 2}}
     left = frame.iloc[:30]
-    report = measure(extend(decide(spec, frame), left).manifest, left)
+    report = measure(extend(decide(spec, frame), left, max_missing=1).manifest, left)
     assert report.mean == pytest.approx(left["y"].mean())
     assert report.sd == pytest.approx(left["y"].std(ddof=0))
     assert sum(fold.rows for fold in report.folds) == 30
