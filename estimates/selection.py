@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.metrics.metrics import score
-from evenfold.estimates.metrics.registry import losses_of, row_loss
+from evenfold.estimates.metrics.registry import losses_of, metric_of
+from evenfold.estimates.metrics.responses import replay
+from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.models.responses import replay
 from evenfold.splitters import Stream
 from numpy.typing import ArrayLike, NDArray
 
@@ -198,7 +198,7 @@ def choose(
 
 
 def _worth(metric: str, problem: Problem, predictions: Sequence[pd.DataFrame], seed: int) -> BestOfMany:
-    loss = row_loss(metric)
+    loss = metric_of(metric).loss
     frames = [frame[frame["repeat"] == frame["repeat"].min()].sort_values("row") for frame in predictions]
     rows = frames[0]["row"].to_numpy()
     groups = None if problem.groups is None else problem.groups[rows]

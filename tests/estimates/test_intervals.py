@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import (
+    METRICS,
+    Answered,
     EvaluationError,
+    Evidence,
     FoldScore,
     Interval,
     ModelError,
@@ -22,14 +26,15 @@ from evenfold.estimates import (
     corrected_resampled_t,
     fit_and_score,
     influence_of,
+    interval_for,
     nested_cv_interval,
     nested_interval,
     pooled_interval,
-    pooled_rows_interval,
     resampled_interval,
     simplest_near_best,
 )
-from evenfold.estimates.intervals.intervals import MODELS_AS_GIVEN, interval_of
+from evenfold.estimates.intervals.rows import interval_of
+from evenfold.estimates.metrics.responses import replay
 from evenfold.splitters import KFold, StratifiedKFold, Stream
 from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -59,7 +64,6 @@ def test_the_cluster_robust_interval_by_hand() -> None:
     made = pooled_interval([0, 0, 1, 1], groups=["a", "a", "b", "b"])
     assert (made.high - made.low) / 2 == pytest.approx(stats.t.ppf(0.975, 1) * 0.5)
     assert made.method == "pooled rows, cluster-robust"
-    assert "There are 2 groups" in made.notes[-1]
 
 
 def test_groups_of_one_row_change_nothing() -> None:
@@ -83,17 +87,6 @@ def test_weights_count_as_a_weighted_mean() -> None:
     assert (plain.low, plain.high) == pytest.approx((equal.low, equal.high))
     made = pooled_interval([*losses, 99.0], weights=[1, 1, 1, 1, 0])
     assert (made.low + made.high) / 2 == pytest.approx(0.5)
-
-
-def test_a_heavy_tail_is_named_with_its_numbers() -> None:
-    """Squares of normal errors are not heavy, one row of a thousand times the error is."""
-    squares = np.square(normals(300))
-    assert pooled_interval(squares).notes == (MODELS_AS_GIVEN,)
-    squares[7] = 1000.0
-    assert pooled_interval(squares).notes[1:] == (
-        "Heavy tail: 3 of 300 rows hold 100% of the variance of the losses. Intervals then cover the truth less often "
-        "than they say (.76 to .80 where they said .90, in a study of flight delays).",
-    )
 
 
 def test_one_row_or_one_group_has_no_interval() -> None:
@@ -144,7 +137,7 @@ def test_an_undefined_bootstrap_interval_says_how_often() -> None:
         bootstrap_interval(lambda rows: float("nan"), 10, method="percentile", n_resamples=20)
     made = bootstrap_interval(lambda rows: float("nan") if 0 not in rows else rows.mean(), 10, n_resamples=200)
     assert made.method == "percentile bootstrap of rows"
-    assert made.notes[1].endswith("of 200 resamples, which are left out; so these are percentiles.")
+    assert made.notes[0].endswith("of 200 resamples, which are left out; so these are percentiles.")
 
 
 # ---------------------------------------------------------------- corrected t and nested cross-validation
@@ -193,8 +186,7 @@ def test_the_nested_interval_of_a_model_holds_its_cross_validated_error() -> Non
     repeats = [KFold(5, random_state=seed).assign(problem.X) for seed in range(3)]
     made = nested_cv_interval("neg_mean_squared_error", problem.model, problem, repeats, seed=0)
     _, frames = evaluated(problem, list(KFold(5).split(problem.X)))
-    pooled = pooled_rows_interval("neg_mean_squared_error", pd.concat(frames), problem)
-    assert pooled is not None
+    pooled = of_rows("neg_mean_squared_error", pd.concat(frames), problem)
     assert made.high - made.low >= 0.95 * (pooled.high - pooled.low)
     assert made.low < (pooled.low + pooled.high) / 2 < made.high
     with pytest.raises(ModelError, match="'r2'"):
@@ -202,6 +194,16 @@ def test_the_nested_interval_of_a_model_holds_its_cross_validated_error() -> Non
 
 
 # ---------------------------------------------------------------- influence
+
+
+def of_rows(metric: str, frame: pd.DataFrame, problem: Problem, method: str = "wald") -> Interval:
+    made = interval_for(Evidence(METRICS[metric], problem, predictions=frame), method)
+    assert isinstance(made, Interval)
+    return made
+
+
+def answered(frame: pd.DataFrame, problem: Problem) -> Answered:
+    return Answered(replay(frame, problem.classes), frame["y"].to_numpy(), problem.classes)
 
 
 def evaluated(problem: Problem, pairs: list[Any], repeat: int = 0) -> tuple[list[FoldScore], list[pd.DataFrame]]:
@@ -234,10 +236,10 @@ def test_an_influence_is_what_taking_the_row_away_does(metric: str, problem: Pro
     """The standard error from influences is the jackknife's, within a few percent."""
     frame = pd.concat(frames).iloc[::3].reset_index(drop=True)
     n = len(frame)
-    found = influence_of(metric, frame, problem.classes)
+    found = influence_of(metric, answered(frame, problem))
     assert found is not None
     value, influence = found
-    away = [influence_of(metric, frame.drop(index=i), problem.classes) for i in range(n)]
+    away = [influence_of(metric, answered(frame.drop(index=i), problem)) for i in range(n)]
     jackknife = (n - 1) * (value - np.array([each[0] for each in away if each]))
     assert influence.sum() == pytest.approx(0, abs=1e-9 * n)
     assert np.std(influence) == pytest.approx(np.std(jackknife), rel=0.03)
@@ -248,37 +250,34 @@ def test_no_interval_passes_what_the_metric_can_be() -> None:
     """Of 72 nearly perfect predictions the normal interval of accuracy and AUC would end above 1; ours end at it."""
     few = pd.concat(CANCER_FRAMES).iloc[::8]
     for metric in ("accuracy", "roc_auc"):
-        found = influence_of(metric, few, CANCER.classes)
+        found = influence_of(metric, answered(few, CANCER))
         assert found is not None
         assert interval_of(*found).high > 1, "these rows would not show it"
-        interval = pooled_rows_interval(metric, few, CANCER)
-        assert interval is not None
-        assert interval.low < interval.high == 1
-    assert Interval(-0.2, 1.3, 0.95, "any").cut("r2") == Interval(-0.2, 1.0, 0.95, "any")
-    assert Interval(-0.2, 1.3, 0.95, "any").cut("roc_auc") == Interval(0.0, 1.0, 0.95, "any")
-    assert Interval(-0.2, 1.3, 0.95, "any").cut("neg_log_loss") == Interval(-0.2, 0.0, 0.95, "any")
+        interval = of_rows(metric, few, CANCER)
+        assert interval.low < found[0] < interval.high < 1
+    assert Interval(-0.2, 1.3, 0.95, "any").within(0.0, 1.0) == Interval(0.0, 1.0, 0.95, "any")
 
 
-def test_a_metric_without_influence_has_a_resampled_interval() -> None:
-    """F1 is resampled; so can be all others, and agree with their influence."""
+@pytest.mark.parametrize("metric", ["f1_macro", "accuracy", "average_precision", "matthews_corrcoef"])
+def test_resampling_agrees_with_influence(metric: str) -> None:
+    """Whether the influence is a formula, the confusion matrix's derivative or the jackknife's."""
     together = pd.concat(CANCER_FRAMES)
-    assert pooled_rows_interval("f1_macro", together, CANCER) is None
-    f1 = resampled_interval("f1_macro", together, CANCER, n_resamples=99)
-    assert 0.9 < f1.low < f1.high < 1
-    quick = pooled_rows_interval("accuracy", together, CANCER)
-    slow = resampled_interval("accuracy", together, CANCER, n_resamples=199, method="percentile")
-    assert quick is not None
+    quick = of_rows(metric, together, CANCER)
+    evidence = Evidence(METRICS[metric], CANCER, predictions=together)
+    slow = resampled_interval(evidence, n_resamples=199, method="percentile")
     assert slow.high - slow.low == pytest.approx(quick.high - quick.low, rel=0.25)
 
 
 def test_the_interval_of_folds_is_that_of_their_pooled_rows() -> None:
-    """The aggregate's interval is Wald's on 0-1 losses, round the pooled score."""
+    """The aggregate's interval is Wilson's of 0-1 losses, worth n / (1 + 5/4) rows, round the pooled score."""
     accuracy = next(e for e in aggregate(CANCER_SCORES, CANCER_FRAMES, CANCER, CANCER.model) if e.metric == "accuracy")
-    together = pd.concat(CANCER_FRAMES)
-    by_hand = pooled_interval((together["y"] == together["prediction"]).astype(float))
+    right = (pd.concat(CANCER_FRAMES)["y"] == pd.concat(CANCER_FRAMES)["prediction"]).to_numpy()
+    p, n, t = right.mean(), (right.size - 1) / (1 + 5 / 4), stats.t.ppf(0.975, right.size - 1)
+    half = t / (1 + t**2 / n) * (p * (1 - p) / n + t**2 / (4 * n**2)) ** 0.5
+    centre = (p + t**2 / (2 * n)) / (1 + t**2 / n)
     assert accuracy.interval is not None
-    assert (accuracy.interval.low, accuracy.interval.high) == pytest.approx((by_hand.low, by_hand.high))
-    assert accuracy.pooled == pytest.approx((by_hand.low + by_hand.high) / 2)
+    assert (accuracy.interval.low, accuracy.interval.high) == pytest.approx((centre - half, centre + half), abs=1e-5)
+    assert accuracy.value == accuracy.pooled == pytest.approx(p)
     assert "spread" in accuracy.notes[0]
     assert "interval" not in accuracy.method
 
@@ -304,41 +303,40 @@ def test_groups_make_the_aggregates_interval_cluster_robust() -> None:
     scores, frames = evaluated(problem, list(KFold(5).split(problem.X)))
     for estimate in aggregate(scores, frames, problem, problem.model):
         assert estimate.interval is not None
-        assert estimate.interval.method == "pooled rows, cluster-robust"
+        assert estimate.interval.method == "pooled rows, corrected for training, cluster-robust"
 
 
 # ---------------------------------------------------------------- words
 
 
-def fold_scores(test: list[float], apparent: list[float], n_test: int = 50, metric: str = "r2") -> list[FoldScore]:
-    n = n_test * len(test)
-    return [
-        FoldScore(f"fold {i}", 0, i, {metric: t}, {metric: a}, n - n_test, n_test, 0.0, 0.0)
-        for i, (t, a) in enumerate(zip(test, apparent, strict=True))
-    ]
-
-
-def said_of(scores: list[FoldScore]) -> str:
+def said_of(apparent: float) -> str:
+    scores = [replace(each, apparent=dict.fromkeys(each.apparent, apparent)) for each in DIABETES_SCORES]
     return " ".join(aggregate(scores, DIABETES_FRAMES, DIABETES, ModelSpec(metrics=("r2",)))[0].notes)
 
 
-def test_overfitting_is_said_only_beyond_its_noise() -> None:
-    """A gap of .3 with folds that agree is overfitting; the same gap with folds all over the place is not told."""
-    assert "Overfitting: r2 is 0.8 on rows the model was trained on and 0.5 on new rows" in said_of(
-        fold_scores([0.5, 0.52, 0.48, 0.51, 0.49], [0.8] * 5)
-    )
-    assert "Overfitting" not in said_of(fold_scores([0.9, 0.1, 0.8, 0.2, 0.5], [0.8] * 5))
-    assert "Overfitting" not in said_of(fold_scores([0.81, 0.8, 0.79, 0.8, 0.8], [0.8] * 5))
+def test_optimism_is_said_where_the_apparent_score_lies_above_the_interval() -> None:
+    """It is no overfitting, which would be a comparison with a simpler model."""
+    assert "Optimism: on the rows they were trained on the models reach R² 0.9 instead of 0.429" in said_of(0.9)
+    assert "Optimism" not in said_of(0.45)
+    assert "verfit" not in said_of(0.9)
 
 
-def test_small_folds_are_warned_about_for_ratios_only() -> None:
+def test_one_sentence_tells_the_optimism_of_all_metrics() -> None:
+    """Errors are told as errors: positive."""
+    scores = [replace(each, apparent={name: 0.0 for name in each.apparent}) for each in DIABETES_SCORES]
+    estimates = aggregate(scores, DIABETES_FRAMES, DIABETES, DIABETES.model)
+    told = {note for each in estimates for note in each.notes if note.startswith("Optimism")}
+    assert len(told) == 1
+    assert "MAE 0 instead of 48.8; RMSE 0" in told.pop()
+
+
+def test_small_folds_are_told_for_metrics_that_need_more() -> None:
     """A mean of R2 over folds of 5 rows misleads; a mean of errors does not."""
-    assert "Folds have as few as 5 test rows, and the mean of r2" in said_of(fold_scores([0.5] * 5, [0.5] * 5, 5))
-    assert "read the pooled score" in said_of(fold_scores([0.5] * 5, [0.5] * 5, 5))
-    assert "test rows" not in said_of(fold_scores([0.5] * 5, [0.5] * 5, 20))
-    mae = fold_scores([0.5] * 5, [0.5] * 5, 5, "neg_mean_absolute_error")
-    made = aggregate(mae, DIABETES_FRAMES, DIABETES, ModelSpec(metrics=("neg_mean_absolute_error",)))
-    assert not any("as few as" in note for note in made[0].notes)
+    pairs = list(KFold(88, random_state=0).split(DIABETES.X))
+    scores, frames = evaluated(DIABETES, pairs)
+    r2, mae, _ = aggregate(scores, frames, DIABETES, DIABETES.model)
+    assert any("R²: folds have as few as 5 rows" in note for note in r2.notes)
+    assert not any("as few as" in note for note in mae.notes)
 
 
 # ---------------------------------------------------------------- compare
@@ -391,9 +389,8 @@ def test_a_pair_is_sharper_than_two_intervals() -> None:
     a = pd.concat(DIABETES_FRAMES)
     b = a.assign(prediction=a["prediction"] * 0.98 + 2)
     paired = compare(a, b, "neg_mean_squared_error").interval
-    alone = pooled_rows_interval("neg_mean_squared_error", a, DIABETES)
+    alone = of_rows("neg_mean_squared_error", a, DIABETES)
     assert paired is not None
-    assert alone is not None
     assert paired.high - paired.low < 0.2 * (alone.high - alone.low)
 
 
