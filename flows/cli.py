@@ -187,7 +187,7 @@ def demo(engine: Engine = EngineChoice.prefect, as_json: Json = False) -> None:
 
     Example: evenfold demo --engine plain
     """
-    from evenfold.flows.commands.operations import run_demo
+    from evenfold.flows.commands.demo import run_demo
 
     run_demo(engine.value, as_json)
 

@@ -51,7 +51,10 @@ def fingerprint(table: pa.Table) -> str:
 
 
 def plan_id(decision: dict[str, Any], data: str, algorithm: dict[str, Any], parent_split_id: str | None = None) -> str:
-    """Return the key of the split cache: what was asked, of which data, by which algorithm, grown from what."""
+    """Return the key of the split cache: what was asked, of which data, by which algorithm, grown from what.
+
+    ``algorithm`` is the strategy's name and version, and for a grown split the version of growing.
+    """
     return digest_json(
         {"decision": decision, "fingerprint": data, "algorithm": algorithm, "parent_split_id": parent_split_id}
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import fsum
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 import numpy as np
 from evenfold.splitters.kernels.random import DRAWS, LABELS, IntArray, Stream
@@ -17,10 +17,31 @@ from .errors import SplitError
 from .rows import Needs, Rows
 
 Pair = tuple[IntArray, IntArray]
+T = TypeVar("T")
+
+
+class _Refined:
+    def __init__(self, declared: Any, of: Callable[[Any], Any]) -> None:
+        self.declared, self.of = declared, of
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self.declared if instance is None else self.of(instance)
+
+
+def refines(declared: T) -> Callable[[Callable[[Any], T]], T]:
+    """Make a method a trait that parameters refine: the class answers ``declared``, an instance what it returns."""
+    return lambda of: cast(T, _Refined(declared, of))
 
 
 class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
-    """A strategy: its parameters, what it needs, what it promises, and the version of its algorithm.
+    """A strategy: its parameters, and its traits, which the class declares and downstream asks for instead of names.
+
+    ``needs`` and ``promises``; ``version`` of the algorithm; ``portable``: the same on every machine.
+    ``grows``: new rows can join later without moving one (``evenfold.manifests.extend``).
+    ``shares_out``: every fold or part has a share of the rows, to which its balance can be held.
+    ``in_memory_because``: why it is decided in memory only, as a clause after "because"; empty where any engine
+    that can sort, group and join comes to the same folds.
+    A trait that depends on parameters is a method below ``@refines(what the class says)``.
 
     Speaks scikit-learn's protocol (``split``, ``get_n_splits``, ``get_params``, ``clone``). Like scikit-learn's
     splitters a bare strategy is positional: it sees rows by position, never by index label.
@@ -29,9 +50,12 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
 
     kind: ClassVar[Literal["labels", "draws", "pairs"]]
     needs: Needs = Needs()
-    promises: ClassVar[frozenset[str]] = frozenset()
+    promises: frozenset[str] = frozenset()
     version: str | int = 1
-    portable: ClassVar[bool] = True
+    portable: bool = True
+    grows: bool = False
+    shares_out: bool = False
+    in_memory_because: str = "its code sees all rows at once"
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Iterator[Pair]:
         """Return the (train, test) pairs, each two int64 arrays of row positions.
@@ -82,6 +106,8 @@ class LabelSplitter(Splitter):
 
     kind = "labels"
     promises = frozenset({"disjoint", "exhaustive"})
+    grows = True
+    shares_out = True
     n_splits: int
 
     @abstractmethod

@@ -16,7 +16,7 @@ def all_strategies() -> dict[str, type[Splitter]]:
     import evenfold.splitters as room
 
     shapes = {"Splitter", "LabelSplitter", "PartSplitter", "DrawSplitter", "PairSplitter", "GroupPacker"}
-    things = {name: getattr(room, name) for name in room.__all__ if name not in shapes}
+    things = {name: getattr(room, name) for name in dir(room) if name not in shapes}
     return {name: thing for name, thing in things.items() if isinstance(thing, type) and issubclass(thing, Splitter)}
 
 

@@ -32,7 +32,7 @@ def fit_fold(
 
 
 def _fitted(work: Work, i: int, seed: int, threads: int) -> tuple[FoldScore, pd.DataFrame]:
-    repeat, fold = work.manifest.split_name(i)
+    repeat, fold = work.manifest.membership.split_name(i)
     train, test = work.pair(i)
     # A part that is made for validating is also what an estimator that stops early may watch.
     validation = test if work.problem.model.eval_set else None
@@ -117,10 +117,7 @@ def fit_folds(
 
 def split_title(manifest: Manifest, i: int) -> str:
     """Return what people call split ``i``."""
-    repeat, fold = manifest.split_name(i)
-    if manifest.kind == "draws":
-        return f"resample {i}"
-    return f"repeat {repeat} fold {fold}" if manifest.codes.ndim == 2 else f"fold {fold}"
+    return manifest.membership.split_title(i)
 
 
 def _keep(table: pd.DataFrame, path: Path) -> dict[str, Any]:

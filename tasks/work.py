@@ -114,12 +114,12 @@ def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
 
 def key_of_split(work: Work, i: int, seed: int) -> str:
     """Return the score key of split ``i``: other splits, and columns that the model does not read, leave it alone."""
-    return key_of(work, work.manifest.member_digest(i), seed)
+    return key_of(work, work.manifest.in_use.digest(i), seed)
 
 
 def key_of_block(work: Work, first: int, last: int, seed: int, more: str = "") -> str:
     """Return the score key of the splits first..last-1: asking for more draws leaves finished blocks alone."""
-    return key_of(work, more + digest_json([work.manifest.member_digest(i) for i in range(first, last)]), seed)
+    return key_of(work, more + digest_json([work.manifest.in_use.digest(i) for i in range(first, last)]), seed)
 
 
 def key_of_all(work: Work, seed: int) -> str:
@@ -129,7 +129,7 @@ def key_of_all(work: Work, seed: int) -> str:
 
 def training_rows(work: Work) -> NDArray[np.int64]:
     """Return the rows that a model of all rows learns from: in use, and neither locked nor excluded."""
-    return np.flatnonzero(work.manifest.codes_in_use.reshape(work.manifest.n, -1)[:, 0] >= -1)
+    return work.manifest.in_use.unlocked
 
 
 def key_of(work: Work, membership: str, seed: int) -> str:

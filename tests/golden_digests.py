@@ -68,7 +68,7 @@ def write() -> None:
 def identities() -> dict[str, dict[str, str]]:
     """Return fingerprint, plan_id and split_id of manifests of one made-up table with columns of every type."""
     import pandas as pd
-    from evenfold.manifests import decide
+    from evenfold.manifests import decide, extend
 
     rows = np.arange(240)
     frame = pd.DataFrame(
@@ -87,6 +87,8 @@ def identities() -> dict[str, dict[str, str]]:
         "draws": {"columns": {"key": "key"}, "strategy": "PoissonBootstrap", "params": {"n_splits": 5}},
     }
     made = {name: decide(spec, frame) for name, spec in specs.items()}
+    for name in ("plain", "numbers", "classes", "groups"):
+        made[f"{name}, grown"] = extend(decide(specs[name], frame[:150]), frame).manifest
     return {
         name: {"fingerprint": each.fingerprint, "plan_id": each.plan_id, "split_id": each.split_id}
         for name, each in made.items()

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 
 import typer
 
+from .busy import busy
 from .flags import values_of
-from .show import busy
 
 GATE_FAILED = 1
 

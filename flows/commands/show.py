@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,42 +15,11 @@ from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Verif
 from evenfold.tasks import Home
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
-from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-
-class Words(Console):
-    """A console that breaks a line of text between words and keeps its indentation; elsewhere lines stay whole.
-
-    What is printed with ``soft_wrap=True`` stays whole on a terminal too, so that it can be copied.
-    """
-
-    def print(self, *objects: Any, **how: Any) -> None:
-        """Print as rich does; a single text on a terminal is wrapped line by line."""
-        if not self.is_terminal or len(objects) != 1 or not isinstance(objects[0], str) or "soft_wrap" in how:
-            super().print(*objects, **how)
-            return
-        for line in objects[0].split("\n"):
-            words = line.lstrip(" ")
-            text = self.render_str(words, markup=how.get("markup", True), emoji=False, highlight=False)
-            text.stylize(how.get("style") or "")
-            lead = len(line) - len(words)
-            for part in text.wrap(self, max(self.width - lead, 20)) or [text]:
-                part.rstrip()
-                super().print(Text(" " * lead) + part, soft_wrap=True)
-
-
-def first_that_fits(console: Console, tables: Iterable[Table]) -> Table:
-    """Return the first table that is no wider than the console, else the last."""
-    made, wide = None, console.options.update(max_width=1_000)
-    for made in tables:
-        if Measurement.get(console, wide, made).maximum <= console.width:
-            break
-    assert made is not None
-    return made
-
+from .console import Words, first_that_fits
 
 MOST_FOLD_ROWS = 12
 
@@ -348,32 +317,3 @@ def show_import(console: Console, made: Imported) -> None:
 
 def _say(console: Console, text: str) -> None:
     console.print(text, markup=False)
-
-
-AFTER = 2.0  # seconds; what is done sooner needs no sign
-
-
-@contextmanager
-def busy(what: str, console: Console | None = None) -> Iterator[None]:
-    """On a terminal, say ``what`` is under way and for how long once it takes over two seconds; elsewhere nothing."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    pass
-
-    console = console or consoles()[1]
-    if not console.is_terminal:
-        yield
-        return
-    shown = Progress(
-        SpinnerColumn(), TextColumn(what, markup=False), TimeElapsedColumn(), console=console, transient=True
-    )
-    shown.add_task(what, total=None)
-    timer = threading.Timer(AFTER, shown.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()  # a start that is under way is finished before it is stopped
-        shown.stop()

@@ -19,6 +19,7 @@ from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.random import MADE_UP, Stream
 from numpy.typing import NDArray
 
+from . import promises as promises  # registers a check for each promise
 from .checks import CHECKS, Check, Data, check, same
 
 __all__ = ["CHECKS", "Check", "Data", "check", "check_conformance", "data_for", "failures"]

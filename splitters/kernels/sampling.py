@@ -82,9 +82,10 @@ def _seats(
     What is owed is carried from stratum to stratum, so that the sizes are rounded once and not once a stratum.
     """
     wanted = _water(shares * (int(held.sum()) + count) - held, count, shares)
-    seats = np.floor(wanted).astype(np.int64)
+    seats = np.floor(wanted + 1e-9).astype(np.int64)  # a whole number of rows may come as a little less in floats
     left = wanted - seats
-    served = np.argsort(-(left + owed), kind="stable")[: count - int(seats.sum())]
+    # Bins that lack a part of a row come before any that holds its share or more, whatever these are owed.
+    served = np.lexsort((-(left + owed), left <= 1e-9))[: count - int(seats.sum())]
     seats[served] += 1
     return seats, owed + wanted - seats
 

@@ -45,6 +45,7 @@ class ForwardChaining(PairSplitter):
 
     needs = Needs(y="ignored", groups="optional", time=True)
     promises = PairSplitter.promises | {"past_before_future", "groups_whole"}
+    in_memory_because = ""
 
     def __init__(
         self,

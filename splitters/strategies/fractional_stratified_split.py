@@ -36,6 +36,7 @@ class FractionalStratifiedSplit(PartSplitter):
 
     needs = Needs(y="numbers")
     promises = PartSplitter.promises | {"exact_parts"}
+    in_memory_because = ""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter
+from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.importing import distribution_of, import_named, refusal
 from evenfold.splitters.kernels.random import IntArray, Stream
@@ -25,12 +25,14 @@ class Predefined(LabelSplitter):
     """
 
     promises = frozenset({"disjoint", "as_given"})
+    grows = False
+    in_memory_because = ""
 
     def __init__(self, folds: Any = None) -> None:
         self.folds = folds
 
-    @property
-    def needs(self) -> Needs:  # type: ignore[override]
+    @refines(Needs(y="ignored", fixed=True))
+    def needs(self) -> Needs:
         """The rows' fixed column, unless ``folds`` holds the labels."""
         return Needs(y="ignored", fixed=self.folds is None)
 
@@ -98,6 +100,7 @@ class PredefinedPairs(PairSplitter):
     """
 
     needs = Needs(y="ignored")
+    in_memory_because = "its pairs are lists of positions"
 
     def __init__(self, given_pairs: Sequence[tuple[Any, Any]]) -> None:
         self.given_pairs = given_pairs
@@ -132,14 +135,15 @@ class FromSklearn(PairSplitter):
 
     needs = Needs(y="any", groups="optional")
     portable = False
+    in_memory_because = "the wrapped splitter sees all rows at once"
 
     def __init__(self, splitter: Any, params: Mapping[str, Any] | None = None, *, random_state: int = 0) -> None:
         self.splitter = splitter
         self.params = params
         self.random_state = random_state
 
-    @property
-    def version(self) -> str:  # type: ignore[override]
+    @refines(PairSplitter.version)
+    def version(self) -> str | int:
         """The installed distribution that the pairs come from, as ``name==version``."""
         return distribution_of(type(self.wrapped()))
 

@@ -99,6 +99,7 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
 
     needs = Needs(y="classes", groups=True)
     promises = DrawSplitter.promises | {"groups_whole"}
+    in_memory_because = ""
 
     def __init__(
         self,

@@ -27,6 +27,7 @@ class GroupPacker(LabelSplitter):
     """A strategy that packs groups into bins of given shares, by rows and by classes at once."""
 
     needs = Needs(y="any", groups=True)
+    in_memory_because = ""
     size_weight: float | Literal["relative"]
     effort: Effort
     optimiser: Optimiser
@@ -230,6 +231,7 @@ class BalancedKFold(LabelSplitter):
 
     needs = Needs(y="any")
     promises = LabelSplitter.promises | {"even_sizes"}
+    in_memory_because = "rows of several columns are exchanged one by one"
 
     def __init__(self, n_splits: int = 5, *, effort: Effort = DEFAULT_EFFORT, random_state: int = 0) -> None:
         self.n_splits = n_splits
@@ -265,6 +267,9 @@ class LeaveOneGroupOut(LabelSplitter):
 
     needs = Needs(y="ignored", groups=True)
     promises = LabelSplitter.promises | {"groups_whole", "no_empty_fold"}
+    grows = False
+    shares_out = False
+    in_memory_because = ""
 
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
         """Return each row's group."""

@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, PartSplitter, check_parts, codes_of
+from evenfold.splitters.base import LabelSplitter, PartSplitter, check_parts, codes_of, refines
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.hashing import hashed, scaled
 from evenfold.splitters.kernels.random import Stream
@@ -34,14 +34,15 @@ class HashSplit(LabelSplitter):
     """
 
     needs = Needs(y="ignored", key=True)
+    in_memory_because = ""
 
     def __init__(self, n_splits: int = 5, *, parts: Mapping[str, float] | None = None, salt: str = "") -> None:
         self.n_splits = n_splits
         self.parts = parts
         self.salt = salt
 
-    @property
-    def promises(self) -> frozenset[str]:  # type: ignore[override]
+    @refines(LabelSplitter.promises | {"by_key_alone"})
+    def promises(self) -> frozenset[str]:
         """What folds, or parts, promise; and that a row's label follows from its key."""
         return (PartSplitter if self.parts else LabelSplitter).promises | {"by_key_alone"}
 

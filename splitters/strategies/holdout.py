@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import Pair, Splitter
+from evenfold.splitters.base import Pair, Splitter, refines
 from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
@@ -77,10 +77,20 @@ class Holdout(Splitter):
         """Return the strategy that splits the rest."""
         return strategy_of(self.strategy, self.random_state)
 
-    @property
-    def needs(self) -> Needs:  # type: ignore[override]
+    @refines(Splitter.needs)
+    def needs(self) -> Needs:
         """What the strategy needs."""
         return self.inner().needs
+
+    @refines(Splitter.portable)
+    def portable(self) -> bool:
+        """Whether the strategy is the same on every machine."""
+        return self.inner().portable
+
+    @refines(Splitter.in_memory_because)
+    def in_memory_because(self) -> str:
+        """Why the strategy is decided in memory only."""
+        return self.inner().in_memory_because
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the strategy's pairs of the rows that are not locked."""

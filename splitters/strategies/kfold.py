@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, check_count, label_type
+from evenfold.splitters.base import LabelSplitter, check_count, label_type, refines
 from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.encoding import encode
 from evenfold.splitters.errors import SplitError
@@ -34,6 +34,7 @@ class KFold(LabelSplitter):
 
     needs = Needs(y="ignored")
     promises = LabelSplitter.promises | {"even_sizes"}
+    in_memory_because = ""
 
     def __init__(self, n_splits: int = 5, *, random_state: int = 0) -> None:
         self.n_splits = n_splits
@@ -58,6 +59,7 @@ class StratifiedKFold(LabelSplitter):
 
     needs = Needs(y="classes")
     promises = LabelSplitter.promises | {"even_sizes", "even_classes"}
+    in_memory_because = ""
 
     def __init__(self, n_splits: int = 5, *, rare: Literal["error", "spread"] = "error", random_state: int = 0) -> None:
         self.n_splits = n_splits
@@ -113,6 +115,7 @@ class SortedStratifiedKFold(LabelSplitter):
 
     needs = Needs(y="numbers")
     promises = LabelSplitter.promises | {"even_sizes", "even_distribution"}
+    in_memory_because = ""
 
     def __init__(
         self,
@@ -175,6 +178,9 @@ class LeaveOneOut(LabelSplitter):
 
     needs = Needs(y="ignored")
     promises = LabelSplitter.promises | {"even_sizes"}
+    grows = False
+    shares_out = False
+    in_memory_because = ""
 
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
         """Return each row's own position."""
@@ -233,25 +239,40 @@ class Repeated(LabelSplitter):
             )
         return strategy
 
-    @property
-    def needs(self) -> Needs:  # type: ignore[override]
+    @refines(LabelSplitter.needs)
+    def needs(self) -> Needs:
         """What the strategy needs."""
         return self.repeated().needs
 
-    @property
-    def promises(self) -> frozenset[str]:  # type: ignore[override]
+    @refines(LabelSplitter.promises | {"repeats_differ"})
+    def promises(self) -> frozenset[str]:
         """What the strategy promises, and that repeats differ."""
         return self.repeated().promises | {"repeats_differ"}
 
-    @property
-    def version(self) -> str:  # type: ignore[override]
+    @refines(LabelSplitter.version)
+    def version(self) -> str | int:
         """The version of repeating and that of the strategy."""
         return f"1/{self.repeated().version}"
 
-    @property
-    def portable(self) -> bool:  # type: ignore[override]
+    @refines(LabelSplitter.portable)
+    def portable(self) -> bool:
         """Whether the strategy is the same on every machine."""
         return self.repeated().portable
+
+    @refines(LabelSplitter.grows)
+    def grows(self) -> bool:
+        """Whether the strategy's folds can grow."""
+        return self.repeated().grows
+
+    @refines(LabelSplitter.shares_out)
+    def shares_out(self) -> bool:
+        """Whether the strategy's folds have shares."""
+        return self.repeated().shares_out
+
+    @refines(LabelSplitter.in_memory_because)
+    def in_memory_because(self) -> str:
+        """Why the strategy is decided in memory only."""
+        return self.repeated().in_memory_because
 
     def part_codes(self) -> dict[str, int]:
         """Return the code of each of the strategy's named parts."""

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import yaml
 from evenfold.flows import EvaluateRequest
-from evenfold.flows.deployed import import_paths, require_allowed
+from evenfold.flows.allowed import import_paths, require_allowed
 from evenfold.splitters import SplitError, import_named
 
 ROOT = Path(__file__).parents[2]

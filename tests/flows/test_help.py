@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 from evenfold.flows.cli import app, main
-from evenfold.flows.commands import show as _busy
+from evenfold.flows.commands import busy as waiting
+from evenfold.flows.commands.busy import busy
 from evenfold.flows.commands.flags import SHORT, pasted
-from evenfold.flows.commands.show import busy
 from rich.console import Console
 
 ROOT = Path(__file__).parents[2]
@@ -187,7 +187,7 @@ def test_what_takes_long_says_what_it_does_and_what_does_not_says_nothing(monkey
     """On a terminal, and once two seconds have gone by; elsewhere never."""
 
     def shown(after: float, seconds: float, terminal: bool) -> str:
-        monkeypatch.setattr(_busy, "AFTER", after)
+        monkeypatch.setattr(waiting, "AFTER", after)
         console = Console(file=io.StringIO(), force_terminal=terminal, width=80)
         with busy("auditing [flights]", console):
             time.sleep(seconds)
@@ -196,4 +196,4 @@ def test_what_takes_long_says_what_it_does_and_what_does_not_says_nothing(monkey
     assert "auditing [flights]" in shown(0.0, 0.3, terminal=True)
     assert shown(5.0, 0.0, terminal=True).strip() == ""
     assert shown(0.0, 0.2, terminal=False) == ""
-    assert _busy.AFTER <= 2.0
+    assert waiting.AFTER <= 2.0

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import decide, extend, measure, moved_rows, read_manifest, write_manifest
-from evenfold.splitters import SplitError, Stream as RandomStream, fill
-from hypothesis import given, settings, strategies as st
+from evenfold.manifests import decide, extend, measure, moved_rows, read_manifest, verify, write_manifest
+from evenfold.manifests.growth.assign import GROWING_VERSION
+from evenfold.splitters import SplitError
 
 PLAIN = {"name": "plain", "columns": {"key": "id"}, "strategy": "KFold"}
 CLASSES = {"name": "classes", "columns": {"key": "id", "target": "label"}, "strategy": "StratifiedKFold"}
@@ -165,6 +165,30 @@ def test_drift_beyond_the_frozen_edges_is_said() -> None:
     assert any("drifted" in note for note in notes)
 
 
+@pytest.mark.parametrize(("beyond", "noted"), [(39, False), (45, True)])
+def test_drift_is_said_beyond_twice_what_was_expected(beyond: int, noted: bool) -> None:
+    """Two of 100 bins are outermost, so 2 % of new rows are expected there: 3.9 % are no drift, and 4.5 % are."""
+    old = pd.DataFrame({"id": np.arange(1000), "number": np.arange(1000) / 10})
+    far = np.where(np.arange(1000) < beyond, 1e6, 50.0)
+    new = pd.DataFrame({"id": np.arange(1000, 2000), "number": far})
+    grown = extend(decide(NUMBERS, old), pd.concat([old, new]))
+    assert len(grown.manifest.state["edges"]) == 99
+    assert any("drifted" in note for note in grown.notes) == noted
+
+
+def test_groups_that_merge_in_one_repeat_alone_are_quarantined() -> None:
+    """Two groups may lie in one fold of the first repeat and apart in the second: there they would leak."""
+    whole = table(300)
+    inner = {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}
+    spec = GROUPS | {"strategy": "Repeated", "params": {"strategy": inner, "n_repeats": 2}}
+    manifest = decide(spec, whole)
+    folds = pd.DataFrame(manifest.codes, columns=["first", "second"]).groupby(whole["g"].to_numpy()).first()
+    pairs = [(a, b) for a in folds.index for b in folds.index if a < b]
+    here, there = next((a, b) for a, b in pairs if (folds.loc[a] == folds.loc[b]).tolist() == [True, False])
+    merged = whole.assign(g=whole["g"].replace(there, here))
+    assert extend(manifest, merged).quarantined == (merged["g"] == here).sum()
+
+
 def test_nothing_new_is_the_manifest_itself() -> None:
     """No version without a change."""
     manifest = decide(PLAIN, table(50))
@@ -187,6 +211,35 @@ def test_what_cannot_grow_says_what_can(spec: dict[str, Any], said: str) -> None
     """A clear error names the strategies that can."""
     with pytest.raises(SplitError, match=said):
         extend(decide(spec, table(40)), table(50))
+
+
+OURS = """
+from evenfold.splitters import LeaveOneGroupOut, LeaveOneOut, Predefined
+
+class ByHospital(LeaveOneGroupOut):
+    "One hospital a fold."
+
+class RowByRow(LeaveOneOut):
+    "One row a fold."
+
+class Dictated(Predefined):
+    "Folds that somebody else decided."
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"), [("ByHospital", {"group": "g"}), ("RowByRow", {}), ("Dictated", {"fold": "given"})]
+)
+def test_a_strategy_of_ones_own_grows_as_its_class_does(
+    name: str, columns: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it may grow is a trait that it inherits, and not its name: else two hospitals would be in one fold."""
+    (tmp_path / "our_folds.py").write_text(OURS)
+    monkeypatch.syspath_prepend(tmp_path)
+    whole = table(60).assign(given=np.arange(60) % 3)
+    manifest = decide({"columns": {"key": "id", **columns}, "strategy": f"our_folds:{name}"}, whole.iloc[:40])
+    with pytest.raises(SplitError, match=f"our_folds:{name} cannot grow without moving rows; one by .*KFold"):
+        extend(manifest, whole)
 
 
 def test_a_batch_with_known_rows_is_refused() -> None:
@@ -251,18 +304,13 @@ def test_the_balance_of_twelve_months_stays_near_the_limit() -> None:
     assert np.median(worst) <= 0.005
 
 
-@given(
-    held=st.lists(st.integers(0, 30), min_size=4, max_size=4),
-    strata=st.lists(st.integers(0, 2), min_size=1, max_size=60),
-    seed=st.integers(0, 5),
-)
-@settings(max_examples=60, deadline=None)
-def test_filling_lifts_the_emptiest_and_moves_nothing(held: list[int], strata: list[int], seed: int) -> None:
-    """No bin gets a row of a class while another has two fewer of it."""
-    before = np.column_stack([held, held[::-1], np.zeros(4, dtype=np.int64)]).astype(np.int64)
-    bins = fill(np.array(strata), before, np.full(4, 0.25), RandomStream(seed))
-    after = before.copy()
-    np.add.at(after, (bins, strata), 1)
-    for c in range(3):
-        fed = np.flatnonzero(after[:, c] > before[:, c])
-        assert all(after[f, c] <= after[:, c].min() + 1 for f in fed)
+def test_a_grown_split_says_by_which_version_it_grew(tmp_path: Path) -> None:
+    """The version of growing is part of the plan, survives the disk, and a fresh split has none."""
+    frame = pd.DataFrame({"id": np.arange(30)})
+    parent = decide({"columns": {"key": "id"}, "strategy": "KFold"}, frame[:20])
+    grown = extend(parent, frame).manifest
+    assert "growing" not in parent.algorithm
+    assert grown.algorithm == parent.algorithm | {"growing": GROWING_VERSION}
+    again = read_manifest(write_manifest(grown, tmp_path))
+    assert (again.algorithm, again.plan_id) == (grown.algorithm, grown.plan_id)
+    assert verify(again.uri).intact

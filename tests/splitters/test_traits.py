@@ -1,0 +1,69 @@
+"""What a strategy can do is declared by its class, and asked of the class or of one with parameters."""
+
+from __future__ import annotations
+
+import pytest
+from cases import CASES
+from evenfold.splitters import (
+    Bootstrap,
+    HashSplit,
+    Holdout,
+    KFold,
+    LeaveOneGroupOut,
+    LeaveOneOut,
+    Needs,
+    PoissonBootstrap,
+    Predefined,
+    Repeated,
+    Splitter,
+    StratifiedKFold,
+    all_strategies,
+)
+from evenfold.splitters.strategies.given import FromSklearn
+
+
+@pytest.mark.parametrize("strategy", all_strategies().values(), ids=list(all_strategies()))
+def test_a_class_can_be_asked_for_every_trait(strategy: type[Splitter]) -> None:
+    """No trait of a class is a property object, which would be true whatever it stands for."""
+    assert isinstance(strategy.needs, Needs)
+    assert isinstance(strategy.promises, frozenset)
+    assert isinstance(strategy.version, (int, str))
+    assert {type(strategy.portable), type(strategy.grows), type(strategy.shares_out)} == {bool}
+    assert isinstance(strategy.in_memory_because, str)
+
+
+@pytest.mark.parametrize("splitter", CASES, ids=repr)
+def test_a_strategy_is_no_less_than_its_class_says_where_parameters_refine_nothing(splitter: Splitter) -> None:
+    """Only wrappers and what is made of parts differ from what their class says."""
+    refining = (Repeated, Holdout, HashSplit, Predefined, FromSklearn)
+    for trait in ("needs", "promises", "version", "portable", "grows", "shares_out", "in_memory_because"):
+        same = getattr(splitter, trait) == getattr(type(splitter), trait)
+        assert same or isinstance(splitter, refining), trait
+
+
+def test_a_wrapper_has_the_traits_of_what_it_wraps() -> None:
+    """Repeats of what cannot grow cannot grow, and a holdout before scikit-learn's folds is not portable."""
+    assert Repeated(StratifiedKFold(3), 2).needs == StratifiedKFold.needs
+    assert Repeated(KFold(3), 2).in_memory_because == ""
+    assert Holdout(Bootstrap(3)).in_memory_because == Bootstrap.in_memory_because
+    assert not Holdout(FromSklearn("sklearn.model_selection:KFold")).portable
+    assert Holdout(KFold()).portable
+
+
+def test_a_subclass_of_what_cannot_grow_cannot_grow() -> None:
+    """The trait is inherited, whatever the subclass is called."""
+
+    class Hospitals(LeaveOneGroupOut):
+        pass
+
+    assert not Hospitals.grows
+    assert not Hospitals().shares_out
+
+
+def test_what_grows_is_labels_that_have_shares_and_draws_by_key() -> None:
+    """A fold per row or group, given labels, and draws that look at all rows cannot grow."""
+    growing = {name for name, strategy in all_strategies().items() if strategy.grows}
+    labels = {name for name, strategy in all_strategies().items() if strategy.kind == "labels"}
+    assert growing == labels - {"LeaveOneOut", "LeaveOneGroupOut", "Predefined"} | {"PoissonBootstrap"}
+    assert PoissonBootstrap.grows
+    assert not LeaveOneOut.grows
