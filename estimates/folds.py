@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import sqrt
 
 import numpy as np
@@ -40,10 +41,18 @@ def aggregate(
     ``stratified``, ``ordered``, ``refits``: see ``Evidence``.
     """
     together = predictions if isinstance(predictions, pd.DataFrame) else pd.concat(list(predictions))
-    about = {"stratified": stratified, "ordered": ordered, "refits": refits, "seed": seed}
-    metrics = [metric_of(name) for name in model.completed(problem.task, len(problem.classes)).metrics]
-    estimates = [_over_folds(Evidence(m, problem, scores, together, **about), interval, level) for m in metrics]
-    return _with_optimism(estimates)
+    about = partial(
+        Evidence,
+        problem=problem,
+        scores=scores,
+        predictions=together,
+        stratified=stratified,
+        ordered=ordered,
+        refits=refits,
+        seed=seed,
+    )
+    metrics = model.completed(problem.task, len(problem.classes)).metrics
+    return _with_optimism([_over_folds(about(metric_of(name)), interval, level) for name in metrics])
 
 
 def pooled_score(metric: str, predictions: pd.DataFrame, problem: Problem) -> float | None:

@@ -116,7 +116,7 @@ def _model(problem: Problem) -> str:
 
 
 def _estimates(estimates: Sequence[Estimate]) -> str:
-    names = ["value", "sd", "se", "pooled", "apparent", "gap"]
+    names = ["value", "fold_mean", "sd", "se", "apparent", "gap"]
     rows = [
         [
             escape(each.metric),

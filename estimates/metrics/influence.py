@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 
 from .losses import squared
@@ -63,7 +64,7 @@ def of_auc_ovr(rows: Answered, weighted: bool = False) -> Influence:
     return value, moves
 
 
-def _of_two(ranking: Floats, positive: Floats, mass: Floats) -> Influence:
+def _of_two(ranking: Floats, positive: NDArray[np.bool_], mass: Floats) -> Influence:
     if positive.all() or not positive.any():
         return float("nan"), np.full(positive.size, np.nan)
     # A row's placement: the mass of the other class's rows that it is rightly ordered with; half of a tie.
@@ -94,7 +95,7 @@ def of_cells(scorer: str) -> Callable[[Answered], Influence]:
 def _of_cells(name: str, rows: Answered) -> Influence:
     k = len(rows.classes)
     present, of_row = np.unique(rows.truth * k + rows.predicted, return_inverse=True)
-    mass = np.bincount(of_row, weights=rows.mass)
+    mass = np.bincount(of_row, weights=rows.mass).astype(np.float64)
     value = score_of_cells(name, present, mass, k)
     slopes = np.empty(present.size)
     for cell in range(present.size):

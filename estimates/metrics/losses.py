@@ -15,17 +15,18 @@ def wrong(rows: Answered) -> Floats:
 
 def squared(rows: Answered) -> Floats:
     """Return the squared errors."""
-    return np.square(rows.truth - rows.predicted)
+    return np.asarray(np.square(rows.truth - rows.predicted))
 
 
 def absolute(rows: Answered) -> Floats:
     """Return the absolute errors."""
-    return np.abs(rows.truth - rows.predicted)
+    return np.asarray(np.abs(rows.truth - rows.predicted))
 
 
 def relative(rows: Answered) -> Floats:
     """Return the absolute errors as shares of the truth."""
-    return np.abs(rows.truth - rows.predicted) / np.maximum(np.abs(rows.truth), np.finfo(np.float64).eps)
+    least = np.finfo(np.float64).eps
+    return np.asarray(np.abs(rows.truth - rows.predicted) / np.maximum(np.abs(rows.truth), least))
 
 
 def squared_log(rows: Answered) -> Floats:
@@ -48,7 +49,7 @@ def gamma(rows: Answered) -> Floats:
 def log(rows: Answered) -> Floats:
     """Return minus the logarithm of the probability of the true class."""
     tiny = np.finfo(rows.probabilities.dtype).eps  # scikit-learn's own bound: one sure mistake is not infinitely bad
-    return -np.log(np.clip(rows.probabilities[np.arange(rows.n), rows.truth], tiny, 1 - tiny))
+    return np.asarray(-np.log(np.clip(rows.probabilities[np.arange(rows.n), rows.truth], tiny, 1 - tiny)))
 
 
 def brier(rows: Answered) -> Floats:

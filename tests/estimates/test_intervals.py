@@ -8,45 +8,40 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from evaluations import (
+    CANCER,
+    CANCER_FRAMES,
+    CANCER_SCORES,
+    DIABETES,
+    DIABETES_FRAMES,
+    DIABETES_SCORES,
+    RIDGE,
+    answered,
+    evaluated,
+    normals,
+    of_rows,
+)
 from evenfold.estimates import (
     METRICS,
-    Answered,
     EvaluationError,
     Evidence,
-    FoldScore,
     Interval,
     ModelError,
     ModelSpec,
     Problem,
     aggregate,
-    bias_corrected_best,
-    bias_corrected_best_score,
     bootstrap_interval,
-    compare,
     corrected_resampled_t,
-    fit_and_score,
     influence_of,
-    interval_for,
     nested_cv_interval,
     nested_interval,
     pooled_interval,
     resampled_interval,
-    simplest_near_best,
 )
 from evenfold.estimates.intervals.rows import interval_of
-from evenfold.estimates.metrics.responses import replay
-from evenfold.splitters import KFold, StratifiedKFold, Stream
+from evenfold.splitters import KFold
 from scipy import stats
-from sklearn.datasets import load_breast_cancer, load_diabetes
-from sklearn.metrics import roc_auc_score
-
-LOGISTIC = "evenfold.estimates:scaled_logistic_regression"
-RIDGE = "sklearn.linear_model:Ridge"
-
-
-def normals(n: int, seed: int = 0) -> Any:
-    return stats.norm.ppf(Stream(seed).uniform(n) * 0.999999 + 5e-7)
-
+from sklearn.datasets import load_diabetes
 
 # ---------------------------------------------------------------- pooled rows
 
@@ -196,30 +191,6 @@ def test_the_nested_interval_of_a_model_holds_its_cross_validated_error() -> Non
 # ---------------------------------------------------------------- influence
 
 
-def of_rows(metric: str, frame: pd.DataFrame, problem: Problem, method: str = "wald") -> Interval:
-    made = interval_for(Evidence(METRICS[metric], problem, predictions=frame), method)
-    assert isinstance(made, Interval)
-    return made
-
-
-def answered(frame: pd.DataFrame, problem: Problem) -> Answered:
-    return Answered(replay(frame, problem.classes), frame["y"].to_numpy(), problem.classes)
-
-
-def evaluated(problem: Problem, pairs: list[Any], repeat: int = 0) -> tuple[list[FoldScore], list[pd.DataFrame]]:
-    done = [
-        fit_and_score(problem.model, problem, *pair, seed=0, name=f"fold {i}", fold=i, repeat=repeat)
-        for i, pair in enumerate(pairs)
-    ]
-    return [score for score, _ in done], [frame for _, frame in done]
-
-
-CANCER = Problem.of(load_breast_cancer(as_frame=True).frame, ModelSpec(estimator=LOGISTIC), "target")
-CANCER_SCORES, CANCER_FRAMES = evaluated(CANCER, list(StratifiedKFold(5).split(CANCER.X, CANCER.y)))
-DIABETES = Problem.of(load_diabetes(as_frame=True).frame, ModelSpec(estimator=RIDGE), "target")
-DIABETES_SCORES, DIABETES_FRAMES = evaluated(DIABETES, list(KFold(5).split(DIABETES.X)))
-
-
 @pytest.mark.parametrize(
     ("metric", "problem", "frames"),
     [
@@ -337,175 +308,3 @@ def test_small_folds_are_told_for_metrics_that_need_more() -> None:
     r2, mae, _ = aggregate(scores, frames, DIABETES, DIABETES.model)
     assert any("R²: folds have as few as 5 rows" in note for note in r2.notes)
     assert not any("as few as" in note for note in mae.notes)
-
-
-# ---------------------------------------------------------------- compare
-
-
-def frame_of(y: Any, prediction: Any, fold: Any = 0, **more: Any) -> pd.DataFrame:
-    return pd.DataFrame({"row": range(len(y)), "repeat": 0, "fold": fold, "y": y, "prediction": prediction, **more})
-
-
-def test_a_paired_difference_by_hand() -> None:
-    """B is right on one row more of four; the paired differences are 0, 0, 1, 0."""
-    y = ["no", "yes", "no", "yes"]
-    made = compare(frame_of(y, ["no", "yes", "yes", "no"]), frame_of(y, ["no", "yes", "no", "no"]), "accuracy")
-    assert (made.a, made.b, made.difference, made.n_rows) == (0.5, 0.75, 0.25, 4)
-    by_hand = pooled_interval([0, 0, 1, 0])
-    assert made.interval is not None
-    assert (made.interval.low, made.interval.high) == pytest.approx((by_hand.low, by_hand.high))
-    assert made.test is None
-    assert made.words == ("These rows cannot tell: accuracy of B minus that of A is 0.25, 95% [-0.546, 1.05].")
-
-
-def test_the_order_of_rows_does_not_matter() -> None:
-    """Rows are joined by key."""
-    a, b = CANCER_FRAMES[0], CANCER_FRAMES[0].assign(prediction=1)
-    assert compare(a, b, "accuracy") == compare(a.iloc[::-1], b.sample(frac=1, random_state=0), "accuracy")
-
-
-def test_a_clear_winner_is_named_with_what_it_saves() -> None:
-    """Fewer errors on the same rows, and a test by folds."""
-    worse = Problem.of(
-        load_breast_cancer(as_frame=True).frame,
-        ModelSpec(estimator=LOGISTIC, features=("mean texture", "mean smoothness")),
-        "target",
-    )
-    _, frames = evaluated(worse, list(StratifiedKFold(5).split(CANCER.X, CANCER.y)))
-    made = compare(pd.concat(frames), pd.concat(CANCER_FRAMES), "accuracy", names=("small", "big"), stratified=True)
-    assert made.words.startswith("big is better by 0.2")
-    assert made.words.endswith("fewer errors on the same rows.")
-    assert made.test is not None
-    assert made.test.p < 0.01
-    assert "stratified" in made.test.notes[0]
-    auc = compare(pd.concat(frames), pd.concat(CANCER_FRAMES), "roc_auc")
-    assert auc.b == pytest.approx(roc_auc_score(*pd.concat(CANCER_FRAMES)[["y", "proba_1"]].to_numpy().T))
-    assert auc.interval is not None
-    assert auc.interval.low > 0
-
-
-def test_a_pair_is_sharper_than_two_intervals() -> None:
-    """What is hard for both cancels out."""
-    a = pd.concat(DIABETES_FRAMES)
-    b = a.assign(prediction=a["prediction"] * 0.98 + 2)
-    paired = compare(a, b, "neg_mean_squared_error").interval
-    alone = of_rows("neg_mean_squared_error", a, DIABETES)
-    assert paired is not None
-    assert paired.high - paired.low < 0.2 * (alone.high - alone.low)
-
-
-def test_rows_of_one_run_only_are_left_out_and_said() -> None:
-    """Growing data: the shared rows are compared."""
-    a, b = frame_of(list("nyny"), list("nyyn")), frame_of(list("nyny"), list("nyny")).iloc[:3]
-    made = compare(a, b, "accuracy")
-    assert made.n_rows == 3
-    assert made.notes == ("Compared on the 3 shared rows of 4 in A and 3 in B.",)
-
-
-def test_groups_make_the_comparison_cluster_robust() -> None:
-    """Rows of a group err together, in the difference as well."""
-    a = pd.concat(DIABETES_FRAMES).assign(clinic=lambda frame: frame["row"] // 20)
-    made = compare(a, a.assign(prediction=a["y"].mean()), "neg_mean_squared_error", groups="clinic")
-    assert made.interval is not None
-    assert made.interval.method == "pooled rows, cluster-robust"
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "message"),
-    [
-        (
-            frame_of(list("ny"), list("ny")),
-            frame_of(list("yy"), list("ny")),
-            "the target differs in 1 of 2 shared rows; compare runs on the same data.",
-        ),
-        (
-            frame_of(list("ny"), list("ny")),
-            frame_of(list("ny"), list("ny")).assign(row=[7, 8]),
-            "A and B share no row by row; compare runs of the same split.",
-        ),
-        (
-            frame_of(list("ny"), list("ny")).assign(row=0),
-            frame_of(list("ny"), list("ny")),
-            "1 rows of A have the same row, repeat; a key names one row.",
-        ),
-    ],
-)
-def test_runs_that_cannot_be_compared_get_a_sentence(a: Any, b: Any, message: str) -> None:
-    """Rather than a number."""
-    with pytest.raises(ModelError) as raised:
-        compare(a, b, "accuracy")
-    assert str(raised.value) == message
-
-
-def test_other_folds_leave_out_the_test_by_folds() -> None:
-    """And say why."""
-    a = frame_of(list("nynynyny"), list("nynynyyn"), fold=[0, 0, 0, 0, 1, 1, 1, 1])
-    b = frame_of(list("nynynyny"), list("nynynyny"), fold=[0, 1] * 4)
-    made = compare(a, b, "accuracy")
-    assert made.test is None
-    assert made.notes[0].startswith("The folds differ")
-
-
-# ---------------------------------------------------------------- selection
-
-
-def test_the_winner_among_equals_loses_its_luck() -> None:
-    """Twenty configurations of pure noise with mean .5: the best looks much better, the correction takes it back."""
-    losses = (Stream(1).uniform(100 * 20) < 0.5).astype(float).reshape(100, 20)
-    made = bias_corrected_best(losses, n_resamples=500)
-    assert made.naive == losses.mean(axis=0).min() < 0.43
-    assert made.best == losses.mean(axis=0).argmin()
-    assert made.value == pytest.approx(0.5, abs=0.04)
-    assert made.bias == pytest.approx(made.value - made.naive)
-    assert made.interval.low < made.value < made.interval.high
-    assert sum(made.chosen) == pytest.approx(1)
-
-
-def test_a_clear_winner_keeps_its_value() -> None:
-    """Nothing was lucky, nothing is taken off."""
-    losses = np.stack([np.square(normals(200, seed)) + shift for seed, shift in ((0, 0), (1, 5), (2, 9))], axis=1)
-    made = bias_corrected_best(losses, n_resamples=300)
-    assert made.chosen == (1.0, 0.0, 0.0)
-    assert made.value == pytest.approx(made.naive, rel=0.02)
-
-
-def test_selection_by_the_definition() -> None:
-    """Each resample's winner, scored on the rows left out, spelt out with the same draws."""
-    losses = Stream(3).uniform(60).reshape(12, 5)
-    groups = np.arange(12) // 2
-    made = bias_corrected_best(losses, groups, n_resamples=20, seed=4)
-    worth = []
-    for i in range(20):
-        drawn = Stream(4, 2018, i).below(6, 6)
-        inside = np.concatenate([losses[groups == g] for g in drawn]).mean(axis=0)
-        left = [g for g in range(6) if g not in drawn]
-        worth.append(np.concatenate([losses[groups == g] for g in left]).mean(axis=0)[inside.argmin()])
-    assert made.value == pytest.approx(np.mean(worth))
-
-
-def test_selection_by_a_score_equals_selection_by_its_loss() -> None:
-    """Accuracy as a function of rows gives what 0-1 losses give, upside down."""
-    losses = (Stream(1).uniform(60 * 4) < 0.4).astype(float).reshape(60, 4)
-    by_loss = bias_corrected_best(losses, n_resamples=50)
-    by_score = bias_corrected_best_score(lambda rows, j: 1 - losses[rows, j].mean(), 60, 4, n_resamples=50)
-    assert by_score.value == pytest.approx(1 - by_loss.value)
-    assert by_score.naive == pytest.approx(1 - by_loss.naive)
-    assert by_score.chosen == by_loss.chosen
-
-
-def test_the_simplest_within_one_standard_error() -> None:
-    """The best has mean .80 and se .01; the simplest above .79 is chosen."""
-    best = [0.78, 0.80, 0.82, 0.80]  # sd .01633, se .00816
-    scores = [best, [0.795] * 4, [0.785] * 4, [0.79] * 4]
-    assert simplest_near_best(scores, [9, 5, 1, 3]) == 1
-    assert simplest_near_best(scores, [1, 5, 1, 3]) == 0
-    with pytest.raises(ModelError, match=r"shape \(4, 4\) for 3 complexities"):
-        simplest_near_best(scores, [1, 2, 3])
-
-
-def test_wrong_losses_get_a_sentence() -> None:
-    """Rows x configurations, finite."""
-    with pytest.raises(ModelError, match=r"has the shape \(3,\)"):
-        bias_corrected_best([1, 2, 3])
-    with pytest.raises(ModelError, match="there are 3; 5 is the least"):
-        bias_corrected_best(np.zeros((3, 2)))
