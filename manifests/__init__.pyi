@@ -1,6 +1,6 @@
 from .audits.audit import audit as audit
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
-from .balance import BalanceReport as BalanceReport, measure as measure
+from .balance import measure as measure
 from .exchange.diff import Change as Change, Difference as Difference, Rows as Rows, diff as diff
 from .exchange.export import Exported as Exported, export as export, join_rows as join_rows, openml_view as openml_view
 from .exchange.load_folds import (
@@ -8,6 +8,7 @@ from .exchange.load_folds import (
     import_groups as import_groups,
     import_nnunet as import_nnunet,
 )
+from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport
 from .growth.extend import Extension as Extension, extend as extend, moved_rows as moved_rows
 from .identity import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.keys import key_values
-from evenfold.splitters import DrawSplitter, LabelSplitter, Pair, Rows, SplitError, Splitter, pairs_of_labels
+from evenfold.splitters import DrawSplitter, LabelSplitter, Pair, Rows, SplitError, Splitter
+from evenfold.splitters.base import pairs_of_labels
 from numpy.typing import NDArray
 
 from .identity import digest_resample, resample_counts

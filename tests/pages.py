@@ -30,6 +30,7 @@ class Page(HTMLParser):
         self.labels: list[str] = []
         self.tags: set[str] = set()
         self.words: list[str] = []
+        self.headings: list[str] = []
         self.in_label = False
         self.feed(html)
         self.close()
@@ -55,6 +56,8 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.words.append(data)
+        if self.open and self.open[-1] == "h2":
+            self.headings.append(data)
         if self.in_label:
             self.labels.append(data)
             self.in_label = False

@@ -13,7 +13,8 @@ import sklearn
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import describe_classes, scores_of
 from evenfold.estimates.results import EvaluationError, FoldScore, ModelError
-from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold, distribution_of, import_named
+from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
+from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from evenfold.splitters.kernels.canonical import digest_json
 from imblearn.over_sampling import RandomOverSampler
 from imblearn.pipeline import Pipeline as SamplingPipeline
@@ -358,4 +359,4 @@ def score_key(
 @cache
 def _distribution(path: str) -> str:
     # Reading every installed package's files takes tenths of a second, and there is a key per fold.
-    return distribution_of(import_named(path))
+    return distribution_of(resolve(path, ESTIMATOR))

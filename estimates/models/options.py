@@ -11,6 +11,7 @@ from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.responses import Replay
 from evenfold.estimates.metrics.scoring import MOST_SHOWN_CLASSES, first_line, method_of, score
 from evenfold.estimates.results import ModelError
+from evenfold.splitters.importing import TRANSFORMER
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import get_scorer_names
@@ -72,7 +73,7 @@ def target_transformer(model: ModelSpec, seed: int = 0) -> Any:
     """Return the unfitted transformer of the target; raises ModelError where it cannot be made or inverted."""
     assert model.target_transform is not None
     path = model.target_transform.transformer
-    made = named_estimator(path, model.target_transform.params, methods=("fit", "transform", "inverse_transform"))
+    made = named_estimator(path, model.target_transform.params, TRANSFORMER)
     return seeded(made, seed)
 
 

@@ -276,12 +276,15 @@ def _folder(manifest: str) -> Iterator[Path]:
     prepare_environment(home)
     home.require_record()
     from evenfold.tasks.record.tracker import Tracker
+    from evenfold.tasks.runtime.redaction import redacted
 
     with tempfile.TemporaryDirectory() as folder:
         try:
             path = Tracker(home, "").fetch(run_id, name or "split", Path(folder))
         except Exception as error:
-            raise SplitError(f"{manifest} cannot be fetched from {home.tracking_uri} ({error}).") from None
+            raise SplitError(
+                f"{manifest} cannot be fetched from {home.tracking_uri} ({redacted(str(error))})."
+            ) from None
         yield path
 
 
@@ -326,6 +329,7 @@ def ui(
     Example: evenfold ui --dry
     """
     from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.redaction import redacted
 
     home = Home.here()
     prepare_environment(home)
@@ -333,7 +337,7 @@ def ui(
     if as_json:
         typer.echo(json.dumps(commands))
     for name, command in ({} if as_json else commands).items():
-        typer.echo(f"{name}: {' '.join(command)}")
+        typer.echo(redacted(f"{name}: {' '.join(command)}"))
     if dry:
         return
     typer.echo(f"MLflow  http://127.0.0.1:{port}")
@@ -355,7 +359,7 @@ def ui(
 
 def ui_commands(home: Any, port: int) -> dict[str, list[str]]:
     """Return what serves the pages: MLflow on the store in use, and Prefect's server where none is named."""
-    mlflow = [_beside("mlflow"), "ui", "--backend-store-uri", home.tracking_uri, "--port", str(port)]
+    mlflow = [_beside("mlflow"), "ui", "--backend-store-uri", home.tracking_store, "--port", str(port)]
     if os.environ.get("PREFECT_API_URL"):
         return {"MLflow": mlflow}
     return {"MLflow": mlflow, "Prefect": [_beside("prefect"), "server", "start", "--port", str(port + 1)]}

@@ -99,15 +99,9 @@ def _amount(split: dict[str, Any]) -> str:
     return f"{split['n_rows']:,} rows, {split['n_splits']:,} {what}{kept}"
 
 
-_WORST = {
-    "size": "test sizes within {:.2%} of their mean",
-    "class_share": "class shares within {:.2%} of the whole",
-    "ks": "target distributions within KS {:.4f} of the whole",
-}
-
-
 def _worst(report: BalanceReport) -> str:
-    return "; ".join(said.format(report.worst[name]) for name, said in _WORST.items() if name in report.worst)
+    shown = (figure.sentence.format(figure.text(value)) for figure, value, _ in report.shown() if figure.sentence)
+    return "; ".join(shown)
 
 
 def show_evaluation(console: Console, outcome: Evaluation) -> None:

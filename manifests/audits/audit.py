@@ -7,13 +7,13 @@ from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
+from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
 from evenfold.splitters import SplitError
 
 from .balance import balance_out_of_reach, class_deviation, missing_classes, size_deviation, target_deviation
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
 from .findings import Audit, CouldNotRun, Finding, Found, Gate, NotAsked, Outcome, gates_with
-from .joined import Joined
 from .leaks import constant_groups, duplicate_rows, group_in_two_folds, similar_keys, time_overlap
 from .rows import absent_rows, deleted_rows, empty_folds, quarantined_rows, repeated_keys, rows_without_fold
 

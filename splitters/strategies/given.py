@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.importing import distribution_of, import_named, refusal
+from evenfold.splitters.importing import SPLITTER, check_params, distribution_of, refusal, resolve
 from evenfold.splitters.kernels.random import IntArray, Stream
 from evenfold.splitters.rows import Needs, Rows, whole_numbers
 
@@ -24,7 +24,7 @@ class Predefined(LabelSplitter):
     skipped and a fold with nothing to train on are SplitErrors. O(n) for the labels, O(n) for each pair.
     """
 
-    promises = frozenset({"disjoint", "as_given"})
+    promises = frozenset({"disjoint", "as_given", "tested_once_at_most"})
     grows = False
     in_memory_because = ""
 
@@ -149,7 +149,9 @@ class FromSklearn(PairSplitter):
 
     def wrapped(self) -> Any:
         """Return the splitter itself, seeded; raises SplitError where it does not import or is none."""
-        made = import_named(self.splitter) if isinstance(self.splitter, str) else self.splitter
+        if isinstance(self.splitter, str):
+            check_params(self.splitter, self.params or {})
+        made = resolve(self.splitter, SPLITTER) if isinstance(self.splitter, str) else self.splitter
         made = self._made(made) if isinstance(made, type) else made
         if not callable(getattr(made, "split", None)):
             raise SplitError(f"{self.splitter!r} has no split method; name a splitter such as sklearn's KFold.")

@@ -49,8 +49,11 @@ def run_key(**parts: Any) -> str:
 
 
 def balance_metrics(report: BalanceReport) -> dict[str, float]:
-    """Return the figures of a balance report that are worth a metric: the worst of each, and each fold's rows."""
-    metrics = {f"balance/worst_{name}": value for name, value in report.worst.items()}
+    """Return the figures of a balance report and their bounds as metrics, and the rows of each fold and part."""
+    metrics: dict[str, float] = {}
+    for figure, value, least in report.shown():
+        metrics |= figure.metrics(value, least)
+    metrics |= {f"balance/rows_{part.name}": float(part.rows) for part in report.parts}
     if report.n_splits <= 100:
         metrics |= {f"balance/rows_fold_{fold.split}": float(fold.rows) for fold in report.folds}
     return metrics

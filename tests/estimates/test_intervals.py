@@ -287,7 +287,7 @@ def said_of(apparent: float) -> str:
 
 def test_optimism_is_said_where_the_apparent_score_lies_above_the_interval() -> None:
     """It is no overfitting, which would be a comparison with a simpler model."""
-    assert "Optimism: on the rows they were trained on the models reach R² 0.9 instead of 0.429" in said_of(0.9)
+    assert "Optimism: on the rows they were trained on the models reach R2 0.9 instead of 0.429" in said_of(0.9)
     assert "Optimism" not in said_of(0.45)
     assert "verfit" not in said_of(0.9)
 
@@ -306,5 +306,5 @@ def test_small_folds_are_told_for_metrics_that_need_more() -> None:
     pairs = list(KFold(88, random_state=0).split(DIABETES.X))
     scores, frames = evaluated(DIABETES, pairs)
     r2, mae, _ = aggregate(scores, frames, DIABETES, DIABETES.model)
-    assert any("R²: folds have as few as 5 rows" in note for note in r2.notes)
+    assert any("R2: folds have as few as 5 rows" in note for note in r2.notes)
     assert not any("as few as" in note for note in mae.notes)

@@ -229,25 +229,25 @@ MESSAGES: list[tuple[str, Any, str]] = [
     (
         "a path that does not import",
         lambda: problem(ModelSpec(estimator="sklearn.linear_models:Ridge")),
-        "estimator 'sklearn.linear_models:Ridge' does not import: no module named 'sklearn.linear_models'; "
+        "'sklearn.linear_models:Ridge' does not import: no module named 'sklearn.linear_models'; "
         "install or correct it.",
     ),
     (
         "no such name",
         lambda: problem(ModelSpec(estimator="sklearn.linear_model:Rigde")),
-        "estimator 'sklearn.linear_model:Rigde' does not import: module 'sklearn.linear_model' has no 'Rigde'; "
-        "correct the name.",
+        "'sklearn.linear_model:Rigde' does not import: module 'sklearn.linear_model' has no 'Rigde'; correct the name.",
     ),
     (
         "no estimator",
-        lambda: problem(ModelSpec(estimator="collections:OrderedDict")),
-        "'collections:OrderedDict' is no estimator: OrderedDict has no fit and no predict and no get_params; "
+        lambda: problem(ModelSpec(estimator="numpy:ndarray")),
+        "'numpy:ndarray' is not an estimator: ndarray has no fit and no predict and no get_params; "
         "name a class or a function that returns one, such as sklearn.linear_model:Ridge.",
     ),
     (
         "no class",
-        lambda: problem(ModelSpec(estimator="math:pi")),
-        "'math:pi' names a float, no class and no function; name what makes the estimator.",
+        lambda: problem(ModelSpec(estimator="numpy:pi")),
+        "'numpy:pi' names a float, not an estimator; name a class or a function that returns one, such as "
+        "sklearn.linear_model:Ridge.",
     ),
     (
         "an unknown parameter",
