@@ -123,7 +123,7 @@ def _lacking(evidence: Evidence, mean: float) -> str | None:
 
 
 def _with_optimism(estimates: list[Estimate]) -> list[Estimate]:
-    """Return the estimates with one sentence on those whose apparent score lies above their interval."""
+    """Return the estimates with one sentence where apparent scores lie above their interval."""
     above = [each for each in estimates if each.interval is not None and _above(each)]
     if not above:
         return estimates
@@ -133,7 +133,7 @@ def _with_optimism(estimates: list[Estimate]) -> list[Estimate]:
         for metric in [metric_of(each.metric)]
     )
     note = f"Optimism: on the rows they were trained on the models reach {told}; read nothing into apparent scores."
-    return [replace(each, notes=(*each.notes, note)) if each in above else each for each in estimates]
+    return [replace(each, notes=(*each.notes, note)) for each in estimates]
 
 
 def _above(estimate: Estimate) -> bool:
