@@ -14,13 +14,14 @@ from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import influence_of, metric_of
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import score
+from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 
 from .results import Interval, ModelError
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Displayed):
     """Two models' scores on the same rows. ``difference`` is B's score minus A's, so above 0 B is better.
 
     ``a``, ``b``: pooled scores (mean over repeats). ``interval``: of the difference, from paired differences of rows,
@@ -37,6 +38,11 @@ class Comparison:
     n_rows: int
     words: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The result in a sentence."""
+        return f"Comparison of {self.n_rows:,} rows: {self.words}"
 
 
 def compare(

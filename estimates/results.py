@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from evenfold.splitters.display import Displayed
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -26,8 +28,8 @@ class Interval:
         return replace(self, low=min(self.low, value), high=max(self.high, value))
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Displayed):
     """The conclusion on one metric. Higher is always better, as in scikit-learn's scorers.
 
     ``method``: how ``value`` was got: ``cross-validation`` (the score of all out-of-fold predictions together),
@@ -54,6 +56,12 @@ class Estimate:
     notes: tuple[str, ...] = ()
     ingredients: dict[str, float] = field(default_factory=dict)
     fold_mean: float | None = None
+
+    @property
+    def summary(self) -> str:
+        """Metric, value, interval and how it was got, in one line."""
+        interval = f" [{self.interval.low:.4g}, {self.interval.high:.4g}]" if self.interval else ""
+        return f"Estimate {self.metric} {self.value:.4g}{interval}: {self.method}, {self.n_splits:,} splits"
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""

@@ -35,14 +35,14 @@ def strategy_of(given: Any, random_state: int) -> Splitter:
             f"{given!r} is not a strategy; pass one, such as KFold(5), or "
             "{'strategy': 'KFold', 'params': {'n_splits': 5}}."
         )
-    made = strategy_named(str(given["strategy"]))
+    strategy = strategy_named(str(given["strategy"]))
     params = dict(given.get("params") or {})
-    if "random_state" in inspect.signature(made).parameters:
+    if "random_state" in inspect.signature(strategy).parameters:
         params.setdefault("random_state", random_state)
     try:
-        return made(**params)
+        return strategy(**params)
     except TypeError as error:
-        raise SplitError(f"{made.__name__} cannot be made of {params!r}: {refusal(error)}.") from None
+        raise SplitError(f"{strategy.__name__} cannot be made of {params!r}: {refusal(error)}.") from None
 
 
 STRATEGY = Role(

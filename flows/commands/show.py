@@ -19,16 +19,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
-from .console import Words, first_that_fits
+from .console import Words as Words, consoles as consoles, first_that_fits
 
 MOST_FOLD_ROWS = 12
-
-
-def consoles() -> tuple[Console, Console]:
-    """Return where results go and where progress and errors go."""
-    width = None if sys.stdout.isatty() else 140
-    out = Words(highlight=False, soft_wrap=True, emoji=False, width=width)
-    return out, Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 class Left(ProgressColumn):

@@ -41,11 +41,11 @@ def close_pairs(
         ranked = others[order]
         first = np.searchsorted(ranked, codes, "left")
         counts = np.searchsorted(ranked, codes, "right") - first
-        found = int(counts.sum())
+        meetings = int(counts.sum())
         # Doubled or halved until the wanted number of meetings is bracketed, then bisected.
-        if found > 2 * budget:
+        if meetings > 2 * budget:
             high = width
-        elif found < budget // 4:
+        elif meetings < budget // 4:
             low = width
         else:
             break

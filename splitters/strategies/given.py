@@ -151,11 +151,11 @@ class FromSklearn(PairSplitter):
         """Return the splitter itself, seeded; raises SplitError where it does not import or is none."""
         if isinstance(self.splitter, str):
             check_params(self.splitter, self.params or {})
-        made = resolve(self.splitter, SPLITTER) if isinstance(self.splitter, str) else self.splitter
-        made = self._made(made) if isinstance(made, type) else made
-        if not callable(getattr(made, "split", None)):
+        wrapped = resolve(self.splitter, SPLITTER) if isinstance(self.splitter, str) else self.splitter
+        wrapped = self._constructed(wrapped) if isinstance(wrapped, type) else wrapped
+        if not callable(getattr(wrapped, "split", None)):
             raise SplitError(f"{self.splitter!r} has no split method; name a splitter such as sklearn's KFold.")
-        return _seeded(made, int(self.random_state))
+        return _seeded(wrapped, int(self.random_state))
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the wrapped splitter's pairs as int64 positions, checked."""
@@ -169,7 +169,7 @@ class FromSklearn(PairSplitter):
     def _asked(self, rows: Rows) -> tuple[Any, Any, Any]:
         return np.zeros((rows.n, 1)), rows.y, rows.groups
 
-    def _made(self, maker: type) -> Any:
+    def _constructed(self, maker: type) -> Any:
         try:
             return maker(**(self.params or {}))
         except (TypeError, ValueError) as error:
@@ -185,11 +185,11 @@ class FromSklearn(PairSplitter):
             raise SplitError(f"{self.splitter!r} cannot split these rows ({error}); change its params.") from error
 
 
-def _seeded(made: Any, seed: int) -> Any:
-    params = made.get_params() if hasattr(made, "get_params") else vars(made)
+def _seeded(wrapped: Any, seed: int) -> Any:
+    params = wrapped.get_params() if hasattr(wrapped, "get_params") else vars(wrapped)
     unseeded = "random_state" in params and params["random_state"] is None and params.get("shuffle", True)
     if not unseeded:
-        return made
-    seeded = copy.copy(made)
+        return wrapped
+    seeded = copy.copy(wrapped)
     seeded.random_state = seed
     return seeded
