@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .figures import FIGURES, BalanceReport, FoldBalance, PartBalance, Reach
 from .joined import Joined
 from .manifest import Manifest
-from .membership import LOCKED, Labels
+from .membership import LOCKED, Draws, Labels
 from .plan import balanced_columns, is_numeric_target
 from .state import shares_of
 
@@ -134,6 +134,11 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> Bal
         groups = beside.encoded(columns.group)[0][rows]
         counts = [int(np.unique(groups[place.rows]).size) for place in places]
         more = [values | {"groups": count} for values, count in zip(more, counts, strict=True)]
+        if isinstance(manifest.membership, Draws):
+            drawn = [place.rows for place in places if isinstance(place.balance, FoldBalance)]
+            held = np.array([np.bincount(groups[test], minlength=groups.max() + 1) > 0 for test in drawn]).sum(axis=0)
+            picks = held[np.unique(groups[manifest.in_use.column() >= 0])] / report.n_measured
+            update["picks"] = (float(picks.min()), float(picks.max()))
         tested = groups[manifest.in_use.column() >= 0]
         update["largest_group"] = int(np.bincount(tested).max()) if manifest.splitter.needs.groups else None
     filled = [place.balance.model_copy(update=values) for place, values in zip(places, more, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from evenfold.splitters.display import Displayed
 from pydantic import BaseModel, ConfigDict
 
 
@@ -59,7 +60,7 @@ class PartBalance(RowsBalance):
     name: str
 
 
-class BalanceReport(BaseModel):
+class BalanceReport(Displayed, BaseModel):
     """How even a manifest is: every fold and part, and the worst of each figure as one number.
 
     All rows are those in use: a row that is deleted, quarantined or excluded is in none of the figures. ``folds`` are
@@ -67,8 +68,8 @@ class BalanceReport(BaseModel):
     tests. ``strata``: of each column to stratify by, the largest difference of a fold's or part's share of a class
     (of its cumulative distribution, for numbers) from that of all rows. ``worst`` holds the ``FIGURES`` that these
     come to, ``reachable`` what no split of the same rows can be below in them, where that is known; ``reach`` how even
-    whole groups are and could be. ``n_folds`` is of folds that are to be of one size, ``largest_group`` of groups that
-    are kept whole.
+    whole groups are and could be. ``picks``: the shares of the measured draws that test the least and the most often
+    tested group. ``n_folds`` is of folds that are to be of one size, ``largest_group`` of groups that are kept whole.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -85,6 +86,7 @@ class BalanceReport(BaseModel):
     n_folds: int | None = None
     largest_group: int | None = None
     strata: dict[str, float] = {}
+    picks: tuple[float, float] | None = None
     folds: list[FoldBalance]
     parts: list[PartBalance] = []
     worst: dict[str, float] = {}
@@ -95,6 +97,12 @@ class BalanceReport(BaseModel):
     def measured(self) -> list[RowsBalance]:
         """Every fold and part."""
         return [*self.folds, *self.parts]
+
+    @property
+    def summary(self) -> str:
+        """Rows, splits and the worst of each figure, in one line."""
+        figures = ", ".join(f"{figure.name} {figure.text(value)}" for figure, value, _ in self.shown())
+        return f"BalanceReport of {self.n_rows:,} rows in {self.n_splits:,} splits: {figures}"
 
     def shown(self) -> list[tuple[BalanceFigure, float, float | None]]:
         """Return each figure with its value, and what no split can be below; a name of another version shows itself."""
@@ -219,6 +227,13 @@ FIGURES: tuple[BalanceFigure, ...] = (
         lambda report: max(report.strata.values(), default=None),
         form="{:.2%}",
         sentence="strata within {} of the whole",
+    ),
+    BalanceFigure(
+        "picks",
+        "Difference between the shares of draws that test the most and the least often tested group",
+        lambda report: report.picks[1] - report.picks[0] if report.picks else None,
+        form="{:.1%}",
+        metric="spread_of_{name}",
     ),
     BalanceFigure(
         "cost",

@@ -12,6 +12,7 @@ import pyarrow as pa
 from evenfold.manifests.tables.keys import Lookup, key_table, positions_in
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Pair, SplitError, Splitter
+from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 
 from .identity import digest_codes, digest_keys, split_id
@@ -78,8 +79,8 @@ class StatusChange:
     status: NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False)
-class Manifest:
+@dataclass(frozen=True, eq=False, repr=False)
+class Manifest(Displayed):
     """A decision about rows, in key order.
 
     ``membership`` says which row is on which side of which split. ``keys`` is None where no key column was named: then
@@ -102,6 +103,18 @@ class Manifest:
     version: str = "1.0"
     parent_split_id: str | None = None
     uri: str | None = field(default=None, repr=False)
+
+    @property
+    def summary(self) -> str:
+        """Name, version, rows, splits and identity, in one line."""
+        members, group = self.membership, self.spec.columns.group
+        whole = f" by {group}" if group else ""
+        n, unit = (len(members.parts), "part") if members.parts else (self.n_splits, members.unit)
+        splits = f"{n:,} {unit}" + ("s" if n != 1 else "")
+        return (
+            f"Manifest {self.name} {self.version}: {self.n:,} rows in {splits}{whole} "
+            f"({self.algorithm['name']}), id {self.split_id[:12]}"
+        )
 
     @property
     def n(self) -> int:

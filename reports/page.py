@@ -10,7 +10,7 @@ from html import escape
 from importlib.metadata import version
 from typing import Any, Protocol
 
-from .templates import macro, rendered
+from .templates import macro, rendered, scoped_style
 
 
 class Verdict(Enum):
@@ -163,4 +163,4 @@ class Page:
 
     def band(self) -> str:
         """Return the top of the page and its first picture, to stand in another document."""
-        return rendered("band.html.j2", page=self)
+        return rendered("band.html.j2", page=self, scoped_style=scoped_style())

@@ -43,7 +43,7 @@ class Page(HTMLParser):
         if tag == "section":
             self.sections.append(str(given["id"]))
         if tag == "data":
-            self.numbers.setdefault(self.sections[-1], []).append(float(str(given["value"])))
+            self.numbers.setdefault(self.sections[-1] if self.sections else "", []).append(float(str(given["value"])))
         self.addresses += [str(given[name]) for name in ("src", "href", "xlink:href", "action") if name in given]
         self.in_label = tag == "text" and given.get("class") == "label"
 

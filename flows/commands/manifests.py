@@ -221,7 +221,7 @@ def _imported(data: str, key: list[str], sources: tuple[Any, Any, Any], group: s
 
 
 def _print(made: Any, as_json: bool, show: Any) -> None:
-    from .show import consoles
+    from .console import consoles
 
     out, _ = consoles()
     if as_json:
@@ -244,15 +244,18 @@ def show(
 
     Example: evenfold show .evenfold/splits/flights/1.0
     """
-    from evenfold.manifests import describe, measure, read_manifest, write_whole
-    from evenfold.reports import report_html
+    from evenfold.manifests import prove_files, read_header
 
-    from .show import consoles
+    from .console import consoles
 
     with busy(f"reading {manifest}"), _folder(manifest) as folder:
-        found = read_manifest(folder)
-        header = describe(found)
+        header = read_header(folder)
+        prove_files(header, folder)
         if report is not None:
+            from evenfold.manifests import measure, read_manifest, write_whole
+            from evenfold.reports import report_html
+
+            found = read_manifest(folder)
             write_whole(report, report_html(found, measure(found, data), data))
     out, _ = consoles()
     if as_json:

@@ -56,7 +56,7 @@ def compare(
     """
     from evenfold.flows.comparison import compare_runs
 
-    from .show import consoles
+    from .console import consoles
 
     out, _ = consoles()
     with busy(f"comparing run {run_a} with run {run_b}"):

@@ -12,10 +12,10 @@ from evenfold.estimates.selection import Choice
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import Picture, around
 from evenfold.reports.page import Origin, Page, Paragraph, Remark, Section, Table, Tile, Verdict, facts, number
-from evenfold.reports.splits.data import counted
+from evenfold.reports.splits.data import counted, listed
 from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
 
-from .page import estimates_table, overfitting, score_tiles
+from .page import estimates_table, optimism, score_tiles
 from .pictures import score_pictures
 from .words import Reading, written
 
@@ -53,13 +53,25 @@ def comparison_page(
     return Page(
         title=f"{a} and {b}",
         verdict=Verdict.NONE,
-        lead=comparisons[0].words if comparisons else "Nothing was compared.",
+        lead=_winners(comparisons, names),
         tiles=tiles[:4],
         findings=[Remark("note", words) for words in [*_disagreements(comparisons), *notes]],
-        sections=[Section("differences", picture.title, [picture])] if comparisons else [],
+        sections=[Section("differences", picture.title, [picture])] if picture else [],
         details=[Section("figures", "Every figure", [Table("Every figure", rows, head, note)])],
         footer=[*([counted(comparisons[0].n_rows, "row")] if comparisons else []), *(origin or Origin()).words()],
     )
+
+
+def _winners(comparisons: Sequence[Comparison], names: tuple[str, str]) -> str:
+    """Return which model is better on which metric, in a sentence."""
+    words = []
+    for name in (*names, "no difference", "not known"):
+        titles = [Reading.of(each.metric).title for each in comparisons if _better(each, names) == name]
+        if titles:
+            on = listed(titles)
+            words.append(f"{name} is better on {on}" if name in names else
+                         f"{name} on {on} that these rows could tell")  # fmt: skip
+    return "; ".join(words)[:1].upper() + "; ".join(words)[1:] + "." if words else "Nothing was compared."
 
 
 def _half(comparison: Comparison) -> float | None:
@@ -91,8 +103,8 @@ def _disagreements(comparisons: Sequence[Comparison]) -> list[str]:
     return sentences
 
 
-def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str]) -> Picture:
-    """Draw each metric's difference in units of its interval's half width: left of zero A is better, right B."""
+def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str]) -> Picture | None:
+    """Draw each metric's difference in units of its interval's half width: left of zero A is better, right of it B."""
     places = []
     for comparison in comparisons:
         interval = comparison.interval or (comparison.test.interval if comparison.test else None)
@@ -101,7 +113,9 @@ def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str
             places.append(
                 (comparison, [value / half for value in (interval.low, comparison.difference, interval.high)])
             )
-    n = max(len(places), 1)
+    if not places:
+        return None
+    n = len(places)
     reach = max([1.2, *(abs(value) for _, values in places for value in values)]) * 1.08
     better = {_better(comparison, names) for comparison in comparisons}
     title = (
@@ -230,7 +244,7 @@ def retraining_page(
         tiles.append(
             Tile(f"{decision.difference:+.3g}", f"{reading.title}, candidate - champion {interval}".strip(), p)
         )
-    overfit = overfitting(estimates)
+    overfit = optimism(estimates)
     return Page(
         title=f"Retraining {name}" + (f" on {split}" if split else ""),
         verdict=verdict_of(None, audit),

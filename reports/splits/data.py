@@ -333,10 +333,7 @@ def split_names(manifest: Manifest) -> list[str]:
 
 def unit_of(seen: SplitData) -> str:
     """Return what a split is called: a part, a draw, a fold or a split."""
-    members = seen.manifest.membership
-    if seen.parts:
-        return "part"
-    return "draw" if isinstance(members, Draws) else "fold" if isinstance(members, Labels) else "split"
+    return "part" if seen.parts else seen.manifest.membership.unit
 
 
 def counted(n: int, one: str, many: str = "") -> str:

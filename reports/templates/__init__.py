@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -24,6 +25,12 @@ def rendered(template: str, **values: Any) -> str:
 def style() -> str:
     """Return the style sheet that pages and picture files share."""
     return rendered("style.css")
+
+
+@cache
+def scoped_style() -> str:
+    """Return the style sheet for inside ``@scope (.evenfold)``, where it touches nothing else of a document."""
+    return re.sub(r":root|(body)?\.evenfold", ":scope", style())
 
 
 def macro(name: str, value: Any) -> str:

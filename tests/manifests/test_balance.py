@@ -228,6 +228,19 @@ def test_columns_to_stratify_by_are_measured() -> None:
     assert report.worst["stratum_share"] == pytest.approx(max(by_hand.values()))
 
 
+def test_draws_of_groups_say_how_unevenly_groups_are_tested() -> None:
+    """Counted by hand over the draws: the most and the least often tested group."""
+    frame = pd.DataFrame({"id": range(60), "g": np.arange(60) // 5})
+    spec = {"strategy": "GroupShuffleSplit", "params": {"n_splits": 20}, "columns": {"key": "id", "group": "g"}}
+    manifest = decide(spec | {"holdout": 0.2}, frame)
+    tested = [set(frame["g"].to_numpy()[test]) for _, test in manifest.pairs()]
+    often = [sum(g in groups for groups in tested) / 20 for g in range(12)]
+    often = [share for g, share in enumerate(often) if manifest.in_use.column()[5 * g] == 0]
+    report = measure(manifest, frame)
+    assert report.picks == (min(often), max(often))
+    assert report.worst["picks"] == pytest.approx(max(often) - min(often))
+
+
 def test_a_figure_that_is_defined_is_shown_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """One record is all that MLflow, the page and the terminal need."""
     from evenfold.flows.commands.show import show_balance
