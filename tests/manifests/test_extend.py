@@ -82,6 +82,16 @@ def test_a_batch_of_new_rows_grows_like_the_whole_table(spec: dict[str, Any]) ->
     assert by_table.manifest.split_id == by_batch.manifest.split_id
 
 
+def test_a_batch_is_refused_where_too_much_would_have_to_be_remembered() -> None:
+    """300 classes in 5 folds are not counted in the header; the whole table extends such a split."""
+    old = pd.DataFrame({"id": range(900), "label": [f"c{i % 300}" for i in range(900)]})
+    new = old.assign(id=old["id"] + 900)
+    manifest = decide(CLASSES | {"params": {"rare": "spread"}}, old)
+    with pytest.raises(SplitError, match=r"5 folds hold of 300 classes, .* pass the whole table, without batch"):
+        extend(manifest, new, batch=True)
+    assert extend(manifest, pd.concat([old, new])).added == 900
+
+
 def test_classes_stay_even_as_they_join() -> None:
     """After ten batches two folds' counts of any class differ by at most 1, as when they were split."""
     whole = table(1500)
@@ -172,7 +182,7 @@ def test_drift_is_said_beyond_twice_what_was_expected(beyond: int, noted: bool) 
     far = np.where(np.arange(1000) < beyond, 1e6, 50.0)
     new = pd.DataFrame({"id": np.arange(1000, 2000), "number": far})
     grown = extend(decide(NUMBERS, old), pd.concat([old, new]))
-    assert len(grown.manifest.state["edges"]) == 99
+    assert len(grown.manifest.state.edges) == 99
     assert any("drifted" in note for note in grown.notes) == noted
 
 
