@@ -82,6 +82,59 @@ def test_a_batch_of_new_rows_grows_like_the_whole_table(spec: dict[str, Any]) ->
     assert by_table.manifest.split_id == by_batch.manifest.split_id
 
 
+@pytest.mark.parametrize("spec", GROWING, ids=NAMES)
+def test_batch_after_batch_grows_like_the_whole_table(spec: dict[str, Any]) -> None:
+    """What a batch brought is remembered for the next one."""
+    whole = table(600)
+    by_table = by_batch = decide(spec, whole.iloc[:300])
+    for end in (400, 500, 600):
+        by_table = extend(by_table, whole.iloc[:end]).manifest
+        by_batch = extend(by_batch, whole.iloc[end - 100 : end], batch=True).manifest
+        assert by_batch.state == by_table.state
+    assert by_table.split_id == by_batch.split_id
+
+
+def test_new_groups_are_frozen_or_hashed_whole_where_that_is_the_rule() -> None:
+    """Frozen groups are in no split; a hashed one goes where its name says, whatever arrives beside it."""
+    whole = table(420)
+    frozen = extend(decide(GROUPS | {"on_new_rows": "freeze"}, whole.iloc[:280]), whole).manifest
+    assert set(frozen.codes[280:].tolist()) == {-3}
+    manifest = decide(GROUPS | {"on_new_rows": "hash"}, whole.iloc[:280])
+    every, some = (extend(manifest, data).manifest.codes[280:350] for data in (whole, whole.iloc[:350]))
+    assert (every == some).all()
+    folds = pd.Series(every).groupby(whole["g"].to_numpy()[280:350])
+    assert folds.nunique().max() == 1
+    assert len(set(folds.first())) > 1
+
+
+@pytest.mark.parametrize("holdout", [None, {"fraction": 0.25}])
+def test_more_folds_than_shares_are_remembered_grow_evenly(holdout: Any) -> None:
+    """Above 100 folds the shares follow from the strategy, and the locked part keeps its own."""
+    whole = table(960)
+    manifest = decide(PLAIN | {"params": {"n_splits": 120}, "holdout": holdout}, whole.iloc[:480])
+    assert manifest.state is None or manifest.state.shares is None
+    codes = extend(manifest, whole).manifest.codes
+    assert (codes == -2).sum() == (240 if holdout else 0)
+    assert set(np.bincount(codes[codes >= 0])) == {6 if holdout else 8}
+
+
+GROWN = {
+    "classes": "2c412120e6a0acb4",
+    "groups": "44a38b81a5f43153",
+    "repeated": "d63ea5d48e644717",
+}
+
+
+@pytest.mark.parametrize("spec", [CLASSES, GROUPS, REPEATED], ids=list(GROWN))
+def test_grown_folds_are_pinned(spec: dict[str, Any]) -> None:
+    """Other folds of new rows are another version of growing, raised together with these digests."""
+    whole = table(500)
+    manifest = decide(spec, whole.iloc[:300])
+    for end in (400, 500):
+        manifest = extend(manifest, whole.iloc[:end]).manifest
+    assert (GROWING_VERSION, manifest.split_id[:16]) == (2, GROWN[str(spec["name"])])
+
+
 def test_a_batch_is_refused_where_too_much_would_have_to_be_remembered() -> None:
     """300 classes in 5 folds are not counted in the header; the whole table extends such a split."""
     old = pd.DataFrame({"id": range(900), "label": [f"c{i % 300}" for i in range(900)]})
@@ -173,6 +226,15 @@ def test_drift_beyond_the_frozen_edges_is_said() -> None:
     later = table(200, seed=1, start=400).assign(number=lambda frame: frame["number"] + 1000)
     notes = extend(decide(NUMBERS, whole), pd.concat([whole, later])).notes
     assert any("drifted" in note for note in notes)
+
+
+@pytest.mark.parametrize(("beyond", "noted"), [(9, False), (10, True)])
+def test_drift_is_said_of_ten_rows_and_not_of_nine(beyond: int, noted: bool) -> None:
+    """Fewer rows are chance, whatever their share."""
+    old = pd.DataFrame({"id": np.arange(1000), "number": np.arange(1000) / 10})
+    new = pd.DataFrame({"id": np.arange(1000, 1100), "number": np.where(np.arange(100) < beyond, 1e6, 50.0)})
+    notes = extend(decide(NUMBERS, old), pd.concat([old, new])).notes
+    assert any("drifted" in note for note in notes) == noted
 
 
 @pytest.mark.parametrize(("beyond", "noted"), [(39, False), (45, True)])
