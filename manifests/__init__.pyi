@@ -9,6 +9,7 @@ from .exchange.load_folds import (
     import_nnunet as import_nnunet,
 )
 from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport
+from .growth.arrivals import Snapshot as Snapshot, check_arrival as check_arrival
 from .growth.extend import Extension as Extension, extend as extend, moved_rows as moved_rows
 from .identity import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV

@@ -15,7 +15,7 @@ from evenfold.reports.page import Origin, Page, Paragraph, Remark, Section, Tabl
 from evenfold.reports.splits.data import counted, listed
 from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
 
-from .page import estimates_table, overfitting, score_tiles
+from .page import estimates_table, optimism, score_tiles
 from .pictures import score_pictures
 from .words import Reading, written
 
@@ -244,7 +244,7 @@ def retraining_page(
         tiles.append(
             Tile(f"{decision.difference:+.3g}", f"{reading.title}, candidate - champion {interval}".strip(), p)
         )
-    overfit = overfitting(estimates)
+    overfit = optimism(estimates)
     return Page(
         title=f"Retraining {name}" + (f" on {split}" if split else ""),
         verdict=verdict_of(None, audit),

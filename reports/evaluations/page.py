@@ -67,7 +67,7 @@ def evaluation_html(
     if study is not None:
         curves = fold_count_pictures(study)
         sections += [Section(f"fold-count-{i}", curve.title, [curve]) for i, curve in enumerate(curves.values())]
-    overfit = overfitting(estimates)
+    overfit = optimism(estimates)
     page = Page(
         title=title,
         verdict=verdict_of(None, audit),
@@ -110,7 +110,7 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
     return tiles
 
 
-def overfitting(estimates: Sequence[Estimate]) -> str:
+def optimism(estimates: Sequence[Estimate]) -> str:
     """Return one sentence about the metrics whose score on training rows lies beyond the interval; else nothing."""
     words = []
     for estimate in {estimate.metric: estimate for estimate in estimates}.values():
@@ -119,7 +119,7 @@ def overfitting(estimates: Sequence[Estimate]) -> str:
         title, value, _ = headline(estimate)
         training = written(Reading.of(estimate.metric).shown(estimate.apparent))
         words.append(f"{title} is {training} on rows that the model has seen and {value} on new ones")
-    return f"Overfits: {listed(words)}." if words else ""
+    return f"Optimism: {listed(words)}." if words else ""
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def _details(
 
 def estimates_table(estimates: Sequence[Estimate]) -> Table:
     """Return every estimate at full precision."""
-    names = ["value", "sd", "se", "pooled", "apparent", "gap"]
+    names = ["value", "fold_mean", "sd", "se", "apparent", "gap"]
     rows = [
         [
             estimate.metric,

@@ -5,22 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import floor, isfinite, log10
 
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import Estimate, Interval
-
-_TITLES = {
-    "r2": "R2",
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "roc_auc": "AUC",
-    "average_precision": "average precision",
-    "f1": "F1",
-    "mean_absolute_error": "MAE",
-    "root_mean_squared_error": "RMSE",
-    "mean_squared_error": "MSE",
-    "median_absolute_error": "median absolute error",
-    "log_loss": "log loss",
-    "brier_score": "Brier score",
-}
 
 
 @dataclass(frozen=True)
@@ -33,9 +19,8 @@ class Reading:
     @classmethod
     def of(cls, metric: str) -> Reading:
         """Return how a scorer of scikit-learn is read: ``neg_mean_absolute_error`` is MAE, lower is better."""
-        error = metric.startswith("neg_")
-        name = metric.removeprefix("neg_")
-        return cls(_TITLES.get(name, name.replace("_", " ")), error)
+        record = metric_of(metric)
+        return cls(record.title, record.lower_is_better)
 
     def shown(self, score: float) -> float:
         """Return a score as people read it."""

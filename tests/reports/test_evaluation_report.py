@@ -55,7 +55,7 @@ def test_the_page_says_what_the_estimates_say(recorded: Any) -> None:
     assert page.sections[2 + len(pooled) :][:5] == ["estimates", "notes", "splits", "features", "model"]
     told = []
     for each in json.loads((folder / "estimates.json").read_text(encoding="utf-8")):
-        told += [each[name] for name in ("value", "sd", "se", "pooled", "apparent", "gap")]
+        told += [each[name] for name in ("value", "fold_mean", "sd", "se", "apparent", "gap")]
         told += [each["interval"][side] for side in ("low", "high")] if each["interval"] else []
     assert page.numbers["estimates"] == [value for value in told if value is not None]
     assert (folder / "scores" / "accuracy.svg").read_text(encoding="utf-8").startswith("<svg xmlns=")
