@@ -13,7 +13,7 @@ from evenfold.manifests.figures import BalanceReport
 from evenfold.manifests.manifest import Manifest
 
 from .evaluations.decisions import audit_page, comparison_page
-from .evaluations.page import overfitting, score_tiles
+from .evaluations.page import optimism, score_tiles
 from .page import Page, Remark, Section, Table, Tile, Verdict, number
 from .splits.data import counted, see, target_gap
 from .splits.page import split_page
@@ -60,6 +60,6 @@ def _(comparison: Comparison) -> str:
 @drawn.register
 def _(estimate: Estimate) -> str:
     lead = f"{estimate.method}, {counted(estimate.n_splits, 'split')}."
-    overfit = overfitting([estimate])
+    overfit = optimism([estimate])
     findings = [Remark("note", words) for words in [*([overfit] if overfit else []), *estimate.notes]]
     return Page("Estimate", Verdict.NONE, lead, score_tiles([estimate]), findings).band()

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import pandas as pd
 import yaml
+from evenfold.estimates.metrics.record import Task as Task
+from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.results import ModelError
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import reason_of, require_readable
@@ -20,8 +22,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-
-Task = Literal["classification", "regression"]
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,8 @@ class ModelSpec(BaseModel):
     ``estimator``: ``package.module:Name`` of a class or of a function that returns an estimator; None for the default.
     ``params``: its JSON parameters. ``task``: inferred where None. ``features``: None for every numeric, boolean and
     categorical column that has no other role; ``exclude`` leaves some of them out. ``text``: how listed text columns
-    and categories become numbers. ``metrics``: scikit-learn scorer names, empty for the default ones.
+    and categories become numbers. ``metrics``: scikit-learn scorer names, or short ones
+    (acc, auc, mae, rmse, …) that become those; empty for the default ones.
     ``balance``: see Balance, or its method alone. ``threshold``: from which probability of the second class (in sorted
     order) on a row is of it: a number, ``prevalence`` (its share among training rows) or ``tuned`` (the best balanced
     accuracy, Youden's J, in a cross-validation inside the training rows). ``target_transform``: see Transform.
@@ -210,6 +211,11 @@ class ModelSpec(BaseModel):
         if given is None or given in ("tuned", "prevalence") or number:
             return given
         raise ValueError("choose 'tuned', 'prevalence' or a number between 0 and 1")
+
+    @field_validator("metrics")
+    @classmethod
+    def _by_name(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(ALIASES.get(metric.lower(), metric) for metric in given)
 
     @field_validator("balance", mode="before")
     @classmethod

@@ -161,7 +161,7 @@ def _fold_table(outcome: Evaluation, metrics: list[str]) -> Table:
 
 def _estimate_tables(estimates: list[Estimate]) -> Iterator[Table]:
     """Yield the estimates in tables of fewer and fewer columns."""
-    for names in (("sd", "pooled", "apparent"), ("sd", "apparent"), ("sd",), ()):
+    for names in (("sd", "fold_mean", "apparent"), ("sd", "apparent"), ("sd",), ()):
         yield _estimate_table(estimates, names, short=False)
         if len({each.method for each in estimates}) == 1:
             yield _estimate_table(estimates, names, short=True)

@@ -93,11 +93,14 @@ _PREFIX = {"out-of-bag": "boot/{}_oob", ".632": "boot/{}_632", ".632+": "boot/{}
 
 
 def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return every figure of the estimates under its own name, such as cv/r2_mean, cv/r2_sd and apparent/r2."""
+    """Return every figure of the estimates under its own name, such as cv/r2, cv/r2_mean, cv/r2_sd and apparent/r2."""
     metrics: dict[str, float | None] = {}
     for each in estimates:
         prefix = _PREFIX.get(each["method"], "cv/{}").format(each["metric"])
-        metrics[prefix if each["method"] in _PREFIX else f"{prefix}_mean"] = each["value"]
+        metrics[prefix] = each["value"]
+        if each["method"] not in _PREFIX:
+            mean = each.get("fold_mean")
+            metrics[f"{prefix}_mean"] = each["value"] if mean is None else mean
         metrics |= {f"{prefix}_{name}": each[name] for name in ("sd", "se", "pooled")}
         metrics[f"apparent/{each['metric']}"] = each["apparent"]
         if each.get("ingredients"):

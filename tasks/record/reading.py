@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates import ModelSpec
-from evenfold.estimates.metrics.metrics import score
-from evenfold.estimates.models.responses import Responses
+from evenfold.estimates.metrics.responses import Responses
+from evenfold.estimates.metrics.scoring import score
 from evenfold.manifests import Manifest, read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.home import Home

@@ -205,8 +205,8 @@ MESSAGES: list[tuple[str, Any, str]] = [
     ),
     (
         "an unknown metric",
-        lambda: problem(ModelSpec(metrics=["rmse", "R2"])),
-        "'rmse' is no scikit-learn scorer; did you mean 'neg_root_mean_squared_error'?",
+        lambda: problem(ModelSpec(metrics=["R2", "rmsd"])),
+        "'rmsd' is no scikit-learn scorer; did you mean 'rmse'?",
     ),
     (
         "a metric for other classes",
@@ -334,3 +334,14 @@ def test_the_score_key_changes_with_everything_a_score_depends_on() -> None:
     assert score_key(problem(table=TABLE.iloc[::-1]).model, **given) == key
     with pytest.raises(ModelError, match="names no estimator yet"):
         score_key(ModelSpec(), **given)
+
+
+def test_metrics_have_short_names() -> None:
+    """The short name is only another spelling: one recipe, one key."""
+    short, long = (ModelSpec(metrics=names) for names in (("AUC", "acc"), ("roc_auc", "accuracy")))
+    assert short == long
+    assert ModelSpec(metrics=("mae", "rmse", "R2")).metrics == (
+        "neg_mean_absolute_error",
+        "neg_root_mean_squared_error",
+        "r2",
+    )

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, fit_and_score, fold_count_study
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.flows import evaluate
 from evenfold.reports import evaluation_html, fold_count_html
 from evenfold.reports.evaluations.calibration import Reliability, thresholds
-from evenfold.reports.evaluations.words import Reading
 from evenfold.tasks import Home
 from evenfold.tasks.work import keep_study, kept_study
 from pages import Page, require_silent
@@ -55,7 +55,7 @@ def test_the_page_says_what_the_estimates_say(recorded: Any) -> None:
     assert page.sections[2 + len(pooled) :][:5] == ["estimates", "notes", "splits", "features", "model"]
     told = []
     for each in json.loads((folder / "estimates.json").read_text(encoding="utf-8")):
-        told += [each[name] for name in ("value", "sd", "se", "pooled", "apparent", "gap")]
+        told += [each[name] for name in ("value", "fold_mean", "sd", "se", "apparent", "gap")]
         told += [each["interval"][side] for side in ("low", "high")] if each["interval"] else []
     assert page.numbers["estimates"] == [value for value in told if value is not None]
     assert (folder / "scores" / "accuracy.svg").read_text(encoding="utf-8").startswith("<svg xmlns=")
@@ -100,7 +100,7 @@ def test_a_note_names_its_metric_where_it_is_not_about_all(recorded: Any) -> Non
     about: dict[str, dict[str, None]] = {}
     for estimate in outcome.estimates:
         for note in (*estimate.notes, *(estimate.interval.notes if estimate.interval else ())):
-            about.setdefault(note, {})[Reading.of(estimate.metric).title] = None
+            about.setdefault(note, {})[metric_of(estimate.metric).title] = None
     assert paragraphs == {note if len(names) == 2 else f"{', '.join(names)}: {note}" for note, names in about.items()}
     assert any(len(names) == 1 for names in about.values())
 

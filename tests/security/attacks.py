@@ -100,8 +100,7 @@ def as_model(fields: Any) -> None:
     """Do with a model of a request what a run does before it fits, and fit it."""
     import numpy as np
     from evenfold.estimates import ModelSpec
-    from evenfold.estimates.metrics.metrics import check_metrics
-    from evenfold.estimates.models.options import check_options, target_transformer
+    from evenfold.estimates.models.options import check_metrics, check_options, target_transformer
 
     model = ModelSpec.of(fields)
     y = np.arange(20.0)

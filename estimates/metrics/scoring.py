@@ -1,4 +1,4 @@
-"""scikit-learn's scorers by name: which there are, which fit a target, and what they say of some rows."""
+"""scikit-learn's scorers: what they say of some rows, and why they cannot."""
 
 from __future__ import annotations
 
@@ -7,52 +7,12 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from evenfold.estimates.models.responses import Replay
-from evenfold.estimates.models.spec import Task, default_for, nearest
-from evenfold.estimates.results import EvaluationError, ModelError
+from evenfold.estimates.results import EvaluationError
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of, shown
 from numpy.typing import NDArray
-from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.metrics import get_scorer
 
 MOST_SHOWN_CLASSES = 5
-
-# What people write for scorers that scikit-learn calls otherwise.
-KNOWN_AS = {
-    "rmse": "neg_root_mean_squared_error",
-    "mse": "neg_mean_squared_error",
-    "mae": "neg_mean_absolute_error",
-    "mape": "neg_mean_absolute_percentage_error",
-    "auc": "roc_auc",
-    "auroc": "roc_auc",
-    "log_loss": "neg_log_loss",
-    "logloss": "neg_log_loss",
-    "brier": "neg_brier_score",
-    "mcc": "matthews_corrcoef",
-}
-
-
-def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) -> None:
-    """Raise ModelError for a name that is no scorer, and for a scorer that cannot score such a target.
-
-    Each scorer is tried on a few invented rows with perfect predictions, so that a metric that asks for other
-    classes or for another task is found before anything is fitted.
-    """
-    known = set(get_scorer_names())
-    for metric in metrics:
-        if metric not in known:
-            raise ModelError(f"{metric!r} is no scikit-learn scorer{_meant(metric, known, task, classes)}")
-        try:
-            score(metric, *_perfect(task, classes))
-        except Exception as error:
-            needs = (
-                f"it needs {' or '.join(method_of(metric))}."
-                if isinstance(error, AttributeError)
-                else _first_line(error)
-            )
-            raise ModelError(
-                f"metric {metric!r} cannot score this {task} target{_of(classes)}: {needs} "
-                f"Metrics that can: {_suited(task, classes)}."
-            ) from None
 
 
 def score(metric: str, answers: Any, y: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
@@ -91,7 +51,7 @@ def scores_of(
         try:
             scores[metric] = score(metric, answers, y, weights)
         except Exception as error:
-            raise EvaluationError(_undefined(metric, y, answers, name, side, _first_line(error))) from cause_of(error)
+            raise EvaluationError(_undefined(metric, y, answers, name, side, first_line(error))) from cause_of(error)
         if np.isnan(scores[metric]):
             raise EvaluationError(_undefined(metric, y, answers, name, side, "the score is not a number."))
     return scores
@@ -120,33 +80,7 @@ def _undefined(metric: str, y: NDArray[Any], answers: Any, name: str, side: str,
     return f"{start} {describe_classes(y)}; {because} Choose another metric such as accuracy."
 
 
-def _meant(metric: str, known: set[str], task: Task, classes: tuple[Any, ...]) -> str:
-    if metric.lower() in KNOWN_AS:
-        return f"; did you mean {KNOWN_AS[metric.lower()]!r}?"
-    close = nearest(metric, sorted(known))
-    return close if "did you mean" in close else f"; choose one such as {_suited(task, classes)}."
-
-
-def _suited(task: Task, classes: tuple[Any, ...]) -> str:
-    return ", ".join(default_for(task, len(classes)).metrics)
-
-
-def _of(classes: tuple[Any, ...]) -> str:
-    return f" ({', '.join(shown(repr(each)) for each in classes[:MOST_SHOWN_CLASSES])})" if classes else ""
-
-
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, as a sentence."""
     line = reason_of(error) if is_deployed() else str(error).strip().partition("\n")[0].rstrip()
     return line if line.endswith(".") else line + "."
-
-
-def _perfect(task: Task, classes: tuple[Any, ...]) -> tuple[Replay, NDArray[Any]]:
-    if task == "regression":
-        y = np.arange(1.0, 5.0) + 0.5  # fractions, which scorers of classes refuse
-        return Replay({"predict": y}), y
-    labels = np.asarray(classes)
-    codes = np.repeat(np.arange(len(classes)), 2)
-    sure = np.eye(len(classes))[codes]
-    decision = sure[:, 1] if len(classes) == 2 else sure
-    answers = {"predict": labels[codes], "predict_proba": sure, "decision_function": decision}
-    return Replay(answers, classes), labels[codes]
