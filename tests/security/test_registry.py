@@ -82,15 +82,19 @@ def test_a_model_that_holds_a_function_is_not_loaded(function: Any, tmp_path: Pa
 @pytest.mark.parametrize(
     "name",
     [
-        "os.system",
-        "builtins.eval",
-        "subprocess.Popen",
-        "operator.methodcaller",
-        "sklearn.datasets._base.clear_data_home",
-    ]
-    + ["sklearn.conftest.X", "sklearn.utils._testing.TempMemmap", "sklearn.linear_model._base._rescale_data", "evil.X"]
-    + ["sklearn.externals._arff.ArffDecoder", "evenfold.tasks.fits.fit_final", "evenfold.estimates.ModelSpec", "X", ""]
-    + ["numpy.load", "joblib.memory.Memory", "evenfold.estimates.models.spec.named_estimator", "a-b.X", "..x.Y"],
+        *(
+            "os.system",
+            "builtins.eval",
+            "subprocess.Popen",
+            "operator.methodcaller",
+            "numpy.load",
+            "joblib.memory.Memory",
+        ),
+        *("sklearn.datasets._base.clear_data_home", "sklearn.linear_model._base._rescale_data", "sklearn.conftest.X"),
+        *("sklearn.utils._testing.TempMemmap", "sklearn.externals._arff.ArffDecoder", "evenfold.tasks.fits.fit_final"),
+        *("evenfold.estimates.ModelSpec", "evenfold.estimates.models.spec.named_estimator", "evil.X"),
+        *("X", "", "a-b.X", "..x.Y"),
+    ],
 )
 def test_a_part_is_a_known_class_or_refused(name: str) -> None:
     """Functions, private tools, other packages and what is no name."""
