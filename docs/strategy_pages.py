@@ -20,7 +20,13 @@ STRIP = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#F0E442", "#0072B2")
 TRAIN, TEST = "#8FB4D0", "#D55E00"
 SOURCE = re.compile(r"Source|Unlike|The idea of|The task, with|Corrected here")
 COSTS = re.compile(r"\bO\(|^The strategy's cost")
-SECTIONS = ("Picture", "Promises", "Complexity", "Source", "When not to use it")
+SECTIONS = ("Picture", "Use it", "Parameters", "Promises", "When not to use it", "Complexity", "Source")
+
+
+@cache
+def meanings() -> dict[str, str]:
+    """Return what parameters.yaml says of each parameter."""
+    return dict(yaml.safe_load((DOCS / "parameters.yaml").read_text(encoding="utf-8")))
 
 
 @cache
@@ -52,6 +58,10 @@ def index(examples: dict[str, Any]) -> str:
             "|---|---|",
             *rows,
             "",
+            "```{toctree}\n:hidden:\n",
+            *(f"strategies/{name}" for name in sorted(examples)),
+            "```",
+            "",
         ]
     )
 
@@ -60,19 +70,48 @@ def page(name: str, example: Any, said: dict[str, str]) -> str:
     """Return the page of one strategy: ``said`` names the check of each promise."""
     parts = parts_of(example)
     promised = "\n".join(f"* {said[word]}" for word in sorted(example.promises))
-    given = f"{name}{inspect.signature(type(example))}".removesuffix(" -> None")
-    signature = re.sub(r"(: )(['\"])(.+?)\2", r"\1\3", given)
     more = {part: [told()[name][part]] for part in ("complexity", "source") if part in told()[name]}
     suite = "Checked by the conformance suite, on rows of every kind:"
     sections = {
         "Picture": f"{svg(example)}\n\n{caption(example)}",
+        "Use it": usage(name, example),
+        "Parameters": parameter_table(name, example),
         "Promises": f"{text(parts['promises'])}\n\n{suite}\n\n{promised}",
         "Complexity": code(" ".join(parts["complexity"] + more.get("complexity", []))),
         "Source": code(" ".join(parts["source"] + more.get("source", []))),
         "When not to use it": code(told()[name]["not_when"]),
     }
     body = "\n\n".join(f"## {head}\n\n{sections[head]}" for head in SECTIONS)
-    return f"# {name}\n\n{text(parts['idea'])}\n\n```text\n{signature}\n```\n\n{body}\n"
+    first, *more_of_it = parts["idea"]
+    details = f"\n\n## In detail\n\n{text(more_of_it)}" if more_of_it else ""
+    return f"# {name}\n\n{text([first])}\n\n{body}{details}\n"
+
+
+def usage(name: str, example: Any) -> str:
+    """Return how the strategy is asked for, on the command line and in Python, with the columns that it needs."""
+    needs = example.needs
+    columns = {"target": needs.y != "ignored", "group": needs.groups is True, "time": needs.time is True}
+    flags = "".join(f" --{role} {role.upper()}" for role, needed in columns.items() if needed)
+    named = "".join(f', "{role}": "{role.upper()}"' for role, needed in columns.items() if needed)
+    command = f"$ evenfold split FILE --key KEY{flags} --strategy {name}"
+    python = (
+        "from evenfold.manifests import decide\n\n"
+        f'manifest = decide({{"strategy": "{name}", "columns": {{"key": "KEY"{named}}}}}, "FILE")\n'
+    )
+    tabs = (
+        f":::{{tab-item}} Command line\n```text\n{command}\n```\n:::\n:::{{tab-item}} Python\n```text\n{python}```\n:::"
+    )
+    return f"::::{{tab-set}}\n{tabs}\n::::\n\nIn capitals: names of your own columns and file."
+
+
+def parameter_table(name: str, example: Any) -> str:
+    """Return the table of the parameters with their defaults and what they mean."""
+    rows = []
+    for parameter in inspect.signature(type(example)).parameters.values():
+        meaning = meanings().get(f"{name}.{parameter.name}") or meanings()[parameter.name]
+        default = "required" if parameter.default is inspect.Parameter.empty else f"`{parameter.default!r}`"
+        rows.append(f"| `{parameter.name}` | {default} | {meaning} |")
+    return "\n".join(["| parameter | default | meaning |", "|---|---|---|", *rows]) if rows else "It has none."
 
 
 def parts_of(example: Any) -> dict[str, list[str]]:

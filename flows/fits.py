@@ -16,6 +16,7 @@ from evenfold.estimates import (
     bootstrap_aggregate,
     resampled_aggregate,
 )
+from evenfold.manifests.membership import Draws
 from evenfold.reports import evaluation_html
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks.fits import BLOCK, fit_all, fit_block, fit_fold, fit_folds, kept, split_title
@@ -86,7 +87,7 @@ class Fits:
 
 def in_blocks(work: Work) -> bool:
     """Return whether splits are fitted in blocks: draws, and folds that are too many for a step each."""
-    return work.manifest.kind == "draws" or work.manifest.n_splits > MOST_SINGLE_FOLDS
+    return isinstance(work.manifest.membership, Draws) or work.manifest.n_splits > MOST_SINGLE_FOLDS
 
 
 def fit_splits(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, Any], work: Work, say: Say) -> Fits:
@@ -149,7 +150,7 @@ def _calls(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, 
 
     if not in_blocks(work):
         return [call(fit_fold, split_title(work.manifest, i), key_of_split(work, i, seed), i=i) for i in range(n)]
-    drawn = work.manifest.kind == "draws"
+    drawn = isinstance(work.manifest.membership, Draws)
     step, what, apparent = (
         (fit_block, "draws", request.apparent == "resample") if drawn else (fit_folds, "folds", False)
     )

@@ -17,6 +17,7 @@ from evenfold.estimates.comparison import (
     without_champion,
 )
 from evenfold.manifests import audit, read_manifest
+from evenfold.manifests.membership import Draws
 from evenfold.reports.markdown import estimate_table
 from evenfold.splitters import SplitError
 from evenfold.tasks import Call, Engine, Home
@@ -40,7 +41,7 @@ def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
 def compared(home: Home, work: Work, champion: Work, metric: str) -> dict[str, Any]:
     """Return the scores of ``work`` minus the champion's, on the same folds or draws."""
     before, after = kept_scores(home, champion), kept_scores(home, work)
-    if work.manifest.kind == "draws":
+    if isinstance(work.manifest.membership, Draws):
         return compare_draws(before, after, metric)
     stratified = "even_classes" in work.manifest.splitter.promises
     on = list(work.keys.column_names) if work.keys is not None else ["row"]

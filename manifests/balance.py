@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from .manifest import Manifest
+from .membership import Labels
 from .plan import balanced_columns, is_numeric_target
 
 
@@ -43,8 +44,9 @@ def reach_of(manifest: Manifest, data: Any) -> Reach | None:
     splitter, columns = manifest.splitter, manifest.spec.columns
     if not isinstance(splitter, GroupPacker) or data is None or columns.group is None:
         return None
-    codes = manifest.codes_in_use
-    kept = np.isin(codes, list(splitter.part_codes().values()) or np.arange(manifest.n_splits))
+    membership = manifest.in_use
+    codes = membership.column()
+    kept = np.isin(codes, list(membership.parts.values()) or np.arange(manifest.n_splits))
     balanced: list[str | None] = [*columns.stratify] or [columns.target]
     used = list(dict.fromkeys(name for name in [*balanced, columns.group] if name))
     table = canonical_table(read_table(data, used), used, manifest.types).take(manifest.positions(data)[kept])
@@ -134,15 +136,14 @@ def measure(manifest: Manifest, data: Any = None) -> BalanceReport:
 
 def _reachable(manifest: Manifest, groups: tuple[NDArray[Any], bool] | None) -> dict[str, float]:
     splitter = manifest.splitter
-    shared = manifest.kind == "labels" and "exhaustive" in splitter.promises and not manifest.part_codes()
-    if not shared:
+    membership = manifest.in_use
+    if not isinstance(membership, Labels) or membership.parts or "exhaustive" not in splitter.promises:
         return {}
-    codes = manifest.codes_in_use.reshape(manifest.n, -1)
-    tested = codes[:, 0] >= 0
+    tested = membership.column() >= 0
     largest = 1
     if groups is not None and splitter.needs.groups:
         largest = int(np.unique(groups[0][tested], return_counts=True)[1].max())
-    return {"size": least_size_deviation(int(tested.sum()), manifest.n_splits // codes.shape[1], largest)}
+    return {"size": least_size_deviation(int(tested.sum()), membership.n_bins, largest)}
 
 
 def _in_order(manifest: Manifest, data: Any, name: str) -> tuple[NDArray[Any], bool]:

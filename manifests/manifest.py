@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import counted, key_order
 from evenfold.manifests.tables.keys import key_table, positions_in
 from evenfold.manifests.tables.read import read_table
-from evenfold.splitters import DrawSplitter, LabelSplitter, Pair, Rows, SplitError, Splitter, pairs_of_labels
+from evenfold.splitters import Pair, SplitError, Splitter
 from numpy.typing import NDArray
 
-from .identity import digest_codes, digest_keys, digest_resample, resample_counts, split_id
+from .identity import digest_codes, digest_keys, split_id
+from .membership import Kind, Membership
 from .spec import SplitSpec
 
 
@@ -66,18 +67,7 @@ def _length(values: Any) -> int:
     return int(shape[0]) if shape else len(values)
 
 
-NEVER_TESTED, LOCKED, EXCLUDED = -1, -2, -3
 ACTIVE, DELETED, QUARANTINED = 0, 1, 2
-
-
-@dataclass(frozen=True)
-class Resample:
-    """One draw: its sizes and the digest of its counts; the rows themselves are drawn again when needed."""
-
-    n_train: int
-    n_test: int
-    digest: str
-    generation: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,26 +83,19 @@ class StatusChange:
 class Manifest:
     """A decision about rows, in key order.
 
-    ``codes`` (n, or n by repeats): the fold in which a row is tested; -1 never tested, -2 locked, -3 excluded.
-    For draws 0 means that a row may be drawn. ``keys`` is None where no key column was named: then the position
-    is the key, and only the same rows in the same order can be joined.
+    ``membership`` says which row is on which side of which split. ``keys`` is None where no key column was named: then
+    the position is the key, and only the same rows in the same order can be joined.
     ``born`` is the generation in which a row joined. Codes never change; ``changes`` says which rows are deleted
     or quarantined, and these are in no split.
     """
 
-    kind: Literal["labels", "draws", "pairs"]
     spec: SplitSpec
     types: dict[str, str]
     fingerprint: str
     plan_id: str
     algorithm: dict[str, Any]
-    codes: NDArray[Any]
+    membership: Membership
     keys: pa.Table | None
-    n_splits: int
-    strata: NDArray[Any] | None = None
-    groups: NDArray[np.int64] | None = None
-    resamples: tuple[Resample, ...] = ()
-    stored_pairs: tuple[Pair, ...] = ()
     group_table: pa.Table | None = None
     state: dict[str, Any] | None = None
     born: NDArray[np.int16] | None = None
@@ -124,7 +107,7 @@ class Manifest:
     @property
     def n(self) -> int:
         """The number of rows, of every status."""
-        return int(self.codes.shape[0])
+        return self.membership.n
 
     @property
     def name(self) -> str:
@@ -139,18 +122,26 @@ class Manifest:
     @cached_property
     def split_id(self) -> str:
         """The identity of the membership: independent of files, libraries and how it came about."""
-        status = self.status
-        members = self._members() or []
-        if status.any():
-            members = [*members, digest_codes(status)]
-        return split_id(self.kind, digest_keys(self.keys, self.n), digest_codes(self.codes), members or None)
+        digests = self.in_use.digests() or []
+        if self.status.any():
+            digests = [*digests, digest_codes(self.status)]
+        keys, codes = digest_keys(self.keys, self.n), digest_codes(self.membership.codes)
+        return split_id(self.kind, keys, codes, digests or None)
 
-    def _members(self) -> list[str] | None:
-        if self.kind == "draws":
-            return [resample.digest for resample in self.resamples]
-        if self.kind == "pairs":
-            return [digest_resample(resample_counts(*pair, self.n)) for pair in self.stored_pairs]
-        return None
+    @property
+    def kind(self) -> Kind:
+        """What the splits are: labels, draws or pairs."""
+        return self.membership.kind
+
+    @property
+    def n_splits(self) -> int:
+        """The number of (train, test) pairs."""
+        return self.membership.n_splits
+
+    @property
+    def codes(self) -> NDArray[Any]:
+        """The assigned codes, of whatever status: a column per repeat, and flat where there is but one."""
+        return self.membership.codes if self.membership.n_repeats > 1 else self.membership.column()
 
     @cached_property
     def status(self) -> NDArray[np.int8]:
@@ -162,107 +153,47 @@ class Manifest:
         return status
 
     @cached_property
-    def codes_in_use(self) -> NDArray[Any]:
-        """The codes with every row that is not active excluded (-3): what splits are made from."""
+    def in_use(self) -> Membership:
+        """The membership with every row that is not active excluded (-3): what splits are made from."""
         idle = self.status != ACTIVE
-        if not idle.any():
-            return self.codes
-        codes = self.codes.copy()
-        codes[idle] = EXCLUDED
-        return codes
+        return self.membership.excluding(idle) if idle.any() else self.membership
 
     @cached_property
     def splitter(self) -> Splitter:
         """The strategy as specified."""
         return self.spec.splitter()
 
-    def part_codes(self) -> dict[str, int]:
-        """Return the code of each named part; none where the split is of folds."""
-        return self.splitter.part_codes() if isinstance(self.splitter, LabelSplitter) else {}
-
     def pair(self, i: int) -> Pair:
         """Return split ``i`` as (train, test) ranks in key order.
 
         A draw is drawn again and compared with its recorded digest; SplitError where it differs.
         """
-        if self.kind == "pairs":
-            return self.stored_pairs[i]
-        if self.kind == "labels":
-            return self._label_pairs[i]
-        return self._redraw(i)
+        return self.in_use.pair(i)
 
     def pairs(self) -> Iterator[Pair]:
         """Yield every split as (train, test) ranks in key order."""
         return (self.pair(i) for i in range(self.n_splits))
-
-    def split_name(self, i: int) -> tuple[int, int]:
-        """Return (repeat, fold) of split ``i``."""
-        repeats = self.codes.shape[1] if self.codes.ndim == 2 else 1
-        return divmod(i, self.n_splits // repeats)
-
-    def member_digest(self, i: int) -> str:
-        """Return what names the membership of split ``i`` alone, so that other splits do not touch its results."""
-        if self.kind == "draws":
-            return self.resamples[i].digest
-        return digest_resample(resample_counts(*self.pair(i), self.n))
-
-    @cached_property
-    def _label_pairs(self) -> list[Pair]:
-        columns = self.codes_in_use.T if self.codes.ndim == 2 else [self.codes_in_use]
-        parts = self.part_codes()
-        tested = [code for code in parts.values() if code >= 0] if parts else range(self.n_splits // len(columns))
-        return [pair for column in columns for pair in pairs_of_labels(column, tested, parts=bool(parts))]
-
-    def _redraw(self, i: int) -> Pair:
-        made = self.splitter
-        assert isinstance(made, DrawSplitter)
-        eligible = np.flatnonzero(self.codes_in_use == 0)
-        drawn = made.pair(self.rows_of(eligible), i)
-        train, test = eligible[drawn[0]], eligible[drawn[1]]
-        if digest_resample(resample_counts(train, test, self.n)) != self.resamples[i].digest:
-            raise SplitError(
-                f"draw {i} of {self.name} {self.version} comes out differently from what was recorded "
-                f"(algorithm {self.algorithm['name']} version {self.algorithm['version']}); "
-                "use the version of evenfold that made it, or split again."
-            )
-        return train, test
-
-    def rows_of(self, eligible: NDArray[np.int64]) -> Rows:
-        """Return the rows of a manifest of draws as its strategy sees them: codes of classes and groups, and keys."""
-
-        def of(values: NDArray[Any] | None) -> NDArray[Any] | None:
-            return None if values is None else values[eligible]
-
-        strata, groups = of(self.strata), of(self.groups)
-        levels = () if strata is None or strata.dtype.kind == "f" else tuple(range(int(strata.max(initial=-1)) + 1))
-        group_levels = () if groups is None else tuple(range(int(groups.max(initial=-1)) + 1))
-        key = key_values(self.keys)[eligible] if self.splitter.needs.key and self.keys is not None else None
-        return Rows(n=eligible.size, y=strata, groups=groups, key=key, levels=levels, group_levels=group_levels)
 
     def locked_pair(self) -> Pair:
         """Return (every other row in use, the locked rows): what a look at the holdout trains and tests on.
 
         Whoever takes it has looked; the flows record each look before they do. SplitError where nothing is locked.
         """
-        codes = self.codes_in_use.reshape(self.n, -1)[:, 0]
-        locked = np.flatnonzero(codes == LOCKED)
-        if not locked.size:
+        if not self.in_use.locked.size:
             raise SplitError(f"{self.name} {self.version} has no locked rows; split with a holdout, or a test part.")
-        return np.flatnonzero(codes >= NEVER_TESTED), locked
+        return self.in_use.unlocked, self.in_use.locked
 
     def at_generation(self, generation: int) -> Manifest:
         """Return the manifest as it was when ``generation`` was the newest: the same folds, and only its rows."""
         if self.born is None or generation >= self.generation:
             return self
         kept = np.flatnonzero(self.born <= generation)
+        keys = None if self.keys is None else self.keys.take(kept)
         return replace(
             self,
-            codes=self.codes[kept],
-            keys=None if self.keys is None else self.keys.take(kept),
-            strata=None if self.strata is None else self.strata[kept],
-            groups=None if self.groups is None else self.groups[kept],
+            membership=self.membership.with_rows(self.membership.codes[kept], keys),
+            keys=keys,
             born=self.born[kept],
-            resamples=tuple(resample for resample in self.resamples if resample.generation <= generation),
             changes=tuple(change for change in self.changes if change.generation <= generation),
             version=f"{self.version.partition('.')[0]}.{generation}",
             state=None,
@@ -273,8 +204,6 @@ class Manifest:
 
         Raises SplitError where the frame has rows that the manifest does not know, or lacks rows that it holds.
         """
-        pass
-
         return join_positions(self, frame)
 
     def as_cv(self, frame: Any) -> ManifestCV:
@@ -287,14 +216,6 @@ class Manifest:
         index = getattr(frame, "index", None)  # a pandas one; a list's index is a method
         known = index if getattr(index, "is_unique", False) else None
         return ManifestCV(self, self.positions(frame), known)
-
-
-def key_values(keys: pa.Table) -> NDArray[Any]:
-    """Return one value per row that a strategy reads as the key; several columns are joined by '|'."""
-    if keys.num_columns == 1:
-        return np.asarray(keys.column(0).to_numpy())
-    parts = [column.to_numpy().astype(str) for column in keys.columns]
-    return np.array(["|".join(values) for values in zip(*parts, strict=True)], dtype=object)
 
 
 def join_positions(manifest: Manifest, frame: Any) -> NDArray[np.int64]:

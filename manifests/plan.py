@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import canonical_table, key_order, require_columns, require_complete, to_numpy
-from evenfold.manifests.tables.keys import key_names, type_names, with_keys
+from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_keys
 from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import (
     HOLDOUT,
@@ -23,8 +23,9 @@ from evenfold.splitters import (
 )
 from numpy.typing import NDArray
 
-from .identity import digest_resample, fingerprint, plan_id, resample_counts
-from .manifest import LOCKED, Manifest, Resample, key_values
+from .identity import fingerprint, plan_id
+from .manifest import Manifest
+from .membership import LOCKED, Draws, Labels, Membership, Pairs
 from .spec import Columns, SplitSpec, read_spec, require_roles
 from .state import first_group_table, first_state
 
@@ -68,19 +69,22 @@ class Plan:
     def decide(self) -> Manifest:
         """Return the decision. Pure: the same plan gives the same manifest on every machine."""
         rows = self.rows()
-        rest = self._unlocked(rows)
-        if isinstance(self.splitter, LabelSplitter):
-            return self._labelled(self.splitter, rows, rest)
-        rest = np.arange(rows.n) if rest is None else rest
-        codes = np.full(rows.n, LOCKED, dtype=np.int16)
-        codes[rest] = 0
-        if isinstance(self.splitter, DrawSplitter):
-            drawn = self._manifest(kind="draws", codes=codes, n_splits=0, strata=rows.y, groups=rows.groups)
-            resamples = resamples_of(drawn)
-            state = first_state(self.splitter, rows, codes, 1, self._fraction())
-            return replace(drawn, resamples=resamples, n_splits=len(resamples), state=state)
-        pairs = tuple((rest[train], rest[test]) for train, test in self.splitter.pairs(rows.take(rest)))
-        return self._manifest(kind="pairs", codes=codes, n_splits=len(pairs), stored_pairs=pairs)
+        keys = self.table.select(self.key) if self.key else None
+        membership = self._membership(rows, keys)
+        labelled, dealt = isinstance(membership, Labels), not isinstance(membership, Pairs)
+        group = self.spec.columns.group if labelled and rows.groups is not None else None
+        locked = self.spec.holdout.fraction if self.spec.holdout else 0.0
+        return Manifest(
+            spec=self.spec,
+            types=self.types,
+            fingerprint=self.fingerprint,
+            plan_id=self.plan_id,
+            algorithm=self.algorithm,
+            membership=membership,
+            keys=keys,
+            group_table=first_group_table(rows, self.table.column(group), membership) if group else None,
+            state=first_state(self.splitter, rows, membership, locked) if dealt else None,
+        )
 
     def check(self) -> None:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
@@ -91,9 +95,6 @@ class Plan:
         """Whether a part is kept for the end: a holdout, or a test part."""
         parts = self.splitter.part_codes() if isinstance(self.splitter, LabelSplitter) else {}
         return self.spec.holdout is not None or LOCKED in parts.values()
-
-    def _fraction(self) -> float:
-        return self.spec.holdout.fraction if self.spec.holdout else 0.0
 
     def _unlocked(self, rows: Rows) -> NDArray[np.int64] | None:
         """Return the positions of the rows that are left when the locked part is drawn; None where nothing is."""
@@ -107,33 +108,26 @@ class Plan:
         self.splitter.check(rows.take(rest))
         return rest
 
-    def _labelled(self, splitter: LabelSplitter, rows: Rows, rest: NDArray[np.int64] | None) -> Manifest:
-        codes = splitter.decide(rows if rest is None else rows.take(rest))
-        if rest is not None:
-            decided, codes = codes, np.full((rows.n, *codes.shape[1:]), LOCKED, dtype=codes.dtype)
-            codes[rest] = decided
-        repeats = codes.shape[1] if codes.ndim == 2 else 1
-        tested = sum(code >= 0 for code in splitter.part_codes().values())
-        n_folds = tested or int(codes.max()) + 1
-        group = self.spec.columns.group if rows.groups is not None else None
-        made = self._manifest(
-            kind="labels",
-            codes=codes,
-            n_splits=n_folds * repeats,
-            group_table=first_group_table(rows, self.table.column(group), codes) if group else None,
-        )
-        return replace(made, state=first_state(splitter, rows, codes, n_folds, self._fraction()))
+    def _membership(self, rows: Rows, keys: pa.Table | None) -> Membership:
+        rest = self._unlocked(rows)
+        left = rows if rest is None else rows.take(rest)
+        if isinstance(self.splitter, LabelSplitter):
+            return Labels.of(_among_all(self.splitter.decide(left), rest, rows.n), self.splitter)
+        codes = _among_all(np.zeros(left.n, dtype=np.int16), rest, rows.n)
+        if isinstance(self.splitter, DrawSplitter):
+            drawn = Draws(codes, self.splitter, keys, rows.y, rows.groups)
+            return replace(drawn, recorded=drawn.resamples)
+        places = np.arange(rows.n) if rest is None else rest
+        return Pairs(codes, tuple((places[train], places[test]) for train, test in self.splitter.pairs(left)))
 
-    def _manifest(self, **decided: Any) -> Manifest:
-        return Manifest(
-            spec=self.spec,
-            types=self.types,
-            fingerprint=self.fingerprint,
-            plan_id=self.plan_id,
-            algorithm=self.algorithm,
-            keys=self.table.select(self.key) if self.key else None,
-            **decided,
-        )
+
+def _among_all(codes: NDArray[Any], rest: NDArray[np.int64] | None, n: int) -> NDArray[Any]:
+    """Return the codes of all rows: those of ``rest`` as given, the others locked."""
+    if rest is None:
+        return codes
+    among = np.full((n, *codes.shape[1:]), LOCKED, dtype=codes.dtype)
+    among[rest] = codes
+    return among
 
 
 def decide(spec: Any, data: Any) -> Manifest:
@@ -200,15 +194,3 @@ def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:
     if len(values) < 2:
         return values[0] if values else None
     return np.column_stack([column.astype(object) for column in values])
-
-
-def resamples_of(manifest: Manifest) -> tuple[Resample, ...]:
-    """Return what is recorded of each draw on a manifest's eligible rows."""
-    splitter, eligible = manifest.splitter, np.flatnonzero(manifest.codes_in_use == 0)
-    assert isinstance(splitter, DrawSplitter)
-    drawn = splitter.pairs(manifest.rows_of(eligible))
-    return tuple(_resample(eligible[train], eligible[test], manifest.n) for train, test in drawn)
-
-
-def _resample(train: NDArray[Any], test: NDArray[Any], n: int) -> Resample:
-    return Resample(int(train.size), int(test.size), digest_resample(resample_counts(train, test, n)))

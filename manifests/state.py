@@ -9,6 +9,8 @@ import pyarrow as pa
 from evenfold.splitters import LabelSplitter, Rows, Splitter, stable_order
 from numpy.typing import NDArray
 
+from .membership import Membership, fold_column
+
 MOST_CELLS = 1_000
 MOST_EDGES = 100
 MOST_SHARES = 100
@@ -28,16 +30,14 @@ def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, floa
     return shares | {-2: shares.get(-2, 0.0) + locked}
 
 
-def first_state(
-    splitter: Splitter, rows: Rows, codes: NDArray[Any], n_folds: int, locked: float
-) -> dict[str, Any] | None:
+def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: float) -> dict[str, Any] | None:
     """Return shares, classes or frozen quantile edges, and what each bin holds of each (repeats by bins by strata).
 
     Every later generation is counted by the same edges, so data that drift are seen as drifting. None where there
     would be more than 1,000 counts: then only a whole table can extend the manifest. More than 100 shares are left
     out; they follow from the strategy.
     """
-    shares = shares_of(splitter, n_folds, locked)
+    shares = shares_of(splitter, membership.n_bins, locked)
     few = len(shares) <= MOST_SHARES
     state: dict[str, Any] = {"shares": [[code, share] for code, share in shares.items()]} if few else {}
     if rows.y is not None and rows.y.dtype.kind == "f":
@@ -46,7 +46,7 @@ def first_state(
     elif rows.y is not None:
         state["classes"] = _classes(rows)
     cells = len(shares) * n_strata(state, state.get("classes", []))
-    columns = codes.reshape(rows.n, -1).T
+    columns = membership.codes.T
     if cells * len(columns) > MOST_CELLS:
         return state if len(shares) <= MOST_CELLS // 10 and len(state.get("classes", ())) <= MOST_CELLS else None
     if rows.y is None:
@@ -54,7 +54,7 @@ def first_state(
         return state
     strata = _first_strata(rows, state)
     lookup = {code: number for number, code in enumerate(shares)}
-    bins = [np.array([lookup.get(code, -1) for code in range(-3, int(codes.max()) + 1)])[c + 3] for c in columns]
+    bins = [np.array([lookup.get(code, -1) for code in range(-3, int(columns.max()) + 1)])[c + 3] for c in columns]
     state["counts"] = [counted(b, strata, len(shares), cells // len(shares)).tolist() for b in bins]
     return state
 
@@ -133,15 +133,14 @@ def groups_of(column: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
     return codes, pa.table({column.column_names[0]: encoded.dictionary})
 
 
-def first_group_table(rows: Rows, column: pa.ChunkedArray, codes: NDArray[Any]) -> pa.Table:
+def first_group_table(rows: Rows, column: pa.ChunkedArray, membership: Membership) -> pa.Table:
     """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""
     assert rows.groups is not None
     first = np.full(rows.n_groups, rows.n, dtype=np.int64)
     np.minimum.at(first, rows.groups, np.arange(rows.n))
-    folds = codes.reshape(rows.n, -1)[first]
     columns: dict[str, Any] = {"group": column.take(first)}
-    for repeat, fold in enumerate(folds.T, start=1):
-        columns["fold" if repeat == 1 else f"fold_r{repeat}"] = fold
+    for repeat, folds in enumerate(membership.codes[first].T):
+        columns[fold_column(repeat)] = folds
     columns["rows"] = np.bincount(rows.groups, minlength=rows.n_groups)
     columns["generation"] = np.zeros(rows.n_groups, dtype=np.int16)
     classes = rows.y is not None and rows.y.dtype.kind == "i" and rows.y.ndim == 1
@@ -157,8 +156,8 @@ def group_rows(groups: pa.Table, folds: NDArray[Any], like: pa.Table, generation
     """Return new groups as rows of a table like ``like``: group and folds filled, counts left empty."""
     born = pa.array(np.full(groups.num_rows, generation))
     columns: dict[str, Any] = {"group": groups.column(0), "generation": born}
-    for repeat, fold in enumerate(folds.T, start=1):
-        columns["fold" if repeat == 1 else f"fold_r{repeat}"] = pa.array(fold)
+    for repeat, fold in enumerate(folds.T):
+        columns[fold_column(repeat)] = pa.array(fold)
     return pa.table(
         {
             field.name: columns[field.name].cast(field.type)

@@ -21,7 +21,6 @@ from .split_data import (
     MOST_LINES,
     Cumulative,
     Seen,
-    code_name,
     cumulative,
     generations,
     group_blocks,
@@ -151,7 +150,7 @@ MOST_DOTS = 2_000
 def groups(seen: Seen, blocks: dict[int, list[int]]) -> str:
     """Draw each fold as a pile of its groups, the largest at the bottom."""
     shown = dict(list(blocks.items())[:MOST_BARS])
-    names = [code_name(seen.manifest, code).removeprefix("fold ") for code in shown]
+    names = [seen.manifest.membership.code_name(code).removeprefix("fold ") for code in shown]
     picture = Picture(
         "Groups and the folds they are in", "fold or part", "rows (rows)", (-0.5, len(shown) - 0.5),
         (0, max(map(sum, shown.values())) * 1.05), height=300, x_ticks=some(list(enumerate(names))),
@@ -236,11 +235,11 @@ def grown(seen: Seen) -> str:
                 low,
                 low + each[code],
                 number,
-                f"{code_name(seen.manifest, code)}: {each[code]:,} rows",
+                f"{seen.manifest.membership.code_name(code)}: {each[code]:,} rows",
             )
             low += each[code]
     for number, code in enumerate(codes[:MOST_LINES]):
-        picture.name(code_name(seen.manifest, code), number)
+        picture.name(seen.manifest.membership.code_name(code), number)
     return picture.figure("No row that had a fold has another one now.")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from evenfold.manifests.balance import MOST_MEASURED, BalanceReport
 from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import Draws, Labels
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import canonical_table, to_numpy
 from evenfold.manifests.tables.read import read_table
@@ -63,7 +64,7 @@ def see(manifest: Manifest, balance: BalanceReport, data: Any = None) -> Seen:
     group = _column(manifest, data, columns.group)
     order, name = _order(manifest.n, target, group)
     seen = Seen(manifest, balance, target, group, order, name)
-    if group is not None and manifest.kind == "draws":
+    if group is not None and isinstance(manifest.membership, Draws):
         seen.picks = np.zeros(len(group.names), dtype=np.int64)
     for i in range(min(manifest.n_splits, MOST_MEASURED)):
         _look(seen, i)
@@ -98,9 +99,8 @@ def _look(seen: Seen, i: int) -> None:
     manifest = seen.manifest
     train, test = manifest.pair(i)
     seen.n_seen += 1
-    if manifest.kind == "draws":
-        drawn = np.bincount(train, minlength=manifest.n)
-        eligible = drawn[manifest.codes_in_use == 0]
+    if isinstance(manifest.in_use, Draws):
+        eligible = np.bincount(train, minlength=manifest.n)[manifest.in_use.eligible]
         seen.inclusion += np.bincount(np.minimum(eligible, MOST_COUNT - 1), minlength=MOST_COUNT) / eligible.size
     if seen.picks is not None and seen.group is not None:
         held = np.bincount(seen.group.codes[test], minlength=seen.picks.size)
@@ -151,12 +151,12 @@ def _ecdf(y: Floats, at: Floats) -> Floats:
 def group_blocks(seen: Seen) -> dict[int, list[int]] | None:
     """Return the sizes of the groups in each fold or part, largest first; None where groups have no fold."""
     manifest = seen.manifest
-    if manifest.kind != "labels" or manifest.group_table is None:
+    if not isinstance(manifest.membership, Labels) or manifest.group_table is None:
         return None
     if seen.group is not None:
         first = np.full(len(seen.group.names), manifest.n, dtype=np.int64)
         np.minimum.at(first, seen.group.codes, np.arange(manifest.n))
-        folds = manifest.codes.reshape(manifest.n, -1)[first, 0]
+        folds = manifest.membership.column()[first]
         rows = np.bincount(seen.group.codes)
     else:
         folds = manifest.group_table.column("fold").to_numpy()
@@ -197,23 +197,11 @@ def generations(manifest: Manifest) -> list[Counter[int]]:
     """Return the rows of each code that joined with each generation (of the first repeat)."""
     if manifest.born is None:
         return []
-    codes = manifest.codes.reshape(manifest.n, -1)[:, 0]
+    codes = manifest.membership.column()
     return [Counter(codes[manifest.born == g].tolist()) for g in range(manifest.generation + 1)]
-
-
-def code_name(manifest: Manifest, code: int) -> str:
-    """Return what a code is called: a fold, a named part, or why a row is in none."""
-    parts = {number: name for name, number in manifest.part_codes().items()}
-    if code in parts:
-        return parts[code]
-    return {-1: "never tested", -2: "locked", -3: "excluded"}.get(code, f"fold {code}")
 
 
 def split_names(manifest: Manifest) -> list[str]:
     """Return a short name for each split."""
-    repeated = manifest.codes.ndim == 2
-    names = []
-    for i in range(manifest.n_splits):
-        repeat, fold = manifest.split_name(i)
-        names.append(f"{repeat}.{fold}" if repeated else str(fold))
-    return names
+    names = map(manifest.membership.split_name, range(manifest.n_splits))
+    return [f"{repeat}.{fold}" if manifest.membership.n_repeats > 1 else str(fold) for repeat, fold in names]

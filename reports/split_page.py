@@ -7,11 +7,12 @@ from typing import Any
 
 from evenfold.manifests.balance import BalanceReport
 from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import Draws
 from evenfold.manifests.store.write import counts
 
 from .page import facts, number, page, table
 from .split_charts import figures
-from .split_data import Seen, code_name, see
+from .split_data import Seen, see
 
 MOST_ROWS = 100
 _WORST = {
@@ -43,7 +44,7 @@ def report_html(manifest: Manifest, balance: BalanceReport, data: Any = None, au
         ("folds", "Every split", _folds(seen)),
     ]
     title = f"Split {manifest.name} {manifest.version}"
-    what = "draws" if manifest.kind == "draws" else "splits"
+    what = "draws" if isinstance(manifest.membership, Draws) else "splits"
     lead = f"{escape(str(manifest.algorithm['name']))}: {manifest.n:,} rows, {manifest.n_splits:,} {what}."
     return page(title, lead, sections)
 
@@ -83,13 +84,7 @@ def _identity(manifest: Manifest) -> str:
 def _sizes(manifest: Manifest) -> str:
     held = counts(manifest)
     shown = list(held.items())[:MOST_ROWS]
-    if manifest.kind == "draws":
-        rows = [
-            ["rows that may be drawn" if code == "0" else code_name(manifest, int(code)), number(n)]
-            for code, n in shown
-        ]
-    else:
-        rows = [[escape(code_name(manifest, int(code))), number(n)] for code, n in shown]
+    rows = [[escape(manifest.membership.code_name(int(code))), number(n)] for code, n in shown]
     left = f'<p class="soft">The first {len(shown):,} of {len(held):,}.</p>' if len(held) > len(shown) else ""
     return table(["fold or part", "rows"], rows) + left
 

@@ -31,7 +31,7 @@ def strategy_of(given: Any, random_state: int) -> Splitter:
         return given
     if not isinstance(given, Mapping) or "strategy" not in given or set(given) - {"strategy", "params"}:
         raise SplitError(
-            f"{given!r} is no strategy; pass one, such as KFold(5), or "
+            f"{given!r} is not a strategy; pass one, such as KFold(5), or "
             "{'strategy': 'KFold', 'params': {'n_splits': 5}}."
         )
     made = _class_of(str(given["strategy"]))
@@ -48,5 +48,5 @@ def _class_of(name: str) -> type[Splitter]:
     known = all_strategies()
     found = import_named(name) if ":" in name else known.get(name)
     if not (isinstance(found, type) and issubclass(found, Splitter)):
-        raise SplitError(f"{name!r} is no strategy; choose one of {', '.join(known)}.")
+        raise SplitError(f"{name!r} is not a strategy; choose one of {', '.join(known)}.")
     return found

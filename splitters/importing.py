@@ -17,7 +17,7 @@ def import_named(path: str) -> Any:
     """
     module, _, name = path.rpartition(":" if ":" in path else ".")
     if not module:
-        raise SplitError(f"{path!r} is no import path; write it as package.module:Name.")
+        raise SplitError(f"{path!r} is not an import path; write it as package.module:Name.")
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:

@@ -27,10 +27,7 @@ Block = tuple[int, int]
 
 def split_title(manifest: Manifest, i: int) -> str:
     """Return what people call split ``i``."""
-    repeat, fold = manifest.split_name(i)
-    if manifest.kind == "draws":
-        return f"resample {i}"
-    return f"repeat {repeat} fold {fold}" if manifest.codes.ndim == 2 else f"fold {fold}"
+    return manifest.membership.split_title(i)
 
 
 def _tags(split: SplitRef, *_: Any, **__: Any) -> list[str]:
@@ -64,7 +61,7 @@ def _fit_fold(split: SplitRef, i: int, model: Any, key: str) -> FoldResult:
 
 
 def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
-    repeat, fold = work.manifest.split_name(i)
+    repeat, fold = work.manifest.membership.split_name(i)
     train, test = work.pair(i)
     # A part that is made for validating is also what an estimator that stops early may watch.
     validation = test if work.problem.model.eval_set else None

@@ -123,12 +123,12 @@ def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
 
 def key_of_split(work: Work, i: int) -> str:
     """Return the score key of split ``i``: other splits, and columns that the model does not read, leave it alone."""
-    return key_of(work, work.manifest.member_digest(i))
+    return key_of(work, work.manifest.in_use.digest(i))
 
 
 def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:
     """Return the score key of the splits first..last-1: asking for more draws leaves finished blocks alone."""
-    return key_of(work, more + digest_json([work.manifest.member_digest(i) for i in range(first, last)]))
+    return key_of(work, more + digest_json([work.manifest.in_use.digest(i) for i in range(first, last)]))
 
 
 def key_of_all(work: Work) -> str:
@@ -138,7 +138,7 @@ def key_of_all(work: Work) -> str:
 
 def training_rows(work: Work) -> NDArray[np.int64]:
     """Return the rows that a model of all rows learns from: in use, and neither locked nor excluded."""
-    return np.flatnonzero(work.manifest.codes_in_use.reshape(work.manifest.n, -1)[:, 0] >= -1)
+    return work.manifest.in_use.unlocked
 
 
 def key_of(work: Work, membership: str) -> str:

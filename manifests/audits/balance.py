@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from evenfold.manifests.balance import compared_with_all
-from evenfold.manifests.manifest import LOCKED
+from evenfold.manifests.membership import LOCKED
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, listed, to_numpy, verb
 from numpy.typing import NDArray
 
 from .findings import Found, NotAsked, Outcome
-from .joined import Joined, fold_name
+from .joined import ROLES, Joined, JoinedLabels
 
 LEAST_EXPECTED = 5  # rows of a class that a fold should hold; below it one row more or less is a large deviation
 MOST_CELLS = 5_000_000
@@ -25,14 +25,14 @@ def missing_classes(joined: Joined) -> Outcome:
     names = _class_columns(joined)
     if not names:
         return NotAsked("no column of classes is named")
-    if _one_row_each(joined):
+    if isinstance(joined, JoinedLabels) and joined.labels.n_bins >= joined.labels.unlocked.size:
         return NotAsked("every fold tests one row")
     told, figures = [], {}
     for name in names:
         codes, levels = joined.encoded(name)
         if len(levels) * joined.n_looked_at > MOST_CELLS:
             return NotAsked(f"{name!r} has {len(levels):,} classes, and there are {joined.n_looked_at:,} splits")
-        for side, table in zip(("train", "test"), _class_tables(joined, codes, len(levels)), strict=True):
+        for side, table in zip(ROLES, joined.class_tables(codes, len(levels)), strict=True):
             empty = table == 0
             told += [_missing(name, levels, codes, empty, side, joined)] if empty.any() else []
             figures[f"{name}/{side}"] = {
@@ -55,105 +55,80 @@ def _missing(name: str, levels: list[Any], codes: Counts, empty: NDArray[np.bool
     return said + others
 
 
-def _class_tables(joined: Joined, codes: Counts, n_classes: int) -> tuple[Counts, Counts]:
-    """Return the rows of each class that each split trains on and tests (splits by classes)."""
-    if joined.manifest.kind != "labels":
-        sides = [[_counted(codes[rows], n_classes) for rows in pair] for pair in joined.splits()]
-        return np.array([train for train, _ in sides]), np.array([test for _, test in sides])
-    trains, tests = [], []
-    for column in joined.codes.T:
-        table = _fold_table(joined, column, codes, n_classes)
-        test = table[[code - LOCKED for code in joined.tested]]
-        rest = table[-1 - LOCKED] if joined.manifest.part_codes() else table[-1 - LOCKED :].sum(axis=0) - test
-        trains.append(np.broadcast_to(rest, test.shape))
-        tests.append(test)
-    return np.vstack(trains), np.vstack(tests)
-
-
-def _counted(codes: Counts, n_classes: int) -> Counts:
-    return np.bincount(codes[codes >= 0], minlength=n_classes)
-
-
-def _fold_table(joined: Joined, column: NDArray[Any], codes: Counts, n_classes: int) -> Counts:
-    """Return the rows of each code from -2 up and each class."""
-    use = (column >= LOCKED) & (codes >= 0)
-    fold = column[use].astype(np.int64) - LOCKED
-    n_codes = max(int(column.max()), *joined.tested) - LOCKED + 1
-    return np.bincount(fold * n_classes + codes[use], minlength=n_codes * n_classes).reshape(n_codes, n_classes)
-
-
 def size_deviation(joined: Joined) -> Outcome:
     """Look for folds and parts whose rows are far from their share."""
-    unfit = _not_shared(joined)
-    if unfit:
-        return unfit
-    worst = max(_deviations(joined, np.zeros(joined.n, dtype=np.int64), 1))
-    return _deviation_found(joined, worst, "")
+    folds = _sharing(joined)
+    if isinstance(folds, NotAsked):
+        return folds
+    worst = max(_deviations(folds, np.zeros(joined.n, dtype=np.int64), 1))
+    return _deviation_found(folds, worst, "")
 
 
 def class_deviation(joined: Joined) -> Outcome:
     """Look for folds and parts whose rows of a class are far from their share; classes of few rows are left out."""
-    unfit = _not_shared(joined)
-    names = _class_columns(joined)
-    if unfit or not names:
-        return unfit or NotAsked("no column of classes is named")
-    found = []
+    folds, names = _sharing(joined), _class_columns(joined)
+    if isinstance(folds, NotAsked) or not names:
+        return folds if isinstance(folds, NotAsked) else NotAsked("no column of classes is named")
+    worst: list[tuple[Deviation, str]] = []
     for name in names:
         codes, levels = joined.encoded(name)
-        if len(levels) * len(_shares(joined)) > MOST_CELLS:
+        if len(levels) * len(folds.shares()) > MOST_CELLS:
             return NotAsked(f"{name!r} has {len(levels):,} classes")
-        found += [
-            (*each, f" of class {levels[each[-1]]!r} of {name!r}") for each in _deviations(joined, codes, len(levels))
+        worst += [
+            (cell, f" of class {levels[cell.level]!r} of {name!r}") for cell in _deviations(folds, codes, len(levels))
         ]
-    worst = max(found, default=None)
-    return _deviation_found(joined, worst[:-1], worst[-1]) if worst else None
+    return _deviation_found(folds, *max(worst)) if worst else None
 
 
-Deviation = tuple[float, int, int, float, int]
+class Deviation(NamedTuple):
+    """The rows of one class in one fold, the rows that its share would be, and how far they are apart, relatively."""
+
+    relative: float
+    code: int
+    rows: int
+    share: float
+    level: int
 
 
-def _deviations(joined: Joined, codes: Counts, n_classes: int) -> Iterator[Deviation]:
-    """Yield (relative deviation, code, rows, rows that its share would be, class) of the worst cell of each repeat.
-
-    A deviation of less than a row is none, because no split can do without it.
-    """
-    shares = _shares(joined)
-    for column in joined.codes.T:
-        table = _fold_table(joined, column, codes, n_classes)
-        held = table[[code - LOCKED for code in shares]]
+def _deviations(folds: JoinedLabels, codes: Counts, n_classes: int) -> Iterator[Deviation]:
+    """Yield the worst cell of each repeat. A deviation of less than a row is none: no split can do without it."""
+    shares = folds.shares()
+    for repeat in range(folds.labels.n_repeats):
+        held = folds.fold_table(repeat, codes, n_classes)[[code - LOCKED for code in shares]]
         wanted = np.array(list(shares.values()))[:, None] * held.sum(axis=0)
         off = np.abs(held - wanted)
         off[(off < 1) | (wanted < LEAST_EXPECTED)] = 0
         relative = off / np.maximum(wanted, 1e-9)
-        at, which = np.unravel_index(int(relative.argmax()), relative.shape)
-        code = list(shares)[at]
-        yield float(relative[at, which]), code, int(held[at, which]), float(wanted[at, which]), int(which)
+        at, level = np.unravel_index(int(relative.argmax()), relative.shape)
+        rows, share = int(held[at, level]), float(wanted[at, level])
+        yield Deviation(float(relative[at, level]), list(shares)[at], rows, share, int(level))
 
 
-def _deviation_found(joined: Joined, worst: Deviation, of: str) -> Outcome:
-    relative, code, rows, wanted, _ = worst
-    if not relative:
+def _deviation_found(folds: JoinedLabels, worst: Deviation, of: str) -> Outcome:
+    if not worst.relative:
         return None
-    fold = fold_name(code, joined.manifest.part_codes())
-    message = f"{fold} holds {amount(rows, 'row')}{of} and its share is {wanted:,.1f}: {relative:.1%} off."
-    return Found(relative, message, {"fold": code, "rows": rows, "share": wanted})
+    fold, rows = folds.labels.code_name(worst.code), amount(worst.rows, "row")
+    message = f"{fold} holds {rows}{of} and its share is {worst.share:,.1f}: {worst.relative:.1%} off."
+    return Found(worst.relative, message, {"fold": worst.code, "rows": worst.rows, "share": worst.share})
 
 
 def target_deviation(joined: Joined) -> Outcome:
     """Look for folds whose numeric target is distributed unlike that of all rows: the Kolmogorov-Smirnov distance."""
-    name, unfit = joined.columns.target, _not_shared(joined)
-    if unfit or name is None or not is_numeric_target(joined.column(name)):
-        return unfit or NotAsked("the target is no number" if name else "no target column is named")
+    name, shared = joined.columns.target, _sharing(joined)
+    if isinstance(shared, NotAsked):
+        return shared
+    if name is None or not is_numeric_target(joined.column(name)):
+        return NotAsked("the target is no number" if name else "no target column is named")
     y = to_numpy(joined.column(name)).astype(np.float64)
     present = np.flatnonzero(~np.isnan(y) & (joined.codes[:, 0] >= LOCKED))
     codes = joined.codes[present]
-    folds = [(code, np.flatnonzero(column == code)) for column in codes.T for code in joined.tested]
+    folds = [(code, np.flatnonzero(column == code)) for column in codes.T for code in shared.labels.tested]
     folds = [(code, rows) for code, rows in folds if rows.size]
     if not folds:
         return NotAsked("no row of the data is tested in a fold")
     told = compared_with_all(y[present], [rows for _, rows in folds])
     ks, code = max((each["ks"], code) for each, (code, _) in zip(told, folds, strict=True))
-    fold = fold_name(code, joined.manifest.part_codes())
+    fold = shared.labels.code_name(code)
     message = f"the distribution of {name!r} in {fold} has a KS distance of {ks:.3f} from that of all rows."
     return Found(ks, message, {"fold": code})
 
@@ -164,24 +139,20 @@ def balance_out_of_reach(joined: Joined) -> Outcome:
     Both are bounds that no packing of whole groups can pass. A group of the share s of all rows of a class has to lie
     in some fold, so some fold deviates by at least s - (the largest share) of them.
     """
-    name, unfit = joined.columns.group, _not_shared(joined)
-    if unfit or name is None:
-        return unfit or NotAsked("no group column is named")
-    groups, group_names = joined.encoded(name)
-    share = max(_shares(joined).values())
-    told = list(_bounds(joined, groups, group_names, share))
+    name, folds = joined.columns.group, _sharing(joined)
+    if isinstance(folds, NotAsked) or name is None:
+        return folds if isinstance(folds, NotAsked) else NotAsked("no group column is named")
+    told = list(_bounds(folds, *joined.encoded(name)))
     if not told:
         return None
     best, message, figures = max(told, key=lambda each: each[0])
     return Found(best, message, figures)
 
 
-def _bounds(
-    joined: Joined, groups: Counts, names: list[Any], share: float
-) -> Iterator[tuple[float, str, dict[str, Any]]]:
+def _bounds(joined: JoinedLabels, groups: Counts, names: list[Any]) -> Iterator[tuple[float, str, dict[str, Any]]]:
+    share, n_folds = max(joined.shares().values()), len(joined.shares())
     in_use = (joined.codes[:, 0] >= LOCKED) & (groups >= 0)
     yield from _too_large(groups[in_use], names, "all rows", share)
-    n_folds = len(_shares(joined))
     for column in _class_columns(joined):
         codes, levels = joined.encoded(column)
         for code in np.flatnonzero(np.bincount(codes[in_use & (codes >= 0)], minlength=len(levels)) >= LEAST_EXPECTED):
@@ -215,24 +186,13 @@ def _too_few(holders: int, of: str, n_folds: int, share: float) -> Iterator[tupl
         yield share, message, {"groups": holders, "folds": n_folds, "best": share}
 
 
-def _shares(joined: Joined) -> dict[int, float]:
-    """Return the share of all rows that each code should hold."""
-    state = joined.manifest.state or {}
-    if "shares" in state:
-        return {int(code): float(share) for code, share in state["shares"]}
-    return {code: 1.0 / len(joined.tested) for code in joined.tested}
-
-
-def _not_shared(joined: Joined) -> NotAsked | None:
-    if joined.manifest.kind != "labels":
+def _sharing(joined: Joined) -> JoinedLabels | NotAsked:
+    """Return the folds and parts that rows are shared out among, or why there are none."""
+    if not isinstance(joined, JoinedLabels):
         return NotAsked("draws and pairs share nothing out")
-    if joined.manifest.spec.strategy in ("LeaveOneOut", "LeaveOneGroupOut"):
+    if not joined.manifest.splitter.shares_out:
         return NotAsked(f"the folds of {joined.manifest.spec.strategy} are as large as what they leave out")
-    return None
-
-
-def _one_row_each(joined: Joined) -> bool:
-    return joined.manifest.spec.strategy == "LeaveOneOut"
+    return joined
 
 
 def _class_columns(joined: Joined) -> list[str]:

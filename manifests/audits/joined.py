@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.manifest import DELETED, EXCLUDED, LOCKED, Manifest, join_positions, keys_of
+from evenfold.manifests.manifest import DELETED, Manifest, join_positions, keys_of
+from evenfold.manifests.membership import LOCKED, NEVER_TESTED, Labels
 from evenfold.manifests.spec import Columns
 from evenfold.manifests.tables.canonical import canonical_table, listed
 from evenfold.manifests.tables.keys import positions_in
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 
 UNKNOWN = -4
 MOST_SPLITS = 200
+ROLES = ("train", "test")
+Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +44,13 @@ class Joined:
         """Return ``data`` beside ``manifest``; SplitError where the key column is absent."""
         parquet = isinstance(data, (str, Path)) and is_parquet(str(data))
         source = data if parquet else read_table(data, types=manifest.spec.types)
+        shape = JoinedLabels if isinstance(manifest.in_use, Labels) else cls
         columns = manifest.spec.columns.model_copy(update={name: role for name, role in roles.items() if role})
         if manifest.keys is None:
-            return cls(manifest, source, columns, join_positions(manifest, source), None)
+            return shape(manifest, source, columns, join_positions(manifest, source), None)
         plain = read_table(source, manifest.spec.columns.key, manifest.spec.types)
         place = positions_in(manifest.keys, keys_of(manifest, plain))
-        return cls(manifest, source, columns, place, plain)
+        return shape(manifest, source, columns, place, plain)
 
     @property
     def n(self) -> int:
@@ -56,7 +60,7 @@ class Joined:
     @cached_property
     def codes(self) -> NDArray[Any]:
         """The codes in use (rows by repeats): -3 for deleted, quarantined and excluded rows, -4 for unknown ones."""
-        codes = self.manifest.codes_in_use.reshape(self.manifest.n, -1)[np.maximum(self.place, 0)].copy()
+        codes = self.manifest.in_use.codes[np.maximum(self.place, 0)]
         codes[self.place < 0] = UNKNOWN
         return codes
 
@@ -69,17 +73,9 @@ class Joined:
         return rows
 
     @property
-    def tested(self) -> list[int]:
-        """The codes that some split of a manifest of labels tests."""
-        parts = self.manifest.part_codes()
-        if parts:
-            return [code for code in parts.values() if code >= 0]
-        return list(range(self.manifest.n_splits // self.codes.shape[1]))
-
-    @property
     def n_looked_at(self) -> int:
         """How many splits are looked at: all of labels, at most 200 pairs or draws."""
-        return self.manifest.n_splits if self.manifest.kind == "labels" else min(self.manifest.n_splits, MOST_SPLITS)
+        return min(self.manifest.n_splits, MOST_SPLITS)
 
     @property
     def looked_at(self) -> str:
@@ -115,12 +111,106 @@ class Joined:
         """Which rows of the data the manifest holds as deleted."""
         return np.asarray((self.place >= 0) & (self.manifest.status[np.maximum(self.place, 0)] == DELETED))
 
+    apart: ClassVar[str] = "on both sides of a split"
 
-def fold_name(code: int, parts: dict[str, int]) -> str:
-    """Return what a code is called in a sentence."""
-    named = {value: name for name, value in parts.items()}
-    special = {LOCKED: "locked", EXCLUDED: "excluded", -1: "never tested"}
-    return named.get(code) or special.get(code) or f"fold {code}"
+    def empty_places(self) -> list[str]:
+        """Return the names of folds, or sides of splits, that have no row in the data."""
+        sides = (
+            (i, role, rows) for i, pair in enumerate(self.splits()) for role, rows in zip(ROLES, pair, strict=True)
+        )
+        return [f"the {role} side of split {i}" for i, role, rows in sides if not rows.size]
+
+    def class_tables(self, codes: NDArray[np.int64], n_classes: int) -> tuple[Counts, Counts]:
+        """Return the rows of each class that each split trains on and tests (splits by classes)."""
+        sides = [[_counted(codes[rows], n_classes) for rows in pair] for pair in self.splits()]
+        return np.array([train for train, _ in sides]), np.array([test for _, test in sides])
+
+    def crossing(self, units: NDArray[np.int64]) -> tuple[NDArray[np.bool_], dict[str, int]]:
+        """Return which rows have another row of their unit on the other side of a split, and how many are where."""
+        rows, places = np.zeros(self.n, dtype=np.bool_), {}
+        for place, (train, test) in self._sides():
+            trained, tested = (_marked(units, side) for side in (train, test))
+            both = np.append(trained & tested, False)  # the last for units of -1
+            crossing = test[both[units[test]]]
+            rows[crossing] = True
+            rows[train[both[units[train]]]] = True
+            if crossing.size:
+                places[place] = int(crossing.size)
+        return rows, places
+
+    def _sides(self) -> Iterator[tuple[str, Pair]]:
+        for i, pair in enumerate(self.splits()):
+            yield f"split {i}", pair
+        codes = self.codes[:, 0]
+        if (codes == LOCKED).any():
+            yield "the locked rows", (np.flatnonzero(codes > LOCKED), np.flatnonzero(codes == LOCKED))
+
+
+class JoinedLabels(Joined):
+    """Data beside folds or parts: the codes alone say what the splits are, so all are looked at, however many."""
+
+    apart = "in more than one fold"
+
+    @property
+    def labels(self) -> Labels:
+        """The labels in use."""
+        assert isinstance(self.manifest.in_use, Labels)
+        return self.manifest.in_use
+
+    @property
+    def n_looked_at(self) -> int:
+        """All splits."""
+        return self.manifest.n_splits
+
+    def shares(self) -> dict[int, float]:
+        """Return the share of all rows that each code should hold: as recorded, or equal."""
+        recorded = (self.manifest.state or {}).get("shares")
+        if recorded:
+            return {int(code): float(share) for code, share in recorded}
+        return dict.fromkeys(self.labels.tested, 1.0 / self.labels.n_bins)
+
+    def empty_places(self) -> list[str]:
+        """Return the names of tested folds or parts that have no row in the data."""
+        empty = []
+        for repeat, codes in enumerate(self.codes.T):
+            counts = np.bincount(codes[codes >= 0], minlength=max(self.labels.tested) + 1)
+            of = f" of repeat {repeat}" if self.labels.n_repeats > 1 else ""
+            empty += [f"fold {code}{of}" for code in self.labels.tested if not counts[code]]
+        return empty
+
+    def fold_table(self, repeat: int, codes: NDArray[np.int64], n_classes: int) -> Counts:
+        """Return the rows of each code from -2 up and each class."""
+        column = self.codes[:, repeat]
+        use = (column >= LOCKED) & (codes >= 0)
+        fold = column[use].astype(np.int64) - LOCKED
+        n_codes = max(int(column.max()), *self.labels.tested) - LOCKED + 1
+        return np.bincount(fold * n_classes + codes[use], minlength=n_codes * n_classes).reshape(n_codes, n_classes)
+
+    def class_tables(self, codes: NDArray[np.int64], n_classes: int) -> tuple[Counts, Counts]:
+        """Return the rows of each class that each split trains on and tests, from one count a repeat."""
+        trains, tests = [], []
+        for repeat in range(self.labels.n_repeats):
+            table = self.fold_table(repeat, codes, n_classes)
+            test = table[[code - LOCKED for code in self.labels.tested]]
+            train = table[NEVER_TESTED - LOCKED :].sum(axis=0) - test
+            rest = table[NEVER_TESTED - LOCKED] if self.labels.parts else train
+            trains.append(np.broadcast_to(rest, test.shape))
+            tests.append(test)
+        return np.vstack(trains), np.vstack(tests)
+
+    def crossing(self, units: NDArray[np.int64]) -> tuple[NDArray[np.bool_], dict[str, int]]:
+        """Return which rows have a row of their unit in another fold; a unit crosses where its codes differ."""
+        rows = np.zeros(self.n, dtype=np.bool_)
+        n_units = units.max(initial=-1) + 1
+        for codes in self.codes.T:
+            placed = np.flatnonzero((units >= 0) & (codes >= LOCKED))
+            of, code = units[placed], codes[placed].astype(np.int64)
+            least, most = np.full(n_units, code.max(initial=0)), np.full(n_units, LOCKED)
+            np.minimum.at(least, of, code)
+            np.maximum.at(most, of, code)
+            rows[placed[least[of] < most[of]]] = True
+        places, counts = np.unique(self.codes[rows, 0], return_counts=True)
+        return rows, {self.labels.code_name(int(c)): int(n) for c, n in zip(places, counts, strict=True)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,44 +247,8 @@ def crossings(joined: Joined, units: NDArray[np.int64]) -> Crossings:
     """
     shared = np.where(np.bincount(units[units >= 0], minlength=1)[units] > 1, units, -1) if units.size else units
     shared[units < 0] = -1
-    return _of_labels(joined, shared) if joined.manifest.kind == "labels" else _of_pairs(joined, shared)
-
-
-def _of_labels(joined: Joined, units: NDArray[np.int64]) -> Crossings:
-    rows = np.zeros(joined.n, dtype=np.bool_)
-    for codes in joined.codes.T:
-        placed = np.flatnonzero((units >= 0) & (codes >= LOCKED))
-        of, code = units[placed], codes[placed].astype(np.int64)
-        n_units = units.max(initial=-1) + 1
-        least, most = np.full(n_units, code.max(initial=0)), np.full(n_units, LOCKED)
-        np.minimum.at(least, of, code)
-        np.maximum.at(most, of, code)
-        rows[placed[least[of] < most[of]]] = True
-    parts = joined.manifest.part_codes()
-    found, counts = np.unique(joined.codes[rows, 0], return_counts=True)
-    placed_in = {fold_name(int(code), parts): int(count) for code, count in zip(found, counts, strict=True)}
-    return Crossings(rows, placed_in, joined.looked_at)
-
-
-def _of_pairs(joined: Joined, units: NDArray[np.int64]) -> Crossings:
-    rows, places = np.zeros(joined.n, dtype=np.bool_), {}
-    for place, (train, test) in _sides(joined):
-        trained, tested = (_marked(units, side) for side in (train, test))
-        both = np.append(trained & tested, False)  # the last for units of -1
-        crossing = test[both[units[test]]]
-        rows[crossing] = True
-        rows[train[both[units[train]]]] = True
-        if crossing.size:
-            places[place] = int(crossing.size)
+    rows, places = joined.crossing(shared)
     return Crossings(rows, places, joined.looked_at)
-
-
-def _sides(joined: Joined) -> Iterator[tuple[str, Pair]]:
-    for i, pair in enumerate(joined.splits()):
-        yield f"split {i}", pair
-    codes = joined.codes[:, 0]
-    if (codes == LOCKED).any():
-        yield "the locked rows", (np.flatnonzero(codes > LOCKED), np.flatnonzero(codes == LOCKED))
 
 
 def _marked(units: NDArray[np.int64], side: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -202,3 +256,7 @@ def _marked(units: NDArray[np.int64], side: NDArray[np.int64]) -> NDArray[np.boo
     of = units[side]
     marks[of[of >= 0]] = True
     return marks
+
+
+def _counted(codes: NDArray[np.int64], n_classes: int) -> Counts:
+    return np.bincount(codes[codes >= 0], minlength=n_classes)

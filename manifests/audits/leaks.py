@@ -29,11 +29,10 @@ def group_in_two_folds(joined: Joined) -> Outcome:
         return None
     split = np.unique(codes[found.rows])
     shown = listed((groups[code] for code in split), most=3)
-    apart = "in more than one fold" if joined.manifest.kind == "labels" else "on both sides of a split"
     ours = name == joined.manifest.spec.columns.group
     remedy = "run extend, which quarantines them" if ours else f"split by group {name!r}"
     message = (
-        f"{amount(split.size, 'group')} of {name!r} ({shown}) {verb(split.size, 'has', 'have')} rows {apart}: "
+        f"{amount(split.size, 'group')} of {name!r} ({shown}) {verb(split.size, 'has', 'have')} rows {joined.apart}: "
         f"{amount(found.count, 'row')} in {found.where()}; {remedy}."
     )
     return Found(split.size, message, {"rows": found.count, "folds": found.places})

@@ -56,28 +56,11 @@ def repeated_keys(joined: Joined) -> Outcome:
 
 def empty_folds(joined: Joined) -> Outcome:
     """Look for folds without a row, and splits with an empty side."""
-    empty = _empty_labels(joined) if joined.manifest.kind == "labels" else _empty_splits(joined)
+    empty = joined.empty_places()
     if not empty:
         return None
     said = f"{listed(empty)} {verb(len(empty), 'has', 'have')} no row in the data{joined.looked_at}"
     return Found(len(empty), f"{said}; pass the data that were split, or split these anew.", {"empty": empty})
-
-
-def _empty_labels(joined: Joined) -> list[str]:
-    empty = []
-    for repeat, codes in enumerate(joined.codes.T):
-        counts = np.bincount(codes[codes >= 0], minlength=max(joined.tested) + 1)
-        of = f" of repeat {repeat}" if joined.codes.shape[1] > 1 else ""
-        empty += [f"fold {code}{of}" for code in joined.tested if not counts[code]]
-    return empty
-
-
-def _empty_splits(joined: Joined) -> list[str]:
-    sides = ((i, side, rows) for i, pair in enumerate(joined.splits()) for side, rows in zip(_SIDES, pair, strict=True))
-    return [f"the {side} side of split {i}" for i, side, rows in sides if not rows.size]
-
-
-_SIDES = ("train", "test")
 
 
 def deleted_rows(joined: Joined) -> Outcome:

@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from evenfold.manifests.audits.joined import Joined, fold_name
+from evenfold.manifests.audits.joined import Joined
 from evenfold.manifests.identity import resample_counts
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
+from evenfold.manifests.membership import Labels
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import positions_in
@@ -49,11 +50,10 @@ class Match:
 
     def moved(self) -> tuple[list[Rows], int]:
         """Return the rows on another side, and how many different rows they are."""
-        return self._moved_labels() if self.a.kind == "labels" else self._moved_splits()
+        return self._moved_labels() if isinstance(self.a.membership, Labels) else self._moved_splits()
 
     def _moved_labels(self) -> tuple[list[Rows], int]:
-        ours = self.a.codes.reshape(self.a.n, -1)[self.both]
-        theirs = self.b.codes.reshape(self.b.n, -1)[self.place[self.both]]
+        ours, theirs = self.a.membership.codes[self.both], self.b.membership.codes[self.place[self.both]]
         repeats = min(ours.shape[1], theirs.shape[1])
         differs = ours[:, :repeats] != theirs[:, :repeats]
         moved = np.flatnonzero(differs.any(axis=1))
@@ -91,11 +91,11 @@ class Match:
 
     def _single(self, side: int, ranks: Ranks) -> list[Rows]:
         manifest = (self.a, self.b)[side]
-        codes = manifest.codes.reshape(manifest.n, -1)[ranks, 0]
+        codes = manifest.membership.column()[ranks]
         told = []
         for code in np.unique(codes).tolist():
             rows = ranks[codes == code]
-            way = {("of", "to")[side]: _place(manifest, code), ("to", "of")[side]: None}
+            way = {("of", "to")[side]: manifest.membership.code_name(code), ("to", "of")[side]: None}
             told.append(Rows(rows=rows.size, classes=self._class_counts(side, rows), **way))
         return told
 
@@ -105,8 +105,8 @@ class Match:
         found, which = np.unique(ways, axis=0, return_inverse=True)
         return [
             Rows(
-                of=_place(self.a, int(of)),
-                to=_place(self.b, int(to)),
+                of=self.a.membership.code_name(int(of)),
+                to=self.b.membership.code_name(int(to)),
                 rows=int(np.count_nonzero(which.reshape(-1) == number)),
                 classes=self._class_counts(0, ranks[which.reshape(-1) == number]),
             )
@@ -121,12 +121,6 @@ class Match:
         counts = np.bincount(codes[ranks] + 1, minlength=len(levels) + 1)
         names = ["not in the data", *map(str, levels)]
         return {names[code]: int(counts[code]) for code in np.flatnonzero(counts)}
-
-
-def _place(manifest: Manifest, code: int) -> str:
-    if manifest.kind != "labels" and code == 0:
-        return "the rows in use"
-    return fold_name(code, manifest.part_codes())
 
 
 def _sides(manifest: Manifest, pair: Pair) -> Ranks:
@@ -219,7 +213,7 @@ def _unmatched(a: Manifest, b: Manifest) -> str | None:
         return f"rows cannot be matched: they are keyed by {by}."
     if a.keys is None and a.n != b.n:
         return f"rows cannot be matched: both go by position, and they hold {a.n:,} and {b.n:,} rows."
-    if a.kind != b.kind:
+    if type(a.membership) is not type(b.membership):
         return f"sides cannot be compared: one manifest holds {a.kind}, the other {b.kind}."
     return None
 

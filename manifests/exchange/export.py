@@ -9,8 +9,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.manifest import DELETED, Manifest, key_values
+from evenfold.manifests.manifest import DELETED, Manifest
+from evenfold.manifests.membership import Draws, Labels, Pairs, fold_column
 from evenfold.manifests.tables.canonical import amount, listed
+from evenfold.manifests.tables.keys import key_values
 from evenfold.manifests.tables.read import read_table, write_whole
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
@@ -106,7 +108,7 @@ def _for_groups(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, st
 
 
 def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
-    if manifest.kind == "draws":
+    if isinstance(manifest.membership, Draws):
         raise SplitError(f"nnunet has no word for {amount(manifest.n_splits, 'draw')}; export folds, parts or pairs.")
     keys = np.arange(manifest.n) if manifest.keys is None else key_values(manifest.keys)
     names = keys.astype(str).astype(object)
@@ -116,26 +118,21 @@ def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, st
 
 
 def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
-    if manifest.kind != "labels":
-        raise _no_folds(manifest, "csv")
-    table, kept = _keys(manifest), _kept(manifest)
-    for number, codes in enumerate(manifest.codes_in_use.reshape(manifest.n, -1).T, start=1):
-        table = table.append_column("fold" if number == 1 else f"fold_r{number}", pa.array(codes[kept]))
+    labels, table, kept = _labels(manifest, "csv"), _keys(manifest), _kept(manifest)
+    for repeat in range(labels.n_repeats):
+        table = table.append_column(fold_column(repeat), pa.array(labels.column(repeat)[kept]))
     return table, "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded."
 
 
 def _folds(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[Any]:
     """Return the fold of every row that is kept; SplitError where a code is below ``least``."""
-    if manifest.kind != "labels":
-        raise _no_folds(manifest, to)
-    codes = manifest.codes_in_use.reshape(manifest.n, -1)
-    if not 0 <= repeat < codes.shape[1]:
-        raise SplitError(f"there is no repeat {repeat}; choose 0 to {codes.shape[1] - 1}.")
-    folds = codes[_kept(manifest), repeat]
+    labels = _labels(manifest, to)
+    if not 0 <= repeat < labels.n_repeats:
+        raise SplitError(f"there is no repeat {repeat}; choose 0 to {labels.n_repeats - 1}.")
+    folds = labels.column(repeat)[_kept(manifest)]
     unfit = folds[folds < least]
     if unfit.size:
-        named = {-1: "never tested (-1)", -2: "locked (-2)", -3: "excluded (-3)"}
-        which = listed(named[int(code)] for code in np.unique(unfit)[::-1])
+        which = listed(f"{labels.code_name(code)} ({code})" for code in np.unique(unfit)[::-1].tolist())
         raise SplitError(
             f"{to} has no word for {amount(unfit.size, 'row')} {which}; it would train on or test them. Export to csv, "
             "and pass on the rows with a fold of 0 or more."
@@ -143,10 +140,13 @@ def _folds(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[Any]
     return np.asarray(folds)
 
 
-def _no_folds(manifest: Manifest, to: str) -> SplitError:
-    remedy = "export to nnunet" if manifest.kind == "pairs" else "use a split into folds"
+def _labels(manifest: Manifest, to: str) -> Labels:
+    """Return the folds in use; SplitError where the manifest holds none."""
+    if isinstance(manifest.in_use, Labels):
+        return manifest.in_use
+    remedy = "export to nnunet" if isinstance(manifest.in_use, Pairs) else "use a split into folds"
     title = f"{manifest.name} {manifest.version}"
-    return SplitError(f"{to} takes one fold a row, and {title} holds {manifest.kind}; {remedy}.")
+    raise SplitError(f"{to} takes one fold a row, and {title} holds {manifest.kind}; {remedy}.")
 
 
 def _kept(manifest: Manifest) -> NDArray[np.int64]:
@@ -177,13 +177,14 @@ def openml_view(manifest: Manifest, name: str = "openml_splits") -> str:
     type. Raises SplitError for draws, which are made anew and not stored, and for a manifest that was not written.
     Source: OpenML's documentation of task splits (columns type, rowid, repeat, fold).
     """
-    if manifest.kind == "draws":
+    membership = manifest.membership
+    if isinstance(membership, Draws):
         raise SplitError("draws are made anew from their seed, so no file holds them; use as_cv.")
     if manifest.uri is None:
         raise SplitError("the manifest lies nowhere yet; write it with write_manifest, and read it from there.")
     folder = Path(manifest.uri).absolute()
     tables = [_assigned(manifest, folder), *_in_use(manifest, folder)]
-    sides = _label_sides(manifest) if manifest.kind == "labels" else _pair_sides(folder)
+    sides = _label_sides(membership) if isinstance(membership, Labels) else _pair_sides(folder)
     return f"CREATE OR REPLACE VIEW {_name(name)} AS\nWITH " + ",\n".join(tables) + f"\n{sides};\n"
 
 
@@ -212,16 +213,14 @@ def _in_use(manifest: Manifest, folder: Path) -> list[str]:
     return [f"newest AS ({newest})", f"in_use AS ({kept})"]
 
 
-def _label_sides(manifest: Manifest) -> str:
-    repeats = manifest.codes.shape[1] if manifest.codes.ndim == 2 else 1
-    columns = [f"SELECT _rowid, {r} AS repeat, {'fold' if not r else f'fold_r{r + 1}'} AS code" for r in range(repeats)]
+def _label_sides(labels: Labels) -> str:
+    columns = [f"SELECT _rowid, {r} AS repeat, {fold_column(r)} AS code" for r in range(labels.n_repeats)]
     placed = " UNION ALL ".join(f"{column} FROM in_use" for column in columns)
-    parts = [code for code in manifest.part_codes().values() if code >= 0]
-    codes = f"{parts}" if parts else f"range({manifest.n_splits // repeats})"
+    codes = str(labels.tested)  # a list of parts, or Python's and DuckDB's range of folds
     folds = f"SELECT unnest(range(len({codes}))) AS fold, unnest({codes}) AS tested"
     return (
         "SELECT CASE WHEN code = tested THEN 'TEST' ELSE 'TRAIN' END AS type, _rowid AS rowid, repeat, fold\n"
-        f"FROM ({placed}), ({folds})\nWHERE code = tested OR code {'=' if parts else '>='} -1"
+        f"FROM ({placed}), ({folds})\nWHERE code = tested OR code {'=' if labels.parts else '>='} -1"
     )
 
 
@@ -259,7 +258,7 @@ def join_rows(manifest: Manifest, data: Any, fold: int, role: Literal["train", "
 def _split(manifest: Manifest, fold: int, role: str, repeat: int) -> int:
     if role not in ("train", "test"):
         raise SplitError(f"there is no role {role!r}; choose 'train' or 'test'.")
-    repeats = manifest.codes.shape[1] if manifest.codes.ndim == 2 else 1
+    repeats = manifest.membership.n_repeats
     folds = manifest.n_splits // repeats
     for what, given, count in (("repeat", repeat, repeats), ("fold", fold, folds)):
         if not 0 <= given < count:

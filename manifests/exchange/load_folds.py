@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.manifest import EXCLUDED, NEVER_TESTED, Manifest
+from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED
 from evenfold.manifests.plan import decide
 from evenfold.manifests.spec import Columns
 from evenfold.manifests.tables.canonical import amount, canonical_table, column_types, key_order, listed

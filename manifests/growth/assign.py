@@ -9,11 +9,12 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.manifest import DELETED, EXCLUDED, QUARANTINED, Manifest, key_values
+from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
+from evenfold.manifests.membership import EXCLUDED, fold_columns
 from evenfold.manifests.plan import balanced_columns, used_columns
 from evenfold.manifests.state import counted, group_rows, groups_of, n_strata, shares_of, strata_of
 from evenfold.manifests.tables.canonical import canonical_table, key_order, require_complete, to_numpy
-from evenfold.manifests.tables.keys import positions_in, with_keys
+from evenfold.manifests.tables.keys import key_values, positions_in, with_keys
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import EXTENDING, HashSplit, SplitError, Stream, fill, pack_into
 from numpy.typing import NDArray
@@ -87,8 +88,7 @@ class Arrival:
 
     def codes(self) -> NDArray[Any]:
         """Return the manifest's codes of the rows of the data (rows by repeats); -4 for new rows."""
-        codes = self.manifest.codes.reshape(self.manifest.n, -1)
-        found = codes[np.maximum(self.known, 0)].astype(np.int64)
+        found = self.manifest.membership.codes[np.maximum(self.known, 0)].astype(np.int64)
         found[self.known < 0] = -4
         return found
 
@@ -107,7 +107,10 @@ Bins = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Growth:
-    """The codes of the new rows, in key order, and what else grew; ``quarantined`` are rows of the arriving data."""
+    """The codes of the new rows (rows by repeats), in key order, and what else grew.
+
+    ``quarantined`` are rows of the arriving data.
+    """
 
     codes: NDArray[Any]
     notes: tuple[str, ...] = ()
@@ -119,7 +122,6 @@ class Growth:
 def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
     """Return a code for each new row of a manifest of labels. Nothing that has a code is looked at again."""
     dealing = _Dealing(manifest, arrival)
-    codes = manifest.codes.reshape(manifest.n, -1)
     notes, groups, quarantined = dealing.drift(), None, np.empty(0, dtype=np.int64)
     if manifest.group_table is not None:
         grouped = _Groups(dealing)
@@ -127,10 +129,8 @@ def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
         quarantined, told = grouped.merged(merged)
         notes += told
     else:
-        placed = np.column_stack([dealing.rows(repeat) for repeat in range(codes.shape[1])])
-    state = dealing.state_with(placed)
-    shaped = placed if manifest.codes.ndim == 2 else placed[:, 0]
-    return Growth(shaped, notes, groups, state, quarantined)
+        placed = np.column_stack([dealing.rows(repeat) for repeat in range(dealing.n_repeats)])
+    return Growth(placed, notes, groups, dealing.state_with(placed), quarantined)
 
 
 class _Dealing:
@@ -148,14 +148,15 @@ class _Dealing:
 
     def _shares(self) -> list[list[float]]:
         manifest = self.manifest
-        folds = manifest.n_splits // self.n_repeats if manifest.kind == "labels" else 1
         locked = manifest.spec.holdout.fraction if manifest.spec.holdout else 0.0
-        return [[code, share] for code, share in shares_of(manifest.splitter, folds, locked).items()]
+        return [
+            [code, share] for code, share in shares_of(manifest.splitter, manifest.membership.n_bins, locked).items()
+        ]
 
     @property
     def n_repeats(self) -> int:
         """The number of repeats."""
-        return int(self.manifest.codes.shape[1]) if self.manifest.codes.ndim == 2 else 1
+        return self.manifest.membership.n_repeats
 
     def stream(self, repeat: int) -> Stream:
         """Return the random stream of this generation and repeat."""
@@ -190,8 +191,7 @@ class _Dealing:
         rule = self.manifest.spec.on_new_rows
         if rule == "freeze":
             return np.full(keys.num_rows, EXCLUDED)
-        by_key = self.manifest.kind == "labels" and "by_key_alone" in self.manifest.splitter.promises
-        if rule == "hash" or by_key:
+        if rule == "hash" or isinstance(self.manifest.splitter, HashSplit):
             return self.hashed(keys, repeat)
         return self.bin_codes[fill(strata, self.held(repeat), self.shares, self.stream(repeat))]
 
@@ -243,7 +243,7 @@ class _Groups:
         self.known = table
         self.column = dealing.arrival.table.select([dealing.manifest.spec.columns.group]).rename_columns(["group"])
         self.place = positions_in(table.select(["group"]), self.column)
-        self.fold_columns = [name for name in table.column_names if name == "fold" or name.startswith("fold_r")]
+        self.fold_columns = fold_columns(table.column_names)
         self.table: pa.Table = table
 
     def codes(self) -> NDArray[np.int64]:

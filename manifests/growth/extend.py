@@ -10,14 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.identity import fingerprint, plan_id
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest, StatusChange
-from evenfold.manifests.plan import resamples_of
+from evenfold.manifests.tables.canonical import listed
 from evenfold.manifests.tables.keys import positions_in
-from evenfold.splitters import DrawSplitter, SplitError
+from evenfold.splitters import SplitError, all_strategies
 from numpy.typing import NDArray
 
 from .assign import GROWING_VERSION, Arrival, Growth, Merged, grow
-
-GROWING = "KFold, StratifiedKFold, SortedStratifiedKFold, BalancedGroupKFold, HashSplit or PoissonBootstrap"
 
 
 @dataclass(frozen=True)
@@ -82,10 +80,9 @@ def _require_growable(manifest: Manifest) -> None:
             f"{manifest.name} {manifest.version} has no key column, so new rows cannot be told from old ones; "
             "split again with a key."
         )
-    fixed = name in ("LeaveOneOut", "LeaveOneGroupOut", "Predefined")
-    drawn = manifest.kind == "draws" and "by_key_alone" not in manifest.splitter.promises
-    if manifest.kind == "pairs" or fixed or drawn:
-        raise SplitError(f"a split by {name} cannot grow without moving rows; one by {GROWING} can.")
+    if not manifest.splitter.grows:
+        growing = [strategy for strategy, of in all_strategies().items() if of.grows]
+        raise SplitError(f"a split by {name} cannot grow without moving rows; one by {listed(growing, most=99)} can.")
 
 
 def _changes(manifest: Manifest, arrival: Arrival, growth: Growth) -> StatusChange | None:
@@ -110,10 +107,11 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
     joined = np.full(arrival.new.size, generation, dtype=np.int16)
     parent = manifest.split_id
     data = fingerprint(arrival.table)
+    codes = manifest.membership.codes
     algorithm = manifest.algorithm | {"growing": GROWING_VERSION}
-    child = replace(
+    return replace(
         manifest,
-        codes=np.concatenate([manifest.codes, growth.codes.astype(manifest.codes.dtype)])[order],
+        membership=manifest.membership.with_rows(np.vstack([codes, growth.codes.astype(codes.dtype)])[order], keys),
         keys=keys,
         born=np.concatenate([born, joined])[order],
         changes=manifest.changes if changes is None else (*manifest.changes, changes),
@@ -126,7 +124,6 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
         plan_id=plan_id(manifest.spec.decision(manifest.types), data, algorithm, parent),
         uri=None,
     )
-    return _drawn_again(child) if manifest.kind == "draws" else child
 
 
 def _merged_order(old: pa.Table, new: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
@@ -136,22 +133,15 @@ def _merged_order(old: pa.Table, new: pa.Table) -> tuple[NDArray[np.int64], pa.T
     return order.astype(np.int64), both.take(order).combine_chunks()
 
 
-def _drawn_again(manifest: Manifest) -> Manifest:
-    assert isinstance(manifest.splitter, DrawSplitter)
-    return replace(manifest, resamples=resamples_of(manifest))
-
-
 def _moved(parent: Manifest, child: Manifest) -> int:
     """Return how many rows of ``parent`` have another fold in ``child``: 0, or the promise is broken.
 
     The proof is that the parent's own identity can be made again from the child's older generations.
     """
     before = child.at_generation(parent.generation)
-    if before.kind == "draws":
-        before = _drawn_again(before)
     if before.split_id == parent.split_id:
         return 0
-    return max(int(np.count_nonzero(before.codes != parent.codes)), 1)
+    return max(int((before.membership.codes != parent.membership.codes).any(axis=1).sum()), 1)
 
 
 def moved_rows(older: Manifest, newer: Manifest) -> int:
@@ -159,4 +149,5 @@ def moved_rows(older: Manifest, newer: Manifest) -> int:
     assert older.keys is not None
     assert newer.keys is not None
     place = positions_in(newer.keys, older.keys)
-    return int(np.count_nonzero(newer.codes[place[place >= 0]] != older.codes[place >= 0]))
+    old, new = older.membership.codes[place >= 0], newer.membership.codes[place[place >= 0]]
+    return int((new != old).any(axis=1).sum())

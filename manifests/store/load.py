@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import KINDS
 from evenfold.manifests.spec import read_spec
 from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
-from .tables import codes_in, groups_in, pairs_in, resamples_in, status_in, strata_in
+from .tables import status_in
 
 SCHEMA = "evenfold-manifest/1"
 ROWS = "assignments-0000.parquet"
@@ -49,20 +50,16 @@ def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]
     rows, born = _together(_of_kind(tables, "assignments"), key)
     groups = _of_kind(tables, "groups")
     changes = [(int(name[-12:-8]), table) for name, table in sorted(tables.items()) if name.startswith("status-")]
+    keys = rows.select(key).replace_schema_metadata(None) if key else None
+    read = KINDS[header["kind"]].read
     return Manifest(
-        kind=header["kind"],
         spec=spec,
         types=header["types"],
         fingerprint=header["fingerprint"],
         plan_id=header["plan_id"],
         algorithm={name: value for name, value in header["algorithm"].items() if name != "portable"},
-        codes=codes_in(rows),
-        keys=rows.select(key).replace_schema_metadata(None) if key else None,
-        n_splits=header["n_splits"],
-        strata=strata_in(rows),
-        groups=groups_in(rows),
-        resamples=resamples_in(tables.get("resamples.parquet")),
-        stored_pairs=pairs_in(tables.get("splits.parquet"), header["n_splits"]),
+        membership=read(rows, tables, splitter=spec.splitter(), keys=keys, n_splits=header["n_splits"]),
+        keys=keys,
         group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
         state=header["state"],
         born=born,

@@ -118,7 +118,9 @@ def describe(manifest: Manifest) -> dict[str, Any]:
     generations = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
     rows = np.bincount(generations, minlength=manifest.generation + 1).tolist()
     shares = {int(code): share for code, share in (manifest.state or {}).get("shares", [])}
-    parts = [{"name": name, "code": code, "share": shares.get(code)} for name, code in manifest.part_codes().items()]
+    parts = [
+        {"name": name, "code": code, "share": shares.get(code)} for name, code in manifest.membership.parts.items()
+    ]
     return {
         "schema": SCHEMA,
         "name": manifest.name,
@@ -143,8 +145,7 @@ def describe(manifest: Manifest) -> dict[str, Any]:
 
 def counts(manifest: Manifest) -> dict[str, int]:
     """Return the rows of each code in use (of the first repeat); left empty above 1,000 folds."""
-    codes = manifest.codes_in_use.reshape(manifest.n, -1)[:, 0]
-    values, rows = np.unique(codes, return_counts=True)
+    values, rows = np.unique(manifest.in_use.column(), return_counts=True)
     if values.size > MOST_COUNTED_FOLDS:
         return {}
     return {str(value): int(count) for value, count in zip(values, rows, strict=True)}

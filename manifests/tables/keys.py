@@ -83,6 +83,14 @@ def _messages(keys: pa.Table) -> Iterator[bytes]:
         ).encode()
 
 
+def key_values(keys: pa.Table) -> NDArray[Any]:
+    """Return one value per row that a strategy reads as the key; several columns are joined by '|'."""
+    if keys.num_columns == 1:
+        return np.asarray(keys.column(0).to_numpy())
+    parts = [column.to_numpy().astype(str) for column in keys.columns]
+    return np.array(["|".join(values) for values in zip(*parts, strict=True)], dtype=object)
+
+
 def positions_in(known: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
     """Return where each row of ``wanted`` stands in ``known`` (same key columns, unique in ``known``); -1 if nowhere.
 

@@ -24,7 +24,7 @@ class Predefined(LabelSplitter):
     skipped and a fold with nothing to train on are SplitErrors. O(n) for the labels, O(n) for each pair.
     """
 
-    promises = frozenset({"disjoint", "as_given"})
+    promises = frozenset({"disjoint", "as_given", "tested_once_at_most"})
     grows = False
     in_memory_because = ""
 

@@ -66,7 +66,7 @@ class Holdout(Splitter):
     """
 
     kind = "pairs"
-    promises = frozenset({"disjoint", "locked_apart"})
+    promises = frozenset({"disjoint", "locked_apart", "rest_as_alone"})
 
     def __init__(self, strategy: Splitter | Mapping[str, Any], fraction: float = 0.2, *, random_state: int = 0) -> None:
         self.strategy = strategy

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from cases import CASES
 from evenfold.manifests import BalanceReport, Manifest, decide, measure
+from evenfold.manifests.membership import Labels
 from evenfold.splitters import SplitError, Splitter
 from scipy.stats import ks_2samp, wasserstein_distance
 from tables import spec_of, table
@@ -24,7 +25,7 @@ def of_folds(folds: list[int], **columns: Any) -> tuple[Manifest, pd.DataFrame]:
     roles = {"key": "id", **{role: role for role in ("target", "group") if role in columns}}
     strategy = {"strategy": "BalancedGroupKFold"} if "group" in columns else {"strategy": "KFold"}
     manifest = decide({"columns": roles, **strategy, "params": {"n_splits": 2}}, frame)
-    return replace(manifest, codes=np.array(folds, np.int16), n_splits=max(folds) + 1), frame.iloc[::-1]
+    return replace(manifest, membership=Labels.of(np.array(folds, np.int16), manifest.splitter)), frame.iloc[::-1]
 
 
 def test_sizes_by_hand() -> None:

@@ -119,7 +119,7 @@ def test_train_and_test_parts_are_what_scikit_learn_means_by_minus_one(tmp_path:
 def test_locked_rows_are_refused_where_there_is_no_word_for_them(tool: Any, tmp_path: Path) -> None:
     """PredefinedSplit would test -2 as a fold of its own; the others take 0..k-1 alone. Nothing is written."""
     manifest = split(rows().assign(y=rows()["day"] / 7), strategy="FractionalStratifiedSplit", params=PARTS)
-    unfit = "60 rows locked (-2)" if tool == "sklearn" else "240 rows never tested (-1) and locked (-2)"
+    unfit = "60 rows test (-2)" if tool == "sklearn" else "240 rows train (-1) and test (-2)"
     with pytest.raises(SplitError, match=f"{tool} has no word for ") as caught:
         export(manifest, tool, tmp_path / ("folds.npy" if tool == "sklearn" else "folds.parquet"))
     assert unfit in str(caught.value)
@@ -355,7 +355,7 @@ def sides_of(manifest: Manifest) -> dict[tuple[int, int, str], list[Any]]:
     keys = range(manifest.n) if manifest.keys is None else manifest.keys.column(0).to_pylist()
     keys = np.array(keys)
     return {
-        (*manifest.split_name(i), kind): sorted(keys[side].tolist())
+        (*manifest.membership.split_name(i), kind): sorted(keys[side].tolist())
         for i, pair in enumerate(manifest.pairs())
         for kind, side in zip(("TRAIN", "TEST"), pair, strict=True)
     }

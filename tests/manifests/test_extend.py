@@ -165,6 +165,30 @@ def test_drift_beyond_the_frozen_edges_is_said() -> None:
     assert any("drifted" in note for note in notes)
 
 
+@pytest.mark.parametrize(("beyond", "noted"), [(39, False), (45, True)])
+def test_drift_is_said_beyond_twice_what_was_expected(beyond: int, noted: bool) -> None:
+    """Two of 100 bins are outermost, so 2 % of new rows are expected there: 3.9 % are no drift, and 4.5 % are."""
+    old = pd.DataFrame({"id": np.arange(1000), "number": np.arange(1000) / 10})
+    far = np.where(np.arange(1000) < beyond, 1e6, 50.0)
+    new = pd.DataFrame({"id": np.arange(1000, 2000), "number": far})
+    grown = extend(decide(NUMBERS, old), pd.concat([old, new]))
+    assert len(grown.manifest.state["edges"]) == 99
+    assert any("drifted" in note for note in grown.notes) == noted
+
+
+def test_groups_that_merge_in_one_repeat_alone_are_quarantined() -> None:
+    """Two groups may lie in one fold of the first repeat and apart in the second: there they would leak."""
+    whole = table(300)
+    inner = {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}
+    spec = GROUPS | {"strategy": "Repeated", "params": {"strategy": inner, "n_repeats": 2}}
+    manifest = decide(spec, whole)
+    folds = pd.DataFrame(manifest.codes, columns=["first", "second"]).groupby(whole["g"].to_numpy()).first()
+    pairs = [(a, b) for a in folds.index for b in folds.index if a < b]
+    here, there = next((a, b) for a, b in pairs if (folds.loc[a] == folds.loc[b]).tolist() == [True, False])
+    merged = whole.assign(g=whole["g"].replace(there, here))
+    assert extend(manifest, merged).quarantined == (merged["g"] == here).sum()
+
+
 def test_nothing_new_is_the_manifest_itself() -> None:
     """No version without a change."""
     manifest = decide(PLAIN, table(50))
@@ -187,6 +211,35 @@ def test_what_cannot_grow_says_what_can(spec: dict[str, Any], said: str) -> None
     """A clear error names the strategies that can."""
     with pytest.raises(SplitError, match=said):
         extend(decide(spec, table(40)), table(50))
+
+
+OURS = """
+from evenfold.splitters import LeaveOneGroupOut, LeaveOneOut, Predefined
+
+class ByHospital(LeaveOneGroupOut):
+    "One hospital a fold."
+
+class RowByRow(LeaveOneOut):
+    "One row a fold."
+
+class Dictated(Predefined):
+    "Folds that somebody else decided."
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"), [("ByHospital", {"group": "g"}), ("RowByRow", {}), ("Dictated", {"fold": "given"})]
+)
+def test_a_strategy_of_ones_own_grows_as_its_class_does(
+    name: str, columns: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it may grow is a trait that it inherits, and not its name: else two hospitals would be in one fold."""
+    (tmp_path / "our_folds.py").write_text(OURS)
+    monkeypatch.syspath_prepend(tmp_path)
+    whole = table(60).assign(given=np.arange(60) % 3)
+    manifest = decide({"columns": {"key": "id", **columns}, "strategy": f"our_folds:{name}"}, whole.iloc[:40])
+    with pytest.raises(SplitError, match=f"our_folds:{name} cannot grow without moving rows; one by .*KFold"):
+        extend(manifest, whole)
 
 
 def test_a_batch_with_known_rows_is_refused() -> None:

@@ -1,0 +1,65 @@
+"""The documentation site: Sphinx, MyST Markdown, and the pages that the code writes itself at each build."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+sys.path[:0] = [str(DOCS), str(DOCS.parent / "tests")]
+
+project = "evenfold"
+author = "the evenfold developers"
+release = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "sphinx_design"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build", "**/_build"]
+suppress_warnings = ["myst.header"]
+
+# The signatures show types; the defaults are shown as they are written in the source.
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+autodoc_member_order = "alphabetical"
+# scikit-learn adds its metadata routing to every strategy; its own site documents it.
+autodoc_default_options = {"exclude-members": "set_split_request, get_metadata_routing"}
+# Prefect and MLflow document their own members on their own sites.
+autodoc_inherit_docstrings = False
+nitpicky = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "evenfold"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 6,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_prev_next": True,
+}
+# Nothing is asked of another host: search works offline, fonts are the reader's own.
+copybutton_prompt_text = r"\$ "
+copybutton_prompt_is_regexp = True
+
+
+def write_pages(app: Any) -> None:
+    """Write the pages that come from the code, where Sphinx finds them; an unchanged one keeps its time."""
+    from generated_pages import generated_pages
+
+    for name, text in generated_pages().items():
+        path = DOCS / name
+        path.parent.mkdir(exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def setup(app: Any) -> None:
+    """Let the generated pages be written before Sphinx looks for sources."""
+    app.connect("builder-inited", write_pages)

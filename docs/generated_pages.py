@@ -1,0 +1,75 @@
+"""The pages that come from the code (strategies, commands, names), made at each build and so never out of date."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("splitters", "manifests", "estimates", "reports", "tasks", "flows")
+
+
+def generated_pages() -> dict[str, str]:
+    """Return the text of each generated page by its path below docs/."""
+    return {**strategy_pages(), "commands.md": commands_page(), **reference_pages(), "changelog.md": changelog_page()}
+
+
+def strategy_pages() -> dict[str, str]:
+    """Return a page per strategy, by its path, and the table of all."""
+    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "docs")]
+    from cases import CASES
+    from evenfold.splitters.conformance import CHECKS
+    from strategy_pages import pages
+
+    words = {check.promise: check.name for check in CHECKS if check.promise}
+    return pages({type(case).__name__: case for case in reversed(CASES)}, words)
+
+
+def commands_page() -> str:
+    """Return every command with its help, its example and its flags, as the command line itself knows them."""
+    import typer
+    from evenfold.flows.cli import app
+
+    group: Any = typer.main.get_command(app)
+    parts = [
+        "# Every command\n\nWritten from the command line's own help. `--json` prints one object for machines.\n\n"
+        "Exit codes: 0 done, 1 a gate failed, 2 bad input (one sentence says what, and what would work), 3 an "
+        "evaluation failed (the split and the finished folds are kept). `evenfold --install-completion` completes "
+        "commands in your shell.\n"
+    ]
+    for name in group.list_commands(None):
+        command = group.commands[name]
+        text, _, example = inspect.cleandoc(command.help or "").partition("Example: ")
+        flags = [(", ".join(flag.opts), flag.help) for flag in command.params if getattr(flag, "help", None)]
+        rows = "".join(f"| `{flag}` | {(meaning or '').replace('|', ' ')} |\n" for flag, meaning in flags)
+        parts.append(
+            f"## {name}\n\n{text.strip()}\n\n```text\n{' '.join(example.split())}\n```\n\n"
+            f"| flag or argument | what it does |\n|---|---|\n{rows}"
+        )
+    return "\n".join(parts)
+
+
+def reference_pages() -> dict[str, str]:
+    """Return a page per room, filled by autodoc from the docstrings, and their index."""
+    pages = {f"reference/{room}.md": reference_page(room) for room in ROOMS}
+    entries = "\n".join(f"reference/{room}" for room in ROOMS)
+    pages["reference.md"] = (
+        "# Reference\n\nWritten from the docstrings: shapes, units, errors and complexity stand there.\n\n"
+        f"```{{toctree}}\n:maxdepth: 1\n\ncommands\n{entries}\n```\n"
+    )
+    return pages
+
+
+def reference_page(room: str) -> str:
+    """Return the page of one room: each name that it offers, in a list and by autodoc."""
+    names = sorted(importlib.import_module(f"evenfold.{room}").__all__)
+    listed = " · ".join(f"{{py:obj}}`~evenfold.{room}.{name}`" for name in names)
+    return f"# evenfold.{room}\n\n{listed}\n\n```{{eval-rst}}\n.. automodule:: evenfold.{room}\n   :members:\n```\n"
+
+
+def changelog_page() -> str:
+    """Return the changelog as a page."""
+    return (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -1,0 +1,359 @@
+"""Which row is on which side of which split: by label, by draw, or as stored pairs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+from evenfold.manifests.tables.keys import key_values
+from evenfold.splitters import DrawSplitter, LabelSplitter, Pair, Rows, SplitError, Splitter, pairs_of_labels
+from numpy.typing import NDArray
+
+from .identity import digest_resample, resample_counts
+
+Kind = Literal["labels", "draws", "pairs"]
+Codes = NDArray[Any]
+Ranks = NDArray[np.int64]
+
+NEVER_TESTED, LOCKED, EXCLUDED = -1, -2, -3
+
+
+@dataclass(frozen=True, eq=False)
+class Membership(ABC):
+    """What a manifest knows of its splits, rows by rank in key order.
+
+    ``codes`` has a row per row and a column per repeat: 0 and above where a row is tested (or may be drawn), -1 never
+    tested, -2 locked, -3 excluded; one column may be given flat. Whoever needs one repeat asks for ``column``, so a
+    membership whose codes lie elsewhere has to offer no more than the methods here.
+    """
+
+    kind: ClassVar[Kind]
+    codes: Codes
+
+    def __post_init__(self) -> None:
+        if self.codes.ndim == 1:
+            object.__setattr__(self, "codes", self.codes[:, None])
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return int(self.codes.shape[0])
+
+    @property
+    def n_repeats(self) -> int:
+        """How often every row is dealt anew; 1 but for repeated folds."""
+        return int(self.codes.shape[1])
+
+    @property
+    @abstractmethod
+    def n_splits(self) -> int:
+        """The number of (train, test) pairs, of all repeats."""
+
+    @abstractmethod
+    def pair(self, i: int) -> Pair:
+        """Return split ``i`` as ascending ranks (train, test); repeats follow one another."""
+
+    @abstractmethod
+    def digests(self) -> list[str] | None:
+        """Return a digest of each split where the codes alone do not say what they are, else None."""
+
+    @property
+    def n_bins(self) -> int:
+        """Into how many folds the rows of one repeat are dealt; 1 where they are not dealt out."""
+        return 1
+
+    @property
+    def parts(self) -> Mapping[str, int]:
+        """The code of each named part; none where splits are of folds."""
+        return {}
+
+    def column(self, repeat: int = 0) -> Codes:
+        """Return the code of each row in one repeat."""
+        column: Codes = self.codes[:, repeat]
+        return column
+
+    def digest(self, i: int) -> str:
+        """Return what names split ``i`` alone, so that other splits do not touch its results."""
+        return digest_resample(resample_counts(*self.pair(i), self.n))
+
+    def split_name(self, i: int) -> tuple[int, int]:
+        """Return (repeat, fold) of split ``i``."""
+        return divmod(i, self.n_splits // self.n_repeats)
+
+    def split_title(self, i: int) -> str:
+        """Return what people call split ``i``."""
+        repeat, fold = self.split_name(i)
+        return f"repeat {repeat} fold {fold}" if self.n_repeats > 1 else f"fold {fold}"
+
+    def code_name(self, code: int) -> str:
+        """Return what a code is called in a sentence."""
+        special = {LOCKED: "locked", EXCLUDED: "excluded", NEVER_TESTED: "never tested"}
+        named = {number: name for name, number in self.parts.items()}
+        return named.get(code) or special.get(code) or self._fold_name(code)
+
+    def _fold_name(self, code: int) -> str:
+        return "the rows in use"
+
+    @property
+    def unlocked(self) -> Ranks:
+        """The rows that a model of all rows learns from: neither locked nor excluded."""
+        return np.flatnonzero(self.column() >= NEVER_TESTED)
+
+    @property
+    def locked(self) -> Ranks:
+        """The rows that are kept for the end."""
+        return np.flatnonzero(self.column() == LOCKED)
+
+    def excluding(self, idle: NDArray[np.bool_]) -> Membership:
+        """Return the membership with the ``idle`` rows in no split."""
+        codes = self.codes.copy()
+        codes[idle] = EXCLUDED
+        return replace(self, codes=codes)
+
+    def with_rows(self, codes: Codes, keys: pa.Table | None) -> Membership:
+        """Return the membership of other rows; SplitError where it holds of these rows alone."""
+        raise SplitError(f"{self.kind} that are stored hold of the rows that were split; split these anew.")
+
+    def columns(self, rows: Ranks | slice) -> dict[str, Any]:
+        """Return the columns of the assignments file, of ``rows`` alone."""
+        return {fold_column(r): pa.array(np.ascontiguousarray(self.column(r)[rows])) for r in range(self.n_repeats)}
+
+    def files(self) -> dict[str, pa.Table]:
+        """Return the files that hold what no row's code says; none for labels."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Labels(Membership):
+    """Every row has one label in each repeat: the fold that tests it, or its part. ``tested`` are the codes tested."""
+
+    kind = "labels"
+    tested: Sequence[int]
+    named: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, codes: Codes, splitter: Splitter) -> Labels:
+        """Return the membership that ``codes`` decided by a strategy of labels say."""
+        parts = splitter.part_codes() if isinstance(splitter, LabelSplitter) else {}
+        return cls(codes, [code for code in parts.values() if code >= 0] or range(int(codes.max()) + 1), parts)
+
+    @property
+    def n_splits(self) -> int:
+        """The number of tested folds or parts, of all repeats."""
+        return len(self.tested) * self.n_repeats
+
+    @property
+    def n_bins(self) -> int:
+        """The number of tested folds or parts of one repeat."""
+        return len(self.tested)
+
+    @property
+    def parts(self) -> Mapping[str, int]:
+        """The code of each named part; none where labels are folds."""
+        return self.named
+
+    def pair(self, i: int) -> Pair:
+        """Return (rest, fold), or (train, part). O(n)."""
+        repeat, fold = self.split_name(i)
+        return next(pairs_of_labels(self.column(repeat), [self.tested[fold]], parts=bool(self.parts)))
+
+    def digests(self) -> None:
+        """Return None: the codes say it all."""
+
+    def with_rows(self, codes: Codes, keys: pa.Table | None) -> Labels:
+        """Return the same folds of other rows."""
+        return replace(self, codes=codes)
+
+    def _fold_name(self, code: int) -> str:
+        return f"fold {code}"
+
+    @classmethod
+    def read(cls, rows: pa.Table, files: Mapping[str, pa.Table], splitter: Splitter, **_: Any) -> Labels:
+        """Return the membership that an assignments table holds."""
+        return cls.of(_codes_in(rows), splitter)
+
+
+@dataclass(frozen=True)
+class Resample:
+    """One draw: its sizes and the digest of its counts; the rows themselves are drawn again when needed."""
+
+    n_train: int
+    n_test: int
+    digest: str
+
+
+@dataclass(frozen=True, eq=False)
+class Draws(Membership):
+    """Splits that are drawn again whenever they are asked for, from the rows of code 0.
+
+    ``strata``, ``groups`` and ``keys`` are what the strategy draws by, of all rows; ``recorded`` is what came out when
+    the draws were made, and None for rows that have not been drawn from yet.
+    """
+
+    kind = "draws"
+    splitter: DrawSplitter
+    keys: pa.Table | None = None
+    strata: NDArray[Any] | None = None
+    groups: NDArray[np.int64] | None = None
+    recorded: tuple[Resample, ...] | None = None
+
+    @property
+    def n_splits(self) -> int:
+        """The number of draws."""
+        return self.splitter.get_n_splits() if self.recorded is None else len(self.recorded)
+
+    @cached_property
+    def resamples(self) -> tuple[Resample, ...]:
+        """What is recorded of each draw; all are made where nothing is."""
+        if self.recorded is not None:
+            return self.recorded
+        drawn = ((self.eligible[train], self.eligible[test]) for train, test in self.splitter.pairs(self._rows))
+        return tuple(Resample(int(pair[0].size), int(pair[1].size), self._counts(pair)) for pair in drawn)
+
+    def pair(self, i: int) -> Pair:
+        """Draw split ``i`` again; SplitError where it comes out differently from what was recorded."""
+        train, test = (self.eligible[side] for side in self.splitter.pair(self._rows, i))
+        if self.recorded is not None and self._counts((train, test)) != self.recorded[i].digest:
+            raise SplitError(
+                f"draw {i} comes out differently from what was recorded; this is version {self.splitter.version} of "
+                f"{type(self.splitter).__name__}; use the version of evenfold that made it, or split again."
+            )
+        return train, test
+
+    def digests(self) -> list[str]:
+        """Return the digest of each draw."""
+        return [resample.digest for resample in self.resamples]
+
+    def digest(self, i: int) -> str:
+        """Return the recorded digest of draw ``i``; nothing is drawn."""
+        return self.resamples[i].digest
+
+    def split_title(self, i: int) -> str:
+        """Return ``resample i``."""
+        return f"resample {i}"
+
+    def _fold_name(self, code: int) -> str:
+        return "rows that may be drawn"
+
+    def _counts(self, pair: Pair) -> str:
+        return digest_resample(resample_counts(*pair, self.n))
+
+    @cached_property
+    def eligible(self) -> Ranks:
+        """The rows that may be drawn."""
+        return np.flatnonzero(self.column() == 0)
+
+    @cached_property
+    def _rows(self) -> Rows:
+        """The eligible rows as the strategy sees them: codes of classes and groups, and keys."""
+        strata, groups = (None if values is None else values[self.eligible] for values in (self.strata, self.groups))
+        key = key_values(self.keys)[self.eligible] if self.splitter.needs.key and self.keys is not None else None
+        levels = () if strata is None or strata.dtype.kind == "f" else tuple(range(int(strata.max(initial=-1)) + 1))
+        group_levels = () if groups is None else tuple(range(int(groups.max(initial=-1)) + 1))
+        n = self.eligible.size
+        return Rows(n=n, y=strata, groups=groups, key=key, levels=levels, group_levels=group_levels)
+
+    def with_rows(self, codes: Codes, keys: pa.Table | None) -> Draws:
+        """Return the draws of other rows, made when they are asked for; only keys may decide them."""
+        return replace(self, codes=codes, keys=keys, strata=None, groups=None, recorded=None)
+
+    def columns(self, rows: Ranks | slice) -> dict[str, Any]:
+        """Return the codes, and the strata and groups that draws are made by."""
+        columns = super().columns(rows)
+        if self.strata is not None and self.strata.ndim == 1:
+            columns["stratum"] = pa.array(self.strata[rows])
+        elif self.strata is not None:
+            strata = self.strata[rows]
+            columns |= {f"stratum_{i}": pa.array(np.ascontiguousarray(strata[:, i])) for i in range(strata.shape[1])}
+        return columns if self.groups is None else columns | {"group_code": pa.array(self.groups[rows])}
+
+    def files(self) -> dict[str, pa.Table]:
+        """Return the table of draws."""
+        drawn = self.resamples
+        columns = {
+            "resample": pa.array(range(len(drawn)), pa.int32()),
+            "seed": pa.array([getattr(self.splitter, "random_state", 0)] * len(drawn), pa.int64()),
+            "n_train": pa.array([resample.n_train for resample in drawn], pa.int32()),
+            "n_test": pa.array([resample.n_test for resample in drawn], pa.int32()),
+            "digest": pa.array([bytes.fromhex(resample.digest) for resample in drawn], pa.binary(32)),
+            "generation": pa.array(np.zeros(len(drawn), dtype=np.int16)),
+        }
+        return {RESAMPLES: pa.table(columns)}
+
+    @classmethod
+    def read(
+        cls, rows: pa.Table, files: Mapping[str, pa.Table], splitter: Splitter, keys: pa.Table | None, n_splits: int
+    ) -> Draws:
+        """Return the draws that an assignments table and a table of resamples hold."""
+        assert isinstance(splitter, DrawSplitter)
+        names = [name for name in rows.column_names if name.startswith("stratum")]
+        columns = [rows.column(name).to_numpy() for name in names]
+        strata = None if not names else columns[0] if names == ["stratum"] else np.column_stack(columns)
+        groups = np.asarray(rows.column("group_code").to_numpy()) if "group_code" in rows.column_names else None
+        fields = (files[RESAMPLES].column(name).to_pylist() for name in ("n_train", "n_test", "digest"))
+        recorded = tuple(Resample(train, test, digest.hex()) for train, test, digest in zip(*fields, strict=True))
+        return cls(_codes_in(rows), splitter, keys, strata, groups, recorded)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs(Membership):
+    """Splits that follow no label and no draw, stored as they are; rows that may be in one have code 0."""
+
+    kind = "pairs"
+    stored: tuple[Pair, ...]
+
+    @property
+    def n_splits(self) -> int:
+        """The number of stored pairs."""
+        return len(self.stored)
+
+    def pair(self, i: int) -> Pair:
+        """Return the stored pair."""
+        return self.stored[i]
+
+    def digests(self) -> list[str]:
+        """Return the digest of each pair."""
+        return [self.digest(i) for i in range(self.n_splits)]
+
+    def files(self) -> dict[str, pa.Table]:
+        """Return the table of pairs: role 0 trains, role 1 is tested."""
+        sides = [(i, role, side) for i, pair in enumerate(self.stored) for role, side in enumerate(pair)]
+        sizes = [side.size for _, _, side in sides]
+        columns = {
+            "split": pa.array(np.repeat([i for i, _, _ in sides], sizes), pa.int32()),
+            "role": pa.array(np.repeat([role for _, role, _ in sides], sizes), pa.int8()),
+            "position": pa.array(np.concatenate([side for _, _, side in sides]), pa.int64()),
+        }
+        return {SPLITS: pa.table(columns)}
+
+    @classmethod
+    def read(cls, rows: pa.Table, files: Mapping[str, pa.Table], n_splits: int, **_: Any) -> Pairs:
+        """Return the pairs that a table of splits holds."""
+        split, role, position = (files[SPLITS].column(name).to_numpy() for name in ("split", "role", "position"))
+        bounds = np.searchsorted(split.astype(np.int64) * 2 + role, np.arange(2 * n_splits + 1))
+        sides = [position[first:stop] for first, stop in pairwise(bounds)]
+        return cls(_codes_in(rows), tuple((sides[2 * i], sides[2 * i + 1]) for i in range(n_splits)))
+
+
+RESAMPLES, SPLITS = "resamples.parquet", "splits.parquet"
+KINDS: dict[str, type[Labels | Draws | Pairs]] = {shape.kind: shape for shape in (Labels, Draws, Pairs)}
+
+
+def fold_column(repeat: int) -> str:
+    """Return the name of the column that holds the codes of one repeat."""
+    return f"fold_r{repeat + 1}" if repeat else "fold"
+
+
+def fold_columns(names: Sequence[str]) -> list[str]:
+    """Return those names that are columns of codes, one a repeat."""
+    return [name for name in names if name == "fold" or name.startswith("fold_r")]
+
+
+def _codes_in(rows: pa.Table) -> Codes:
+    return np.column_stack([rows.column(name).to_numpy() for name in fold_columns(rows.column_names)])

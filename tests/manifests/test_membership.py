@@ -1,0 +1,135 @@
+"""Labels, draws and pairs behind one face: the same questions, the same answers as rows of the data give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.manifests import Manifest, decide, extend, moved_rows
+from evenfold.manifests.membership import LOCKED, Draws, Labels, Pairs
+from evenfold.splitters import KFold, SplitError
+
+FRAME = pd.DataFrame({"id": range(60), "y": np.arange(60) % 3, "t": range(60)})
+REPEATED = {
+    "strategy": "Repeated",
+    "params": {"strategy": {"strategy": "KFold", "params": {"n_splits": 3}}, "n_repeats": 2},
+}
+SHAPES: list[tuple[dict[str, Any], type, int, int]] = [
+    ({"strategy": "KFold"}, Labels, 5, 1),
+    (REPEATED, Labels, 6, 2),
+    ({"strategy": "Bootstrap", "params": {"n_splits": 4}}, Draws, 4, 1),
+    ({"strategy": "ForwardChaining", "params": {"n_splits": 3}}, Pairs, 3, 1),
+]
+
+
+def decided(spec: dict[str, Any], **more: Any) -> Manifest:
+    time = {"time": "t"} if spec["strategy"] == "ForwardChaining" else {}
+    return decide({**spec, "columns": {"key": "id", "target": "y", **time}, **more}, FRAME)
+
+
+@pytest.mark.parametrize(("spec", "shape", "n_splits", "n_repeats"), SHAPES)
+def test_every_shape_answers_the_same_questions(
+    spec: dict[str, Any], shape: type, n_splits: int, n_repeats: int
+) -> None:
+    """Counts, names and digests are those of the splits themselves."""
+    membership = decided(spec, holdout=0.1).membership
+    assert type(membership) is shape
+    assert (membership.n, membership.n_splits, membership.n_repeats) == (60, n_splits, n_repeats)
+    assert membership.codes.shape == (60, n_repeats)
+    names = [membership.split_name(i) for i in range(n_splits)]
+    assert names == [divmod(i, n_splits // n_repeats) for i in range(n_splits)]
+    titles = [membership.split_title(i) for i in range(n_splits)]
+    assert len(set(titles)) == n_splits
+    digests = {membership.digest(i) for i in range(n_splits)}
+    assert len(digests) == n_splits
+    assert set(membership.locked) | set(membership.unlocked) == set(range(60))
+    for train, test in map(membership.pair, range(n_splits)):
+        assert not set(train) & set(test)
+        assert not {*train, *test} & set(membership.locked)
+
+
+def test_codes_have_names() -> None:
+    """A sentence about a row says where it is: its fold, its part, or why it is in none."""
+    folds = decided({"strategy": "KFold"}).membership
+    assert [folds.code_name(code) for code in (0, -1, -2, -3)] == ["fold 0", "never tested", "locked", "excluded"]
+    parts = Labels.of(np.array([0, -1, -2]), decided({"strategy": "FractionalStratifiedSplit"}).splitter)
+    assert [parts.code_name(code) for code in (-1, 0)] == ["train", "test"]
+    assert decided({"strategy": "Bootstrap"}).membership.code_name(0) == "rows that may be drawn"
+    assert decided({"strategy": "ForwardChaining"}).membership.code_name(0) == "the rows in use"
+
+
+@pytest.mark.parametrize("spec", [{"strategy": "KFold"}, REPEATED, {"strategy": "PoissonBootstrap"}])
+def test_excluded_rows_are_in_no_split_and_folds_stay(spec: dict[str, Any]) -> None:
+    """A fold whose rows are all gone is still a fold, and an empty one."""
+    membership = decided(spec).membership
+    idle = membership.column() == membership.column().max()
+    less = membership.excluding(idle)
+    assert less.n_splits == membership.n_splits
+    if isinstance(membership, Labels):
+        assert less.pair(membership.n_bins - 1)[1].size == 0
+        assert not set(np.flatnonzero(idle)) & {row for pair in map(less.pair, range(3)) for row in pair[0]}
+    assert (membership.column()[idle] >= 0).all()
+
+
+def test_draws_of_other_rows_are_made_when_they_are_asked_for() -> None:
+    """What was recorded of the old rows says nothing of new ones."""
+    manifest = decided({"strategy": "PoissonBootstrap", "params": {"n_splits": 3}})
+    draws, keys = manifest.membership, manifest.keys
+    assert isinstance(draws, Draws)
+    assert keys is not None
+    fewer = draws.with_rows(draws.codes[:40], keys.slice(0, 40))
+    assert fewer.recorded is None
+    assert fewer.n_splits == 3
+    again = decide(manifest.spec, FRAME.iloc[:40])
+    assert fewer.digests() == again.membership.digests()
+
+
+def test_stored_pairs_hold_of_their_rows_alone() -> None:
+    """Nothing says where a new row belongs."""
+    pairs = decided({"strategy": "ForwardChaining"}).membership
+    with pytest.raises(SplitError, match="pairs that are stored hold of the rows that were split"):
+        pairs.with_rows(pairs.codes[:40], None)
+
+
+def test_a_row_that_moves_in_two_repeats_is_one_row() -> None:
+    """Moved rows are counted, not moved cells."""
+    older = decided(REPEATED)
+    codes = older.membership.codes.copy()
+    codes[7] = (codes[7] + 1) % 3
+    newer = replace(older, membership=replace(older.membership, codes=codes))
+    assert moved_rows(older, newer) == 1
+
+
+def test_codes_may_lie_elsewhere() -> None:
+    """A membership that reads its codes on demand offers its methods, and the manifest asks no more of it."""
+    grown = extend(decided({"strategy": "KFold"}), FRAME.assign(id=FRAME["id"] + 30)).manifest
+
+    class Elsewhere(Labels):
+        """Labels that count how often their codes are asked for."""
+
+        asked = 0
+
+        def column(self, repeat: int = 0) -> Any:
+            Elsewhere.asked += 1
+            return super().column(repeat)
+
+    assert isinstance(grown.membership, Labels)
+    lazy = Elsewhere(grown.membership.codes, grown.membership.tested)
+    manifest = replace(grown, membership=lazy)
+    assert manifest.n_splits == grown.n_splits
+    assert Elsewhere.asked == 0
+    for ours, theirs in zip(manifest.pairs(), grown.pairs(), strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+    assert manifest.split_id == grown.split_id
+    assert not (lazy.column() == LOCKED).any()
+
+
+def test_labels_know_their_folds_from_the_codes() -> None:
+    """The highest code says how many folds there are; parts say which of them are tested."""
+    assert list(Labels.of(np.array([2, 0, 1, -1]), KFold(3)).tested) == [0, 1, 2]
+    parts = decided({"strategy": "FractionalStratifiedSplit", "params": {"parts": {"train": 0.8, "validation": 0.2}}})
+    assert isinstance(parts.membership, Labels)
+    assert list(parts.membership.tested) == [0]
