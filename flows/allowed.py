@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from evenfold.estimates import ModelSpec
+from evenfold.manifests import SplitSpec
 from evenfold.splitters import SplitError, import_named
-
-from .requests import EvaluateRequest, SplitRequest
 
 ALWAYS = "evenfold"
 DEFAULT = "sklearn"
@@ -21,23 +21,24 @@ def allowed_modules() -> tuple[str, ...]:
     return (ALWAYS, *(name.strip() for name in given.split(",") if name.strip()))
 
 
-def require_allowed(request: SplitRequest) -> None:
-    """Raise SplitError that names the first import path in ``request`` which is not allowed.
+def require_allowed(spec: SplitSpec | None = None, model: ModelSpec | None = None, **asked: Any) -> None:
+    """Raise SplitError that names the first import path in what is asked which is not allowed.
 
     Nothing is imported before its module is found on the list. What is imported must be defined in an allowed module
     too (a module also holds what it imported itself), and must be a class that fits or splits: scikit-learn has
     functions that delete folders. Functions are allowed from packages that the list names beyond the default.
     """
-    for path in import_paths(request):
+    for path in import_paths(spec, model, **asked):
         _require(path)
 
 
-def import_paths(request: SplitRequest) -> Iterator[str]:
-    """Yield every import path that the request holds."""
-    yield from filter(_looks_importable, [request.spec.strategy or ""])
-    yield from _in_params(request.spec.params)
-    if isinstance(request, EvaluateRequest):
-        model = request.model
+def import_paths(
+    spec: SplitSpec | None = None, model: ModelSpec | None = None, strategy: str | None = None, **asked: Any
+) -> Iterator[str]:
+    """Yield every import path in what a flow is asked."""
+    yield from filter(_looks_importable, filter(None, [strategy, spec.strategy if spec else None]))
+    yield from _in_params([asked.get("params"), asked.get("grid"), spec.params if spec else None])
+    if model is not None:
         yield from filter(None, [model.estimator, *_in_params(model.params)])
         if model.target_transform is not None:
             yield model.target_transform.transformer

@@ -18,7 +18,7 @@ def compare_runs(run_a: str, run_b: str, metrics: list[str] | None = None) -> li
     home = Home.here()
     prepare_environment(home)
     home.require_record()
-    a, b = (read_evaluation(run_id, str(home.path)) for run_id in (run_a, run_b))
+    a, b = (read_evaluation(run_id) for run_id in (run_a, run_b))
     note = _same_split(a.tags, b.tags)
     asked = metrics or [metric for metric in metrics_of(a) if metric in metrics_of(b)]
     if not asked:

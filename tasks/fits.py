@@ -123,15 +123,11 @@ def _fit_draws(split: SplitRef, block: Block, model: Any, apparent: bool, key: s
     run_name=lambda split, block, **_: f"{split.name}: folds {block[0]}-{block[1] - 1}",
     run_tags=_tags,
 )
-def fit_folds(
-    split: SplitRef, block: Block, model: Model = None, *, time_limit: TimeLimit = None
-) -> FoldsResult:
+def fit_folds(split: SplitRef, block: Block, model: Model = None, *, time_limit: TimeLimit = None) -> FoldsResult:
     """Fit a model on each fold of a block of very many, and keep their predictions in one file. Raises as fit_fold."""
     work = work_of(split, model)
     key = _unchanged(fit_folds, key_of_block(work, *block))
-    return _in_time(
-        time_limit, f"folds {block[0]}-{block[1] - 1}", _fit_folds, split, block, model, key
-    )
+    return _in_time(time_limit, f"folds {block[0]}-{block[1] - 1}", _fit_folds, split, block, model, key)
 
 
 def _fit_folds(split: SplitRef, block: Block, model: Any, key: str) -> FoldsResult:

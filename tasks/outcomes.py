@@ -205,8 +205,6 @@ class Growth(Outcome):
         return self.split.intact()
 
 
-
-
 class Champion(Outcome):
     """The version of a model that is champion: its recipe, None where its tags name none, and its tags."""
 
@@ -265,7 +263,7 @@ class Retraining(Outcome):
 
 
 class Opened(Outcome):
-    """The run of a retraining: the decision that it made before it was interrupted, or the outcome if it is finished."""
+    """The run of a retraining: the decision that it made before it was interrupted, or its outcome if it finished."""
 
     run_id: str
     decision: Decision | None = None

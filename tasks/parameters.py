@@ -34,6 +34,14 @@ class Flag:
     argument: str = ""
 
 
+def _engine(given: Any) -> Any:
+    if given not in ("prefect", "plain"):
+        from evenfold.splitters import SplitError
+
+        raise SplitError(f"there is no engine {given!r}; choose 'prefect' or 'plain'.")
+    return given
+
+
 def _several(given: Any) -> Any:
     return [given] if isinstance(given, str) else given
 
@@ -55,9 +63,18 @@ def _text(given: Any) -> Any:
 
 
 def _grid(given: Any) -> Any:
-    from evenfold.estimates.selection import read_grid
+    if not isinstance(given, (str, Path)):
+        return given
+    import yaml
+    from evenfold.estimates import ModelError
 
-    return read_grid(given) if isinstance(given, (str, Path)) else given
+    try:
+        grid = yaml.safe_load(Path(given).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ModelError(f"the grid {str(given)!r} cannot be read: {error}") from None
+    if not isinstance(grid, dict):
+        raise ModelError(f"the grid {str(given)!r} holds no parameters; write name: [value, value] for each.")
+    return grid
 
 
 SeveralNames = str | Sequence[str]
@@ -127,9 +144,7 @@ ModelTask = Annotated[
 OnManifest = Annotated[
     Folder | None, Field(description="Folder of a manifest to evaluate on, instead of splitting anew.")
 ]
-On = Annotated[
-    Literal["folds", "holdout"], Field(description="The folds, or the locked part, which needs a reason.")
-]
+On = Annotated[Literal["folds", "holdout"], Field(description="The folds, or the locked part, which needs a reason.")]
 Reason = Annotated[str, Field(description="Why the locked part is looked at; recorded.")]
 Apparent = Annotated[
     Literal["full", "resample"],
@@ -146,7 +161,9 @@ LogModels = Annotated[
 AllowPartial = Annotated[bool, Field(description="Aggregate even if folds failed, tagged as partial.")]
 Refresh = Annotated[bool, Field(description="Compute again what the cache holds.")]
 Engine = Annotated[
-    Literal["prefect", "plain"], Field(description="Run the steps as Prefect tasks, or plainly without Prefect.")
+    Literal["prefect", "plain"],
+    BeforeValidator(_engine),
+    Field(description="Run the steps as Prefect tasks, or plainly without Prefect."),
 ]
 Batch = Annotated[bool, Field(description="The data hold new rows only, not the whole table.")]
 Merged = Annotated[
@@ -159,7 +176,9 @@ Grid = Annotated[
     File,
 ]
 NRandom = Annotated[int | None, Field(ge=1, description="Try so many of the combinations, at random.")]
-Metric = Annotated[str | None, Field(description="The scorer that decides.  [default: the model's first]")]
+Metric = Annotated[str | None, Field(description="The scorer that decides; the model's first if left out."), Hidden]
 OneStandardError = Annotated[bool, Field(description="Take the first that is as good as the best.")]
 RegisteredName = Annotated[str | None, Field(description="Name in the registry.  [default: the split's]")]
 Gates = Annotated[bool, Field(description="Stop where a gate of the audit fails.")]
+RunA = Annotated[str, Field(description="MLflow run of an evaluation."), Flag(argument="RUN_A")]
+RunB = Annotated[str, Field(description="MLflow run of another, on the same split."), Flag(argument="RUN_B")]

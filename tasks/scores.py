@@ -10,6 +10,7 @@ from evenfold.estimates import (
     DrawScores,
     Estimate,
     EvaluationError,
+    ModelSpec,
     aggregate as fold_estimates,
     bootstrap_aggregate,
     resampled_aggregate,
@@ -44,7 +45,20 @@ def aggregate(
         raise EvaluationError("there is no result to aggregate; fit at least one split.")
     fits: list[Fit] = [*results, *([apparent] if apparent else [])]
     work = _one_work(split, fits)
-    evaluated = Evaluated(
+    evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
+    return evaluated.model_copy(update={"estimates": estimates_of(evaluated, work)})
+
+
+def unaggregated(
+    split: SplitRef,
+    model: ModelSpec,
+    results: Sequence[FoldResult | FoldsResult | DrawsResult],
+    apparent: FoldResult | None = None,
+    errors: Sequence[str] = (),
+) -> Evaluated:
+    """Return the results of fits without the estimates, as where too many failed."""
+    work = work_of(split, model)
+    return Evaluated(
         split=split,
         fingerprint=work.fingerprint,
         model=work.problem.model,
@@ -57,7 +71,6 @@ def aggregate(
         apparent=apparent,
         errors=list(errors),
     )
-    return evaluated.model_copy(update={"estimates": estimates_of(evaluated, work)})
 
 
 def _one_work(split: SplitRef, fits: Iterable[Fit]) -> Work:

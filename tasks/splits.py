@@ -39,7 +39,7 @@ from .results.files import data_reference, from_anywhere, set_aside
 from .results.store import results_of
 from .runtime.home import Home
 from .runtime.locks import locked
-from .runtime.step import step
+from .runtime.step import is_refreshing, step
 
 Merged = Literal["quarantine", "accept"]
 MOST_TRIES = 20
@@ -129,7 +129,7 @@ def split(
     home = Home.here()
     home.make()
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
-        folder, reused = _placed(plan, home)
+        folder, reused = _placed(plan, home, again=is_refreshing())
     path = from_anywhere(data_reference(data, home))
     return SplitRef.of(read_manifest(folder), folder, path, reused)
 
@@ -165,16 +165,16 @@ def check_columns(data: str, spec: SplitSpec) -> None:
         require_complete(canonical.column(name), name)
 
 
-def _placed(plan: Plan, home: Home) -> tuple[Path, bool]:
-    """Return the version that holds this decision, and whether it was there before."""
+def _placed(plan: Plan, home: Home, again: bool) -> tuple[Path, bool]:
+    """Return the version that holds this decision, and whether it was there before; ``again``: decide it anew."""
     results, name = results_of(home), plan.spec.name
-    manifest: Manifest | None = None
+    manifest = plan.decide() if again else None
     for _ in range(MOST_TRIES):
         results.fetch_splits(name)
         versions = home.splits / name
         known = find_plan(versions, plan.plan_id)
         if known is not None and _intact(known):
-            return known, True
+            return known, not again
         elsewhere = _elsewhere(home, plan) if manifest is None else None
         manifest = manifest or elsewhere or plan.decide()
         if known is not None:
@@ -193,9 +193,7 @@ def _elsewhere(home: Home, plan: Plan) -> Manifest | None:
     for folder in sorted(path for path in home.splits.glob("*") if path.is_dir() and path.name != plan.spec.name):
         known = find_plan(folder, plan.plan_id)
         if known is not None and _intact(known):
-            manifest = read_manifest(known)
-            named = manifest.spec.model_copy(update={"name": plan.spec.name})
-            return replace(manifest, spec=named, uri=None)
+            return replace(read_manifest(known), spec=plan.spec, uri=None)
     return None
 
 
@@ -230,7 +228,9 @@ def extend(
         written = folder if grown.manifest.uri else write_manifest(grown.manifest, folder.parent.parent)
         if not results_of(home).offer_split(written, grown.manifest.split_id):
             shutil.rmtree(written)
-            raise SplitError(f"{folder.parent.name} {written.name} was made on another machine meanwhile; run it again.")
+            raise SplitError(
+                f"{folder.parent.name} {written.name} was made on another machine meanwhile; run it again."
+            )
     return Growth(
         split=SplitRef.of(read_manifest(written), written, path),
         parent_split_id=grown.manifest.parent_split_id,

@@ -20,7 +20,16 @@ from evenfold.tasks.work import Work, kept_study, work_of
 from prefect.artifacts import create_markdown_artifact
 from prefect.context import TaskRunContext
 
-from .entries import EvaluationRecord, KeptModel, child_entry, evaluation_entry, run_key, split_entry, split_key, split_tags
+from .entries import (
+    EvaluationRecord,
+    KeptModel,
+    child_entry,
+    evaluation_entry,
+    run_key,
+    split_entry,
+    split_key,
+    split_tags,
+)
 from .spool import survives_outage
 from .tracker import Tracker, keep_model_of, tracker_of
 
@@ -37,7 +46,9 @@ def record_split(split: SplitRef, report: BalanceReport | None = None) -> RunRef
     measured = report or balance_of(split)
     run_id = _record_split(split, measured, split.manifest().fingerprint, flow_run_tags())
     if TaskRunContext.get() is not None:
-        create_markdown_artifact(split_note(split, measured, run_id), key=_artifact_key(f"split {split.name}"))
+        create_markdown_artifact(
+            split_note(split.model_dump(), measured, run_id), key=_artifact_key(f"split {split.name}")
+        )
     return _ref(split, run_id)
 
 

@@ -80,7 +80,7 @@ class Bucket:
         if not self._create(name, b"once") or self._create(name, b"twice"):
             raise SplitError(
                 f"{self.url} overwrites an object that is there already, so two machines could decide one version of a "
-                "split differently; set EVENFOLD_RESULTS to a bucket that refuses, or to a folder that all machines see."
+                "split differently; set EVENFOLD_RESULTS to a bucket that refuses, or a folder that all machines see."
             )
         write_aside(mark, lambda aside: aside.write_bytes(b""))
 

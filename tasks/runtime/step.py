@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Outcome
+from evenfold.tasks.results.files import write_aside
 from evenfold.tasks.results.store import results_of
 from prefect import Task, get_run_logger, tags
 from prefect.cache_policies import NO_CACHE, CachePolicy
@@ -23,6 +25,7 @@ from prefect.context import FlowRunContext, TaskRunContext
 from prefect.exceptions import MissingContextError
 from prefect.filesystems import LocalFileSystem
 from prefect.results import ResultRecord, ResultStore
+from prefect.serializers import JSONSerializer
 from prefect.settings import PREFECT_UI_URL
 from prefect.transactions import IsolationLevel, get_transaction
 
@@ -30,9 +33,11 @@ from .home import Home
 from .locks import FileLocks
 from .settings import travelling
 
+REFRESHING: ContextVar[bool] = ContextVar("evenfold_refreshing", default=False)  # where no task run says it
 P = ParamSpec("P")
 R = TypeVar("R")
 RETRY_SECONDS = (2, 8, 30)
+UNDER_KEY: ContextVar[str | None] = ContextVar("evenfold_under_key", default=None)  # where no task run says it
 
 
 @dataclass
@@ -59,7 +64,7 @@ class ByContent(CachePolicy):
 
 
 def ready(key: str) -> Outcome | None:
-    """Return what is kept under ``key``, here or in the shared bucket; what is damaged is dropped, and None returned."""
+    """Return what is kept under ``key``, here or in the shared bucket; None where it is damaged, which is dropped."""
     home = Home.here()
     path = home.results / key
     value = _read(path)
@@ -81,8 +86,10 @@ def _read(path: Path) -> Outcome | None:
 
 def keep(key: str, value: Outcome) -> None:
     """Keep a result here under its key, as Prefect's tasks do."""
-    place = LocalFileSystem(basepath=str(Home.here().results))
-    ResultStore(result_storage=place, serializer="json").write(key=key, obj=value)
+    results = Home.here().results
+    store = ResultStore(result_storage=LocalFileSystem(basepath=str(results)), serializer=JSONSerializer())
+    record = store.create_result_record(value, key=key)
+    write_aside(results / key, lambda aside: aside.write_bytes(record.serialize()))
 
 
 class Step(Task[P, R]):
@@ -106,9 +113,7 @@ class Step(Task[P, R]):
             fn=_kept(fn),
             name=name,
             task_run_name=_Named(name, run_name) if run_name else None,
-            cache_policy=ByContent(
-                isolation_level=IsolationLevel.SERIALIZABLE, lock_manager=FileLocks(), key_of=key_of
-            )
+            cache_policy=ByContent(isolation_level=IsolationLevel.SERIALIZABLE, lock_manager=FileLocks(), key_of=key_of)
             if key_of
             else NO_CACHE,
             persist_result=key_of is not None,
@@ -198,7 +203,7 @@ def _kept(fn: Callable[P, R]) -> Callable[P, R]:
     def perform(*args: P.args, **kwargs: P.kwargs) -> R:
         started = time.monotonic()
         value = fn(*args, **kwargs)
-        key = current_key(fn)
+        key = current_key(fn) if TaskRunContext.get() else None
         if key is not None and isinstance(value, Outcome):
             results_of(Home.here()).keep(key, value)
         log(fn.__name__, seconds=round(time.monotonic() - started, 3))
@@ -209,9 +214,17 @@ def _kept(fn: Callable[P, R]) -> Callable[P, R]:
 
 def current_key(fn: Callable[..., Any]) -> str | None:
     """Return the key under which the result of ``fn`` will be kept, where a task run of it is under way."""
+    if UNDER_KEY.get() is not None:
+        return UNDER_KEY.get()
     run, transaction = TaskRunContext.get(), get_transaction()
     mine = run is not None and getattr(run.task.fn, "__wrapped__", None) is fn
     return transaction.key if mine and transaction is not None else None
+
+
+def is_refreshing() -> bool:
+    """Return whether the task run under way is to compute again what the cache holds."""
+    run = TaskRunContext.get()
+    return REFRESHING.get() if run is None else bool(run.task.refresh_cache)
 
 
 def log(message: str, **facts: Any) -> None:
@@ -230,7 +243,7 @@ def worth_another_try(task: Any, run: Any, state: Any) -> bool:
 
 
 def flow_run_tags() -> dict[str, str]:
-    """Return what a record says about the flow run that made it: its id, and its page where there is a user interface."""
+    """Return what a record says about the flow run that made it: its id, and its page where there is one."""
     flow, task = FlowRunContext.get(), TaskRunContext.get()
     run = flow.flow_run.id if flow and flow.flow_run else task.task_run.flow_run_id if task else None
     if run is None:

@@ -10,16 +10,20 @@ from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
-from evenfold.flows import EvaluateRequest
+from evenfold.estimates import ModelSpec
 from evenfold.flows.allowed import import_paths, require_allowed
+from evenfold.manifests import SplitSpec
 from evenfold.splitters import SplitError, import_named
 
 ROOT = Path(__file__).parents[2]
 DESCRIBED = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())["deployments"]
 
 
-def asked(spec: Any = None, **model: Any) -> EvaluateRequest:
-    return EvaluateRequest(data="x.parquet", spec=spec or {}, model=model)
+Asked = dict[str, Any]
+
+
+def asked(spec: Any = None, **model: Any) -> Asked:
+    return {"spec": SplitSpec(**(spec or {})), "model": ModelSpec.of(model)}
 
 
 @pytest.mark.parametrize("described", DESCRIBED, ids=lambda each: each["entrypoint"])
@@ -38,13 +42,14 @@ def test_every_deployment_names_a_flow_and_parameters_that_fit(described: dict[s
 
 def test_a_form_describes_every_field() -> None:
     """What people fill in has a sentence beside it."""
-    from evenfold.flows.deployed import retrain
+    from evenfold.flows import evaluate, extend, retrain, split, tune
     from prefect.utilities.callables import parameter_schema
 
-    schema = parameter_schema(retrain).model_dump()
-    fields = schema["definitions"]["RetrainRequest"]["properties"]
-    assert {"data", "spec", "model", "registered_name", "metric"} <= set(fields)
-    assert not [name for name, field in fields.items() if "description" not in field]
+    for flow in (split, evaluate, tune, extend, retrain):
+        fields = parameter_schema(flow).model_dump()["properties"]
+        assert "data" in fields
+        assert not [name for name, field in fields.items() if "description" not in field]
+    assert {"spec", "model", "target", "registered_name"} <= set(parameter_schema(retrain).model_dump()["properties"])
 
 
 def test_serve_offers_the_same_deployments() -> None:
@@ -76,11 +81,11 @@ def test_serve_offers_the_same_deployments() -> None:
         (asked(estimator="sklearn_evil:Model"), "sklearn_evil:Model"),
     ],
 )
-def test_what_is_not_on_the_list_is_refused_before_it_is_imported(request_: EvaluateRequest, path: str) -> None:
+def test_what_is_not_on_the_list_is_refused_before_it_is_imported(request_: Asked, path: str) -> None:
     """The sentence names the path, what is allowed, and where to allow more."""
-    assert path in list(import_paths(request_))
+    assert path in list(import_paths(**request_))
     with pytest.raises(SplitError, match="may not be imported in a deployment run; allowed are evenfold, sklearn"):
-        require_allowed(request_)
+        require_allowed(**request_)
 
 
 @pytest.mark.parametrize(
@@ -89,13 +94,13 @@ def test_what_is_not_on_the_list_is_refused_before_it_is_imported(request_: Eval
 def test_an_allowed_package_is_no_way_round_the_list(path: str) -> None:
     """scikit-learn has a function that deletes a folder; only classes that fit or split are taken from it."""
     with pytest.raises(SplitError, match="deployment run"):
-        require_allowed(asked(estimator=path))
+        require_allowed(**asked(estimator=path))
 
 
 def test_models_of_allowed_packages_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """scikit-learn's classes and our own functions pass by default, others once they are listed."""
-    require_allowed(asked(estimator="sklearn.linear_model:Ridge"))
-    require_allowed(asked(estimator="evenfold.estimates:scaled_logistic_regression"))
-    require_allowed(asked({"strategy": "FromSklearn", "params": {"splitter": "sklearn.model_selection:KFold"}}))
+    require_allowed(**asked(estimator="sklearn.linear_model:Ridge"))
+    require_allowed(**asked(estimator="evenfold.estimates:scaled_logistic_regression"))
+    require_allowed(**asked({"strategy": "FromSklearn", "params": {"splitter": "sklearn.model_selection:KFold"}}))
     monkeypatch.setenv("EVENFOLD_ALLOWED_MODULES", "sklearn, imblearn")
-    require_allowed(asked(estimator="imblearn.ensemble:BalancedRandomForestClassifier"))
+    require_allowed(**asked(estimator="imblearn.ensemble:BalancedRandomForestClassifier"))

@@ -76,7 +76,7 @@ def test_another_project_trains_on_a_shared_split(tmp_path: Path, monkeypatch: p
         PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS="300",
         PREFECT_LOGGING_LEVEL="ERROR",
     )
-    assert made.split["split_id"][:16] in found
+    assert made.split.split_id[:16] in found
     assert 15 < float(re.findall(r"\d+\.\d", error)[0]) < 40
 
 

@@ -12,7 +12,7 @@ import pytest
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.flows import evaluate
 from evenfold.tasks import Home
-from evenfold.tasks.runtime.engine import within
+from evenfold.tasks.runtime.limits import within
 from mlflow.tracking import MlflowClient
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
