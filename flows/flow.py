@@ -38,7 +38,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from . import outcomes
-from .allowed import require_allowed
 from .outcomes import GateError
 
 P = ParamSpec("P")
@@ -105,7 +104,7 @@ def _run_name(name: str, check: Check) -> Callable[[], str]:
 
 
 def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
-    """Return ``fn`` such that bad input, and what a deployed run may not import, is refused first.
+    """Return ``fn`` such that bad input is refused first.
 
     A mistake makes the flow run Failed with its sentence; it is not tried again, as an outage may be.
     """
@@ -116,8 +115,6 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
         try:
             if not token.old_value or token.old_value is token.MISSING:
                 given = inspect.signature(fn).bind(*args, **kwargs).arguments
-                if "PREFECT__FLOW_RUN_ID" in os.environ:
-                    require_allowed(**given)
                 check(**given)
             guard()
             home = Home.here()

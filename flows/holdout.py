@@ -5,7 +5,16 @@ from __future__ import annotations
 import time
 
 import pandas as pd
-from evenfold.estimates import Estimate, EvaluationError, FoldScore, ModelSpec, pooled_rows_interval
+from evenfold.estimates import (
+    Declined,
+    Estimate,
+    EvaluationError,
+    Evidence,
+    FoldScore,
+    ModelSpec,
+    interval_for,
+    metric_of,
+)
 from evenfold.tasks.fits import fit_holdout
 from evenfold.tasks.outcomes import Look
 from evenfold.tasks.record.looks import record_look, record_look_scores
@@ -57,6 +66,7 @@ def _announced(split: Split, work: Work, reason: str) -> Look:
 
 def _estimate(metric: str, score: FoldScore, predictions: pd.DataFrame, work: Work) -> Estimate:
     value, apparent = score.test[metric], score.apparent[metric]
+    interval = interval_for(Evidence(metric_of(metric), work.problem, [score], predictions), "wald")
     return Estimate(
         metric,
         "locked holdout",
@@ -66,5 +76,5 @@ def _estimate(metric: str, score: FoldScore, predictions: pd.DataFrame, work: Wo
         n_splits=1,
         apparent=apparent,
         gap=apparent - value,
-        interval=pooled_rows_interval(metric, predictions, work.problem),
+        interval=None if isinstance(interval, Declined) else interval.holding(value),
     )

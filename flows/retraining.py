@@ -18,7 +18,7 @@ from evenfold.estimates.comparison import (
 )
 from evenfold.manifests import Audit, SplitSpec
 from evenfold.reports.markdown import estimate_table
-from evenfold.splitters import SplitError
+from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import BLOCK, Champion, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
 from evenfold.tasks.record.reading import score_stored
@@ -180,6 +180,8 @@ def run_retraining(
 def _retrained(course: Course, opened: Opened) -> Retraining:
     audited = _audited(course)
     champion = run(read_champion, course.split, course.name)
+    if champion is not None and champion.model is not None:  # refused here, before anything of it is imported
+        ModelSpec.of_others(champion.model.model_dump(), course.candidate)
     candidate = _evaluated(course, course.candidate)
     decision = opened.decision or _decide(course, champion)
     run(record_decision, course.split, opened.run_id, decision)
@@ -253,6 +255,8 @@ def _decide(course: Course, champion: Champion | None) -> Decision:
     measured = with_metric(champion.model, course.metric)
     try:
         _evaluated(course, measured)
+    except UntrustedNameError:
+        raise
     except (EvaluationError, ModelError, SplitError) as error:
         return without_champion(course.metric, f"the champion's recipe can no longer be evaluated: {error}")
     return decide(course.metric, compared(course.split, course.candidate, measured, course.metric), newer)

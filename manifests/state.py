@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from evenfold.splitters import LabelSplitter, Rows, Splitter, stable_order
+from evenfold.splitters import LabelSplitter, Rows, Splitter
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 from .membership import Membership, fold_column

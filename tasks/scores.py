@@ -94,7 +94,16 @@ def estimates_of(evaluated: Evaluated, work: Work) -> list[Estimate]:
     """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation."""
     if not evaluated.draws:
         predictions = frame_of(evaluated.predictions)
-        return fold_estimates(evaluated.scores, predictions, work.problem, work.problem.model)
+        splitter = work.manifest.splitter
+        return fold_estimates(
+            evaluated.scores,
+            predictions,
+            work.problem,
+            work.problem.model,
+            stratified=splitter.needs.y != "ignored",
+            ordered="past_before_future" in splitter.promises,
+            seed=work.manifest.spec.seed,
+        )
     if evaluated.apparent is None:
         raise EvaluationError("estimates from draws need the apparent score; pass apparent=fit_all(split, model).")
     draws = DrawScores.merge(

@@ -16,9 +16,8 @@ from pydantic import Field
 from .busy import busy
 from .flags import Flag, command_of
 
-Picture = Annotated[Path, Field(description="Where the picture goes, a PNG file."), Flag(names=("-o", "--output"))]
 PictureOrPage = Annotated[
-    Path, Field(description="Where the curve goes: a PNG file, or a page."), Flag(names=("-o", "--output"))
+    Path, Field(description="Where it goes: a page, or a picture (.svg)."), Flag(names=("-o", "--output"))
 ]
 Counts = Annotated[str, Field(description="Numbers of folds: 5..100, or 5,10,20."), Flag(names=("--k",))]
 NSeeds = Annotated[int, Field(description="Partitions of each way.")]
@@ -35,7 +34,7 @@ def compare(run_a: str, run_b: str, as_json: bool, metrics: list[str] | None = N
     """Print how two evaluations compare, row by row."""
     from evenfold.flows.comparison import compare_runs
 
-    from .show import consoles
+    from .console import consoles
 
     out, _ = consoles()
     with busy(f"comparing run {run_a} with run {run_b}"):
@@ -60,7 +59,7 @@ def folds(
     features: Features = None,
     exclude: Exclude = None,
     seed: Seed = None,
-    output: PictureOrPage = Path("folds.png"),
+    output: PictureOrPage = Path("folds.html"),
     as_json: bool = False,
 ) -> None:
     """Show what the number of folds does to the mean over folds, its spread, and the pooled score.
@@ -70,12 +69,13 @@ def folds(
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
     from evenfold.flows.evaluation import recipe_of
+    from evenfold.reports import fold_count_html, fold_count_pictures
     from evenfold.tasks import Home
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.running import say
     from evenfold.tasks.work import keep_study
 
-    from .fold_counts import counted, counts_of, draw_fold_counts, problem_of, show_table
+    from .fold_counts import counted, counts_of, problem_of, show_table, write_study
     from .show import consoles, progress
 
     columns = {"target": target, "group": group, "key": key}
@@ -83,7 +83,7 @@ def folds(
     with limited(1), progress(consoles()[1]):
         table = counted(problem, counts_of(counts), seed or 0, say)
     keep_study(Home.here(), problem, table)
-    draw_fold_counts(problem, table, output)
+    write_study(partial(fold_count_html, problem, table), fold_count_pictures(table), output)
     show_table(table, output, as_json)
 
 
@@ -98,7 +98,7 @@ def strategies(
     features: Features = None,
     exclude: Exclude = None,
     seed: Seed = None,
-    output: Picture = Path("strategies.png"),
+    output: PictureOrPage = Path("strategies.html"),
     as_json: bool = False,
 ) -> None:
     """Show what stratifying does to the variance of estimates, as ratios to random folds'.
@@ -107,10 +107,11 @@ def strategies(
     """
     from evenfold.estimates import stratification_study
     from evenfold.flows.evaluation import recipe_of
+    from evenfold.reports import strategies_html, strategy_pictures
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.running import say
 
-    from .fold_counts import draw_ratios, problem_of, show_table
+    from .fold_counts import problem_of, show_table, write_study
     from .show import consoles, progress
 
     columns: dict[str, Any] = {"target": target, "key": key}
@@ -124,5 +125,5 @@ def strategies(
             seed=seed or 0,
             say=partial(say, "fitting models"),
         )
-    draw_ratios(table, output)
+    write_study(partial(strategies_html, problem, table), strategy_pictures(table), output)
     show_table(table, output, as_json)

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from evenfold.manifests.balance import compared_with_all
+from evenfold.manifests.joined import ROLES, Joined, JoinedLabels
 from evenfold.manifests.membership import LOCKED
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, listed, to_numpy, verb
 from numpy.typing import NDArray
 
 from .findings import Found, NotAsked, Outcome
-from .joined import ROLES, Joined, JoinedLabels
 
 LEAST_EXPECTED = 5  # rows of a class that a fold should hold; below it one row more or less is a large deviation
 MOST_CELLS = 5_000_000

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from evenfold.manifests.audits.joined import Joined
 from evenfold.manifests.identity import resample_counts
+from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import Labels
 from evenfold.manifests.plan import is_numeric_target

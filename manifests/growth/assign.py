@@ -16,7 +16,10 @@ from evenfold.manifests.state import counted, group_rows, groups_of, n_strata, s
 from evenfold.manifests.tables.canonical import canonical_table, key_order, require_complete, to_numpy
 from evenfold.manifests.tables.keys import key_values, positions_in, with_keys
 from evenfold.manifests.tables.read import read_table
-from evenfold.splitters import EXTENDING, HashSplit, SplitError, Stream, fill, pack_into
+from evenfold.splitters import HashSplit, SplitError, Stream
+from evenfold.splitters.kernels.random import EXTENDING
+from evenfold.splitters.kernels.sampling import fill
+from evenfold.splitters.packing.pack import pack_into
 from numpy.typing import NDArray
 
 GROWING_VERSION = 2  # raised whenever new rows would get other folds than before; part of a grown plan_id

@@ -17,10 +17,10 @@ from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import SplitError
 from pydantic import BaseModel, ConfigDict
 
-from .load import read_header, read_manifest, sha256
+from .header import REMEDY, read_header, sha256
+from .load import read_manifest
 from .write import BLOCK_ROWS, describe
 
-RESTORE = "restore it from its MLflow run."
 PARTS_OF_A_MANIFEST = ("assignments-*", "groups-*", "status-*", "resamples", "splits")
 
 
@@ -51,15 +51,15 @@ def damaged_files(folder: Path, entries: list[dict[str, Any]]) -> Iterator[Damag
 def _damage(file: Path, entry: dict[str, Any]) -> Damage | None:
     name, rows = entry["path"], int(entry["rows"])
     if not file.exists():
-        return Damage(file=name, message=f"{name} is missing, and its {amount(rows, 'row')} with it; {RESTORE}")
+        return Damage(file=name, message=f"{name} is missing, and its {amount(rows, 'row')} with it; {REMEDY}")
     same_bytes = sha256(file) == entry["sha256"]
     found = _first_damaged_block(file, entry)
     if same_bytes and (found or file.stat().st_size != entry["bytes"]):
-        said = f"manifest.json does not say of {name} what its undamaged bytes hold; {RESTORE}"
+        said = f"manifest.json does not say of {name} what its undamaged bytes hold; {REMEDY}"
         return Damage(file="manifest.json", message=said)
     if found or same_bytes:
         return found
-    return Damage(file=name, message=f"{name} has other bytes than were written, and all its rows; {RESTORE}")
+    return Damage(file=name, message=f"{name} has other bytes than were written, and all its rows; {REMEDY}")
 
 
 def _first_damaged_block(file: Path, entry: dict[str, Any]) -> Damage | None:
@@ -95,7 +95,7 @@ def _of_rows(file: Path, first: int, stop: int, what: str, block: int | None = N
         said = f"{file.name}: block {block} ({place}) {what}{before}"
     else:
         said = f"{file.name} {what}; {place} cannot be relied on"
-    return Damage(file=file.name, message=f"{said}; {RESTORE}", block=block, first_row=first, last_row=stop - 1)
+    return Damage(file=file.name, message=f"{said}; {REMEDY}", block=block, first_row=first, last_row=stop - 1)
 
 
 def _unreadable(file: Path, entry: dict[str, Any], error: Exception) -> str:
@@ -152,7 +152,7 @@ def verify(folder: str | Path) -> Verification:
     except SplitError as error:
         return _damaged(path, [Damage(file="manifest.json", message=str(error))])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        said = f"manifest.json is no header of a manifest ({type(error).__name__}: {error}); {RESTORE}"
+        said = f"manifest.json is no header of a manifest ({type(error).__name__}: {error}); {REMEDY}"
         return _damaged(path, [Damage(file="manifest.json", message=said)])
 
 
@@ -176,7 +176,7 @@ def _proved(path: Path, header: dict[str, Any]) -> Verification:
         try:
             said = proof(manifest, header)
         except _Differs as difference:
-            damages.append(Damage(file=difference.file, message=f"{difference}; {RESTORE}"))
+            damages.append(Damage(file=difference.file, message=f"{difference}; {REMEDY}"))
         except SplitError as error:
             not_proved.append(str(error))
         else:

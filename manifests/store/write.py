@@ -17,7 +17,7 @@ from evenfold.manifests.identity import digest_table
 from evenfold.manifests.manifest import Manifest
 from evenfold.splitters import SplitError
 
-from .load import SCHEMA, read_header, sha256
+from .header import SCHEMA, read_header, sha256
 from .tables import tables_of, write_parquet
 
 MOST_COUNTED_FOLDS = 1_000

@@ -72,8 +72,8 @@ def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
     try:
         with pa.input_stream(str(file), compression="detect") as stream:
             table = pa.csv.read_csv(stream, parse_options=parse, convert_options=convert)
-            # Text that is not UTF-8 becomes binary in silence.
-            odd = [field.name for field in table.schema if pa.types.is_binary(field.type)]
+            # A name that is not UTF-8 fails when it is looked at; such text becomes binary in silence.
+            odd = [name for name in table.column_names if pa.types.is_binary(table.schema.field(name).type)]
     except UnicodeDecodeError:
         odd = ["its first line"]
     except pa.ArrowInvalid as error:

@@ -11,7 +11,7 @@ import pandas as pd
 from evenfold.estimates import FoldScore
 from evenfold.manifests import BalanceReport, measure, read_table
 from evenfold.reports import evaluation_html
-from evenfold.reports.pictures import pictures_of, scores_figure, split_note
+from evenfold.reports.pictures import pictures_of, scores_figures, split_note
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.step import flow_run_tags, step
@@ -70,7 +70,7 @@ def _recorded_split(split: SplitRef, report: BalanceReport, fingerprint: str, ta
         tracker.client.set_tag(run_id, "evenfold.split_run_id", run_id)
         tracker.keep(run_id, "split", Path(split.uri))
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
-        for name, picture in pictures_of(split.uri, report.model_dump(mode="json"), split.data).items():
+        for name, picture in pictures_of(split.uri, report.model_dump(mode="json"), split.data, run_id).items():
             tracker.keep(run_id, f"split/{name}", picture)
         tracker.reads(run_id, split.data, fingerprint)
     return run_id
@@ -180,7 +180,8 @@ def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: di
         for name, value in evaluation.artifacts.items():
             tracker.keep(run_id, name, value)
         if evaluation.estimates:
-            tracker.keep(run_id, "scores.png", scores_figure(evaluation.estimates, evaluation.children))
+            for name, picture in scores_figures(evaluation.estimates, evaluation.children).items():
+                tracker.keep(run_id, name, picture)
         for name, files in evaluation.tables.items():
             if files:
                 tracker.keep_table(run_id, name, frame_of(files))

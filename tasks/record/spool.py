@@ -16,6 +16,7 @@ from typing import Any, ParamSpec
 from evenfold.tasks.results.files import write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.redaction import redacted
 from pydantic import validate_call
 from pydantic_core import to_jsonable_python
 
@@ -74,7 +75,14 @@ def unreachable(error: BaseException | None) -> bool:
 def _keep(name: str, arguments: dict[str, Any], home: Home) -> str:
     path = home.spool / f"{time.time_ns()}-{os.getpid()}-{name}.json"
     text = json.dumps(to_jsonable_python({"step": name, "arguments": arguments}, inf_nan_mode="constants"))
-    write_aside(path, lambda aside: aside.write_text(text, encoding="utf-8"))
+    home.make()
+    home.spool.mkdir(mode=0o700, exist_ok=True)
+
+    def write(aside: Path) -> None:
+        aside.touch(mode=0o600)  # for its owner alone: a record holds what its caller was given
+        aside.write_text(text, encoding="utf-8")
+
+    write_aside(path, write)
     message = f"kept in {home.spool} until MLflow at {home.tracking_uri} answers; the next run sends it"
     logging.getLogger("evenfold").warning("the record is %s", message)
     return f"({message})"
@@ -99,7 +107,7 @@ def _sent(home: Home) -> Iterator[Path]:
         try:
             _RECORDERS[kept["step"]](**_today(kept["arguments"]))
         except Exception as error:
-            logging.getLogger("evenfold").warning("%s could not be sent: %s", path, error)
+            logging.getLogger("evenfold").warning("%s could not be sent: %s", path, redacted(str(error)))
             return
         path.unlink()
         yield path

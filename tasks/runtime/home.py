@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evenfold.splitters import SplitError
 
+from .redaction import redacted, without_login
 from .settings import EMBEDDED, OTHERS, Settings
 
 
@@ -24,9 +25,9 @@ class Home:
         return cls(Settings.here().home.absolute())
 
     def make(self) -> None:
-        """Make the folder; raises SplitError where nothing can be written there."""
+        """Make the folder, for its owner alone; raises SplitError where nothing can be written there."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not os.access(self.path, os.W_OK):
                 raise PermissionError(13, "Permission denied")
         except OSError as error:
@@ -93,8 +94,13 @@ class Home:
 
     @property
     def tracking_uri(self) -> str:
-        """MLflow's store: ``MLFLOW_TRACKING_URI``, or SQLite below the home."""
-        return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.path / 'mlflow.db'}"
+        """MLflow's store, as it is shown: without a password. ``tracking_store`` is what a client needs."""
+        return redacted(self.tracking_store)
+
+    @property
+    def tracking_store(self) -> str:
+        """MLflow's store: ``MLFLOW_TRACKING_URI``, or SQLite below the home. Never to be shown, logged or kept."""
+        return without_login(os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.path / 'mlflow.db'}")
 
     @property
     def tracks_here(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from evenfold.splitters import SplitError
@@ -37,14 +36,22 @@ def _processes(settings: Settings) -> Any:
 
 
 def _dask(settings: Settings) -> Any:
-    runner: Any = _extra("prefect_dask", "dask").DaskTaskRunner
+    try:
+        from prefect_dask import DaskTaskRunner
+    except ModuleNotFoundError as error:
+        raise _extra_missing("dask", error) from None
+    runner: Any = DaskTaskRunner
     alone = {"n_workers": settings.workers, "threads_per_worker": 1, "dashboard_address": None}
     return runner(address=settings.runner_address) if settings.runner_address else runner(cluster_kwargs=alone)
 
 
 def _ray(settings: Settings) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    runner: Any = _extra("prefect_ray", "ray").RayTaskRunner
+    try:
+        from prefect_ray import RayTaskRunner
+    except ModuleNotFoundError as error:
+        raise _extra_missing("ray", error) from None
+    runner: Any = RayTaskRunner
     alone = {"num_cpus": settings.workers, "include_dashboard": False}
     return runner(address=settings.runner_address) if settings.runner_address else runner(init_kwargs=alone)
 
@@ -54,10 +61,5 @@ _RUNNERS: dict[str, Callable[[Settings], Any]] = {
 }  # fmt: skip
 
 
-def _extra(module: str, name: str) -> Any:
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        raise SplitError(
-            f"EVENFOLD_RUNNER is {name!r} and {error.name} is not installed; pip install 'evenfold[{name}]'."
-        ) from None
+def _extra_missing(name: str, error: ModuleNotFoundError) -> SplitError:
+    return SplitError(f"EVENFOLD_RUNNER is {name!r} and {error.name} is not installed; pip install 'evenfold[{name}]'.")

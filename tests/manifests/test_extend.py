@@ -125,13 +125,38 @@ def test_deleted_rows_come_back_to_their_fold() -> None:
     """A seat is not used again, and a row that returns takes its own."""
     whole = table(200)
     manifest = decide(PLAIN, whole)
-    less = extend(manifest, whole.iloc[50:])
+    less = extend(manifest, whole.iloc[50:], max_missing=0.25)
     assert less.deleted == 50
     assert sum(test.size for _, test in less.manifest.pairs()) == 150
     back = extend(less.manifest, whole)
     assert back.returned == 50
     assert (back.manifest.codes == manifest.codes).all()
     assert sum(test.size for _, test in back.manifest.pairs()) == 200
+
+
+def test_a_table_that_is_cut_short_is_refused() -> None:
+    """More than a tenth of the known rows missing stops, with the numbers and both ways to say yes."""
+    whole = table(400)
+    manifest = decide(PLAIN, whole.iloc[:300])
+    assert extend(manifest, whole.iloc[30:]).deleted == 30
+    with pytest.raises(SplitError, match=r"31 of the 300 rows .* \(10\.3%\) .*at most 10%.*--batch.*to 0\.11\."):
+        extend(manifest, whole.iloc[31:])
+    with pytest.raises(SplitError, match=r"300 of the 300 rows .*\(100\.0%\)"):
+        extend(manifest, whole.iloc[300:])
+    assert extend(manifest, whole.iloc[300:], batch=True).added == 100
+    assert extend(manifest, whole.iloc[300:], max_missing=1).deleted == 300
+    for share in (-0.1, 1.1, float("nan")):
+        with pytest.raises(SplitError, match="choose a share"):
+            extend(manifest, whole, max_missing=share)
+
+
+def test_rows_that_were_deleted_before_are_not_missing_again() -> None:
+    """What counts is the rows that were there: two tenths gone month by month are two months of a tenth."""
+    whole = table(300)
+    manifest = extend(decide(PLAIN, whole), whole.iloc[30:]).manifest
+    assert extend(manifest, whole.iloc[57:]).deleted == 27
+    with pytest.raises(SplitError, match="28 of the 270 rows"):
+        extend(manifest, whole.iloc[58:])
 
 
 def test_a_changed_class_moves_nothing() -> None:
