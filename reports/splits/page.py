@@ -242,7 +242,7 @@ def _reach(reach: Reach, numeric: bool) -> list[Block]:
         f"The cost adds up squared deviations of sizes and of {counted_by}, fold by fold, as the strategy weighs them; "
         "0 is perfectly even."
     )
-    return [Paragraph(words), Table("Cost of whole groups", rows, ["", "value"], note)]
+    return [Paragraph(words), Table("Cost of whole groups", rows, ["figure", "value"], note)]
 
 
 def _sizes(manifest: Manifest) -> Table:

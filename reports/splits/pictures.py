@@ -109,7 +109,7 @@ def class_deviations(seen: SplitData) -> Picture:
     left = len(report.classes) - len(shown)
     picture = Picture(
         f"In every {unit_of(seen)} the shares of {report.target} are within {points(gap.worst)} of the whole",
-        "share in the test rows minus share in all rows (points)", f"{report.target}, share of all rows",
+        "test rows minus all rows (points)", f"{report.target}, share of all rows",
         (-reach, reach), (-len(shown) + 0.4, 0.6), height=86 + 30 * len(shown),
         y_ticks=[(-i, f"{report.classes[c]} {shares[c]:.1%}") for i, c in enumerate(shown)],
         caption=" ".join([f"{counted(left, 'smaller class', 'smaller classes')} in the table only."] if left else []),
