@@ -62,12 +62,16 @@ def _runs(name: str) -> Any:
         if as_json:
             out.print_json(outcome.model_dump_json())
         else:
-            show.SHOWN[name](out, outcome)
+            shown: Any = show.SHOWN[name]
+            shown(out, outcome)
 
     return act
 
 
-for flow in (definitions.split, definitions.evaluate, definitions.tune, definitions.extend, definitions.retrain):
+FLOWS: tuple[Any, ...] = (
+    definitions.split, definitions.evaluate, definitions.tune, definitions.extend, definitions.retrain
+)  # fmt: skip
+for flow in FLOWS:
     app.command()(command_of(flow, _runs(flow.__name__)))
 app.command("demo")(command_of(_demo, _run_demo))
 register_studies(app)

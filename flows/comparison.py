@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from evenfold.estimates import Comparison, compare
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, prepare_environment
 
 
-def compare_runs(run_a: str, run_b: str, metrics: list[str] | None = None) -> list[Comparison]:
+def compare_runs(run_a: str, run_b: str, metrics: Sequence[str] | None = None) -> list[Comparison]:
     """Return, per metric, how the model of run B does beside that of run A on the same rows.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested, and

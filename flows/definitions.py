@@ -81,7 +81,10 @@ def split(
 
     Example: evenfold split examples/flights.parquet --target arr_delay --group date --key flight_id
     """
-    from .splitting import run_split, running, specification
+    from evenfold.tasks.runtime.running import running
+    from evenfold.tasks.splits import specification
+
+    from .splitting import run_split
 
     asked = specification(
         data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
@@ -130,7 +133,10 @@ def evaluate(
 
     Example: evenfold evaluate examples/flights.parquet --target arr_delay --group date --exclude dep_delay
     """
-    from .evaluation import recipe_of, run_evaluation, running, specification
+    from evenfold.tasks.runtime.running import running
+    from evenfold.tasks.splits import specification
+
+    from .evaluation import recipe_of, run_evaluation
 
     asked = specification(
         data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
@@ -182,7 +188,11 @@ def tune(
 
     Example: evenfold tune examples/flights.parquet --grid grid.yaml --target arr_delay --group date
     """
-    from .tuning import recipe_of, run_tuning, running, specification
+    from evenfold.tasks.runtime.running import running
+    from evenfold.tasks.splits import specification
+
+    from .evaluation import recipe_of
+    from .tuning import run_tuning
 
     asked = specification(
         data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
@@ -210,7 +220,9 @@ def extend(
 
     Example: evenfold extend .evenfold/splits/flights/1.0 examples/flights.parquet
     """
-    from .splitting import run_extension, running
+    from evenfold.tasks.runtime.running import running
+
+    from .splitting import run_extension
 
     with running(engine):
         return run_extension(manifest, data, batch, merged)
@@ -254,7 +266,11 @@ def retrain(
 
     Example: evenfold retrain examples/flights.parquet --target arr_delay --group date --key flight_id
     """
-    from .retraining import recipe_of, run_retraining, running, specification
+    from evenfold.tasks.runtime.running import running
+    from evenfold.tasks.splits import specification
+
+    from .evaluation import recipe_of
+    from .retraining import run_retraining
 
     asked = specification(
         data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,

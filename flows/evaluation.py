@@ -13,9 +13,8 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.fits import fit_final, split_title
 from evenfold.tasks.outcomes import FinalModel, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
-from evenfold.tasks.runtime.running import publish, run, running as running, saying
+from evenfold.tasks.runtime.running import publish, run, saying
 from evenfold.tasks.scores import in_blocks
-from evenfold.tasks.splits import specification as specification
 from evenfold.tasks.work import check_model
 
 from .fits import fit_splits

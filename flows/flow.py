@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
 
 import prefect
 import prefect.settings
@@ -96,7 +96,7 @@ def _run_name(name: str, check: Check) -> Callable[[], str]:
     def run_name() -> str:
         context = FlowRunContext.get()
         try:
-            return f"{name} {check(**(context.parameters if context else {}))}"
+            return f"{name} {check(**((context.parameters if context else None) or {}))}"
         except Exception:  # a name is no reason to fail; the flow itself says what is wrong
             return name
 
@@ -124,8 +124,7 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
         except OURS as error:
             if FlowRunContext.get() is None:
                 raise
-            failed: Any = Failed(message=str(error), data=error)
-            return failed
+            return cast(R, Failed(message=str(error), data=error))  # as Prefect takes a state for a result
         finally:
             _CHECKED.reset(token)
 
@@ -169,7 +168,7 @@ class Flow(prefect.Flow[P, R]):
         """Deploy, found by its module; see ``prefect.Flow.deploy``."""
         return super().deploy(*args, **_by_module(options))
 
-    def __call__(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
+    def _called(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
         """Run the flow and return what it came to; see its function.
 
         Bad input raises before anything is started or written.
@@ -179,15 +178,20 @@ class Flow(prefect.Flow[P, R]):
         with asking(given["data"], home) if "data" in given else contextlib.nullcontext(None) as path:
             parameters = self._read(given if path is None else given | {"data": path})
             if FlowRunContext.get() is not None or return_state:  # as any flow
-                return super().__call__(return_state=return_state, wait_for=wait_for, **parameters)
+                as_any: Any = super().__call__
+                return as_any(return_state=return_state, wait_for=wait_for, **parameters)
             self.check(**parameters)
         token = _CHECKED.set(True)
         try:
             if parameters.get("engine") == "plain":
-                return self.fn(**parameters)
+                plainly: Any = self.fn
+                return plainly(**parameters)
             return self._started(home, parameters)
         finally:
             _CHECKED.reset(token)
+
+    if not TYPE_CHECKING:  # its type is that of Prefect's own, which knows the parameters
+        __call__ = _called
 
     def _read(self, given: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -207,7 +211,8 @@ class Flow(prefect.Flow[P, R]):
             say("starting Prefect's embedded server, which takes 10 to 20 s (--engine plain does without)", 0, 1)
         with room(home), _quiet(), _embedded(home):
             _start_server(home)
-            state = super().__call__(return_state=True, **parameters)
+            under_prefect: Any = super().__call__
+            state = under_prefect(return_state=True, **parameters)
         value: Any = state.result(raise_on_failure=False)
         if isinstance(value, OURS):
             raise value.with_traceback(None)
@@ -218,7 +223,7 @@ class Flow(prefect.Flow[P, R]):
         return value
 
     def __reduce__(self) -> Any:
-        return getattr, (sys.modules[self.__module__], self.__name__)  # a worker has it already
+        return getattr, (sys.modules[self.__module__], self.fn.__name__)  # a worker has it already
 
 
 def _by_module(options: dict[str, Any]) -> dict[str, Any]:

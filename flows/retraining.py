@@ -21,6 +21,7 @@ from evenfold.reports.markdown import estimate_table
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import BLOCK, Champion, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
+from evenfold.tasks.record.evaluations import balance_of
 from evenfold.tasks.record.reading import score_stored
 from evenfold.tasks.record.registry import (
     close_retraining,
@@ -32,7 +33,7 @@ from evenfold.tasks.record.registry import (
 )
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.running import finished, publish, run, running as running, saying
+from evenfold.tasks.runtime.running import finished, publish, run, saying
 from evenfold.tasks.scores import in_blocks
 from evenfold.tasks.splits import (
     Merged,
@@ -45,9 +46,9 @@ from evenfold.tasks.splits import (
 )
 from evenfold.tasks.work import Work, key_of_block, key_of_split, work_of
 
-from .evaluation import evaluated, recipe_of as recipe_of
+from .evaluation import evaluated
 from .outcomes import Evaluation, GateError
-from .splitting import Split, balance_of, recorded
+from .splitting import Split, recorded
 
 
 def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:

@@ -13,7 +13,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.record.evaluations import balance_of, record_split
 from evenfold.tasks.results.files import from_anywhere
-from evenfold.tasks.runtime.running import finished, publish, run, running as running, saying
+from evenfold.tasks.runtime.running import finished, publish, run, saying
 from evenfold.tasks.splits import (
     Merged,
     check_columns,

@@ -11,12 +11,11 @@ from evenfold.estimates import Choice, Estimate, EvaluationError, ModelError, Mo
 from evenfold.splitters import SplitError, Stream
 from evenfold.tasks.outcomes import Evaluated, SplitRef, Tried
 from evenfold.tasks.record.looks import record_tuning
-from evenfold.tasks.runtime.running import run, running as running, saying
+from evenfold.tasks.runtime.running import run, saying
 from evenfold.tasks.scores import frame_of
-from evenfold.tasks.splits import specification as specification
 from evenfold.tasks.work import work_of
 
-from .evaluation import check_evaluation, recipe_of as recipe_of
+from .evaluation import check_evaluation
 from .fits import Fits, fit_splits
 from .holdout import look_at_holdout
 from .outcomes import Tuning

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ from .runtime.step import current_key, step
 from .work import Work, key_of, key_of_all, key_of_block, key_of_split, training_rows, work_of
 
 Block = tuple[int, int]
+R = TypeVar("R")
 
 
 def split_title(manifest: Manifest, i: int) -> str:
@@ -114,8 +115,8 @@ def _fit_draws(split: SplitRef, block: Block, model: Any, apparent: bool, key: s
             work.problem.model, work.problem, draws, seed=work.manifest.spec.seed, apparent=apparent, inner=work.inner
         )
     table, losses = scored.to_frames()
-    files = {"scores": _keep(table, key), "losses": _keep(losses, f"{key}-rows")}
-    return DrawsResult(first=block[0], last=block[1], **files, **_about(work))
+    scores, sums = _keep(table, key), _keep(losses, f"{key}-rows")
+    return DrawsResult(first=block[0], last=block[1], scores=scores, losses=sums, **_about(work))
 
 
 @step(
@@ -204,7 +205,7 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
     return FinalModel(key=key, file=KeptFile.of(path), n_train=int(rows.size))
 
 
-def _in_time(seconds: float | None, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def _in_time(seconds: float | None, name: str, function: Callable[..., R], *arguments: Any) -> R:
     return within(seconds, name, function, *arguments)
 
 

@@ -178,7 +178,7 @@ class Evaluated(Outcome):
     @property
     def predictions(self) -> list[str]:
         """The files that hold the predictions of the folds."""
-        return [kept.predictions.path for kept in (*self.folds, *self.blocks)]
+        return [fit.predictions.path for fit in self.folds] + [block.predictions.path for block in self.blocks]
 
 
 class RunRef(Outcome):

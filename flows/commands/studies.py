@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 from evenfold.flows import definitions
-from evenfold.tasks.parameters import Data, Exclude, Features, Group, Key, Metrics, Model, NSplits, Seed, Target
+from evenfold.tasks.parameters import Data, Exclude, Features, Flag, Group, Key, Metrics, Model, NSplits, Seed, Target
 from pydantic import Field
 
 from .busy import busy
-from .flags import Flag, command_of
+from .flags import command_of
 
 PictureOrPage = Annotated[
     Path, Field(description="Where it goes: a page, or a picture (.svg)."), Flag(names=("-o", "--output"))

@@ -75,6 +75,7 @@ def _run(request: bytes, output: Path, seconds: float) -> int | None:
 
 def _answer() -> None:
     path, function, arguments = pickle.load(sys.stdin.buffer)  # from this very user's process, over a pipe
+    answer: tuple[Any, Exception | None]
     try:
         answer = function(*arguments), None
     except (EvaluationError, ModelError, SplitError) as error:

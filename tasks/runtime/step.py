@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
+import prefect.results
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Outcome
@@ -24,7 +25,7 @@ from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.exceptions import MissingContextError
 from prefect.filesystems import LocalFileSystem
-from prefect.results import ResultRecord, ResultStore
+from prefect.results import ResultStore
 from prefect.serializers import JSONSerializer
 from prefect.settings import PREFECT_UI_URL
 from prefect.transactions import IsolationLevel, get_transaction
@@ -78,7 +79,8 @@ def ready(key: str) -> Outcome | None:
 
 def _read(path: Path) -> Outcome | None:
     try:
-        value = ResultRecord.deserialize(path.read_bytes()).result
+        record: Any = prefect.results.ResultRecord.deserialize(path.read_bytes())  # type: ignore[attr-defined]
+        value = record.result
     except Exception:  # half-written, of another version, or not there: computed again
         return None
     return value if isinstance(value, Outcome) else None
@@ -112,7 +114,7 @@ class Step(Task[P, R]):
         super().__init__(
             fn=_kept(fn),
             name=name,
-            task_run_name=_Named(name, run_name) if run_name else None,
+            task_run_name=_Named(name, run_name),
             cache_policy=ByContent(isolation_level=IsolationLevel.SERIALIZABLE, lock_manager=FileLocks(), key_of=key_of)
             if key_of
             else NO_CACHE,
@@ -150,7 +152,7 @@ class Step(Task[P, R]):
     def __reduce__(self) -> Any:
         # A worker process has the function already, under the name of this task; what it lacks are the settings.
         state = {name: value for name, value in vars(self).items() if name not in ("fn", "key_of", "run_tags")}
-        return _arrived, (sys.modules[self.__module__], self.__name__, state, travelling())
+        return _arrived, (sys.modules[self.__module__], self.fn.__name__, state, travelling())
 
 
 def _restored(kind: type[Step[P, R]], state: dict[str, Any]) -> Step[P, R]:
@@ -171,7 +173,7 @@ class _Named:
     """The name of a task run; the task's own where what it takes is not known yet, or bad."""
 
     otherwise: str
-    run_name: Callable[..., str]
+    run_name: Callable[..., str] | None
 
     def __call__(self, parameters: dict[str, Any]) -> str:
         return _or(self.otherwise, self.run_name, parameters)
