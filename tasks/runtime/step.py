@@ -28,6 +28,7 @@ from prefect.filesystems import LocalFileSystem
 from prefect.results import ResultStore
 from prefect.serializers import JSONSerializer
 from prefect.settings import PREFECT_UI_URL
+from prefect.tasks import TaskRunNameCallbackWithParameters
 from prefect.transactions import IsolationLevel, get_transaction
 
 from .home import Home
@@ -169,7 +170,7 @@ def _arrived(room: ModuleType, name: str, state: dict[str, Any], settings: dict[
 
 
 @dataclass(frozen=True)
-class _Named:
+class _Named(TaskRunNameCallbackWithParameters):
     """The name of a task run; the task's own where what it takes is not known yet, or bad."""
 
     otherwise: str
