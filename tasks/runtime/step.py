@@ -7,12 +7,13 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import prefect.results
 from evenfold.estimates import EvaluationError, ModelError
@@ -20,7 +21,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.results.files import write_aside
 from evenfold.tasks.results.store import results_of
-from prefect import Task, get_run_logger, tags
+from prefect import Task, get_run_logger, tags, unmapped
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.exceptions import MissingContextError
@@ -145,15 +146,39 @@ class Step(Task[P, R]):
         state.pop("result_storage", None)
         return _restored(type(self), state)
 
-    async def create_local_run(self, *args: Any, **options: Any) -> Any:
-        """Create the task run, with the tags that say what it is about."""
-        with tags(*_or(list[str](), self.run_tags, options.get("parameters") or {})):
-            return await super().create_local_run(*args, **options)
+    def _tagged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractContextManager[Any]:
+        """Return a context in which the task runs have the tags that say what they are about."""
+        if self.run_tags is None:
+            return contextlib.nullcontext()
+        named = [arg.value if isinstance(arg, unmapped) else arg for arg in args]
+        given = {name: arg.value if isinstance(arg, unmapped) else arg for name, arg in kwargs.items()}
+        try:
+            return tags(*self.run_tags(*named, **given))
+        except Exception:  # a future that is not there yet, or bad input, of which the task itself says what is wrong
+            return contextlib.nullcontext()
+
+    if not TYPE_CHECKING:  # their types are those of Prefect's own, which know the parameters
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            with self._tagged(args, _without(kwargs)):
+                return super().__call__(*args, **kwargs)
+
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            with self._tagged(args, _without(kwargs)):
+                return super().submit(*args, **kwargs)
+
+        def map(self, *args: Any, **kwargs: Any) -> Any:
+            with self._tagged(args, _without(kwargs)):
+                return super().map(*args, **kwargs)
 
     def __reduce__(self) -> Any:
         # A worker process has the function already, under the name of this task; what it lacks are the settings.
         state = {name: value for name, value in vars(self).items() if name not in ("fn", "key_of", "run_tags")}
         return _arrived, (sys.modules[self.__module__], self.fn.__name__, state, travelling())
+
+
+def _without(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in kwargs.items() if name not in ("return_state", "wait_for", "deferred")}
 
 
 def _restored(kind: type[Step[P, R]], state: dict[str, Any]) -> Step[P, R]:
