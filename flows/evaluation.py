@@ -13,14 +13,16 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.fits import fit_final, split_title
 from evenfold.tasks.outcomes import FinalModel, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
+from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.running import publish, run, saying
 from evenfold.tasks.scores import in_blocks
+from evenfold.tasks.splits import check_columns, plan_of
 from evenfold.tasks.work import check_model
 
 from .fits import fit_splits
 from .holdout import look_at_holdout
 from .outcomes import Evaluation
-from .splitting import Split, check_split, recorded, require_locked, specified, split_given, split_of
+from .splitting import Split, recorded, specified, split_given, split_of
 
 
 def recipe_of(model: Any, **fields: Any) -> ModelSpec:
@@ -37,15 +39,25 @@ def check_evaluation(**asked: Any) -> str:
     if manifest:
         spec = read_manifest(manifest).spec
         check_model(data, spec, recipe)
-        if asked.get("on") == "holdout" and not asked.get("reason", "").strip():
-            raise SplitError("a look at the holdout needs a reason, which is recorded; pass --reason.")
+        if asked.get("on") == "holdout":
+            require_reason(asked.get("reason", ""))
         return spec.name
     spec = specified(asked)
-    name = check_split(**asked)
+    check_columns(data, spec)
     check_model(data, spec, recipe)
     if asked.get("on") == "holdout":
-        require_locked(spec, data, asked.get("reason", ""))
-    return name
+        require_reason(asked.get("reason", ""))
+    plan = plan_of(spec, from_anywhere(data))
+    plan.check()
+    if asked.get("on") == "holdout" and not plan.locks:
+        raise SplitError("nothing is locked, so there is no holdout to look at; split with one (--holdout 0.2).")
+    return spec.name
+
+
+def require_reason(reason: str) -> None:
+    """Raise SplitError where a look at the locked part has no reason."""
+    if not reason.strip():
+        raise SplitError("a look at the holdout needs a reason, which is recorded; pass --reason.")
 
 
 MODEL_FIELDS = ("metrics", "features", "exclude", "task")

@@ -9,7 +9,6 @@ from typing import Any
 
 from evenfold.manifests import BalanceReport, SplitSpec, measure, read_manifest, read_table
 from evenfold.reports.markdown import split_report
-from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.record.evaluations import balance_of, record_split
 from evenfold.tasks.results.files import from_anywhere
@@ -94,11 +93,3 @@ def check_extension(*, manifest: Any, data: Any, batch: bool = False, merged: Me
     """Raise SplitError for bad input; return what the split is called."""
     extension_of(str(manifest), from_anywhere(data), batch, merged)
     return Path(manifest).parent.name
-
-
-def require_locked(spec: SplitSpec, data: str, reason: str) -> None:
-    """Raise SplitError where a look has no reason, or nothing is locked."""
-    if not reason.strip():
-        raise SplitError("a look at the holdout needs a reason, which is recorded; pass --reason.")
-    if not plan_of(spec, from_anywhere(data)).locks:
-        raise SplitError("nothing is locked, so there is no holdout to look at; split with one (--holdout 0.2).")

@@ -55,7 +55,10 @@ def _spec(given: Any) -> Any:
 def _model(given: Any) -> Any:
     from evenfold.estimates import ModelSpec
 
-    return given if given is None else ModelSpec.of(given)
+    if given is None:
+        return None
+    is_file = isinstance(given, Path) or (isinstance(given, str) and given.endswith((".yaml", ".yml", ".json")))
+    return ModelSpec.read(given) if is_file else ModelSpec.of(given)
 
 
 def _text(given: Any) -> Any:

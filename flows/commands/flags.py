@@ -77,9 +77,8 @@ def _as_typed(kind: Any, flag: Flag) -> Any:
         return list[str]
     if get_origin(kind) is Literal:
         return kind
-    literal = [option for option in options if get_origin(option) is Literal]
     plain = [option for option in options if option in (bool, int, float, str, Path)]
-    return (literal or plain or [str])[0]
+    return (plain or [str])[0]
 
 
 def values_of(flag: str, given: list[str] | None, example: str) -> dict[str, Any]:

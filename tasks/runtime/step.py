@@ -160,14 +160,17 @@ class Step(Task[P, R]):
     if not TYPE_CHECKING:  # their types are those of Prefect's own, which know the parameters
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Run the task; see ``prefect.Task.__call__``."""
             with self._tagged(args, _without(kwargs)):
                 return super().__call__(*args, **kwargs)
 
         def submit(self, *args: Any, **kwargs: Any) -> Any:
+            """Submit the task; see ``prefect.Task.submit``."""
             with self._tagged(args, _without(kwargs)):
                 return super().submit(*args, **kwargs)
 
         def map(self, *args: Any, **kwargs: Any) -> Any:
+            """Map the task; see ``prefect.Task.map``."""
             with self._tagged(args, _without(kwargs)):
                 return super().map(*args, **kwargs)
 

@@ -84,7 +84,7 @@ def test_a_process_that_dies_is_a_sentence(slow: dict[str, Any]) -> None:
 
     started = time.monotonic()
     with pytest.raises(EvaluationError, match="fold 1: its process ended with code 7 and no result"):
-        within(300, "fold 1", never_ends.dies, {})
+        within(300, "fold 1", never_ends.dies)
     assert time.monotonic() - started < 300
 
 
