@@ -135,6 +135,26 @@ def test_grown_folds_are_pinned(spec: dict[str, Any]) -> None:
     assert (GROWING_VERSION, manifest.split_id[:16]) == (2, GROWN[str(spec["name"])])
 
 
+def test_new_groups_join_with_their_generation() -> None:
+    """The table of groups says when each came, so that older generations can be told apart."""
+    whole = table(420)
+    manifest = decide(GROUPS, whole.iloc[:280])
+    for end in (350, 420):
+        manifest = extend(manifest, whole.iloc[:end]).manifest
+    groups = manifest.group_table.to_pandas()
+    first = whole.groupby("g")["id"].min() // 3
+    assert groups.set_index("group")["generation"].to_dict() == {
+        name: int(row >= 280) + int(row >= 350) for name, row in first.items()
+    }
+
+
+def test_rows_that_one_of_two_lacks_have_not_moved() -> None:
+    """Only rows that both hold can be compared."""
+    older, newer = decide(PLAIN, table(60)), decide(PLAIN, table(40))
+    folds = [dict(zip(m.keys["id"].to_pylist(), m.codes.tolist(), strict=True)) for m in (older, newer)]
+    assert moved_rows(older, newer) == sum(folds[0][key] != fold for key, fold in folds[1].items()) > 0
+
+
 def test_a_batch_is_refused_where_too_much_would_have_to_be_remembered() -> None:
     """300 classes in 5 folds are not counted in the header; the whole table extends such a split."""
     old = pd.DataFrame({"id": range(900), "label": [f"c{i % 300}" for i in range(900)]})
@@ -253,11 +273,12 @@ def test_drift_beyond_the_frozen_edges_is_said() -> None:
     assert any("drifted" in note for note in notes)
 
 
+@pytest.mark.parametrize("far", [1e6, -1e6], ids=["above", "below"])
 @pytest.mark.parametrize(("beyond", "noted"), [(9, False), (10, True)])
-def test_drift_is_said_of_ten_rows_and_not_of_nine(beyond: int, noted: bool) -> None:
-    """Fewer rows are chance, whatever their share."""
+def test_drift_is_said_of_ten_rows_and_not_of_nine(beyond: int, noted: bool, far: float) -> None:
+    """Fewer rows are chance, whatever their share; below the lowest edge is as far out as above the highest."""
     old = pd.DataFrame({"id": np.arange(1000), "number": np.arange(1000) / 10})
-    new = pd.DataFrame({"id": np.arange(1000, 1100), "number": np.where(np.arange(100) < beyond, 1e6, 50.0)})
+    new = pd.DataFrame({"id": np.arange(1000, 1100), "number": np.where(np.arange(100) < beyond, far, 50.0)})
     notes = extend(decide(NUMBERS, old), pd.concat([old, new])).notes
     assert any("drifted" in note for note in notes) == noted
 
@@ -289,7 +310,9 @@ def test_groups_that_merge_in_one_repeat_alone_are_quarantined() -> None:
 def test_nothing_new_is_the_manifest_itself() -> None:
     """No version without a change."""
     manifest = decide(PLAIN, table(50))
-    assert extend(manifest, table(50)).manifest is manifest
+    same = extend(manifest, table(50))
+    assert same.manifest is manifest
+    assert (same.added, same.deleted, same.returned, same.quarantined, same.moved) == (0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(

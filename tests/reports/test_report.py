@@ -158,7 +158,7 @@ def test_the_page_opens_with_a_verdict_in_words(severity: str, verdict: Verdict)
     balance = measure(manifest, data)
     words = Page(report_html(manifest, balance, data, audited(severity, "Rows are doubled."))).words
     assert verdict_of(balance, audited(severity)) is verdict
-    assert words.index(f"{verdict.mark} {verdict.word}") < words.index("rows in a fold")
+    assert words.index(f"{verdict.mark} {verdict.word}") < words.index("rows in every fold")
     assert (": Rows are doubled. " in words) == bool(severity)
 
 
@@ -217,7 +217,7 @@ def test_more_splits_than_a_page_shows_are_counted() -> None:
     """What is cut says so."""
     data = frame(700)
     html, _ = made(spec("LeaveOneOut"), data)
-    assert "The first 20 of 700." in html
+    assert "The first 100 of 700; others are in balance.json." in html
     assert len(html) < 1_000_000
 
 
