@@ -250,8 +250,7 @@ def _embedded(home: Home) -> Iterator[None]:
 def _quiet() -> Iterator[None]:
     """Keep Prefect's lines off the terminal, unless the user has asked for them: mistakes are told in a sentence."""
     setup_logging()
-    loggers = [logging.getLogger(name) for name in ("prefect", "prefect.flow_runs", "prefect.task_runs")]
-    handlers = [] if "PREFECT_LOGGING_LEVEL" in os.environ else [h for logger in loggers for h in logger.handlers]
+    handlers = [] if "PREFECT_LOGGING_LEVEL" in os.environ else logging.getLogger().handlers
     shown = [handler for handler in handlers if isinstance(handler, logging.StreamHandler)]
     for handler in shown:  # by a filter: Prefect sets levels anew when a run begins
         handler.addFilter(_only_critical)
@@ -263,7 +262,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _only_critical(record: logging.LogRecord) -> bool:
-    return record.levelno >= logging.CRITICAL
+    return record.levelno >= logging.CRITICAL or not record.name.startswith("prefect")
 
 
 def _start_server(home: Home) -> None:
