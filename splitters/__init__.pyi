@@ -16,8 +16,9 @@ from .kernels.order import stable_order as stable_order
 from .kernels.random import EXTENDING as EXTENDING, HOLDOUT as HOLDOUT, Stream as Stream
 from .kernels.sampling import fill as fill
 from .packing.bounds import PackReport as PackReport
+from .packing.cost import QUANTILE_BINS as QUANTILE_BINS, side_by_side as side_by_side
 from .packing.pack import pack_into as pack_into
-from .rows import Needs as Needs, Rows as Rows
+from .rows import GroupRows as GroupRows, Needs as Needs, Rows as Rows
 from .strategies.bootstraps import (
     Bootstrap as Bootstrap,
     GroupBootstrap as GroupBootstrap,

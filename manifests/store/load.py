@@ -35,7 +35,7 @@ def read_manifest(folder: str | Path) -> Manifest:
     header = read_header(path)
     tables = {entry["path"]: _read_file(path / entry["path"], entry["sha256"]) for entry in _files(header, path)}
     newest = max(name for name in tables if name.startswith("assignments-"))
-    _compare_headers(header, tables[newest], path / newest)
+    _compare_headers(header, path / newest)
     manifest = _from_tables(path, header, tables)
     if manifest.split_id != header["split_id"]:
         raise SplitError(
@@ -127,9 +127,9 @@ def _read_file(path: Path, wanted: str) -> pa.Table:
     return pq.read_table(path)
 
 
-def _compare_headers(header: dict[str, Any], rows: pa.Table, file: Path) -> None:
+def _compare_headers(header: dict[str, Any], file: Path) -> None:
     """Raise SplitError where the header says something else than its copy, which the rows' SHA-256 proves."""
-    copy = _told(json.loads((rows.schema.metadata or {}).get(b"evenfold", b"{}")))
+    copy = _told(json.loads((pq.read_metadata(file).metadata or {}).get(b"evenfold", b"{}")))
     said = _told({name: value for name, value in header.items() if name != "files"})
     odd = sorted(name for name, _ in copy ^ said)
     if odd:
