@@ -74,7 +74,8 @@ def uncounted(
 def bins_of(codes: NDArray[Any], shares: dict[int, float]) -> NDArray[np.int64]:
     """Return the number of each code among ``shares``, -1 for one that has no share."""
     lookup = {code: number for number, code in enumerate(shares)}
-    return np.array([lookup.get(code, -1) for code in range(-3, int(codes.max(initial=-3)) + 1)])[codes + 3]
+    numbers: NDArray[np.int64] = np.array([lookup.get(code, -1) for code in range(-3, int(codes.max(initial=-3)) + 1)])
+    return numbers[codes + 3]
 
 
 def _first_strata(rows: Rows, state: dict[str, Any]) -> NDArray[np.int64]:

@@ -65,7 +65,7 @@ def _sorted(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int
     if first is None:
         return
     stream = pa.RecordBatchReader.from_batches(first.schema, _batches(first, parts))
-    settings = {
+    settings: dict[str, str | bool | int | float | list[str]] = {
         # What DuckDB holds besides its buffers, and our own batches, need as much again.
         "memory_limit": f"{max(memory // 2, 64 << 20) >> 20}MiB",
         "temp_directory": str(folder / "spilled"),
