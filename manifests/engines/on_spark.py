@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,6 +41,7 @@ class Spark:
             from pyspark.sql import SparkSession
         except ImportError as error:
             raise SplitError(f"engine='spark' needs PySpark ({error}); install evenfold[spark].") from None
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers that this process starts know our code
         self._session: Any = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
 
     def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> list[Path]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -81,6 +83,7 @@ def spark() -> Iterator[Any]:
     """Start Spark in this process's Java."""
     from pyspark.sql import SparkSession
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {"spark.ui.enabled": "false", "spark.driver.memory": "1g", "spark.sql.session.timeZone": "Asia/Tokyo"}
     builder = SparkSession.builder.master("local[2]")
     for name, value in settings.items():
