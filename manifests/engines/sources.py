@@ -179,7 +179,8 @@ def _from_spark(frame: Any) -> Source:
     schema = frame.limit(0).toArrow().schema
 
     def batches(columns: list[str]) -> Iterator[pa.Table]:
-        raise SplitError("a Spark DataFrame is read by Spark; pass engine='spark', or files.")
+        # All of the columns at once: asked for only to see whether an integer target is a number or classes.
+        yield from _slices(frame.select(*(f"`{name}`" for name in columns)).toArrow())
 
     return Source(schema, batches, None, frame)
 
