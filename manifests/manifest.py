@@ -7,17 +7,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import counted, key_order
-from evenfold.manifests.tables.keys import key_table, positions_in
-from evenfold.manifests.tables.read import read_table
+from evenfold.manifests.tables.canonical import listed
+from evenfold.manifests.tables.keys import Lookup, key_table, positions_in
+from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import Pair, SplitError, Splitter
+from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 
 from .identity import digest_codes, digest_keys, split_id
-from .membership import Kind, Membership
+from .membership import Kind, Labels, Membership
 from .spec import SplitSpec
+from .state import State
 
 
 class ManifestCV:
@@ -79,8 +82,8 @@ class StatusChange:
     status: NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False)
-class Manifest:
+@dataclass(frozen=True, eq=False, repr=False)
+class Manifest(Displayed):
     """A decision about rows, in key order.
 
     ``membership`` says which row is on which side of which split. ``keys`` is None where no key column was named: then
@@ -97,12 +100,24 @@ class Manifest:
     membership: Membership
     keys: pa.Table | None
     group_table: pa.Table | None = None
-    state: dict[str, Any] | None = None
+    state: State | None = None
     born: NDArray[np.int16] | None = None
     changes: tuple[StatusChange, ...] = ()
     version: str = "1.0"
     parent_split_id: str | None = None
     uri: str | None = field(default=None, repr=False)
+
+    @property
+    def summary(self) -> str:
+        """Name, version, rows, splits and identity, in one line."""
+        members, group = self.membership, self.spec.columns.group
+        whole = f" by {group}" if group else ""
+        n, unit = (len(members.parts), "part") if members.parts else (self.n_splits, members.unit)
+        splits = f"{n:,} {unit}" + ("s" if n != 1 else "")
+        return (
+            f"Manifest {self.name} {self.version}: {self.n:,} rows in {splits}{whole} "
+            f"({self.algorithm['name']}), id {self.split_id[:12]}"
+        )
 
     @property
     def n(self) -> int:
@@ -170,6 +185,16 @@ class Manifest:
         """
         return self.in_use.pair(i)
 
+    def split_number(self, fold: int, repeat: int = 0) -> int:
+        """Return the number of the split that ``fold`` of ``repeat`` is; SplitError where there is none."""
+        repeats = self.membership.n_repeats
+        folds = self.n_splits // repeats
+        for what, number, count in (("repeat", repeat, repeats), ("fold", fold, folds)):
+            if not 0 <= number < count:
+                choice = f"choose 0 to {count - 1}" if count > 1 else "choose 0"
+                raise SplitError(f"there is no {what} {number} in {self.name} {self.version}; {choice}.")
+        return repeat * folds + fold
+
     def pairs(self) -> Iterator[Pair]:
         """Yield every split as (train, test) ranks in key order."""
         return (self.pair(i) for i in range(self.n_splits))
@@ -204,7 +229,13 @@ class Manifest:
 
         Raises SplitError where the frame has rows that the manifest does not know, or lacks rows that it holds.
         """
-        return join_positions(self, frame)
+        return self.lookup(frame).exact_rows()
+
+    def lookup(self, frame: Any) -> Lookup:
+        """Return the rows of ``frame`` beside those of the manifest, whether they fit each other or not."""
+        table = read_table(frame, self.spec.columns.key or None, self.spec.types)
+        theirs = None if self.keys is None else key_table(table, self.spec, self.types)
+        return Lookup.of(self.keys, theirs, np.flatnonzero(self.status == DELETED), self.n, table.num_rows)
 
     def as_cv(self, frame: Any) -> ManifestCV:
         """Return the splits as a ``cv`` for scikit-learn, in positions of ``frame``'s rows.
@@ -217,53 +248,53 @@ class Manifest:
         known = index if getattr(index, "is_unique", False) else None
         return ManifestCV(self, self.positions(frame), known)
 
+    def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
+        """Yield (train, test) positions of X's rows, so that a manifest is itself a ``cv`` where X holds the key.
 
-def join_positions(manifest: Manifest, frame: Any) -> NDArray[np.int64]:
-    """Return where in ``frame`` each row of ``manifest`` stands; see ``Manifest.positions``."""
-    if manifest.keys is None:
-        return _by_position(manifest, frame)
-    theirs = keys_of(manifest, frame)
-    order = key_order(theirs, theirs.column_names)
-    ordered = theirs if order is None else theirs.take(order)
-    if ordered.equals(manifest.keys):
-        return np.arange(manifest.n) if order is None else order
-    found = positions_in(theirs, manifest.keys)
-    absent = (found < 0) & (manifest.status != DELETED)
-    unknown = positions_in(manifest.keys, theirs) < 0
-    if absent.any() or unknown.any():
-        raise SplitError(difference(theirs.filter(unknown), manifest.keys.filter(absent)))
-    return found
+        A model's X seldom does: SplitError then says to pass ``as_cv(frame)`` instead. Without a key column rows go
+        by position, and X must have as many as were split.
+        """
+        if self.keys is None:
+            return ManifestCV(self, np.arange(self.n)).split(X, y)
+        absent = [name for name in self.spec.columns.key if not hasattr(X, "columns") or name not in column_names(X)]
+        if absent:
+            raise SplitError(
+                f"X has no column {listed(absent)}, by which rows are joined; pass cv=manifest.as_cv(frame), with the "
+                "frame that X comes from, its rows in the order of X."
+            )
+        return self.as_cv(X).split(X, y)
 
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of splits."""
+        return self.n_splits
 
-def keys_of(manifest: Manifest, frame: Any) -> pa.Table:
-    """Return the key columns of ``frame`` in the manifest's types; SplitError where one is absent."""
-    table = read_table(frame, manifest.spec.columns.key, manifest.spec.types)
-    return key_table(table, manifest.spec, manifest.types)
+    def fold_of(self, frame: Any, repeat: int = 0) -> NDArray[np.int64]:
+        """Return the fold of each row of ``frame``, in the order of its rows: a column to put beside it.
 
+        0 and above: tested in that fold (of parts: validation, or test beside train alone); -1 never tested, -2
+        locked, -3 in no split. Raises SplitError for draws and pairs, in which a row has no one fold, for a repeat
+        that there is not, and where the rows are not those of the manifest. O(n log n).
+        """
+        if not isinstance(self.in_use, Labels):
+            raise SplitError(
+                f"{self.name} {self.version} holds {self.kind}, and a row has no one fold in them; "
+                "take train_test(frame, fold), or as_cv(frame)."
+            )
+        self.split_number(0, repeat)
+        positions = self.positions(frame)
+        folds = np.empty(np.count_nonzero(positions >= 0), dtype=np.int64)
+        folds[positions[positions >= 0]] = self.in_use.column(repeat)[positions >= 0]
+        return folds
 
-def _by_position(manifest: Manifest, frame: Any) -> NDArray[np.int64]:
-    rows = read_table(frame).num_rows
-    if rows != manifest.n:
-        raise SplitError(
-            f"the manifest holds {manifest.n:,} rows by position (it has no key column) and the data have {rows:,}; "
-            "pass the same rows in the same order, or split with a key."
-        )
-    return np.arange(manifest.n)
+    def train_test(self, frame: Any, fold: int = 0, repeat: int = 0) -> tuple[Any, Any]:
+        """Return the rows of ``frame`` that ``fold`` trains on and tests: two frames of its own kind, in key order.
 
-
-def difference(unknown: pa.Table, absent: pa.Table) -> str:
-    """Return in a sentence which rows only the data have, and which only the manifest."""
-    told = [
-        f"{counted(rows.num_rows, one, many)} (first key {_first_key(rows)})"
-        for rows, one, many in (
-            (unknown, "row has no fold", "rows have no fold"),
-            (absent, "row of the manifest is not in the data", "rows of the manifest are not in the data"),
-        )
-        if rows.num_rows
-    ]
-    return " and ".join(told) + "; use the data that were split, or extend the manifest."
-
-
-def _first_key(rows: pa.Table) -> str:
-    first = rows.sort_by([(name, "ascending") for name in rows.column_names]).slice(0, 1)
-    return ", ".join(str(value) for value in first.to_pylist()[0].values())
+        ``fold`` counts from 0, as do draws and pairs; of parts there is a fold for each part that is tested
+        (validation, or test beside train alone). A row that a bootstrap draws twice is there twice. Locked rows are
+        in neither. Raises SplitError for a fold or repeat that there is not, and where the rows are not those of the
+        manifest.
+        """
+        split = self.split_number(fold, repeat)
+        positions, rows = self.positions(frame), nw.from_native(frame, eager_only=True)
+        train, test = (rows[positions[side]].to_native() for side in self.pair(split))
+        return train, test

@@ -18,18 +18,11 @@ from evenfold.manifests.tables.canonical import (
 )
 from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_keys
 from evenfold.manifests.tables.read import column_names, read_table
-from evenfold.splitters import (
-    HOLDOUT,
-    Coded,
-    DrawSplitter,
-    LabelSplitter,
-    Needs,
-    Rows,
-    SplitError,
-    Stream,
-    check_fraction,
-    locked_rows,
-)
+from evenfold.splitters import DrawSplitter, LabelSplitter, Needs, Rows, SplitError, Stream
+from evenfold.splitters.encoding import Coded
+from evenfold.splitters.kernels.random import HOLDOUT
+from evenfold.splitters.strategies.holdout import check_fraction, locked_rows
+from evenfold.splitters.targets import is_number
 from numpy.typing import NDArray
 
 from .identity import fingerprint, plan_id
@@ -46,11 +39,15 @@ class Plan:
     """
 
     def __init__(self, spec: Any, data: Any) -> None:
-        def numeric(name: str) -> bool:
-            read = read_table(data, [name], self.spec.types)
-            return is_numeric_target(canonical_table(read, [name], self.spec.types).column(0))
+        asked = read_spec(spec)
+        require_columns([*asked.columns.roles(), *asked.types], column_names(data))
+        if not asked.strategy:  # what chooses one is read together with what it will need, and once
+            data = read_table(data, asked.columns.roles() or None, asked.types)
 
-        used = self._resolve(spec, column_names(data), numeric)
+        def numeric(name: str) -> bool:
+            return is_numeric_target(canonical_table(data, [name], asked.types).column(0))
+
+        used = self._resolve(asked, column_names(data), numeric)
         canonical = canonical_table(*_read_used(data, used, self.spec))
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
@@ -61,7 +58,7 @@ class Plan:
     def _resolve(self, spec: Any, names: list[str], numeric: Callable[[str], bool]) -> list[str]:
         """Choose the strategy where none is named, check it against the columns; return those that decide the split."""
         self.spec = read_spec(spec)
-        require_columns([*self.spec.columns.roles(), *self.spec.types], names)
+        require_columns(self.spec.columns.roles(), names)
         if not self.spec.strategy:
             self.spec = self.spec.model_copy(update={"strategy": _choose(self.spec, numeric)})
         self.splitter = self.spec.splitter()
@@ -188,10 +185,9 @@ def _choose(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
 
 
 def is_numeric_target(column: pa.ChunkedArray) -> bool:
-    """Return whether a canonical column is a number to predict: fractional, or an integer with over 20 values."""
-    if pa.types.is_floating(column.type):
-        return True
-    return pa.types.is_integer(column.type) and len(column.unique()) > 20
+    """Return whether a canonical column is a number to predict, by the rule of ``evenfold.splitters.targets``."""
+    kind = "f" if pa.types.is_floating(column.type) else "i" if pa.types.is_integer(column.type) else "O"
+    return is_number(kind, lambda: len(column.unique()))
 
 
 def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:

@@ -12,7 +12,10 @@ from typing import Any, Literal, get_args
 
 import yaml
 from evenfold.manifests.tables.canonical import ColumnType
-from evenfold.splitters import Needs, SplitError, Splitter, all_strategies, import_named, refusal
+from evenfold.splitters import Needs, SplitError, Splitter, all_strategies
+from evenfold.splitters.catalogue import strategy_named
+from evenfold.splitters.deployed import reason_of, require_readable, shown
+from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 
@@ -121,7 +124,7 @@ class SplitSpec(Strict):
 
     def splitter(self) -> Splitter:
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
-        return _made(_strategy_named(str(self.strategy)), self.params, self.seed)
+        return _made(strategy_named(str(self.strategy)), self.params, self.seed)
 
     def decision(self, types: dict[str, str]) -> dict[str, Any]:
         """Return what the plan's identity rests on; parameters that have their default are left out."""
@@ -168,7 +171,7 @@ def read_spec(source: Any) -> SplitSpec:
         return source
     values = _load(Path(source)) if isinstance(source, (str, Path)) else source
     if not isinstance(values, Mapping):
-        raise SplitError(f"the specification holds no fields, but {values!r}; write strategy: KFold, say.")
+        raise SplitError(f"the specification holds no fields, but {shown(repr(values))}; write strategy: KFold, say.")
     try:
         return SplitSpec.model_validate(values)
     except ValidationError as error:
@@ -202,6 +205,7 @@ def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel
 
 
 def _load(path: Path) -> Any:
+    require_readable([path])
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except FileNotFoundError:
@@ -209,7 +213,7 @@ def _load(path: Path) -> Any:
     except OSError as error:
         raise SplitError(f"{path} cannot be read ({error.strerror}); pass a YAML or JSON file.") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SplitError(f"{path} is neither YAML nor JSON ({' '.join(str(error).split())}); correct it.") from None
+        raise SplitError(f"{path} is neither YAML nor JSON ({reason_of(error)}); correct it.") from None
 
 
 def _defaults(strategy: type[Splitter]) -> dict[str, Any]:
@@ -217,24 +221,6 @@ def _defaults(strategy: type[Splitter]) -> dict[str, Any]:
 
     parameters = inspect.signature(strategy).parameters.values()
     return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
-
-
-def _strategy_named(name: str) -> type[Splitter]:
-    """Return one of our strategies by its name, or one of your own by its import path (``my_folds:MyStrategy``)."""
-    if ":" in name:
-        found = import_named(name)
-        if not (isinstance(found, type) and issubclass(found, Splitter)):
-            raise SplitError(
-                f"{name!r} is no strategy: it subclasses neither LabelSplitter, DrawSplitter nor PairSplitter; "
-                "a splitter of scikit-learn's kind goes into FromSklearn."
-            )
-        return found
-    known = all_strategies()
-    if name not in known:
-        nearest = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
-        hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose {', '.join(known)}."
-        raise SplitError(f"there is no strategy {name!r}; {hint}")
-    return known[name]
 
 
 def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitter:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from evenfold.splitters import LabelSplitter, Rows, Splitter, stable_order
+from evenfold.splitters import LabelSplitter, Rows, Splitter
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
-from .membership import Membership, fold_column
+from .membership import EXCLUDED, Membership, fold_column
 
 MOST_CELLS = 1_000
 MOST_EDGES = 100
@@ -31,13 +33,54 @@ def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, floa
     return shares | {-2: shares.get(-2, 0.0) + locked}
 
 
-def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: float) -> dict[str, Any] | None:
-    """Return shares, classes or frozen quantile edges, and what each bin holds of each (repeats by bins by strata).
+@dataclass(frozen=True)
+class State:
+    """What a manifest remembers of its rows: the shares of the codes, and what each holds of each stratum.
 
-    Every later generation is counted by the same edges, so data that drift are seen as drifting. None where there
-    would be more than 1,000 counts: then only a whole table can extend the manifest. More than 100 shares are left
-    out; they follow from the strategy.
+    ``shares`` is None above 100 codes, where they follow from the strategy. Strata are the ``classes`` of the target
+    (or of several columns together), or what lies between the ``edges`` of a number, frozen when they were made, so
+    that data that drift are seen as drifting. ``counts`` (repeats by codes by strata) is None above 1,000 cells.
     """
+
+    shares: dict[int, float] | None = None
+    edges: list[float] | None = None
+    classes: list[Any] | None = None
+    counts: list[list[list[int]]] | None = None
+
+    @classmethod
+    def of(cls, values: dict[str, Any] | None) -> State | None:
+        """Return the state that a header holds."""
+        if values is None:
+            return None
+        shares = {int(code): float(share) for code, share in values["shares"]} if "shares" in values else None
+        return cls(shares, values.get("edges"), values.get("classes"), values.get("counts"))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a header holds; what is None is left out."""
+        shares = None if self.shares is None else [[code, share] for code, share in self.shares.items()]
+        values = {"shares": shares, "edges": self.edges, "classes": self.classes, "counts": self.counts}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def n_strata(self) -> int:
+        """The number of strata."""
+        return len(self.edges) + 1 if self.edges is not None else max(len(self.classes or ()), 1)
+
+    def strata(self, y: NDArray[Any] | None, n: int) -> tuple[NDArray[np.int64], State]:
+        """Return the stratum of each of ``n`` rows, and the state with the classes that are new added at the end."""
+        if y is None:
+            return np.zeros(n, dtype=np.int64), self
+        if self.edges is not None:
+            return np.searchsorted(np.array(self.edges), y.astype(np.float64), side="right"), self
+        known = {_name(level): number for number, level in enumerate(self.classes or ())}
+        named = [_name([plain(v) for v in row] if isinstance(row, list) else plain(row)) for row in y.tolist()]
+        codes = np.fromiter((known.setdefault(name, len(known)) for name in named), np.int64, len(named))
+        new = [list(name) if isinstance(name, tuple) else name for name in list(known)[len(self.classes or ()) :]]
+        return codes, replace(self, classes=[*(self.classes or ()), *new])
+
+
+def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: float) -> State | None:
+    """Return what to remember of a new split; None where there are too many codes or classes to remember anything."""
     shares = shares_of(splitter, membership.n_bins, locked)
     numbers, columns = rows.y is not None and rows.y.dtype.kind == "f", membership.codes.T
     bins = most_edges(shares, rows.groups is not None)
@@ -46,9 +89,8 @@ def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: 
     if state is None or not countable:
         return state
     strata = np.zeros(rows.n, dtype=np.int64) if rows.y is None else _first_strata(rows, state)
-    total = n_strata(state, state.get("classes", []))
-    counts = [counted(bins_of(codes, shares), strata, len(shares), total) for codes in columns]
-    return state | {"counts": [count.tolist() for count in counts]}
+    counts = (cell_counts(bins_of(codes, shares), strata, len(shares), state.n_strata) for codes in columns)
+    return replace(state, counts=[table.tolist() for table in counts])
 
 
 def most_edges(shares: dict[int, float], grouped: bool) -> int:
@@ -58,15 +100,10 @@ def most_edges(shares: dict[int, float], grouped: bool) -> int:
 
 def uncounted(
     shares: dict[int, float], repeats: int, edges: list[float] | None, classes: list[Any] | None
-) -> tuple[dict[str, Any] | None, bool]:
+) -> tuple[State | None, bool]:
     """Return a first state without its counts, and whether these are few enough to be kept."""
-    few = len(shares) <= MOST_SHARES
-    state: dict[str, Any] = {"shares": [[code, share] for code, share in shares.items()]} if few else {}
-    if edges is not None:
-        state["edges"] = edges
-    elif classes is not None:
-        state["classes"] = classes
-    if len(shares) * n_strata(state, classes or []) * repeats <= MOST_CELLS:
+    state = State(shares if len(shares) <= MOST_SHARES else None, edges, classes)
+    if len(shares) * state.n_strata * repeats <= MOST_CELLS:
         return state, True
     return (state if len(shares) <= MOST_CELLS // 10 and len(classes or ()) <= MOST_CELLS else None), False
 
@@ -74,14 +111,15 @@ def uncounted(
 def bins_of(codes: NDArray[Any], shares: dict[int, float]) -> NDArray[np.int64]:
     """Return the number of each code among ``shares``, -1 for one that has no share."""
     lookup = {code: number for number, code in enumerate(shares)}
-    numbers: NDArray[np.int64] = np.array([lookup.get(code, -1) for code in range(-3, int(codes.max(initial=-3)) + 1)])
-    return numbers[codes + 3]
+    known = range(EXCLUDED, int(codes.max(initial=EXCLUDED)) + 1)
+    numbers: NDArray[np.int64] = np.array([lookup.get(code, -1) for code in known])
+    return numbers[codes - EXCLUDED]
 
 
-def _first_strata(rows: Rows, state: dict[str, Any]) -> NDArray[np.int64]:
+def _first_strata(rows: Rows, state: State) -> NDArray[np.int64]:
     assert rows.y is not None
-    if "edges" in state:
-        return np.searchsorted(np.array(state["edges"]), rows.y, side="right")
+    if state.edges is not None:
+        return np.searchsorted(np.array(state.edges), rows.y, side="right")
     if rows.y.ndim == 1:
         return np.asarray(rows.y, dtype=np.int64)
     numbers: dict[tuple[int, ...], int] = {}
@@ -112,29 +150,11 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool)) else str(value)
 
 
-def strata_of(y: NDArray[Any] | None, n: int, state: dict[str, Any]) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return the stratum of each row, and the classes with those that are new added at the end."""
-    if y is None:
-        return np.zeros(n, dtype=np.int64), []
-    if "edges" in state:
-        return np.searchsorted(np.array(state["edges"]), y.astype(np.float64), side="right"), []
-    known = {_name(level): number for number, level in enumerate(state.get("classes", []))}
-    named = [_name([plain(v) for v in row] if isinstance(row, list) else plain(row)) for row in y.tolist()]
-    codes = np.fromiter((known.setdefault(name, len(known)) for name in named), np.int64, len(named))
-    new = [name for name, number in known.items() if number >= len(state.get("classes", []))]
-    return codes, [*state.get("classes", []), *(list(name) if isinstance(name, tuple) else name for name in new)]
-
-
 def _name(level: Any) -> Any:
     return tuple(level) if isinstance(level, list) else level
 
 
-def n_strata(state: dict[str, Any], classes: list[Any]) -> int:
-    """Return how many strata there are."""
-    return len(state["edges"]) + 1 if "edges" in state else max(len(classes), 1)
-
-
-def counted(bins: NDArray[np.int64], strata: NDArray[np.int64], n_bins: int, n_of_strata: int) -> NDArray[np.int64]:
+def cell_counts(bins: NDArray[np.int64], strata: NDArray[np.int64], n_bins: int, n_of_strata: int) -> NDArray[np.int64]:
     """Return the rows of each stratum in each bin (bins by strata); bins below 0 are left out."""
     placed = bins >= 0
     cells = np.bincount(bins[placed] * n_of_strata + strata[placed], minlength=n_bins * n_of_strata)
@@ -158,12 +178,9 @@ def first_group_table(rows: Rows, column: pa.ChunkedArray, membership: Membershi
     first = np.full(rows.n_groups, rows.n, dtype=np.int64)
     np.minimum.at(first, rows.groups, np.arange(rows.n))
     sizes, cells = np.bincount(rows.groups, minlength=rows.n_groups), None
-    if (
-        rows.y is not None
-        and rows.y.dtype.kind == "i"
-        and rows.y.ndim == 1
-        and len(rows.levels) <= MOST_COUNTED_CLASSES
-    ):
+    classes = rows.y is not None and rows.y.dtype.kind == "i" and rows.y.ndim == 1
+    if classes and len(rows.levels) <= MOST_COUNTED_CLASSES:
+        assert rows.y is not None
         counts = np.bincount(rows.groups * len(rows.levels) + rows.y, minlength=rows.n_groups * len(rows.levels))
         cells = counts.reshape(rows.n_groups, -1)
     return group_table_of(column.take(first), membership.codes[first], sizes, rows.levels, cells)

@@ -3,19 +3,59 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
-from evenfold.splitters import gap_of, times_of
+from evenfold.splitters.deployed import shown
+from evenfold.splitters.times import gap_of, times_of
 from numpy.typing import NDArray
 
 from .features import Features
 from .findings import Found, NotAsked, Outcome
-from .joined import Joined, crossings
+
+
+@dataclass(frozen=True, eq=False)
+class Crossings:
+    """The rows with another row of their unit on the other side of a split, and how many of them each fold has."""
+
+    rows: NDArray[np.bool_]
+    places: dict[str, int]
+    looked_at: str
+
+    @property
+    def count(self) -> int:
+        """The number of such rows."""
+        return int(np.count_nonzero(self.rows))
+
+    def where(self) -> str:
+        """Return in words where they are: ``folds 0, 2 and 4``."""
+        nouns = dict.fromkeys(place.partition(" ")[0] for place in self.places if place[-1].isdigit())
+        told = [_all_of(noun, [place for place in self.places if place.startswith(noun + " ")]) for noun in nouns]
+        return listed([*told, *(place for place in self.places if not place[-1].isdigit())]) + self.looked_at
+
+
+def _all_of(noun: str, places: list[str]) -> str:
+    numbers = [place.removeprefix(noun + " ") for place in places]
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {listed(numbers, most=8)}"
+
+
+def crossings(joined: Joined, units: NDArray[np.int64]) -> Crossings:
+    """Return which rows of the data cross, for ``units`` that number what belongs together (-1: nothing does).
+
+    Of labels two rows cross where their codes differ and both are trained on, tested or locked; of draws and pairs
+    where one is in train and the other in test of the same split, or one is locked and the other is not.
+    O(n x repeats), or O(n x splits).
+    """
+    shared = np.where(np.bincount(units[units >= 0], minlength=1)[units] > 1, units, -1) if units.size else units
+    shared[units < 0] = -1
+    rows, places = joined.crossing(shared)
+    return Crossings(rows, places, joined.looked_at)
 
 
 def group_in_two_folds(joined: Joined) -> Outcome:
@@ -28,11 +68,11 @@ def group_in_two_folds(joined: Joined) -> Outcome:
     if not found.count:
         return None
     split = np.unique(codes[found.rows])
-    shown = listed((groups[code] for code in split), most=3)
+    named = listed((shown(groups[code]) for code in split), most=3)
     ours = name == joined.manifest.spec.columns.group
     remedy = "run extend, which quarantines them" if ours else f"split by group {name!r}"
     message = (
-        f"{amount(split.size, 'group')} of {name!r} ({shown}) {verb(split.size, 'has', 'have')} rows {joined.apart}: "
+        f"{amount(split.size, 'group')} of {name!r} ({named}) {verb(split.size, 'has', 'have')} rows {joined.apart}: "
         f"{amount(found.count, 'row')} in {found.where()}; {remedy}."
     )
     return Found(split.size, message, {"rows": found.count, "folds": found.places})

@@ -13,6 +13,7 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import LOCKED, Labels, Membership
 from evenfold.manifests.plan import Plan
 from evenfold.manifests.state import (
+    State,
     bins_of,
     distinct,
     first_group_table,
@@ -25,17 +26,10 @@ from evenfold.manifests.state import (
 )
 from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table
 from evenfold.manifests.tables.keys import key_values, type_names
-from evenfold.splitters import (
-    HOLDOUT,
-    GroupRows,
-    LabelSplitter,
-    Rows,
-    SplitError,
-    Stream,
-    all_strategies,
-    check_fraction,
-    locked_rows,
-)
+from evenfold.splitters import LabelSplitter, Rows, SplitError, Stream, all_strategies
+from evenfold.splitters.kernels.random import HOLDOUT
+from evenfold.splitters.rows import GroupRows
+from evenfold.splitters.strategies.holdout import check_fraction, locked_rows
 from numpy.typing import NDArray
 
 from .engine import Engine
@@ -49,7 +43,6 @@ from .groups import (
     distinct_values,
     first_classes,
     group_codes,
-    is_continuous,
     is_numeric,
     quantiles,
     rows_by_group,
@@ -70,7 +63,7 @@ class Decision:
 
     manifest: Manifest
     columns: Callable[[Path, slice, pa.Table | None], dict[str, Any]]
-    counting: Callable[[dict[int, int]], dict[str, Any] | None] | None = None
+    counting: Callable[[dict[int, int]], State | None] | None = None
 
 
 class StreamedPlan(Plan):
@@ -159,11 +152,11 @@ class StreamedPlan(Plan):
             labels = splitter.labels_of(key_values(keys)).astype(codes.dtype)
             return replace(membership, codes=labels[:, None]).columns(slice(None))
 
-        def counting(counts: dict[int, int]) -> dict[str, Any] | None:
+        def counting(counts: dict[int, int]) -> State | None:
             state, countable = uncounted(shares, 1, None, None)
             if state is None or not countable:
                 return state
-            return state | {"counts": [[[counts.get(code, 0)] for code in shares]]}
+            return replace(state, counts=[[[counts.get(code, 0)] for code in shares]])
 
         return Decision(self._outline(membership), columns, counting)
 
@@ -200,9 +193,12 @@ class StreamedPlan(Plan):
         names = [*columns.stratify] or [name for name in [columns.target] if name]
         if self.splitter.needs.y == "ignored" or not names:
             return None
-        if len(names) == 1 and is_continuous(self.ordered, names[0]):
+        if len(names) == 1 and self._is_numeric(names[0]):
             return quantiles(groups, names[0])
         return Classes(tuple(names), tuple(distinct_values(self.ordered.scan([name]), name) for name in names))
+
+    def _is_numeric(self, name: str) -> bool:
+        return is_numeric(self.ordered.scan([name]), name, self.ordered.schema.field(name).type)
 
     def _unlocked_groups(self, rows: GroupRows) -> NDArray[np.bool_] | None:
         """Return which groups are left when the locked part is drawn; None where nothing is locked."""
@@ -235,7 +231,7 @@ class StreamedPlan(Plan):
         self.splitter.check(rest)
         return rest
 
-    def _state(self, groups: Groups, labels: Labels, strata: Classes | Quantiles | None) -> dict[str, Any] | None:
+    def _state(self, groups: Groups, labels: Labels, strata: Classes | Quantiles | None) -> State | None:
         """Return the first state, as ``first_state`` does of rows in memory."""
         shares = shares_of(self.splitter, labels.n_bins, self._locked)
         counted: Classes | Edges | Combinations | None = None
@@ -256,7 +252,7 @@ class StreamedPlan(Plan):
             return state
         into = [bins_of(codes, shares) for codes in labels.codes.T]
         tables = [_padded(groups.tables(self.engine, counted, bins)[0], len(shares)) for bins in into]
-        return state | {"counts": [table.tolist() for table in tables]}
+        return replace(state, counts=[table.tolist() for table in tables])
 
 
 def _padded(table: NDArray[Any], height: int) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import reason_of
 
 from .ordered import Canonical, ShardWriter
 from .sources import Source, quoted
@@ -81,19 +82,17 @@ def _sorted(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int
                 yield pa.Table.from_batches([batch])
         except duckdb.OutOfMemoryException as error:
             raise SplitError(
-                f"{memory >> 20:,} MB of memory are too little to sort the rows ({_short(error)}); allow more memory."
+                f"{memory >> 20:,} MB of memory are too little to sort the rows ({reason_of(error)[:200]}); allow more."
             ) from None
         except duckdb.IOException as error:
-            raise SplitError(f"the rows cannot be sorted in {folder} ({_short(error)}); nothing was written.") from None
+            raise SplitError(
+                f"the rows cannot be sorted in {folder} ({reason_of(error)[:200]}); nothing was written."
+            ) from None
 
 
 def _batches(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
     for table in chain([first], others):
         yield from table.to_batches()
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 def bytes_of_memory(memory: str | int | None) -> int:

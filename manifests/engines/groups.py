@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.tables.canonical import to_numpy, whole
-from evenfold.splitters import QUANTILE_BINS, GroupRows, side_by_side
+from evenfold.splitters.packing.cost import QUANTILE_BINS, side_by_side
+from evenfold.splitters.rows import GroupRows
+from evenfold.splitters.targets import MOST_CLASSES_OF_INTEGERS, is_number
 from numpy.typing import NDArray
 
 from .engine import Engine
 from .ordered import Ordered, read_shard
 
 IntArray = NDArray[np.int64]
-MOST_WHOLE = 20  # different whole numbers up to which a float column counts as classes
 SAMPLE = 400_000
 
 
@@ -150,26 +151,8 @@ def distinct_values(tables: Iterator[pa.Table], name: str, most: int | None = No
 
 def is_numeric(tables: Iterator[pa.Table], name: str, arrow: pa.DataType) -> bool:
     """Return whether a column is a number to predict, as ``is_numeric_target`` does of one in memory."""
-    if not pa.types.is_integer(arrow):
-        return bool(pa.types.is_floating(arrow))
-    return len(distinct_values(tables, name, MOST_WHOLE)) > MOST_WHOLE
-
-
-def is_continuous(ordered: Ordered, name: str) -> bool:
-    """Return whether a strategy that takes classes or numbers takes a column as numbers."""
-    arrow = ordered.schema.field(name).type
-    if not is_numeric(ordered.scan([name]), name, arrow):
-        return False
-    values = distinct_values(ordered.scan([name]), name, MOST_WHOLE)
-    fractions = pa.types.is_floating(arrow) and any(
-        _has_fractions(table.column(name)) for table in ordered.scan([name])
-    )
-    return fractions or len(values) > MOST_WHOLE
-
-
-def _has_fractions(column: pa.ChunkedArray) -> bool:
-    values = to_numpy(column)
-    return bool((values != np.floor(values)).any())
+    kind = "f" if pa.types.is_floating(arrow) else "i" if pa.types.is_integer(arrow) else "O"
+    return is_number(kind, lambda: len(distinct_values(tables, name, MOST_CLASSES_OF_INTEGERS)))
 
 
 @dataclass(frozen=True)

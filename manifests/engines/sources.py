@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.dataset
-from evenfold.manifests.tables.canonical import ARROW_TYPES, require_columns
+from evenfold.manifests.tables.canonical import require_columns
+from evenfold.manifests.tables.csv_files import csv_batches
 from evenfold.manifests.tables.read import INDEX, data_files, is_parquet, parquet_data, read_table
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import reason_of, require_readable
 
 BATCH_ROWS = 1 << 17
 NUMBER_BYTES, TEXT_BYTES = 8, 24  # of a value in memory; of texts, a short one and its place
@@ -93,35 +94,30 @@ def _from_dataset(data: pa.dataset.Dataset, native: str) -> Source:
 def _remote(address: str) -> pa.dataset.Dataset:
     import fsspec
 
+    require_readable([address])
     try:
         files, path = fsspec.core.url_to_fs(address)
         names = sorted(files.glob(path)) if any(mark in path for mark in "*?[") else [path]
         return pyarrow.dataset.dataset(names if len(names) > 1 else names[0], filesystem=files, format="parquet")
     except (ImportError, ValueError, IndexError, OSError, pa.ArrowException) as error:
-        raise SplitError(f"{address} cannot be read ({' '.join(str(error).split())}); pass Parquet files.") from None
+        raise SplitError(f"{address} cannot be read ({reason_of(error)}); pass Parquet files.") from None
 
 
 def _from_csv(files: list[Path], types: dict[str, str], native: str) -> Source:
-    declared = {name: ARROW_TYPES[known] for name, known in types.items() if known != "timestamp"}
-    convert = pyarrow.csv.ConvertOptions(column_types=declared, strings_can_be_null=True)
-
-    def opened(file: Path, columns: list[str] | None) -> Any:
-        convert.include_columns = columns or []
-        return pyarrow.csv.open_csv(file, convert_options=convert)
-
     def batches(columns: list[str]) -> Iterator[pa.Table]:
         try:
-            for file in files:
-                with opened(file, columns) as reader:
-                    yield from (table for batch in reader for table in _slices(pa.Table.from_batches([batch])))
+            read = (batch for file in files for batch in csv_batches(file, types, columns))
+            yield from (piece for batch in read for piece in _slices(pa.Table.from_batches([batch])))
         except pa.ArrowException as error:
-            raise SplitError(f"{native} cannot be read as CSV ({error}); declare the column's type.") from None
+            raise SplitError(
+                f"{native} cannot be read as CSV ({reason_of(error)}); declare the column's type."
+            ) from None
 
     try:
-        with opened(files[0], None) as reader:
-            return Source(reader.schema, batches, None, native)
-    except pa.ArrowException as error:
-        raise SplitError(f"{native} cannot be read as CSV ({' '.join(str(error).split())}).") from None
+        return Source(next(csv_batches(files[0], types)).schema, batches, None, native)
+    except (pa.ArrowException, UnicodeDecodeError):
+        table = read_table(native, types=types)  # which says what is wrong
+        return Source(table.schema, lambda columns: _slices(table.select(columns)), table.num_rows, native)
 
 
 def _from_database(address: str) -> Source:
@@ -131,10 +127,11 @@ def _from_database(address: str) -> Source:
     path = path if os.path.isabs(path) and os.path.exists(path) else path.lstrip("/")
     if not table or not os.path.exists(path):
         raise SplitError(f"{address} names no table in a file; write duckdb:///folder/file.db#table.")
+    require_readable([path])
     try:
         return _from_relation(duckdb.connect(path, read_only=True).table(table))
     except duckdb.Error as error:
-        raise SplitError(f"{address} cannot be read ({' '.join(str(error).split())}).") from None
+        raise SplitError(f"{address} cannot be read ({reason_of(error)}).") from None
 
 
 def _from_relation(relation: Any) -> Source:

@@ -21,14 +21,13 @@ from evenfold.manifests.identity import digest_table, split_id
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import fold_columns
 from evenfold.manifests.spec import SplitSpec, read_spec
-from evenfold.manifests.store.load import read_header, read_manifest, sha256
+from evenfold.manifests.store.header import ROWS, read_header, sha256
+from evenfold.manifests.store.load import read_manifest
 from evenfold.manifests.store.tables import parquet_options, write_parquet
 from evenfold.manifests.store.write import BLOCK_ROWS, appear, counts_of, describe, entry_of, write_header
 from evenfold.splitters import SplitError
 
 from .deciding import Decision, StreamedPlan
-
-ROWS = "assignments-0000.parquet"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.splitters import Coded, SplitError, require_present, stable_order
+from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import reason_of, shown
+from evenfold.splitters.encoding import Coded, require_present
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 ColumnType = Literal["int", "float", "text", "bool", "timestamp", "date"]
@@ -60,17 +63,12 @@ def require_columns(names: Iterable[str], available: Collection[str]) -> None:
             raise SplitError(f"{list(available).count(name)} columns are called {name!r}; give each a name of its own.")
         if name not in available:
             only = next(iter(available)) if len(available) == 1 else ""
-            if any(mark in only for mark in ";\t|"):
-                hint = f"all names stand in one, {only!r}; separate the file's columns by commas."
-                raise SplitError(f"there is no column {name!r} in the data; {hint}")
+            if any(mark in only for mark in ":;\t|^~"):
+                hint = f"all names stand in one, {only!r}; separate the file's columns by commas"
+                raise SplitError(f"there is no column {name!r} in the data; {hint}, semicolons, tabs or bars.")
             nearest = difflib.get_close_matches(name, available, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"it has {_listed(available)}."
             raise SplitError(f"there is no column {name!r} in the data; {hint}")
-
-
-def counted(n: int, one: str, many: str) -> str:
-    """Return ``1 row has`` or ``2,000 rows have``."""
-    return f"1 {one}" if n == 1 else f"{n:,} {many}"
 
 
 def _listed(names: Collection[str], most: int = 12) -> str:
@@ -118,7 +116,7 @@ def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.A
     except pa.ArrowException as error:
         said = "declared" if declared else "read as"
         raise SplitError(
-            f"column {name!r} is {said} {wanted} and holds something else ({error}); correct it."
+            f"column {name!r} is {said} {wanted} and holds something else ({reason_of(error)}); correct it."
         ) from None
     return _normal_form(array, wanted)
 
@@ -263,11 +261,11 @@ def _require_unique(ordered: pa.Table, key: list[str], order: NDArray[Any]) -> N
     repeats = np.flatnonzero(same)
     if repeats.size:
         at = int(repeats[0])
-        shown = ", ".join(str(ordered.column(name)[at].as_py()) for name in key)
+        first = ", ".join(str(ordered.column(name)[at].as_py()) for name in key)
         raise SplitError(
             f"key {'+'.join(key)} is not unique: {repeats.size:,} of {order.size:,} rows "
             f"{'repeats' if repeats.size == 1 else 'repeat'} an earlier key "
-            f"(first {shown!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
+            f"(first {shown(first)!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
             "name a unique key, or several columns that are unique together."
         )
 

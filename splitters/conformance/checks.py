@@ -76,7 +76,7 @@ class Check:
         return self.promise is None or self.promise in splitter.promises
 
     def holds(self, splitter: Splitter, data: Data) -> bool:
-        """Return whether ``splitter`` does it on ``data``; an exception of its own is a no."""
+        """Return whether ``splitter`` does it on ``data``; an exception counts as a failure."""
         try:
             return bool(self.run(copy.deepcopy(splitter), data.copy()))
         except Exception:
@@ -90,7 +90,7 @@ def check(name: str, promise: str | None = None) -> Callable[[Callable[[Splitter
     """Register a function of (splitter, data) that returns whether the splitter does what ``name`` says."""
 
     def register(run: Callable[[Splitter, Data], bool]) -> Callable[[Splitter, Data], bool]:
-        assert all(each.name != name for each in CHECKS), f"two checks are called {name!r}"
+        assert all(known.name != name for known in CHECKS), f"two checks are called {name!r}"
         CHECKS.append(Check(name, promise, run))
         return run
 

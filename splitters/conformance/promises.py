@@ -169,17 +169,17 @@ def _to_the_end(splitter: Splitter, data: Data) -> bool:
 
 @check("splits the rows that are not locked as its strategy splits them alone", "rest_as_alone")
 def _rest_as_alone(splitter: Splitter, data: Data) -> bool:
-    made: Any = splitter
-    rest = np.setdiff1d(np.arange(data.n), made.locked(np.zeros((data.n, 1)), data.y, data.groups, **data.roles))
-    alone = [(rest[train], rest[test]) for train, test in data.take(rest).split(made.inner())]
+    holdout: Any = splitter
+    rest = np.setdiff1d(np.arange(data.n), holdout.locked(np.zeros((data.n, 1)), data.y, data.groups, **data.roles))
+    alone = [(rest[train], rest[test]) for train, test in data.take(rest).split(holdout.inner())]
     return same(data.pairs(splitter), alone)
 
 
 @check("keeps the locked rows out of every pair, and nearly the asked share of them", "locked_apart")
 def _locked_apart(splitter: Splitter, data: Data) -> bool:
-    made: Any = splitter
-    locked = made.locked(np.zeros((data.n, 1)), data.y, data.groups, **data.roles)
+    holdout: Any = splitter
+    locked = holdout.locked(np.zeros((data.n, 1)), data.y, data.groups, **data.roles)
     sides = [side for pair in data.pairs(splitter) for side in pair]
     untouched = all(np.intersect1d(side, locked).size == 0 for side in sides)
     slack = 1 if data.groups is None else int(np.unique(data.groups, return_counts=True)[1].max())
-    return untouched and abs(locked.size - made.fraction * data.n) <= slack
+    return untouched and abs(locked.size - holdout.fraction * data.n) <= slack

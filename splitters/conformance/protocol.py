@@ -27,16 +27,14 @@ __all__ = ["CHECKS", "Check", "Data", "check", "check_conformance", "data_for", 
 
 def check_conformance(splitter: Splitter, n: int = 60, seed: int = 0) -> None:
     """Raise AssertionError that names every check which ``splitter`` fails on made-up rows."""
-    failed = [each.name for each in failures(splitter, data_for(splitter, n, seed))]
+    failed = [check.name for check in failures(splitter, data_for(splitter, n, seed))]
     if failed:
         raise AssertionError(f"{splitter!r} with {n} rows does not do this: " + "; ".join(failed))
 
 
 def failures(splitter: Splitter, data: Data) -> Iterator[Check]:
     """Yield the applying checks that ``splitter`` fails on ``data``."""
-    for each in CHECKS:
-        if each.applies(splitter) and not each.holds(splitter, data):
-            yield each
+    yield from (check for check in CHECKS if check.applies(splitter) and not check.holds(splitter, data))
 
 
 def data_for(splitter: Splitter, n: int, seed: int = 0) -> Data:

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters.base import DrawSplitter, Pair, is_real
+from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.random import IntArray, Stream
 from evenfold.splitters.kernels.sampling import groups_until, sizes_of
 from evenfold.splitters.packing.cost import group_table
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
-
-from .shuffles import check_two_groups
 
 # Natural logarithm of 2 in two parts, of which small multiples of the first are exact.
 _LN2_HIGH, _LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
@@ -140,9 +139,11 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        check_two_groups(rows, "StratifiedShuffleSplit")
+        rows.require_two_groups("StratifiedShuffleSplit")
         if len(rows.levels) == 1:
-            raise SplitError(f"y has one class ({rows.levels[0]!r}) in all {rows.n:,} rows; use GroupShuffleSplit.")
+            raise SplitError(
+                f"y has one class ({shown(repr(rows.levels[0]))}) in all {rows.n:,} rows; use GroupShuffleSplit."
+            )
         if self.beta is not None and not (is_real(self.beta) and self.beta >= 0):
             raise SplitError(f"beta={self.beta!r}; choose a number of at least 0, or None for the default.")
         sizes_of(rows.n, None, self.train_size, default=0.2)

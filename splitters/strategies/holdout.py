@@ -35,10 +35,11 @@ def _even_order(rows: Rows, fraction: float, stream: Stream) -> IntArray:
     """Return the rows so that any regular pick among neighbours is a fair share of every class or range."""
     if rows.y is None:
         return stream.permutation(rows.n)
-    if rows.y.dtype.kind == "f":
+    if rows.y_holds == "numbers":
         return stable_order(rows.y)[shuffled_in_blocks(rows.n, max(2, round(1 / fraction)), stream)]
     shuffled = stream.permutation(rows.n)
-    codes = rows.y if rows.y.ndim == 1 else np.unique(rows.y, axis=0, return_inverse=True)[1].reshape(-1)
+    one = rows.y_holds == "classes"
+    codes = rows.y if one else np.unique(rows.y, axis=0, return_inverse=True)[1].reshape(-1)
     return shuffled[stable_order(codes[shuffled])]
 
 

@@ -62,6 +62,7 @@ def test_a_single_column_and_commas_inside_quotes_are_left_alone(tmp_path: Path)
     ("name", "text", "encoding", "remedy"),
     [
         ("latin.csv", COMMAS, "latin-1", "not UTF-8.*save it as 'CSV UTF-8', or convert it: iconv -f latin1 -t utf-8"),
+        ("named.csv", COMMAS.replace("ward", "Wärd"), "latin-1", r"is not UTF-8 \(its first line\)"),
         ("book.xlsx", "x", "utf-8", "is a spreadsheet; save the sheet as 'CSV UTF-8', or pass pandas.read_excel"),
         ("rows.json", "[]", "utf-8", "ends in '.json'; pass .parquet or .csv files"),
     ],
