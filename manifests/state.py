@@ -113,7 +113,7 @@ def bins_of(codes: NDArray[Any], shares: dict[int, float]) -> NDArray[np.int64]:
     lookup = {code: number for number, code in enumerate(shares)}
     known = range(EXCLUDED, int(codes.max(initial=EXCLUDED)) + 1)
     numbers: NDArray[np.int64] = np.array([lookup.get(code, -1) for code in known])
-    return numbers[codes - EXCLUDED]
+    return np.asarray(numbers[codes - EXCLUDED])
 
 
 def _first_strata(rows: Rows, state: State) -> NDArray[np.int64]:
