@@ -114,13 +114,13 @@ def _size_tile(seen: SplitData) -> Tile | None:
         return None
     rows = [fold.rows for fold in seen.balance.folds]
     low, high = min(rows), max(rows)
-    what = "rows in a fold" if unit_of(seen) == "fold" else "rows in a test set"
+    where = "fold" if unit_of(seen) == "fold" else "test set"
+    if low == high:
+        return Tile(f"{low:,}", f"{'row' if low == 1 else 'rows'} in every {where}", "as even as can be")
     bound = seen.balance.reachable.get("size")
-    even = "as even as can be" if bound is not None and seen.balance.worst["size"] <= bound + 1e-12 else ""
-    note = (
-        "in every one" if low == high else even or f"up to {100 * seen.balance.worst['size']:.2g} % from what was asked"
-    )
-    return Tile(f"{low:,}" if low == high else f"{low:,} to {high:,}", what, note)
+    even = bound is not None and seen.balance.worst["size"] <= bound + 1e-12
+    note = "as even as can be" if even else f"up to {100 * seen.balance.worst['size']:.2g} % from what was asked"
+    return Tile(f"{low:,} to {high:,}", f"rows in a {where}", note)
 
 
 def _target_tile(seen: SplitData) -> Tile | None:
