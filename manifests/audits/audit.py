@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from evenfold.manifests.manifest import Manifest
 from evenfold.splitters import SplitError
+from threadpoolctl import threadpool_limits
 
 from .balance import balance_out_of_reach, class_deviation, missing_classes, size_deviation, target_deviation
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
@@ -16,6 +17,13 @@ from .findings import Audit, CouldNotRun, Finding, Found, Gate, NotAsked, Outcom
 from .joined import Joined
 from .leaks import constant_groups, duplicate_rows, group_in_two_folds, similar_keys, time_overlap
 from .rows import absent_rows, deleted_rows, empty_folds, quarantined_rows, repeated_keys, rows_without_fold
+from .unnamed.carried import carried_targets
+from .unnamed.entities import unnamed_entities
+from .unnamed.giveaways import giveaway_features
+from .unnamed.near_duplicates import near_duplicates
+from .unnamed.populations import other_generation, other_populations
+from .unnamed.sample import Sample, read_sample
+from .unnamed.times import times_left_out
 
 Check = Callable[[], Outcome]
 _SEVERITIES = ("error", "warning", "note")
@@ -47,7 +55,7 @@ def audit(
     limits = gates_with({**manifest.spec.gates, **(gates or {})})
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
     names = feature_names(joined, features, exclude)
-    checks = _checks(joined, names, time is not None)
+    checks = _checks(joined, names, time is not None, partial(read_sample, joined, features, tuple(exclude)))
     told = [(name, gate, _outcome(checks[name])) for name, gate in limits.items() if gate]
     findings = [_finding(name, gate, outcome) for name, gate, outcome in told if _is_finding(gate, outcome)]
     return Audit(
@@ -64,12 +72,27 @@ def audit(
     )
 
 
-def _checks(joined: Joined, names: list[str], time_asked: bool) -> dict[str, Check]:
+def _checks(
+    joined: Joined, names: list[str], time_asked: bool, read: Callable[[], Sample | NotAsked]
+) -> dict[str, Check]:
     """Return what runs each check. The features are read once, by the first check that wants them."""
 
     @cache
     def features() -> Features:
         return read_features(joined, names)
+
+    sample = cache(read)
+
+    def of_features(check: Callable[[Joined, Features], Outcome]) -> Outcome:
+        return check(joined, features()) if names else NotAsked("no column of the data is a feature; name some")
+
+    def learning(check: Callable[[Sample], Outcome]) -> Outcome:
+        drawn = sample()
+        if isinstance(drawn, NotAsked):
+            return drawn
+        # Sums in parallel differ in their last bits, and threads that wait for one another burn more than they save.
+        with threadpool_limits(1):
+            return check(drawn)
 
     of_rows = {
         check.__name__: partial(check, joined)
@@ -79,12 +102,21 @@ def _checks(joined: Joined, names: list[str], time_asked: bool) -> dict[str, Che
             *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
         )
     }
+    of_samples = {
+        check.__name__: partial(learning, check)
+        for check in (
+            *(near_duplicates, unnamed_entities, giveaway_features, carried_targets),
+            *(times_left_out, other_populations, other_generation),
+        )
+    }
     return {
         **of_rows,
+        **of_samples,
         "time_overlap": lambda: time_overlap(joined, time_asked),
-        "duplicate_rows": lambda: duplicate_rows(joined, features()),
-        "id_like_features": lambda: id_like_features(joined, features()),
-        "target_like_features": lambda: target_like_features(joined, features()),
+        **{
+            check.__name__: partial(of_features, check)
+            for check in (duplicate_rows, id_like_features, target_like_features)
+        },
     }
 
 

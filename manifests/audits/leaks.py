@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from .features import Features
 from .findings import Found, NotAsked, Outcome
 from .joined import Joined, crossings
+from .unnamed.near_duplicates import happen_by_chance
+from .unnamed.sample import column_of
 
 
 def group_in_two_folds(joined: Joined) -> Outcome:
@@ -51,7 +53,11 @@ def constant_groups(joined: Joined) -> Outcome:
 
 
 def duplicate_rows(joined: Joined, features: Features) -> Outcome:
-    """Look for rows whose features stand on the other side of a split too, target and key aside."""
+    """Look for rows whose features stand on the other side of a split too, target and key aside.
+
+    The figure is 0 where features of few values repeat by chance: then at least as many pairs of rows differ in one
+    feature as in none. At most 200,000 rows are compared for that.
+    """
     ranked = np.sort(features.hashes)
     repeated = np.unique(ranked[1:][ranked[1:] == ranked[:-1]])
     if not repeated.size:
@@ -60,12 +66,17 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
     found = crossings(joined, np.where(repeated[place] == features.hashes, place, -1))
     if not found.count:
         return None
+    share, places = found.count / joined.n, found.places
+    if happen_by_chance([column_of(name, features.sample.column(name)) for name in features.sample.column_names]):
+        said = f"{amount(found.count, 'row')} ({share:.1%}) {verb(found.count, 'has', 'have')} the features of another"
+        why = "as many pairs of rows differ in a single feature, so features of so few values repeat by chance"
+        return Found(0, f"{said}; {why}.", {"share": share, "folds": places})
     message = (
-        f"{amount(found.count, 'row')} ({found.count / joined.n:.1%}) {verb(found.count, 'has', 'have')} exactly "
+        f"{amount(found.count, 'row')} ({share:.1%}) {verb(found.count, 'has', 'have')} exactly "
         f"the features of a row on the other side of a split ({listed(features.sample.column_names, most=4)}), in "
         f"{found.where()}; drop the repeats, or keep them together as a group."
     )
-    return Found(found.count, message, {"share": found.count / joined.n, "folds": found.places})
+    return Found(found.count, message, {"share": share, "folds": places})
 
 
 def similar_keys(joined: Joined) -> Outcome:
