@@ -42,10 +42,10 @@ def test_rows_that_nothing_is_wrong_with_raise_no_alarm(seed: int) -> None:
 
 
 def test_copies_measured_again_are_near_duplicates() -> None:
-    """A tenth of the rows again, each number off by a fiftieth of its spread."""
+    """A tenth of the rows again, each number off by a thousandth of its spread."""
     frame, random = plain()
     copies = frame.iloc[: N // 10].copy()
-    copies[list("abcd")] += random.normal(size=(N // 10, 4)) * 0.002
+    copies[list("abcd")] += random.normal(size=(N // 10, 4)) * 0.001
     copies["id"] = copies["id"] + "-2"
     made = audited(pd.concat([frame, copies], ignore_index=True))
     found = next(found for found in made.findings if found.check == "near_duplicates")
@@ -164,8 +164,9 @@ def test_rates_over_all_rows_are_found_without_the_column_that_they_are_of(rows_
 
 
 def test_the_next_rows_target_is_found() -> None:
-    """A shift in the wrong direction, in the order of the file."""
+    """A shift in the wrong direction, in the order of a date."""
     frame, _ = plain()
+    frame["day"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(N), "D")
     made = audited(frame.assign(later=np.roll(frame["y"], -1)))
     assert "rows next to it" in alarms(made)["carried_targets"]
 

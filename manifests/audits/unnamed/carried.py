@@ -9,6 +9,7 @@ from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
 from .sample import LEAST_ROWS, Array, Codes, Column, Sample
+from .times import is_clock
 
 LEAST_LEVELS = 8
 TOO_WELL = 0.3  # of the scatter around the levels' mean targets that chance alone would bring
@@ -26,16 +27,14 @@ def carried_targets(sample: Sample) -> Outcome:
     another column) have that value, up to a straight line, as their mean target, though chance alone would scatter
     such means around any honest feature; a warning needs less than .3 of that scatter and a chance of 1e-6. *Means
     without the own row*: inside a level the feature falls where the own target rises (correlation below -.9).
-    *Shifted or smoothed targets*: the targets of the three rows before and after, in order of the file or of time,
+    *Shifted or smoothed targets*: the targets of the three rows before and after, in order of the key or of a time,
     explain .98 of the feature, and the own one less. O(features x n log n) for at most 100,000 rows.
     """
     target = sample.target
     if target is None:
         return NotAsked("no target column is named")
     sample = sample.take(np.flatnonzero(target.present)[:MOST_ROWS])
-    features = [
-        c for c in sample.feature_columns() if c.kind == "number" and c.fractional and c.n_levels >= LEAST_LEVELS
-    ]
+    features = [column for column in sample.feature_columns() if column.kind == "number" and column.n_levels > 1]
     if sample.rows.size < LEAST_ROWS or not features:
         return NotAsked("no feature is a number")
     found = {column.name: sign for column in features if (sign := _sign(column, sample))}
@@ -127,10 +126,10 @@ def _falls_with_own(values: Array, outcome: Array, codes: Codes) -> bool:
 
 
 def _neighbours_explain(values: Array, outcome: Array, sample: Sample) -> str | None:
-    """Say whether the targets around a row, in order of the file or of a time, make up the feature."""
-    orders = {"the file": np.argsort(sample.rows, kind="stable")}
+    """Say whether the targets around a row, in order of the key or of a time, make up the feature."""
+    orders = {"the key": np.arange(values.size)}
     for column in sample.columns.values():
-        if column.kind == "time":
+        if is_clock(column):
             orders[column.name] = np.argsort(column.values, kind="stable")
     if sample.groups is not None:
         orders = orders | {

@@ -15,9 +15,9 @@ ALIKE, ERRORS = 0.2, 6.0  # correlation of neighbours, and of how many standard 
 def times_left_out(sample: Sample) -> Outcome:
     """Look for a time that the split ignores and the target follows: random folds then test on what lies between.
 
-    Looked at are the named time, every date and timestamp, and columns of numbers that count the rows of the file
-    upwards without a repeat. Rows are put in that order; of neighbours in different folds the targets (or a class's
-    ones and zeros) may be correlated by at most .2. O(n log n) a column.
+    Looked at are the named time, every date and timestamp, and columns of numbers that number the rows. In that order
+    neighbours in different folds may have targets (or a class's ones and zeros) with a correlation of at most .2.
+    O(n log n) a column.
     """
     target, joined = sample.target, sample.joined
     if target is None:
@@ -44,15 +44,14 @@ def times_left_out(sample: Sample) -> Outcome:
 def _clocks(sample: Sample) -> list[Column]:
     time, joined = sample.joined.columns.time, sample.joined
     named = [column_of(time, joined.column(time).take(pa.array(sample.rows)))] if time else []
-    return named + [
-        c
-        for c in sample.columns.values()
-        if c.kind == "time" or (c.kind == "number" and _counts(c.values, sample.rows))
-    ]
+    return named + [column for column in sample.columns.values() if is_clock(column)]
 
 
-def _counts(values: Array, rows: Codes) -> bool:
-    return bool(values.size >= LEAST_ROWS and (np.diff(values[np.argsort(rows)]) > 0).all())
+def is_clock(column: Column) -> bool:
+    """Return whether a column is a time, or numbers the rows: whole numbers without a repeat, at least half of all."""
+    if column.kind != "number" or column.fractional or column.n_levels < max(column.values.size, LEAST_ROWS):
+        return column.kind == "time"
+    return bool(np.ptp(column.values) < 2 * column.values.size)
 
 
 def _likeness(clock: Column, outcomes: Array, sample: Sample) -> tuple[float, float]:
