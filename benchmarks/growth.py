@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.manifests import decide, extend
-from evenfold.splitters import BalancedGroupKFold, HashSplit, Stream, pack_into
+from evenfold.splitters import BalancedGroupKFold, HashSplit, Stream
+from evenfold.splitters.packing.pack import pack_into
 from sklearn.model_selection import StratifiedGroupKFold
 
 FOLDS, MONTHS, RUNS = 5, 12, 3

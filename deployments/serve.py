@@ -7,7 +7,6 @@ seven seconds of start. When this process is stopped, its schedules pause, and g
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from prefect import serve
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.objects import ConcurrencyLimitConfig
 from prefect.client.schemas.schedules import CronSchedule
+from prefect.flows import load_flow_from_entrypoint
 from prefect.types.entrypoint import EntrypointType
 
 FILE = Path(__file__).with_name("prefect.yaml")
@@ -28,8 +28,7 @@ def deployments(file: Path = FILE) -> list[Any]:
 
 
 def _deployment(described: dict[str, Any]) -> Any:
-    module, _, name = described["entrypoint"].rpartition(".")
-    return getattr(import_module(module), name).to_deployment(
+    return load_flow_from_entrypoint(described["entrypoint"], use_placeholder_flow=False).to_deployment(
         name=described["name"],
         description=described["description"],
         tags=described["tags"],

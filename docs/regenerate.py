@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from evenfold.manifests import decide
-from evenfold.reports.charts import Picture
-from evenfold.reports.page import STYLE
+from evenfold.reports import Picture
 from evenfold.splitters import all_strategies
 from evenfold.splitters.conformance import CHECKS
 
@@ -110,22 +109,18 @@ def balance_picture() -> str:
     at = np.arange(-60, 181, 2)
     whole = np.searchsorted(np.sort(delays), at, side="right") / delays.size
     picture = Picture(
-        "Arrival delays of each fold, beside those of all flights", "arrival delay (minutes)",
-        "difference (percentage points)", (-60, 180), (-2.4, 2.4), height=260,
+        "Sorted folds lie on all flights, random ones beside them", "arrival delay (minutes)",
+        "flights up to that delay, fold minus all (points)", (-60, 180), (-2.4, 2.4), height=260,
     )  # fmt: skip
     for strategy, colour in (("KFold", 1), ("SortedStratifiedKFold", 0)):
         manifest = decide({"strategy": strategy, "columns": columns}, flights)
         for fold in range(5):
-            mine = np.sort(delays[manifest.codes == fold])
+            mine = np.sort(delays[manifest.membership.column() == fold])
             gap = np.searchsorted(mine, at, side="right") / mine.size - whole
             picture.line(zip(at, gap * 100, strict=True), colour)
-    picture.text(180, 2.0, "orange: five random folds (KFold)", "end")
-    picture.text(180, 1.65, "blue: five sorted folds (SortedStratifiedKFold)", "end")
-    style = f"svg{{background:var(--paper);font-family:system-ui,sans-serif}}{STYLE}"
-    lines = ".s0{stroke:#0072B2;fill:none;stroke-width:1.6}.s1{stroke:#E69F00;fill:none;stroke-width:1.6}"
-    dark = "@media(prefers-color-scheme:dark){.s0{stroke:#56B4E9}}"
-    namespace = '<svg xmlns="http://www.w3.org/2000/svg" '
-    return picture.svg().replace("<svg ", namespace, 1).replace(">", f"><style>{style}{lines}{dark}</style>", 1) + "\n"
+    picture.name("five random folds (KFold)", 1, "line")
+    picture.name("five sorted folds (SortedStratifiedKFold)", 0, "line")
+    return picture.file()
 
 
 def _between(text: str, mark: str, content: str) -> str:

@@ -70,7 +70,13 @@ def page(name: str, example: Any, said: dict[str, str]) -> str:
     """Return the page of one strategy: ``said`` names the check of each promise."""
     parts = parts_of(example)
     promised = "\n".join(f"* {said[word]}" for word in sorted(example.promises))
-    more = {part: [told()[name][part]] for part in ("complexity", "source") if part in told()[name]}
+    words = told().get(name, {})
+    more = {part: [words[part]] for part in ("complexity", "source") if part in words}
+    not_when = " ".join(parts["not_when"]) or words.get("not_when")
+    if not not_when:
+        raise ValueError(
+            f"end the docstring of {name} with a paragraph 'When not to use it: ...', which its page needs"
+        )
     suite = "Checked by the conformance suite, on rows of every kind:"
     sections = {
         "Picture": f"{svg(example)}\n\n{caption(example)}",
@@ -79,7 +85,7 @@ def page(name: str, example: Any, said: dict[str, str]) -> str:
         "Promises": f"{text(parts['promises'])}\n\n{suite}\n\n{promised}",
         "Complexity": code(" ".join(parts["complexity"] + more.get("complexity", []))),
         "Source": code(" ".join(parts["source"] + more.get("source", []))),
-        "When not to use it": code(told()[name]["not_when"]),
+        "When not to use it": code(not_when),
     }
     body = "\n\n".join(f"## {head}\n\n{sections[head]}" for head in SECTIONS)
     first, *more_of_it = parts["idea"]
@@ -108,18 +114,23 @@ def parameter_table(name: str, example: Any) -> str:
     """Return the table of the parameters with their defaults and what they mean."""
     rows = []
     for parameter in inspect.signature(type(example)).parameters.values():
-        meaning = meanings().get(f"{name}.{parameter.name}") or meanings()[parameter.name]
+        meaning = meanings().get(f"{name}.{parameter.name}") or meanings().get(parameter.name)
+        if not meaning:
+            raise ValueError(f"say what {name}'s parameter {parameter.name} means in docs/parameters.yaml")
         default = "required" if parameter.default is inspect.Parameter.empty else f"`{parameter.default!r}`"
         rows.append(f"| `{parameter.name}` | {default} | {meaning} |")
     return "\n".join(["| parameter | default | meaning |", "|---|---|---|", *rows]) if rows else "It has none."
 
 
 def parts_of(example: Any) -> dict[str, list[str]]:
-    """Return the paragraphs of a strategy's docstring by what they are about: idea, promises, complexity, source."""
-    parts: dict[str, list[str]] = {"idea": [], "promises": [], "complexity": [], "source": []}
+    """Return the paragraphs of a strategy's docstring by what they are about."""
+    parts: dict[str, list[str]] = {"idea": [], "promises": [], "complexity": [], "source": [], "not_when": []}
     for paragraph in (inspect.getdoc(type(example)) or "").split("\n\n"):
         if paragraph.startswith("    "):
             parts["idea"].append(paragraph)
+            continue
+        if paragraph.startswith("When not to use it: "):
+            parts["not_when"].append(" ".join(paragraph.split()).removeprefix("When not to use it: "))
             continue
         at = default = "promises" if paragraph.startswith("Promises:") else "idea"
         kept = []

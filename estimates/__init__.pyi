@@ -7,44 +7,35 @@ from .bootstrap import (
 )
 from .comparison import Comparison as Comparison, compare as compare
 from .draws import DrawScores as DrawScores, score_draws as score_draws
-from .folds import (
-    aggregate as aggregate,
-    overfitting as overfitting,
-    pooled_score as pooled_score,
-    small_folds as small_folds,
+from .folds import aggregate as aggregate, pooled_score as pooled_score
+from .intervals.bootstrap import bootstrap_interval as bootstrap_interval, resampled_interval as resampled_interval
+from .intervals.evidence import Declined as Declined, Evidence as Evidence, IntervalMethod as IntervalMethod
+from .intervals.nested import nested_cv_interval as nested_cv_interval, nested_interval as nested_interval
+from .intervals.registry import (
+    INTERVALS as INTERVALS,
+    further_splits as further_splits,
+    interval_for as interval_for,
 )
-from .intervals.intervals import (
-    CorrectedT as CorrectedT,
-    bootstrap_interval as bootstrap_interval,
-    corrected_resampled_t as corrected_resampled_t,
-    pooled_interval as pooled_interval,
-)
-from .intervals.nested import (
-    nested_cv_interval as nested_cv_interval,
-    nested_interval as nested_interval,
-    nested_losses as nested_losses,
-)
+from .intervals.rows import pooled_interval as pooled_interval
+from .intervals.splits import CorrectedT as CorrectedT, corrected_resampled_t as corrected_resampled_t
 from .metrics.classes import class_scores as class_scores, confusion_table as confusion_table
-from .metrics.influence import (
-    influence_of as influence_of,
-    pooled_rows_interval as pooled_rows_interval,
-    resampled_interval as resampled_interval,
-)
-from .metrics.metrics import check_metrics as check_metrics
+from .metrics.record import Answered as Answered, Metric as Metric, RowLoss as RowLoss
 from .metrics.registry import (
-    ROW_LOSSES as ROW_LOSSES,
-    RowLoss as RowLoss,
+    METRICS as METRICS,
+    influence_of as influence_of,
     losses_of as losses_of,
+    metric_of as metric_of,
     no_information_rate as no_information_rate,
-    row_loss as row_loss,
 )
 from .models.fit import (
     FIT_VERSION as FIT_VERSION,
     assemble as assemble,
     fit_and_score as fit_and_score,
+    fit_predictions as fit_predictions,
     fitted as fitted,
     score_key as score_key,
 )
+from .models.options import check_metrics as check_metrics
 from .models.problem import Problem as Problem
 from .models.spec import (
     DEFAULTS as DEFAULTS,

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.intervals import corrected_resampled_t
-from evenfold.estimates.metrics.registry import ROW_LOSSES, losses_of, no_information_rate
+from evenfold.estimates.intervals.splits import corrected_resampled_t
+from evenfold.estimates.metrics.registry import losses_of, no_information_rate, row_loss
+from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.models.responses import replay
 from numpy.typing import ArrayLike, NDArray
 
 from .draws import DrawScores, RowTotals
@@ -270,7 +270,7 @@ def _ingredients(
     gamma = no_information_rate(metric, answers, y, problem.classes, weights=weights, seed=seed)
     if metric not in draws.totals:
         return bootstrap_score_estimate(apparent.test[metric], out, gamma, greater_is_better=True)
-    loss, rows = ROW_LOSSES[metric], predictions["row"].to_numpy()
+    loss, rows = row_loss(metric), predictions["row"].to_numpy()
     totals = RowTotals(draws.totals[metric].sums[rows], draws.totals[metric].counts[rows])
     means = loss.best - out[~np.isnan(out)]
     losses = losses_of(metric, answers, y, problem.classes)

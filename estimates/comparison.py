@@ -8,18 +8,20 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.intervals import CorrectedT, corrected_resampled_t, interval_of
-from evenfold.estimates.metrics.influence import influence_of
-from evenfold.estimates.metrics.metrics import score
-from evenfold.estimates.metrics.registry import ROW_LOSSES
-from evenfold.estimates.models.responses import replay
+from evenfold.estimates.intervals.rows import interval_of
+from evenfold.estimates.intervals.splits import CorrectedT, corrected_resampled_t
+from evenfold.estimates.metrics.record import Answered
+from evenfold.estimates.metrics.registry import influence_of, metric_of
+from evenfold.estimates.metrics.responses import replay
+from evenfold.estimates.metrics.scoring import score
+from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 
 from .results import Interval, ModelError
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Displayed):
     """Two models' scores on the same rows. ``difference`` is B's score minus A's, so above 0 B is better.
 
     ``a``, ``b``: pooled scores (mean over repeats). ``interval``: of the difference, from paired differences of rows,
@@ -36,6 +38,11 @@ class Comparison:
     n_rows: int
     words: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The result in a sentence."""
+        return f"Comparison of {self.n_rows:,} rows: {self.words}"
 
 
 def compare(
@@ -101,9 +108,14 @@ def _classes(frame: pd.DataFrame) -> tuple[Any, ...]:
     return () if y.dtype.kind == "f" else tuple(np.unique(y).tolist())
 
 
-def _score(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float:
+def _answered(part: pd.DataFrame, classes: tuple[Any, ...]) -> Answered:
     weights = part["weight"].to_numpy() if "weight" in part else None
-    return score(metric, replay(part, classes), part["y"].to_numpy(), weights)
+    return Answered(replay(part, classes), part["y"].to_numpy(), classes, weights)
+
+
+def _score(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float:
+    rows = _answered(part, classes)
+    return score(metric, rows.answers, rows.y, rows.weights)
 
 
 def _by_rows(
@@ -118,7 +130,7 @@ def _by_rows(
 ) -> Interval | None:
     moves = np.empty(len(a))
     for places in a.groupby("repeat").indices.values():
-        found = [influence_of(metric, frame.iloc[places], classes) for frame in (a, b)]
+        found = [influence_of(metric, _answered(frame.iloc[places], classes)) for frame in (a, b)]
         if found[0] is None or found[1] is None:
             return None
         moves[places] = found[1][1] - found[0][1]
@@ -174,9 +186,10 @@ def _words(
 
 
 def _fewer(metric: str, a: float, b: float) -> str:
-    if metric not in ROW_LOSSES:
+    loss = metric_of(metric).loss
+    if loss is None:
         return ""
-    worse, good = sorted((ROW_LOSSES[metric].score(a), ROW_LOSSES[metric].score(b)), reverse=True)
+    worse, good = sorted((loss.score(a), loss.score(b)), reverse=True)
     what = "fewer errors" if metric == "accuracy" else "less loss"
     return f"; {1 - good / worse:.0%} {what} on the same rows" if worse > 0 else ""
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.metrics.metrics import score
-from evenfold.estimates.metrics.registry import QUICK, ROW_LOSSES, Floats, from_losses, losses_of
+from evenfold.estimates.metrics.record import Answered, Floats
+from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.metrics.responses import Responses
+from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.models.fit import features_for, fitted, take
 from evenfold.estimates.models.problem import IntArray, Problem
-from evenfold.estimates.models.responses import Responses
 from evenfold.estimates.models.spec import ModelSpec
 from evenfold.splitters import Splitter
 from numpy.typing import NDArray
@@ -71,7 +72,7 @@ def score_draws(
     rows, for the textbook's variant of .632, at the price of more scoring.
     """
     model = model.completed(problem.task, len(problem.classes))
-    totals = {metric: RowTotals.empty(problem.n) for metric in model.metrics if metric in ROW_LOSSES}
+    totals = {metric: RowTotals.empty(problem.n) for metric in model.metrics if metric_of(metric).loss is not None}
     rows = [_one(model, problem, i, pair, seed, totals, apparent, inner) for i, pair in draws]
     return DrawScores(pd.DataFrame(rows), totals)
 
@@ -108,18 +109,17 @@ def _one(
 def _scores(
     model: ModelSpec, problem: Problem, answers: Responses, rows: IntArray
 ) -> tuple[dict[str, float], dict[str, Floats]]:
-    y, weights = problem.y[rows], None if problem.weights is None else problem.weights[rows]
-    losses = {
-        metric: losses_of(metric, answers, y, problem.classes) for metric in model.metrics if metric in ROW_LOSSES
-    }
-    scores = {}
-    for metric in model.metrics:
-        if metric in losses:
-            scores[metric] = from_losses(metric, losses[metric], weights)
-        elif metric in QUICK and weights is None:
-            scores[metric] = QUICK[metric](answers, y, problem.classes)
+    weights = None if problem.weights is None else problem.weights[rows]
+    answered = Answered(answers, problem.y[rows], problem.classes, weights)
+    scores, losses = {}, {}
+    for metric in map(metric_of, model.metrics):
+        if metric.loss is not None:
+            losses[metric.name] = metric.loss.of(answered)
+            scores[metric.name] = metric.loss.score(answered.mean(losses[metric.name]))
+        elif metric.quick is not None and weights is None:
+            scores[metric.name] = metric.quick(answered)
         else:
-            scores[metric] = _score_or_nan(metric, answers, y, weights)
+            scores[metric.name] = _score_or_nan(metric.name, answers, answered.y, weights)
     return scores, losses
 
 

@@ -3,67 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from math import sqrt
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.intervals import corrected_resampled_t
-from evenfold.estimates.metrics.influence import pooled_rows_interval
-from evenfold.estimates.metrics.metrics import score
+from evenfold.estimates.intervals.evidence import Declined, Evidence
+from evenfold.estimates.intervals.registry import interval_for
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.models.responses import replay
 from evenfold.estimates.models.spec import ModelSpec
 
 from .results import Estimate, FoldScore
 
 FEW_ROWS = 20
-
-# A mean over folds of these is not the metric of all rows: each divides by something that a small fold hardly has.
-RATIOS: tuple[str, ...] = (
-    "r2",
-    "explained_variance",
-    "d2_",
-    "roc_auc",
-    "average_precision",
-    "balanced_accuracy",
-    "f1",
-    "precision",
-    "recall",
-    "jaccard",
-    "matthews_corrcoef",
-)
-
-
-def overfitting(metric: str, scores: Sequence[FoldScore]) -> str | None:
-    """Return a sentence where the gap between apparent and test score exceeds its own noise, else None.
-
-    The noise is the corrected standard error of the folds' gaps (Nadeau and Bengio 2003): 95 % of its interval must
-    lie above 0. A gap alone is no fault, many good models have one; it says that the apparent score means nothing.
-    """
-    gaps = [each.apparent[metric] - each.test[metric] for each in scores if metric in each.apparent]
-    if len(gaps) < 2 or not np.all(np.isfinite(gaps)):
-        return None
-    test = corrected_resampled_t(gaps, [each.n_train for each in scores], [each.n_test for each in scores])
-    if test.interval.low <= 0:
-        return None
-    known = float(np.mean([each.apparent[metric] for each in scores]))
-    new = float(np.mean([each.test[metric] for each in scores]))
-    return (
-        f"Overfitting: {metric} is {known:.3g} on rows the model was trained on and {new:.3g} on new rows; "
-        f"the gap of {test.mean:.2g} is more than its noise (95 % [{test.interval.low:.2g}, {test.interval.high:.2g}])."
-    )
-
-
-def small_folds(metric: str, scores: Sequence[FoldScore], pooled: float | None) -> str | None:
-    """Return a warning where folds have fewer than 20 rows and a mean over folds misleads, as for ratios."""
-    least = min(each.n_test for each in scores)
-    if least >= FEW_ROWS or not metric.startswith(RATIOS):
-        return None
-    instead = "" if pooled is None else f"; read the pooled score ({pooled:.3g}) instead"
-    return (
-        f"Folds have as few as {least} test rows, and the mean of {metric} over so small folds falls (or rises) with "
-        f"the number of folds although the model is the same{instead}."
-    )
 
 
 def aggregate(
@@ -71,60 +25,119 @@ def aggregate(
     predictions: Sequence[pd.DataFrame] | pd.DataFrame,
     problem: Problem,
     model: ModelSpec,
+    *,
+    interval: str = "auto",
+    level: float = 0.95,
+    stratified: bool = False,
+    ordered: bool = False,
+    refits: Sequence[pd.DataFrame] = (),
+    seed: int = 0,
 ) -> list[Estimate]:
     """Return one Estimate per metric from the folds of a cross-validation, repeated or not.
 
-    ``predictions``: the frames of ``fit_and_score``, in any order, or one frame of them all.
+    ``predictions``: the frames of ``fit_and_score``, in any order, or one frame of them all. The value is the score of
+    all of them together, for a mean over folds is another number than the metric wherever a fold lacks what the
+    metric divides by; it stands beside it as ``fold_mean``. ``interval``, ``level``: see ``interval_for``.
+    ``stratified``, ``ordered``, ``refits``: see ``Evidence``.
     """
     together = predictions if isinstance(predictions, pd.DataFrame) else pd.concat(list(predictions))
+    about = partial(
+        Evidence,
+        problem=problem,
+        scores=scores,
+        predictions=together,
+        stratified=stratified,
+        ordered=ordered,
+        refits=refits,
+        seed=seed,
+    )
     metrics = model.completed(problem.task, len(problem.classes)).metrics
-    return [_over_folds(metric, scores, together, problem) for metric in metrics]
+    return _with_optimism([_over_folds(about(metric_of(name)), interval, level) for name in metrics])
 
 
 def pooled_score(metric: str, predictions: pd.DataFrame, problem: Problem) -> float | None:
     """Return the metric of all predictions together, averaged over repeats; None where it is undefined."""
-    try:
-        each = [_replayed(metric, part, problem) for _, part in predictions.groupby("repeat", sort=True)]
-    except Exception:  # what a scorer raises is its own affair; here it means that there is no pooled score
-        return None
-    mean = float(np.mean(each))
+    return _pooled(Evidence(metric_of(metric), problem, predictions=predictions))
+
+
+def _pooled(evidence: Evidence) -> float | None:
+    mean = float(np.mean([evidence.score(part) for part in evidence.parts]))
     return None if np.isnan(mean) else mean
 
 
 _DEPENDENT = "se = sd/sqrt({n}) takes the folds for independent; they share training rows, so it tends to be too small."
 _REPEATED = "There is no se: repeats use the same rows again, and sd/sqrt(splits) would shrink without new information."
-_NO_POOLED = "There is no pooled score: {metric} cannot be computed from the predictions of all folds together."
-_ACROSS = "The pooled score also ranks rows of different folds' models, which lowers it where their scales differ."
-_RANKS = ("roc_auc", "average_precision")
+_NO_POOLED = "{metric} cannot be computed from the predictions of all folds together; the value is the mean over folds."
+_ACROSS = "The value also ranks rows of different folds' models, which lowers it where their scales differ."
 _ONE = "There is one split, so there is no spread."
 
 
-def _over_folds(metric: str, scores: Sequence[FoldScore], predictions: pd.DataFrame, problem: Problem) -> Estimate:
-    test = [each.test[metric] for each in scores]
+def _over_folds(evidence: Evidence, method: str, level: float) -> Estimate:
+    metric, scores = evidence.metric, evidence.scores
+    test = [each.test[metric.name] for each in scores]
     mean, spread = float(np.mean(test)), sample_sd(test)
     repeated = len({each.repeat for each in scores}) > 1
-    pooled = pooled_score(metric, predictions, problem)
-    interval = None if pooled is None else pooled_rows_interval(metric, predictions, problem)
-    apparent = float(np.mean([each.apparent[metric] for each in scores]))
+    pooled = _pooled(evidence)
+    value = mean if pooled is None else pooled
+    made = Declined("") if pooled is None else interval_for(evidence, method, level)
+    apparent = float(np.mean([each.apparent[metric.name] for each in scores]))
     notes = [
         _of_spread(test, repeated),
-        _NO_POOLED.format(metric=metric) if pooled is None else _ACROSS if metric.startswith(_RANKS) else None,
-        small_folds(metric, scores, pooled),
-        overfitting(metric, scores),
+        _NO_POOLED.format(metric=metric.name) if pooled is None else None,
+        _ACROSS if metric.ranks and pooled is not None and len(scores) > 1 else None,
+        _lacking(evidence, mean),
+        f"There is no interval: {made.reason}" if isinstance(made, Declined) and made.reason else None,
     ]
     return Estimate(
-        metric=metric,
+        metric=metric.name,
         method="repeated cross-validation" if repeated else "cross-validation",
-        value=mean,
+        value=value,
         sd=spread,
         se=None if spread is None or repeated else spread / sqrt(len(test)),
         n_splits=len(test),
         pooled=pooled,
         apparent=apparent,
-        gap=apparent - mean,
-        interval=interval,
+        gap=apparent - value,
+        interval=None if isinstance(made, Declined) else made.holding(value),
         notes=tuple(note for note in notes if note is not None),
+        fold_mean=mean,
     )
+
+
+def _lacking(evidence: Evidence, mean: float) -> str | None:
+    """Return a sentence where folds lack what the metric needs, so that their mean is another number."""
+    need, problem = evidence.metric.needs, evidence.problem
+    if need == "nothing" or evidence.predictions is None:
+        return None
+    folds = evidence.predictions.groupby(["repeat", "fold"])["y"]
+    if need == "every class" and (poor := int((folds.nunique() < len(problem.classes)).sum())):
+        what = f"{poor} of {folds.ngroups} folds lack a class"
+    elif int(folds.size().min()) < FEW_ROWS:
+        what = f"folds have as few as {int(folds.size().min())} rows"
+    else:
+        return None
+    return (
+        f"{evidence.metric.title}: {what}, so that their own scores mean little (their mean is {mean:.3g}); the value "
+        "is the score of all folds' predictions together."
+    )
+
+
+def _with_optimism(estimates: list[Estimate]) -> list[Estimate]:
+    """Return the estimates with one sentence where apparent scores lie above their interval."""
+    above = [each for each in estimates if each.interval is not None and _above(each)]
+    if not above:
+        return estimates
+    told = "; ".join(
+        f"{metric.title} {metric.shown(each.apparent or 0.0):.3g} instead of {metric.shown(each.value):.3g}"
+        for each in above
+        for metric in [metric_of(each.metric)]
+    )
+    note = f"Optimism: on the rows they were trained on the models reach {told}; read nothing into apparent scores."
+    return [replace(each, notes=(*each.notes, note)) for each in estimates]
+
+
+def _above(estimate: Estimate) -> bool:
+    return estimate.interval is not None and (estimate.apparent or 0.0) > estimate.interval.high
 
 
 def _of_spread(test: Sequence[float], repeated: bool) -> str:
@@ -141,9 +154,3 @@ def spread_note(n: int, what: str) -> str:
 def sample_sd(values: Sequence[float]) -> float | None:
     """Return the sample standard deviation (ddof=1), or None for fewer than two values."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
-
-
-def _replayed(metric: str, predictions: pd.DataFrame, problem: Problem) -> float:
-    answers = replay(predictions, problem.classes)
-    weights = predictions["weight"].to_numpy() if "weight" in predictions else None
-    return score(metric, answers, predictions["y"].to_numpy(), weights)

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from math import inf
 from typing import Any
 
-SHARES = frozenset({"accuracy", "balanced_accuracy", "roc_auc"})
+from evenfold.splitters.display import Displayed
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the value of a metric lies: ``method`` covers the truth about as often as ``level`` says."""
+    """Where the value of a metric lies, by ``method``, which says ``level`` of the cases; ``of``: what lies there."""
 
     low: float
     high: float
     level: float
     method: str
     notes: tuple[str, ...] = ()
+    of: str = ""
 
-    def cut(self, metric: str) -> Interval:
-        """Return the interval without the values that ``metric`` cannot have, of which a standard error knows nothing.
+    def within(self, low: float, high: float) -> Interval:
+        """Return the interval without what a metric cannot be, of which a standard error knows nothing."""
+        return replace(self, low=min(max(self.low, low), high), high=max(min(self.high, high), low))
 
-        Losses (``neg_...``) end at 0 and scores at 1; accuracies and areas under curves begin at 0.
-        """
-        least = 0.0 if metric in SHARES else -inf
-        most = 0.0 if metric.startswith("neg_") else 1.0
-        return replace(self, low=min(max(self.low, least), most), high=max(min(self.high, most), least))
+    def holding(self, value: float) -> Interval:
+        """Return the interval, widened to ``value`` where it does not hold it: no estimate lies outside of its own."""
+        return replace(self, low=min(self.low, value), high=max(self.high, value))
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Displayed):
     """The conclusion on one metric. Higher is always better, as in scikit-learn's scorers.
 
-    ``method``: how ``value`` was got: ``cross-validation`` (mean over splits), ``out-of-bag``, ``.632``, ``.632+``.
+    ``method``: how ``value`` was got: ``cross-validation`` (the score of all out-of-fold predictions together),
+    ``out-of-bag``, ``.632``, ``.632+``, ``random splits`` (the mean over splits). ``interval``: of ``value``, which it
+    always holds. ``fold_mean``: the mean of the splits' own scores, None where ``value`` is no pooled score.
     ``sd``: the *spread*, the sample standard deviation (ddof=1) of the scores of single splits; no interval.
     ``se``: sd/sqrt(splits), which takes the splits for independent, and they are not; None for repeats and draws,
     where it would shrink to nothing. ``pooled``: the score of all out-of-fold predictions together (with repeats,
@@ -54,6 +55,13 @@ class Estimate:
     interval: Interval | None = None
     notes: tuple[str, ...] = ()
     ingredients: dict[str, float] = field(default_factory=dict)
+    fold_mean: float | None = None
+
+    @property
+    def summary(self) -> str:
+        """Metric, value, interval and how it was got, in one line."""
+        interval = f" [{self.interval.low:.4g}, {self.interval.high:.4g}]" if self.interval else ""
+        return f"Estimate {self.metric} {self.value:.4g}{interval}: {self.method}, {self.n_splits:,} splits"
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import sqrt
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.metrics.metrics import score
-from evenfold.estimates.metrics.registry import losses_of, row_loss
+from evenfold.estimates.intervals.evidence import Evidence
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.models.responses import replay
 from evenfold.splitters import Stream
 from numpy.typing import ArrayLike, NDArray
 
@@ -27,7 +26,7 @@ class BestOfMany:
     """The best of several configurations and what it is worth.
 
     ``best``: its position. ``naive``: its own mean loss (or score), too good because it was chosen for it.
-    ``value``: the bias-corrected one. ``bias``: value - naive. ``interval``: percentiles of the resamples.
+    ``value``: the bias-corrected one. ``bias``: value - naive. ``interval``: of ``value``, from the resamples.
     ``chosen``: how often each configuration won a resample; a close race is spread over several.
     """
 
@@ -44,6 +43,9 @@ def bias_corrected_best(
     oof_losses: ArrayLike,
     groups: ArrayLike | None = None,
     *,
+    weights: ArrayLike | None = None,
+    tolerance: float = 0.0,
+    inflation: float = 1.0,
     n_resamples: int = 1_000,
     level: float = 0.95,
     seed: int = 0,
@@ -53,20 +55,26 @@ def bias_corrected_best(
     Each resample draws rows (whole groups where given) with replacement, lets the configuration with the smallest
     mean loss on them win, and scores the winner on the rows not drawn; the mean over resamples is the estimate. No
     model is fitted again. Lower is better. O(resamples x rows x configurations), memory flat in the resamples.
+    ``weights``: one per row; means are weighted. ``tolerance``: the first configuration wins whose loss is at most
+    this much above the smallest.
+
+    The interval is that of the resamples' scores, scaled: they are scores of the .368 n rows not drawn, which spread
+    1.31 times as much as those of n rows. ``inflation``: of its variance, for what the resamples cannot show (see
+    ``corrected_wald``). So for one configuration it is the interval of its rows.
     Source: Tsamardinos, Greasidou and Borboudakis (2018), Bootstrapping the out-of-sample predictions for efficient
-    and accurate cross-validation.
+    and accurate cross-validation, whose percentiles are not scaled.
     """
     losses = np.asarray(oof_losses, dtype=np.float64)
     if losses.ndim != 2 or losses.shape[0] < 2 or not np.all(np.isfinite(losses)):
         raise ModelError(f"oof_losses has the shape {losses.shape}; pass finite losses of rows x configurations.")
-    sums, sizes = _per_unit(losses, groups)
+    sums, sizes = _per_unit(losses, groups, weights)
 
-    def means(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def means(times: NDArray[np.float64]) -> NDArray[np.float64]:
         # Added over the outer axis, which is in order: the same bytes on every machine.
-        total = np.add.reduce(weights[:, None] * sums, axis=0)
-        return np.asarray(total / np.add.reduce(weights * sizes))
+        total = np.add.reduce(times[:, None] * sums, axis=0)
+        return np.asarray(total / np.add.reduce(times * sizes))
 
-    return _resampled(means, len(sizes), n_resamples, level, seed)
+    return _resampled(means, len(sizes), n_resamples, level, seed, tolerance, inflation)
 
 
 def bias_corrected_best_score(
@@ -75,6 +83,8 @@ def bias_corrected_best_score(
     n_configurations: int,
     groups: ArrayLike | None = None,
     *,
+    tolerance: float = 0.0,
+    inflation: float = 1.0,
     n_resamples: int = 200,
     level: float = 0.95,
     seed: int = 0,
@@ -90,17 +100,20 @@ def bias_corrected_best_score(
         rows = np.repeat(np.arange(n_rows), weights.astype(np.int64)[codes])
         return np.array([-score(rows, j) for j in range(n_configurations)])
 
-    made = _resampled(means, int(codes.max()) + 1, n_resamples, level, seed)
+    made = _resampled(means, int(codes.max()) + 1, n_resamples, level, seed, tolerance, inflation)
     low, high = -made.interval.high, -made.interval.low
     interval = Interval(low, high, level, made.interval.method, made.interval.notes)
     return BestOfMany(made.best, -made.naive, -made.value, -made.bias, interval, made.chosen, made.notes)
 
 
-def simplest_near_best(scores: ArrayLike, complexity: Sequence[float]) -> int:
-    """Return the simplest configuration whose mean score is within one standard error of the best one's.
+def simplest_near_best(
+    scores: ArrayLike, complexity: Sequence[float], values: ArrayLike | None = None
+) -> tuple[int, float]:
+    """Return the simplest configuration whose score is within one standard error of the best one's, and that error.
 
     ``scores``: configurations x splits, higher is better. ``complexity``: lower is simpler; among equals the better
-    mean wins, then the first. The standard error is the best one's sd/sqrt(splits).
+    score wins, then the first. ``values``: the scores that are compared, by default the means over splits. The
+    standard error is the best one's sd/sqrt(splits), sd with ddof=1.
     Source: Breiman et al. (1984), Classification and Regression Trees, section 3.4.3.
     """
     table = np.asarray(scores, dtype=np.float64)
@@ -109,28 +122,43 @@ def simplest_near_best(scores: ArrayLike, complexity: Sequence[float]) -> int:
             f"scores has the shape {table.shape} for {len(complexity)} complexities; "
             "pass configurations x splits, 2 splits or more."
         )
-    means = table.mean(axis=1)
+    means = table.mean(axis=1) if values is None else np.asarray(values, dtype=np.float64)
     best = int(np.argmax(means))
-    enough = means[best] - float(np.std(table[best], ddof=1)) / sqrt(table.shape[1])
-    near = np.flatnonzero(means >= enough)
-    return int(min(near.tolist(), key=lambda i: (complexity[i], -means[i], i)))
+    error = float(np.std(table[best], ddof=1)) / sqrt(table.shape[1])
+    near = np.flatnonzero(means >= means[best] - error)
+    return int(min(near.tolist(), key=lambda i: (complexity[i], -means[i], i))), error
 
 
-def _per_unit(losses: NDArray[np.float64], groups: ArrayLike | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _per_unit(
+    losses: NDArray[np.float64], groups: ArrayLike | None, weights: ArrayLike | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the weighted losses and the weights of each row or group, summed."""
+    mass = np.ones(losses.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
+    losses = losses * mass[:, None]
     if groups is None:
-        return losses, np.ones(losses.shape[0])
+        return losses, mass
     codes = np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
-    each = [np.bincount(codes, weights=losses[:, j]) for j in range(losses.shape[1])]
-    return np.stack(each, axis=1).astype(np.float64), np.bincount(codes).astype(np.float64)
+    columns = [np.bincount(codes, weights=losses[:, j]) for j in range(losses.shape[1])]
+    return np.stack(columns, axis=1).astype(np.float64), np.bincount(codes, weights=mass).astype(np.float64)
+
+
+def _first_near(means: NDArray[np.float64], tolerance: float) -> int:
+    return int(np.flatnonzero(means <= np.nanmin(means) + tolerance)[0])
 
 
 def _resampled(
-    means: Callable[[NDArray[np.float64]], NDArray[np.float64]], units: int, n_resamples: int, level: float, seed: int
+    means: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    units: int,
+    n_resamples: int,
+    level: float,
+    seed: int,
+    tolerance: float,
+    inflation: float,
 ) -> BestOfMany:
     if units < 5:
         raise ModelError(f"a resample needs rows or groups left out, and there are {units}; 5 is the least.")
     plain = means(np.ones(units))
-    best = int(np.argmin(plain))
+    best = _first_near(plain, tolerance)
     won = np.zeros(plain.size, dtype=np.int64)
     worth = []
     for i in range(n_resamples):
@@ -138,17 +166,19 @@ def _resampled(
         inside, outside = means(counts.astype(np.float64)), means((counts == 0).astype(np.float64))
         if np.all(np.isnan(inside)):
             continue
-        winner = int(np.nanargmin(inside))
+        winner = _first_near(inside, tolerance)
         if not np.isnan(outside[winner]):
             won[winner] += 1
             worth.append(float(outside[winner]))
     if not worth:
         raise ModelError(f"the metric is undefined in all {n_resamples} resamples; use another metric.")
-    low, high = (float(each) for each in np.quantile(worth, [0.5 - level / 2, 0.5 + level / 2]))
     skipped = n_resamples - len(worth)
     undefined = f"The metric is undefined in {skipped:,} of {n_resamples:,} resamples, which are left out."
     value, naive = float(np.mean(worth)), float(plain[best])
-    interval = Interval(low, high, level, "bootstrap of the choice (BBC-CV)")
+    left_out = (1 - 1 / units) ** units  # the share of rows that a resample does not draw
+    scale = sqrt(inflation / (1 / left_out - 1))
+    ends = (value + scale * (np.quantile(worth, [0.5 - level / 2, 0.5 + level / 2]) - value)).tolist()
+    interval = Interval(ends[0], ends[1], level, "bootstrap of the choice (BBC-CV)")
     chosen = tuple((won / len(worth)).tolist())
     return BestOfMany(best, naive, value, value - naive, interval, chosen, (undefined,) if skipped else ())
 
@@ -157,9 +187,10 @@ def _resampled(
 class Choice:
     """Which configuration is chosen, and what it is worth. Higher is better.
 
-    ``best``: the one with the best mean over folds. ``chosen``: the same, or by the one-standard-error rule the first
-    (simplest) that is as good. ``naive``: the best one's pooled score, too good because it was chosen for it.
-    ``value``, ``low``, ``high``: what to expect instead, with its 95 % interval.
+    ``best``: the one with the best score of all folds' predictions together, as the table of configurations shows it.
+    ``chosen``: the same, or by the one-standard-error rule the first (simplest) that is as good. ``naive``: the chosen
+    one's own score, too good where it was chosen for it. ``value``, ``low``, ``high``: what to expect of it instead,
+    with its interval at ``level``.
     """
 
     best: int
@@ -169,6 +200,7 @@ class Choice:
     low: float
     high: float
     notes: tuple[str, ...] = ()
+    level: float = 0.95
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -182,40 +214,58 @@ def choose(
     scores: Sequence[Sequence[float]],
     *,
     one_standard_error: bool = False,
+    level: float = 0.95,
     seed: int = 0,
 ) -> Choice:
     """Return the choice among configurations by ``metric``.
 
-    ``predictions``: out-of-fold predictions of each, on the same rows. ``scores``: test scores of each (configurations
-    x splits). With ``one_standard_error`` the configurations count as ordered from simple to complex.
+    ``predictions``: out-of-fold predictions of each, on the same rows; weighed where the problem has weights.
+    ``scores``: test scores of each (configurations x splits), for the standard error. With ``one_standard_error`` the
+    configurations count as ordered from simple to complex.
     """
-    table = np.asarray(scores, dtype=np.float64)
-    best = int(np.argmax(table.mean(axis=1)))
-    chosen = simplest_near_best(table, range(len(table))) if one_standard_error and table.shape[1] > 1 else best
-    worth = _worth(metric, problem, predictions, seed)
-    low, high = sorted((worth.interval.low, worth.interval.high))
-    return Choice(best, chosen, worth.naive, worth.value, low, high, worth.notes)
+    record = metric_of(metric)
+    found = [Evidence(record, problem, predictions=frame) for frame in predictions]
+    values = np.array([np.mean([one.score(part) for part in one.parts]) for one in found])
+    if not np.all(np.isfinite(values)):
+        raise ModelError(f"{record.name} is undefined for {int(np.sum(~np.isfinite(values)))} configurations.")
+    best = chosen = int(np.argmax(values))
+    tolerance = 0.0
+    if one_standard_error and np.shape(scores)[1] > 1:
+        chosen, tolerance = simplest_near_best(scores, range(len(values)), values)
+    worth = _worth(found, tolerance, level, seed)
+    low, high = worth.interval.low, worth.interval.high
+    notes = worth.notes
+    if chosen != best:
+        notes = (
+            *notes,
+            f"Configuration {chosen + 1} is the first within one standard error ({tolerance:.3g}) of the best, "
+            f"{best + 1}; value and interval are what this rule is worth.",
+        )
+    return Choice(best, chosen, float(values[chosen]), worth.value, low, high, notes, level)
 
 
-def _worth(metric: str, problem: Problem, predictions: Sequence[pd.DataFrame], seed: int) -> BestOfMany:
-    loss = row_loss(metric)
-    frames = [frame[frame["repeat"] == frame["repeat"].min()].sort_values("row") for frame in predictions]
-    rows = frames[0]["row"].to_numpy()
-    groups = None if problem.groups is None else problem.groups[rows]
-    if loss is not None:
-        columns = [losses_of(metric, replay(f, problem.classes), f["y"].to_numpy(), problem.classes) for f in frames]
-        found = bias_corrected_best(np.column_stack(columns), groups, seed=seed)
-        return _as_scores(found, loss.score)
+def _worth(found: Sequence[Evidence], tolerance: float, level: float, seed: int) -> BestOfMany:
+    """Return what the rule's choice is worth, as a score; a row's losses are averaged over repeats."""
+    first, loss = found[0], found[0].metric.loss
+    options: dict[str, Any] = {"tolerance": tolerance, "inflation": _inflation(first), "level": level, "seed": seed}
+    if loss is None:
 
-    def scored(at: NDArray[np.int64], configuration: int) -> float:
-        part = frames[configuration].iloc[at]
-        return score(metric, replay(part, problem.classes), part["y"].to_numpy(), None)
+        def scored(at: NDArray[np.int64], configuration: int) -> float:
+            one = found[configuration]
+            return float(np.mean([one.score(part.iloc[at]) for part in one.parts]))
 
-    return bias_corrected_best_score(scored, rows.size, len(frames), groups, seed=seed)
+        return bias_corrected_best_score(scored, first.rows.size, len(found), first.units, **options)
+    losses = [np.mean([loss.of(one.answered(part)) for part in one.parts], axis=0) for one in found]
+    weights = first.answered(first.parts[0]).weights
+    worth = bias_corrected_best(np.column_stack(losses), first.units, weights=weights, **options)
+    interval = replace(worth.interval, low=loss.score(worth.interval.high), high=loss.score(worth.interval.low))
+    interval = interval.within(first.metric.low, first.metric.high)
+    naive, value = loss.score(worth.naive), loss.score(worth.value)
+    return replace(worth, naive=naive, value=value, bias=value - naive, interval=interval)
 
 
-def _as_scores(found: BestOfMany, of: Any) -> BestOfMany:
-    from dataclasses import replace
-
-    interval = replace(found.interval, low=of(found.interval.high), high=of(found.interval.low))
-    return replace(found, naive=of(found.naive), value=of(found.value), bias=-found.bias, interval=interval)
+def _inflation(evidence: Evidence) -> float:
+    """Return 1 + n / n_train of the folds."""
+    tested = evidence.parts[0].groupby("fold").size().to_numpy()
+    n = evidence.rows.size
+    return 1.0 + n / float(np.mean(n - tested)) if tested.size > 1 else 1.0

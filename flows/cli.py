@@ -238,5 +238,7 @@ def _code_of(error: Exception) -> int | None:
 
 
 def _stop(message: str, code: int) -> None:
-    sys.stderr.write(f"evenfold: {message}\n")
+    from evenfold.tasks.runtime.redaction import redacted
+
+    sys.stderr.write(f"evenfold: {redacted(message)}\n")
     sys.exit(code)

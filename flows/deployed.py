@@ -1,8 +1,9 @@
 """The flows that deployments name: ``evenfold.flows.deployed.split`` and its neighbours.
 
-Each takes one request, which Prefect's pages show as a form, and runs the same steps as the command line. What a
-request asks to import must be on the worker's list (``EVENFOLD_ALLOWED_MODULES``). Files are found from the
-deployment's working directory, everything that is kept lies below ``EVENFOLD_HOME``.
+Each takes one request, which Prefect's pages show as a form, and runs the same steps as the command line. Names in it
+are imported by ``evenfold.splitters.importing`` alone, which takes only what the worker lists
+(``EVENFOLD_ALLOWED_MODULES``). Files are found from the deployment's working directory, everything that is kept lies
+below ``EVENFOLD_HOME``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from evenfold.tasks.runtime.prefect import PrefectEngine, log, task_runner
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
-from .allowed import require_allowed
 from .evaluation import evaluate_body
 from .requests import EvaluateRequest, ExtendRequest, RetrainRequest, Say, SplitRequest
 from .retraining import retrain_body
@@ -62,7 +62,6 @@ def extend(request: ExtendRequest) -> dict[str, Any]:
 
 
 def _started(request: Any, body: Callable[[Any, Home, Any, Say], Any]) -> Any:
-    require_allowed(request)
     home = _home()
     check(request)
     with room(home):

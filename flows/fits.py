@@ -166,7 +166,16 @@ def _calls(engine: Engine, home: Home, request: EvaluateRequest, ref: dict[str, 
 def conclude(fits: Fits, work: Work, seed: int) -> list[Estimate]:
     """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation."""
     if not fits.tables:
-        return aggregate(fits.scores, fits.frame(), work.problem, work.problem.model)
+        splitter = work.manifest.splitter
+        return aggregate(
+            fits.scores,
+            fits.frame(),
+            work.problem,
+            work.problem.model,
+            stratified=splitter.needs.y != "ignored",
+            ordered="past_before_future" in splitter.promises,
+            seed=seed,
+        )
     blocks = [
         DrawScores.from_frames(pd.read_parquet(table), pd.read_parquet(rows))
         for table, rows in zip(fits.tables, fits.sums, strict=True)

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from evenfold.estimates import Estimate, EvaluationError, FoldScore, pooled_rows_interval
+from evenfold.estimates import Declined, Estimate, EvaluationError, Evidence, FoldScore, interval_for, metric_of
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks.fits import fit_holdout
 from evenfold.tasks.work import Work
@@ -80,6 +80,7 @@ def _fit(engine: Engine, home: Home, request: EvaluateRequest, split: Split, run
 
 def _estimate(metric: str, score: FoldScore, predictions: pd.DataFrame, work: Work) -> Estimate:
     value, apparent = score.test[metric], score.apparent[metric]
+    made = interval_for(Evidence(metric_of(metric), work.problem, [score], predictions), "wald")
     return Estimate(
         metric,
         "locked holdout",
@@ -89,5 +90,5 @@ def _estimate(metric: str, score: FoldScore, predictions: pd.DataFrame, work: Wo
         n_splits=1,
         apparent=apparent,
         gap=apparent - value,
-        interval=pooled_rows_interval(metric, predictions, work.problem),
+        interval=None if isinstance(made, Declined) else made.holding(value),
     )

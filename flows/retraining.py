@@ -19,7 +19,7 @@ from evenfold.estimates.comparison import (
 from evenfold.manifests import audit, read_manifest
 from evenfold.manifests.membership import Draws
 from evenfold.reports.markdown import estimate_table
-from evenfold.splitters import SplitError
+from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks import Call, Engine, Home
 from evenfold.tasks.fits import BLOCK, fit_final, kept
 from evenfold.tasks.record.entries import run_key
@@ -174,6 +174,8 @@ def _retrained(course: Course, work: Work, key: str, opened: dict[str, Any], gro
 
     audited = _audited(course, work)
     champion = course.call(read_champion, f"champion of {course.name}", name=course.name)
+    if champion is not None and champion["model"] is not None:
+        ModelSpec.of_others(champion["model"], course.candidate)  # refused here, before anything of it is imported
     candidate = _evaluated(course, course.candidate)
     decision = Decision(**opened["decision"]) if opened["decision"] else _decide(course, work, champion)
     course.call(record_decision, "record the decision", run_id=opened["run_id"], decision=decision.to_json())
@@ -265,6 +267,8 @@ def _decide(course: Course, work: Work, champion: dict[str, Any] | None) -> Deci
     measured = with_metric(recipe, course.metric)
     try:
         _evaluated(course, measured)
+    except UntrustedNameError:
+        raise
     except (EvaluationError, ModelError, SplitError) as error:
         return without_champion(course.metric, f"the champion's recipe can no longer be evaluated: {error}")
     return decide(

@@ -3,59 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from evenfold.manifests.tables.canonical import canonical_table, require_complete, to_numpy
-from evenfold.manifests.tables.read import read_table
-from evenfold.splitters import GroupPacker, Rows, stable_order
+import pyarrow as pa
+from evenfold.manifests.tables.canonical import require_complete, to_numpy
+from evenfold.splitters import GroupPacker, Rows
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
+from .figures import FIGURES, BalanceReport, FoldBalance, PartBalance, Reach
+from .joined import Joined
 from .manifest import Manifest
-from .membership import Labels
+from .membership import LOCKED, MOST_MEASURED, Draws, Labels
 from .plan import balanced_columns, is_numeric_target
+from .state import shares_of
 
 
-class Reach(BaseModel):
-    """The cost of a grouped split, and a cost that no assignment of the same whole groups is below.
-
-    ``cost`` = ``size_term`` + ``class_term`` + ``missing``, as the strategy weighs them: sizes, class shares, and how
-    many times a fold lacks a class that enough groups have. ``gap`` = cost - lower_bound, and ``optimal`` only where
-    that is proved to be nothing. Of a grown split the bound is that of all groups dealt out anew.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    cost: float
-    size_term: float
-    class_term: float
-    missing: int
-    lower_bound: float
-    gap: float
-    optimal: bool
-
-
-def reach_of(manifest: Manifest, data: Any) -> Reach | None:
+def _reach(beside: Joined, rows: NDArray[np.int64]) -> Reach | None:
     """Return how even a grouped split is and could be; None for other strategies, and where a group lies in two folds.
 
     O(n) and the bound's search: up to a few seconds where groups are few enough for a proof.
     """
-    splitter, columns = manifest.splitter, manifest.spec.columns
-    if not isinstance(splitter, GroupPacker) or data is None or columns.group is None:
+    splitter, columns, membership = beside.manifest.splitter, beside.manifest.spec.columns, beside.manifest.in_use
+    if not isinstance(splitter, GroupPacker) or columns.group is None:
         return None
-    membership = manifest.in_use
     codes = membership.column()
-    kept = np.isin(codes, list(membership.parts.values()) or np.arange(manifest.n_splits))
-    balanced: list[str | None] = [*columns.stratify] or [columns.target]
-    used = list(dict.fromkeys(name for name in [*balanced, columns.group] if name))
-    table = canonical_table(read_table(data, used), used, manifest.types).take(manifest.positions(data)[kept])
+    kept = np.flatnonzero(np.isin(codes, list(membership.parts.values()) or np.arange(membership.n_splits)))
+    shared: list[str | None] = [*columns.stratify] or [columns.target]
+    used = dict.fromkeys(name for name in [*shared, columns.group] if name)
+    table = pa.table({name: beside.column(name) for name in used}).take(rows[kept])
     groups = to_numpy(table.column(columns.group))
     if _torn(groups, codes[kept]):
         return None
     y = balanced_columns(table, columns)
-    rows = Rows.of(np.empty((table.num_rows, 0)), y, groups, needs=splitter.needs, asked_by=type(splitter).__name__)
-    return Reach(**asdict(splitter.judge(rows, codes[kept])))
+    packed = Rows.of(np.empty((table.num_rows, 0)), y, groups, needs=splitter.needs, asked_by=type(splitter).__name__)
+    return Reach(**asdict(splitter.judge(packed, codes[kept])))
 
 
 def _torn(groups: NDArray[Any], codes: NDArray[Any]) -> bool:
@@ -64,136 +47,137 @@ def _torn(groups: NDArray[Any], codes: NDArray[Any]) -> bool:
     return bool((codes[first][numbers] != codes).any())
 
 
-def least_size_deviation(n: int, n_splits: int, largest: int = 1) -> float:
-    """Return the largest relative deviation from equal test sizes that no split of n rows can do without.
-
-    Whole rows cannot be shared out more evenly, and the fold of the largest group holds at least that group.
-    """
-    mean = n / n_splits
-    fewest, most = n // n_splits, -(-n // n_splits)
-    return max(mean - fewest, max(most, largest) - mean) / mean
-
-
-MOST_MEASURED = 200
-
-
-class FoldBalance(BaseModel):
-    """The test rows of one split: how many, and how their target is distributed.
-
-    ``ks`` is the largest difference between the fold's cumulative distribution and that of all rows (0..1);
-    ``wasserstein`` the area between the two, in units of the target. ``shares`` are of each class, in its order. One
-    row has no ``sd``.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    split: int
-    rows: int
-    groups: int | None = None
-    shares: list[float] | None = None
-    mean: float | None = None
-    sd: float | None = None
-    ks: float | None = None
-    wasserstein: float | None = None
-
-
-class BalanceReport(BaseModel):
-    """How even a manifest is: every fold, and the worst of each figure as one number.
-
-    ``worst`` holds ``size`` (largest relative deviation of a fold's rows from the mean), and where the target was
-    given ``class_share`` (largest deviation of a class share from its share of all rows) or ``ks``,
-    ``wasserstein``, ``mean_in_sd`` (largest deviation of a fold's mean from the mean of all, in standard deviations).
-    Of draws, at most the first 200 are measured; ``n_measured`` says how many. ``reachable`` holds, where it is known,
-    what no split of the same rows can be below in such a figure; ``reach`` how even whole groups are and could be.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    split_id: str
-    target: str | None
-    n_rows: int
-    n_splits: int
-    n_measured: int
-    classes: list[str] | None = None
-    shares: list[float] | None = None
-    folds: list[FoldBalance]
-    worst: dict[str, float]
-    reachable: dict[str, float] = {}
-    reach: Reach | None = None
-
-
 def measure(manifest: Manifest, data: Any = None) -> BalanceReport:
-    """Return how even ``manifest`` is on ``data``: sizes alone without data or target. O(n log n + splits x n)."""
-    columns = manifest.spec.columns
-    y = groups = None
-    if data is not None and columns.target:
-        y = _in_order(manifest, data, columns.target)
-    if data is not None and columns.group:
-        groups = _in_order(manifest, data, columns.group)
-    made = _report(manifest, y, groups)
-    return made.model_copy(update={"reach": reach_of(manifest, data), "reachable": _reachable(manifest, groups)})
+    """Return how even ``manifest`` is on ``data`` (a file, a frame, or a ``Joined``); sizes alone without data.
 
-
-def _reachable(manifest: Manifest, groups: tuple[NDArray[Any], bool] | None) -> dict[str, float]:
-    splitter = manifest.splitter
-    membership = manifest.in_use
-    if not isinstance(membership, Labels) or membership.parts or "exhaustive" not in splitter.promises:
-        return {}
-    tested = membership.column() >= 0
-    largest = 1
-    if groups is not None and splitter.needs.groups:
-        largest = int(np.unique(groups[0][tested], return_counts=True)[1].max())
-    return {"size": least_size_deviation(int(tested.sum()), membership.n_bins, largest)}
-
-
-def _in_order(manifest: Manifest, data: Any, name: str) -> tuple[NDArray[Any], bool]:
-    table = canonical_table(read_table(data), [name], manifest.types)
-    require_complete(table.column(name), name)
-    return to_numpy(table.column(name))[manifest.positions(data)], is_numeric_target(table.column(name))
-
-
-def _report(
-    manifest: Manifest, y: tuple[NDArray[Any], bool] | None, groups: tuple[NDArray[Any], bool] | None
-) -> BalanceReport:
-    measured = min(manifest.n_splits, MOST_MEASURED)
-    tests = [manifest.pair(i)[1] for i in range(measured)]
-    sizes = np.array([test.size for test in tests])
-    worst = {"size": float(np.abs(sizes / sizes.mean() - 1).max())}
-    more: list[dict[str, Any]] = [{} for _ in tests]
-    classes, shares = None, None
-    if y is not None and y[1]:
-        more = compared_with_all(y[0].astype(np.float64), tests)
-        sd = float(y[0].astype(np.float64).std()) or 1.0
-        mean = float(y[0].mean())
-        worst |= {name: max(fold[name] for fold in more) for name in ("ks", "wasserstein")}
-        worst["mean_in_sd"] = max(abs(fold["mean"] - mean) for fold in more) / sd
-    elif y is not None:
-        classes, shares, more = _classes(y[0], tests)
-        worst["class_share"] = max(float(np.abs(np.subtract(fold["shares"], shares)).max()) for fold in more)
-    if groups is not None:
-        more = [fold | {"groups": int(np.unique(groups[0][test]).size)} for fold, test in zip(more, tests, strict=True)]
-    return BalanceReport(
+    Data are read once and joined once. Raises SplitError where they are not the rows of the manifest, and where the
+    target or the group column has holes. O(n log n + splits x n).
+    """
+    places, membership = _places(manifest), manifest.in_use
+    equal = isinstance(membership, Labels) and not membership.parts and manifest.splitter.shares_out
+    report = BalanceReport(
         split_id=manifest.split_id,
-        target=manifest.spec.columns.target if y is not None else None,
+        target=manifest.spec.columns.target if data is not None else None,
         n_rows=manifest.n,
         n_splits=manifest.n_splits,
-        n_measured=measured,
-        classes=classes,
-        shares=shares,
-        folds=[FoldBalance(split=i, rows=int(sizes[i]), **fold) for i, fold in enumerate(more)],
-        worst=worst,
+        n_measured=min(manifest.n_splits, MOST_MEASURED),
+        n_folds=membership.n_bins if equal else None,
+        folds=[place.balance for place in places if isinstance(place.balance, FoldBalance)],
+        parts=[place.balance for place in places if isinstance(place.balance, PartBalance)],
     )
+    return _with_figures(report if data is None else _on_data(report, Joined.of(manifest, data), places))
 
 
-def _classes(y: NDArray[Any], tests: list[NDArray[Any]]) -> tuple[list[str], list[float], list[dict[str, Any]]]:
-    levels, codes = np.unique(y.astype(str), return_inverse=True)
-    counts = [np.bincount(codes[test], minlength=levels.size) for test in tests]
-    overall = np.bincount(codes) / codes.size
-    return levels.tolist(), overall.tolist(), [{"shares": (c / max(c.sum(), 1)).tolist()} for c in counts]
+def _with_figures(report: BalanceReport) -> BalanceReport:
+    values = {figure.name: (figure.value(report), figure.least(report)) for figure in FIGURES}
+    worst = {name: value for name, (value, _) in values.items() if value is not None}
+    least = {name: bound for name, (_, bound) in values.items() if bound is not None and name in worst}
+    return report.model_copy(update={"worst": worst, "reachable": least})
 
 
-def compared_with_all(y: NDArray[np.float64], tests: list[NDArray[Any]]) -> list[dict[str, Any]]:
-    """Return mean, sd, KS and Wasserstein distance to all rows, for each set of test rows."""
+class _Place(NamedTuple):
+    """The ranks of a fold's or part's rows, and what is known of them without data."""
+
+    rows: NDArray[np.int64]
+    balance: FoldBalance | PartBalance
+
+
+def _places(manifest: Manifest) -> list[_Place]:
+    """Return the test rows of each split, and the parts that no split tests, with the rows that each was to have."""
+    membership = manifest.in_use
+    tested = [manifest.pair(i)[1] for i in range(min(manifest.n_splits, MOST_MEASURED))]
+    asked = _asked(manifest)
+    names = [membership.split_name(i)[1] for i in range(len(tested))]
+    codes = [membership.tested[fold] for fold in names] if isinstance(membership, Labels) else names
+    folds = [
+        _Place(rows, FoldBalance(split=i, rows=rows.size, wanted=asked.get(code)))
+        for i, (rows, code) in enumerate(zip(tested, codes, strict=True))
+    ]
+    others = {code: np.flatnonzero(membership.column() == code) for code in asked if code not in codes}
+    return [
+        *folds,
+        *(
+            _Place(rows, PartBalance(name=membership.code_name(code), rows=rows.size, wanted=asked[code]))
+            for code, rows in others.items()
+        ),
+    ]
+
+
+def _asked(manifest: Manifest) -> dict[int, float]:
+    """Return the rows that each code was to have: folds the same of what is tested, parts their shares of all."""
+    membership, splitter = manifest.in_use, manifest.splitter
+    holdout = manifest.spec.holdout.fraction if manifest.spec.holdout else 0.0
+    in_use = int(np.count_nonzero(membership.column() >= LOCKED))
+    if membership.parts:
+        return {code: share * in_use for code, share in shares_of(splitter, membership.n_bins, holdout).items()}
+    locked = {LOCKED: holdout * in_use} if holdout else {}
+    if not isinstance(membership, Labels) or not splitter.shares_out:
+        return locked
+    tested = int(np.count_nonzero(membership.column() >= 0))
+    return dict.fromkeys(membership.tested, tested / membership.n_bins) | locked
+
+
+def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> BalanceReport:
+    """Return the report with what the columns of the data say."""
+    manifest, columns = beside.manifest, beside.manifest.spec.columns
+    rows = beside.lookup.exact_rows()
+    in_use = np.flatnonzero(manifest.in_use.column() >= LOCKED)
+    more: list[dict[str, Any]] = [{} for _ in places]
+    update: dict[str, Any] = {}
+    if columns.target:
+        update, more = _distribution(beside, columns.target, rows, in_use, places)
+    if columns.group:
+        require_complete(beside.column(columns.group), columns.group)
+        groups = beside.encoded(columns.group)[0][rows]
+        counts = [int(np.unique(groups[place.rows]).size) for place in places]
+        more = [values | {"groups": count} for values, count in zip(more, counts, strict=True)]
+        if isinstance(manifest.membership, Draws):
+            drawn = [place.rows for place in places if isinstance(place.balance, FoldBalance)]
+            held = np.array([np.bincount(groups[test], minlength=groups.max() + 1) > 0 for test in drawn]).sum(axis=0)
+            picks = held[np.unique(groups[manifest.in_use.column() >= 0])] / report.n_measured
+            update["picks"] = (float(picks.min()), float(picks.max()))
+        tested = groups[manifest.in_use.column() >= 0]
+        update["largest_group"] = int(np.bincount(tested).max()) if manifest.splitter.needs.groups else None
+    filled = [place.balance.model_copy(update=values) for place, values in zip(places, more, strict=True)]
+    update["folds"] = [place for place in filled if isinstance(place, FoldBalance)]
+    update["parts"] = [place for place in filled if isinstance(place, PartBalance)]
+    update["strata"] = {
+        name: _worst_share(*_distribution(beside, name, rows, in_use, places)) for name in columns.stratify
+    }
+    return report.model_copy(update=update | {"reach": _reach(beside, rows)})
+
+
+def _worst_share(overall: dict[str, Any], places: list[dict[str, Any]]) -> float:
+    if "shares" not in overall:
+        return max(float(place["ks"] or 0.0) for place in places)
+    return max(float(np.abs(np.subtract(place["shares"], overall["shares"])).max()) for place in places)
+
+
+def _distribution(
+    beside: Joined, name: str, rows: NDArray[np.int64], in_use: NDArray[np.int64], places: list[_Place]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return how a column is distributed over all rows in use, and over those of each place."""
+    column = beside.column(name)
+    require_complete(column, name)
+    if is_numeric_target(column):
+        y = to_numpy(column).astype(np.float64)[rows]
+        rank = np.full(beside.manifest.n, -1)
+        rank[in_use] = np.arange(in_use.size)
+        overall = {"mean": float(y[in_use].mean()), "sd": float(y[in_use].std())}
+        return overall, compared_with_all(y[in_use], [rank[place.rows] for place in places])
+    values, levels = beside.encoded(name)
+    codes = values[rows]
+    order = np.argsort(np.array([str(level) for level in levels]))
+    everywhere = np.bincount(codes[in_use], minlength=len(levels))
+    order = order[everywhere[order] > 0]
+    counts = [np.bincount(codes[place.rows], minlength=len(levels))[order] for place in places]
+    shares = [{"shares": (count / max(count.sum(), 1)).tolist()} for count in counts]
+    classes = [str(levels[level]) for level in order]
+    return {"classes": classes, "shares": (everywhere[order] / in_use.size).tolist()}, shares
+
+
+def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> list[dict[str, Any]]:
+    """Return mean, sd, KS and Wasserstein distance to all of ``y``, for each set of rows; none of an empty one."""
     order = stable_order(y)
     ranked = y[order]
     last = np.append(ranked[1:] != ranked[:-1], True)
@@ -201,16 +185,18 @@ def compared_with_all(y: NDArray[np.float64], tests: list[NDArray[Any]]) -> list
     steps = np.diff(values)
     rank = np.empty(y.size, dtype=np.int64)
     rank[order] = np.cumsum(last) - last
-    told = []
-    for test in tests:
-        fold = np.cumsum(np.bincount(rank[test], minlength=values.size)) / max(test.size, 1)
-        gap = np.abs(fold - overall)
-        told.append(
+    compared: list[dict[str, Any]] = []
+    for rows in places:
+        if not rows.size:
+            compared.append(dict.fromkeys(("mean", "sd", "ks", "wasserstein")))
+            continue
+        gap = np.abs(np.cumsum(np.bincount(rank[rows], minlength=values.size)) / rows.size - overall)
+        compared.append(
             {
-                "mean": float(y[test].mean()),
-                "sd": float(y[test].std(ddof=1)) if test.size > 1 else None,
+                "mean": float(y[rows].mean()),
+                "sd": float(y[rows].std(ddof=1)) if rows.size > 1 else None,
                 "ks": float(gap.max()),
                 "wasserstein": float((gap[:-1] * steps).sum()),
             }
         )
-    return told
+    return compared

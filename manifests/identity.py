@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import TYPE_NAMES, column_types
+from evenfold.splitters.kernels.canonical import canonical_json as canonical_json, digest_json as digest_json
 from numpy.typing import NDArray
-
-
-def canonical_json(value: Any) -> str:
-    """Return JSON with sorted keys and no spaces: the same text for the same value everywhere."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} has no canonical JSON")
-
-
-def digest_json(value: Any) -> str:
-    """Return the SHA-256 of the canonical JSON of ``value``, as 64 hex digits."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:

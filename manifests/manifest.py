@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import counted, key_order
-from evenfold.manifests.tables.keys import key_table, positions_in
+from evenfold.manifests.tables.keys import Lookup, key_table, positions_in
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Pair, SplitError, Splitter
+from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 
 from .identity import digest_codes, digest_keys, split_id
 from .membership import Kind, Membership
 from .spec import SplitSpec
+from .state import State
 
 
 class ManifestCV:
@@ -79,8 +80,8 @@ class StatusChange:
     status: NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False)
-class Manifest:
+@dataclass(frozen=True, eq=False, repr=False)
+class Manifest(Displayed):
     """A decision about rows, in key order.
 
     ``membership`` says which row is on which side of which split. ``keys`` is None where no key column was named: then
@@ -97,12 +98,24 @@ class Manifest:
     membership: Membership
     keys: pa.Table | None
     group_table: pa.Table | None = None
-    state: dict[str, Any] | None = None
+    state: State | None = None
     born: NDArray[np.int16] | None = None
     changes: tuple[StatusChange, ...] = ()
     version: str = "1.0"
     parent_split_id: str | None = None
     uri: str | None = field(default=None, repr=False)
+
+    @property
+    def summary(self) -> str:
+        """Name, version, rows, splits and identity, in one line."""
+        members, group = self.membership, self.spec.columns.group
+        whole = f" by {group}" if group else ""
+        n, unit = (len(members.parts), "part") if members.parts else (self.n_splits, members.unit)
+        splits = f"{n:,} {unit}" + ("s" if n != 1 else "")
+        return (
+            f"Manifest {self.name} {self.version}: {self.n:,} rows in {splits}{whole} "
+            f"({self.algorithm['name']}), id {self.split_id[:12]}"
+        )
 
     @property
     def n(self) -> int:
@@ -204,7 +217,13 @@ class Manifest:
 
         Raises SplitError where the frame has rows that the manifest does not know, or lacks rows that it holds.
         """
-        return join_positions(self, frame)
+        return self.lookup(frame).exact_rows()
+
+    def lookup(self, frame: Any) -> Lookup:
+        """Return the rows of ``frame`` beside those of the manifest, whether they fit each other or not."""
+        table = read_table(frame, self.spec.columns.key or None, self.spec.types)
+        theirs = None if self.keys is None else key_table(table, self.spec, self.types)
+        return Lookup.of(self.keys, theirs, np.flatnonzero(self.status == DELETED), self.n, table.num_rows)
 
     def as_cv(self, frame: Any) -> ManifestCV:
         """Return the splits as a ``cv`` for scikit-learn, in positions of ``frame``'s rows.
@@ -216,53 +235,3 @@ class Manifest:
         index = getattr(frame, "index", None)  # a pandas one; a list's index is a method
         known = index if getattr(index, "is_unique", False) else None
         return ManifestCV(self, self.positions(frame), known)
-
-
-def join_positions(manifest: Manifest, frame: Any) -> NDArray[np.int64]:
-    """Return where in ``frame`` each row of ``manifest`` stands; see ``Manifest.positions``."""
-    if manifest.keys is None:
-        return _by_position(manifest, frame)
-    theirs = keys_of(manifest, frame)
-    order = key_order(theirs, theirs.column_names)
-    ordered = theirs if order is None else theirs.take(order)
-    if ordered.equals(manifest.keys):
-        return np.arange(manifest.n) if order is None else order
-    found = positions_in(theirs, manifest.keys)
-    absent = (found < 0) & (manifest.status != DELETED)
-    unknown = positions_in(manifest.keys, theirs) < 0
-    if absent.any() or unknown.any():
-        raise SplitError(difference(theirs.filter(unknown), manifest.keys.filter(absent)))
-    return found
-
-
-def keys_of(manifest: Manifest, frame: Any) -> pa.Table:
-    """Return the key columns of ``frame`` in the manifest's types; SplitError where one is absent."""
-    return key_table(read_table(frame, types=manifest.spec.types), manifest.spec, manifest.types)
-
-
-def _by_position(manifest: Manifest, frame: Any) -> NDArray[np.int64]:
-    rows = read_table(frame).num_rows
-    if rows != manifest.n:
-        raise SplitError(
-            f"the manifest holds {manifest.n:,} rows by position (it has no key column) and the data have {rows:,}; "
-            "pass the same rows in the same order, or split with a key."
-        )
-    return np.arange(manifest.n)
-
-
-def difference(unknown: pa.Table, absent: pa.Table) -> str:
-    """Return in a sentence which rows only the data have, and which only the manifest."""
-    told = [
-        f"{counted(rows.num_rows, one, many)} (first key {_first_key(rows)})"
-        for rows, one, many in (
-            (unknown, "row has no fold", "rows have no fold"),
-            (absent, "row of the manifest is not in the data", "rows of the manifest are not in the data"),
-        )
-        if rows.num_rows
-    ]
-    return " and ".join(told) + "; use the data that were split, or extend the manifest."
-
-
-def _first_key(rows: pa.Table) -> str:
-    first = rows.sort_by([(name, "ascending") for name in rows.column_names]).slice(0, 1)
-    return ", ".join(str(value) for value in first.to_pylist()[0].values())

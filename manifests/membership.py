@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.keys import key_values
-from evenfold.splitters import DrawSplitter, LabelSplitter, Pair, Rows, SplitError, Splitter, pairs_of_labels
+from evenfold.splitters import DrawSplitter, LabelSplitter, Pair, Rows, SplitError, Splitter
+from evenfold.splitters.base import pairs_of_labels
 from numpy.typing import NDArray
 
 from .identity import digest_resample, resample_counts
@@ -22,6 +23,7 @@ Codes = NDArray[Any]
 Ranks = NDArray[np.int64]
 
 NEVER_TESTED, LOCKED, EXCLUDED = -1, -2, -3
+MOST_MEASURED = 200  # draws and pairs that a report, an audit or a comparison makes
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +35,7 @@ class Membership(ABC):
     membership whose codes lie elsewhere has to offer no more than the methods here.
     """
 
+    unit: ClassVar[str] = "split"
     kind: ClassVar[Kind]
     codes: Codes
 
@@ -133,6 +136,7 @@ class Membership(ABC):
 class Labels(Membership):
     """Every row has one label in each repeat: the fold that tests it, or its part. ``tested`` are the codes tested."""
 
+    unit: ClassVar[str] = "fold"
     kind = "labels"
     tested: Sequence[int]
     named: Mapping[str, int] = field(default_factory=dict)
@@ -196,6 +200,7 @@ class Draws(Membership):
     the draws were made, and None for rows that have not been drawn from yet.
     """
 
+    unit: ClassVar[str] = "draw"
     kind = "draws"
     splitter: DrawSplitter
     keys: pa.Table | None = None

@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import canonical_table, key_order, require_columns, require_complete, to_numpy
+from evenfold.manifests.tables.canonical import (
+    canonical_table,
+    coded,
+    key_order,
+    require_columns,
+    require_complete,
+    to_numpy,
+)
 from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_keys
 from evenfold.manifests.tables.read import column_names, read_table
-from evenfold.splitters import (
-    HOLDOUT,
-    DrawSplitter,
-    LabelSplitter,
-    Needs,
-    Rows,
-    SplitError,
-    Stream,
-    check_fraction,
-    locked_rows,
-)
+from evenfold.splitters import DrawSplitter, LabelSplitter, Needs, Rows, SplitError, Stream
+from evenfold.splitters.encoding import Coded
+from evenfold.splitters.kernels.random import HOLDOUT
+from evenfold.splitters.strategies.holdout import check_fraction, locked_rows
+from evenfold.splitters.targets import is_number
 from numpy.typing import NDArray
 
 from .identity import fingerprint, plan_id
@@ -39,7 +40,10 @@ class Plan:
     def __init__(self, spec: Any, data: Any) -> None:
         asked = read_spec(spec)
         require_columns([*asked.columns.roles(), *asked.types], column_names(data))
-        self.spec = asked if asked.strategy else asked.model_copy(update={"strategy": _choose(asked, data)})
+        if not asked.strategy:  # what chooses one is read together with what it will need, and once
+            data = read_table(data, asked.columns.roles() or None, asked.types)
+            asked = asked.model_copy(update={"strategy": _choose(asked, data)})
+        self.spec = asked
         self.splitter = self.spec.splitter()
         require_roles(self.spec, self.splitter.needs)
         used = used_columns(self.spec, self.splitter.needs)
@@ -57,8 +61,8 @@ class Plan:
     def rows(self) -> Rows:
         """Return the rows as the strategy may see them."""
         needs, columns = self.splitter.needs, self.spec.columns
-        y = balanced_columns(self.table, columns) if needs.y != "ignored" else None
-        group = to_numpy(self.table.column(columns.group)) if needs.groups and columns.group else None
+        y = to_balance(self.table, columns) if needs.y != "ignored" else None
+        group = coded(self.table.column(columns.group)) if needs.groups and columns.group else None
         roles = {
             "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
             "time": to_numpy(self.table.column(columns.time)) if needs.time and columns.time else None,
@@ -166,22 +170,21 @@ def _in_key_order(table: pa.Table, key: list[str]) -> pa.Table:
     return table if order is None else table.take(order)
 
 
-def _choose(spec: SplitSpec, data: Any) -> str:
+def _choose(spec: SplitSpec, table: pa.Table) -> str:
     columns = spec.columns
     if columns.group:
         return "BalancedGroupKFold"
     balanced = columns.stratify or ([columns.target] if columns.target else [])
     if len(balanced) != 1:
         return "BalancedKFold" if balanced else "KFold"
-    canonical = canonical_table(read_table(data, balanced, spec.types), balanced, spec.types)
+    canonical = canonical_table(table, balanced, spec.types)
     return "SortedStratifiedKFold" if is_numeric_target(canonical.column(0)) else "StratifiedKFold"
 
 
 def is_numeric_target(column: pa.ChunkedArray) -> bool:
-    """Return whether a canonical column is a number to predict: fractional, or an integer with over 20 values."""
-    if pa.types.is_floating(column.type):
-        return True
-    return pa.types.is_integer(column.type) and len(column.unique()) > 20
+    """Return whether a canonical column is a number to predict, by the rule of ``evenfold.splitters.targets``."""
+    kind = "f" if pa.types.is_floating(column.type) else "i" if pa.types.is_integer(column.type) else "O"
+    return is_number(kind, lambda: len(column.unique()))
 
 
 def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:
@@ -194,3 +197,15 @@ def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:
     if len(values) < 2:
         return values[0] if values else None
     return np.column_stack([column.astype(object) for column in values])
+
+
+def to_balance(table: pa.Table, columns: Columns) -> NDArray[Any] | Coded | None:
+    """Return what ``balanced_columns`` does, text and several columns as codes: much faster, and all a split needs."""
+    named: list[str | None] = [*columns.stratify] or [columns.target]
+    balanced = [table.column(name) for name in named if name]
+    if len(balanced) == 1 and pa.types.is_large_string(balanced[0].type):
+        return coded(balanced[0])
+    if len(balanced) < 2:
+        return balanced_columns(table, columns)
+    codes = [coded(column) for column in balanced]
+    return Coded(np.column_stack([column.codes for column in codes]), [column.levels for column in codes])

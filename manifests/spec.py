@@ -12,7 +12,9 @@ from typing import Any, Literal, get_args
 
 import yaml
 from evenfold.manifests.tables.canonical import ColumnType
-from evenfold.splitters import Needs, SplitError, Splitter, all_strategies, import_named, refusal
+from evenfold.splitters import Needs, SplitError, Splitter, all_strategies
+from evenfold.splitters.catalogue import strategy_named
+from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 
@@ -121,7 +123,7 @@ class SplitSpec(Strict):
 
     def splitter(self) -> Splitter:
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
-        return _made(_strategy_named(str(self.strategy)), self.params, self.seed)
+        return _made(strategy_named(str(self.strategy)), self.params, self.seed)
 
     def decision(self, types: dict[str, str]) -> dict[str, Any]:
         """Return what the plan's identity rests on; parameters that have their default are left out."""
@@ -217,24 +219,6 @@ def _defaults(strategy: type[Splitter]) -> dict[str, Any]:
 
     parameters = inspect.signature(strategy).parameters.values()
     return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
-
-
-def _strategy_named(name: str) -> type[Splitter]:
-    """Return one of our strategies by its name, or one of your own by its import path (``my_folds:MyStrategy``)."""
-    if ":" in name:
-        found = import_named(name)
-        if not (isinstance(found, type) and issubclass(found, Splitter)):
-            raise SplitError(
-                f"{name!r} is no strategy: it subclasses neither LabelSplitter, DrawSplitter nor PairSplitter; "
-                "a splitter of scikit-learn's kind goes into FromSklearn."
-            )
-        return found
-    known = all_strategies()
-    if name not in known:
-        nearest = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
-        hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose {', '.join(known)}."
-        raise SplitError(f"there is no strategy {name!r}; {hint}")
-    return known[name]
 
 
 def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitter:

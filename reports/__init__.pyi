@@ -1,3 +1,18 @@
-from .evaluation_page import evaluation_html as evaluation_html, fold_count_html as fold_count_html
-from .split_charts import split_figures as split_figures
-from .split_page import report_html as report_html
+from .charts import Picture as Picture
+from .evaluations.decisions import (
+    audit_page as audit_page,
+    comparison_page as comparison_page,
+    look_page as look_page,
+    retraining_page as retraining_page,
+    tuning_page as tuning_page,
+)
+from .evaluations.page import SplitLink as SplitLink, evaluation_html as evaluation_html
+from .evaluations.studies import (
+    fold_count_html as fold_count_html,
+    fold_count_pictures as fold_count_pictures,
+    strategies_html as strategies_html,
+    strategy_pictures as strategy_pictures,
+    study_svg as study_svg,
+)
+from .page import Origin as Origin, Page as Page, Verdict as Verdict
+from .splits.page import report_html as report_html, split_figures as split_figures, verdict_of as verdict_of

@@ -1,19 +1,21 @@
-"""Small pictures as SVG text: axes with units, and marks whose colours the page decides (light, dark, paper)."""
+"""Pictures as SVG text: axes, and marks whose colours the style sheet decides (light, dark, paper)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from math import ceil, floor, log10
 from typing import Any
+from unicodedata import combining, east_asian_width
 
-WIDTH, LEFT, RIGHT, TOP, BOTTOM = 720, 74, 26, 14, 46
+from .templates import macro, style
+
+WIDE, NARROW, RIGHT, TOP, BOTTOM = 720, 360, 18, 24, 44
 N_COLOURS = 7
 
-MOST_BARS = 60
-
 Range = tuple[float, float]
-Points = Iterable[tuple[float, float]]
+Ticks = Sequence[tuple[float, str]]
 
 
 def short(value: float) -> str:
@@ -33,114 +35,219 @@ def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[f
     return [round(number * step, 12) for number in range(first, last + 1)]
 
 
-class Picture:
-    """Axes with a name and a unit each, and what is drawn on them in units of the data.
+def breadth(text: str) -> float:
+    """Return about how many pixels a text takes at 12 pixels height; full-width letters take twice those of Latin."""
+    return sum(0.0 if combining(c) else 12.0 if east_asian_width(c) in "WF" else 6.7 for c in text)
 
-    ``colour`` is a number (a series), or the name of a class of the page's style sheet.
-    """
 
-    def __init__(
-        self,
-        title: str,
-        x: str,
-        y: str,
-        x_range: Range,
-        y_range: Range,
-        height: int = 240,
-        x_ticks: Sequence[tuple[float, str]] | None = None,
-        y_ticks: Sequence[tuple[float, str]] | None = None,
-    ) -> None:
-        self.title, self.x_label, self.y_label, self.height = title, x, y, height
-        self.x_range, self.y_range = _wide(x_range), _wide(y_range)
-        self.x_ticks = [(t, short(t)) for t in ticks(*self.x_range)] if x_ticks is None else list(x_ticks)
-        self.y_ticks = [(t, short(t)) for t in ticks(*self.y_range)] if y_ticks is None else list(y_ticks)
-        self.marks: list[str] = []
-        self.legend: list[tuple[str, str]] = []
+def shortened(text: str, room: float) -> str:
+    """Return a text that takes at most ``room`` pixels, with an ellipsis in the middle where something was cut."""
+    if breadth(text) <= room:
+        return text
+    head, tail = text, ""
+    while head and breadth(head) + breadth(tail) + 12.0 > room:
+        head, tail = (head[:-1], tail) if len(head) > len(tail) else (head, tail[1:])
+        if len(head) - len(tail) > 2 and breadth(tail) < room / 3:
+            head, tail = head[:-1], text[len(text) - len(tail) - 1 :]
+    return f"{head}…{tail}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where values of the two axes lie, in pixels of a picture of one width."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+    x_range: Range
+    y_range: Range
 
     def x(self, value: float) -> float:
-        """Return where a value of the horizontal axis lies, in pixels."""
+        """Return where a value of the horizontal axis lies."""
         low, high = self.x_range
-        return LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT)
+        return self.left + (value - low) / (high - low) * (self.right - self.left)
 
     def y(self, value: float) -> float:
-        """Return where a value of the vertical axis lies, in pixels."""
+        """Return where a value of the vertical axis lies."""
         low, high = self.y_range
-        return self.height - BOTTOM - (value - low) / (high - low) * (self.height - BOTTOM - TOP)
+        return self.bottom - (value - low) / (high - low) * (self.bottom - self.top)
 
-    def bar(self, x0: float, x1: float, y0: float, y1: float, colour: int | str, said: str = "") -> None:
-        """Draw a rectangle; ``said`` appears under the pointer."""
-        left, top = min(self.x(x0), self.x(x1)), min(self.y(y0), self.y(y1))
-        wide, high = abs(self.x(x1) - self.x(x0)), abs(self.y(y1) - self.y(y0))
-        inside = f"><title>{escape(said)}</title></rect>" if said else "/>"
-        box = f'x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{high:.1f}"'
-        self.marks.append(f'<rect class="{fill_class(colour)}" {box}{inside}')
+
+@dataclass
+class Picture:
+    """Axes and what is drawn on them, in units of the data; drawn once and laid out for any width.
+
+    ``title`` states what the picture shows. ``colour`` of a mark is a number (a series), or a class of the style
+    sheet. Ticks are (value, name); by default round numbers. Names that are too long are cut, and whole under the
+    pointer. A picture is HTML where a page holds it, in a wide and a narrow layout of which the page shows one.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    x_range: Range
+    y_range: Range
+    height: int = 240
+    x_ticks: Ticks | None = None
+    y_ticks: Ticks | None = None
+    caption: str = ""
+    marks: list[Callable[[Scale], str]] = field(default_factory=list)
+    legend: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.x_range, self.y_range = _wide(self.x_range), _wide(self.y_range)
+
+    def bar(self, x0: float, x1: float, y0: float, y1: float, colour: int | str, hint: str = "") -> None:
+        """Draw a rectangle; ``hint`` appears under the pointer."""
+
+        def mark(at: Scale) -> str:
+            left, top = min(at.x(x0), at.x(x1)), min(at.y(y0), at.y(y1))
+            width, height = abs(at.x(x1) - at.x(x0)), abs(at.y(y1) - at.y(y0))
+            box = f'x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}"'
+            return _with_hint("rect", f'class="{fill_class(colour)}" {box}', hint)
+
+        self.marks.append(mark)
 
     def cells(self, cells: Iterable[tuple[float, float, float, float]], colour: int | str) -> None:
         """Draw many rectangles (x0, x1, y0, y1) of one colour as one path."""
-        boxes = [(self.x(a), self.x(b), self.y(d), self.y(c)) for a, b, c, d in cells]
-        path = "".join(f"M{a:.1f} {top:.1f}H{b:.1f}V{low:.1f}H{a:.1f}z" for a, b, top, low in boxes)
-        if path:
-            self.marks.append(f'<path class="{fill_class(colour)}" d="{path}"/>')
+        boxes = list(cells)
 
-    def line(self, points: Points, colour: int | str) -> None:
+        def mark(at: Scale) -> str:
+            corners = [(at.x(a), at.x(b), at.y(d), at.y(c)) for a, b, c, d in boxes]
+            path = "".join(f"M{a:.1f} {top:.1f}H{b:.1f}V{low:.1f}H{a:.1f}z" for a, b, top, low in corners)
+            return f'<path class="{fill_class(colour)}" d="{path}"/>'
+
+        if boxes:
+            self.marks.append(mark)
+
+    def line(self, points: Iterable[tuple[float, float]], colour: int | str, hint: str = "") -> None:
         """Draw straight lines from point to point."""
-        path = "L".join(f"{self.x(a):.1f} {self.y(b):.1f}" for a, b in points)
-        self.marks.append(f'<path class="{stroke_class(colour)}" d="M{path}"/>')
+        corners = list(points)
 
-    def area(self, low: Points, high: Points, colour: str) -> None:
+        def mark(at: Scale) -> str:
+            path = "L".join(f"{at.x(a):.1f} {at.y(b):.1f}" for a, b in corners)
+            return _with_hint("path", f'class="{stroke_class(colour)}" d="M{path}"', hint)
+
+        self.marks.append(mark)
+
+    def area(self, low: Iterable[tuple[float, float]], high: Iterable[tuple[float, float]], colour: str) -> None:
         """Fill what lies between two lines."""
-        path = "L".join(f"{self.x(a):.1f} {self.y(b):.1f}" for a, b in [*low, *reversed([*high])])
-        self.marks.append(f'<path class="{fill_class(colour)}" d="M{path}z"/>')
+        corners = [*low, *reversed([*high])]
 
-    def dots(self, points: Iterable[tuple[float, float, str]], colour: int | str, radius: float = 3.5) -> None:
-        """Draw a dot at each (x, y, what it is)."""
-        for a, b, said in points:
-            inside = f"><title>{escape(said)}</title></circle>" if said else "/>"
-            at = f'cx="{self.x(a):.1f}" cy="{self.y(b):.1f}" r="{radius:.1f}"'
-            self.marks.append(f'<circle class="{fill_class(colour)}" {at}{inside}')
+        def mark(at: Scale) -> str:
+            path = "L".join(f"{at.x(a):.1f} {at.y(b):.1f}" for a, b in corners)
+            return f'<path class="{fill_class(colour)}" d="M{path}z"/>'
 
-    def text(self, x: float, y: float, said: str, anchor: str = "middle") -> None:
+        self.marks.append(mark)
+
+    def dots(self, points: Iterable[tuple[float, float, str]], colour: int | str, radius: float = 4.0) -> None:
+        """Draw a dot at each (x, y, hint)."""
+        places = list(points)
+
+        def mark(at: Scale) -> str:
+            css = fill_class(colour)
+            return "".join(
+                _with_hint("circle", f'class="{css}" cx="{at.x(a):.1f}" cy="{at.y(b):.1f}" r="{radius:.1f}"', hint)
+                for a, b, hint in places
+            )
+
+        self.marks.append(mark)
+
+    def text(self, x: float, y: float, words: str, anchor: str = "middle", css: str = "label") -> None:
         """Write a word at a place in units of the data."""
         self.marks.append(
-            f'<text x="{self.x(x):.1f}" y="{self.y(y) + 4:.1f}" text-anchor="{anchor}">{escape(said)}</text>'
+            lambda at: (
+                f'<text class="{css}" x="{at.x(x):.1f}" y="{at.y(y) + 4:.1f}" text-anchor="{anchor}">'
+                f"{escape(words)}</text>"
+            )
         )
 
-    def name(self, said: str, colour: int | str, mark: str = "fill") -> None:
+    def name(self, words: str, colour: int | str, mark: str = "fill") -> None:
         """Add an entry to the legend: a filled box, or ``mark="line"``."""
-        shape = "rect" if mark == "fill" else "line"
-        self.legend.append((said, _swatch(shape, fill_class(colour) if mark == "fill" else stroke_class(colour))))
+        css = stroke_class(colour) if mark == "line" else fill_class(colour)
+        self.legend.append((words, _swatch(mark, css)))
 
-    def svg(self) -> str:
-        """Return the picture alone; its colours come from the page's style sheet."""
-        said = escape(self.title, quote=True)
-        head = f'<svg viewBox="0 0 {WIDTH} {self.height}" role="img" aria-label="{said}">'
-        return f"{head}{self._axes()}{''.join(self.marks)}</svg>"
+    def svg(self, width: int = WIDE, css: str = "") -> str:
+        """Return the picture alone, laid out for a width in pixels; its colours come from the page's style sheet."""
+        label = escape(f"{self.title}. {self.caption}".strip(), quote=True)
+        scale = self._scale(width)
+        head = f'<svg class="{css}" viewBox="0 0 {width} {self.height}" role="img" aria-label="{label}">'
+        return f"{head}{self._axes(scale)}{''.join(mark(scale) for mark in self.marks)}</svg>"
 
-    def figure(self, caption: str = "") -> str:
-        """Return the picture as an HTML figure with its legend and caption."""
-        legend = "".join(f"<span>{swatch}{escape(said)}</span>" for said, swatch in self.legend)
-        told = f'<p class="legend">{legend}</p>' if legend else ""
-        under = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-        return f"<figure><h3>{escape(self.title)}</h3>{told}{self.svg()}{under}</figure>"
+    def file(self) -> str:
+        """Return the picture as an SVG file that needs nothing else, with its title and legend in it."""
+        return stacked([self])
 
-    def _axes(self) -> str:
-        bottom, right = self.height - BOTTOM, WIDTH - RIGHT
+    def _titled(self, y: float) -> tuple[str, float]:
+        """Return the picture with its title and legend above it, ``y`` pixels down, and where it ends."""
+        parts = [f'<text class="strong" x="8" y="{y + 22:.0f}">{escape(shortened(self.title, WIDE - 16))}</text>']
+        x, y = 8.0, y + 42
+        for words, swatch in self.legend:
+            label = shortened(words, WIDE / 2)
+            if x > 8 and x + breadth(label) + 24 > WIDE:
+                x, y = 8.0, y + 18
+            parts.append(f'<g transform="translate({x:.0f} {y - 10:.0f})">{swatch}</g>')
+            parts.append(f'<text x="{x + 24:.0f}" y="{y:.0f}">{escape(label)}</text>')
+            x += breadth(label) + 44
+        y += 8
+        parts.append(self.svg().replace("<svg ", f'<svg y="{y:.0f}" width="{WIDE}" height="{self.height}" ', 1))
+        return "".join(parts), y + self.height
+
+    def __html__(self) -> str:
+        return macro("figure", self)
+
+    def _scale(self, width: int) -> Scale:
+        longest = max((breadth(name) for _, name in self._y_ticks()), default=0.0)
+        left = min(max(longest + 12.0, 34.0), width * 0.34)
+        return Scale(left, width - RIGHT, TOP if self.y_label else 8, self.height - BOTTOM, self.x_range, self.y_range)
+
+    def _y_ticks(self) -> Ticks:
+        return named(ticks(*self.y_range, most=5)) if self.y_ticks is None else self.y_ticks
+
+    def _axes(self, at: Scale) -> str:
         parts = []
-        for value, said in self.y_ticks:
-            at = self.y(value)
-            parts.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{right}"/>')
-            parts.append(f'<text x="{LEFT - 7}" y="{at + 4:.1f}" text-anchor="end">{escape(said)}</text>')
-        for value, said in self.x_ticks:
-            at = self.x(value)
-            parts.append(f'<path class="axis" d="M{at:.1f} {bottom}v4"/>')
-            parts.append(f'<text x="{at:.1f}" y="{bottom + 17}" text-anchor="middle">{escape(said)}</text>')
-        middle, up = (LEFT + right) / 2, (TOP + bottom) / 2
-        parts.append(f'<path class="axis" d="M{LEFT} {TOP}V{bottom}H{right}"/>')
-        at_bottom = f'x="{middle:.0f}" y="{self.height - 8}"'
-        parts.append(f'<text class="label" {at_bottom} text-anchor="middle">{escape(self.x_label)}</text>')
-        turn = f'transform="translate(15 {up:.0f}) rotate(-90)"'
-        parts.append(f'<text class="label" {turn} text-anchor="middle">{escape(self.y_label)}</text>')
+        for value, words in _thinned(self._y_ticks(), 15 * len(self._y_ticks()) / (at.bottom - at.top)):
+            y = at.y(value)
+            parts.append(f'<path class="grid" d="M{at.left:.0f} {y:.1f}H{at.right:.0f}"/>')
+            parts.append(_text(at.left - 7, y + 4, words, at.left - 8, "end"))
+        x_ticks = self.x_ticks
+        if x_ticks is None:
+            x_ticks = named(ticks(*self.x_range, most=max(4, int(at.right - at.left) // 90)))
+        room = at.right - at.left
+        for value, words in _thinned(x_ticks, sum(breadth(words) + 12 for _, words in x_ticks) / room):
+            x = at.x(value)
+            half = min(breadth(words), room / 2) / 2
+            parts.append(f'<path class="axis" d="M{x:.1f} {at.bottom:.0f}v4"/>')
+            inside = min(max(x, half + 2), at.right + RIGHT - half - 2)
+            parts.append(_text(inside, at.bottom + 17, words, room / 2, "middle"))
+        parts.append(f'<path class="axis" d="M{at.left:.0f} {at.bottom:.0f}H{at.right:.0f}"/>')
+        width = at.right + RIGHT
+        middle = (at.left + at.right) / 2
+        beside = breadth(self.x_label) / 2 > width - middle - 4
+        where = (width - 4, "end") if beside else (middle, "middle")
+        parts.append(_text(where[0], self.height - 8, self.x_label, width - 8, where[1], "label"))
+        parts.append(_text(2, 13, self.y_label, at.right + RIGHT - 4, "start", "label"))
         return "".join(parts)
+
+
+def stacked(pictures: Sequence[Picture]) -> str:
+    """Return pictures below one another as one SVG file that needs nothing else."""
+    parts, y = [], 0.0
+    for picture in pictures:
+        part, y = picture._titled(y)
+        parts.append(part)
+    label = escape(". ".join(picture.title for picture in pictures), quote=True)
+    size = f'width="{WIDE}" height="{y:.0f}" viewBox="0 0 {WIDE} {y:.0f}"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}"><style>{style()}</style>'
+        f'<rect class="paper" width="100%" height="100%"/>{"".join(parts)}</svg>\n'
+    )
+
+
+def named(values: Iterable[float]) -> list[tuple[float, str]]:
+    """Return numbers with their short names."""
+    return [(value, short(value)) for value in values]
 
 
 def fill_class(colour: int | str) -> str:
@@ -155,31 +262,49 @@ def stroke_class(colour: int | str) -> str:
     return f"s{colour % N_COLOURS}" + (" dashed" if colour // N_COLOURS % 2 else "")
 
 
-def _wide(given: Range) -> Range:
-    return given if given[1] > given[0] else (given[0] - 0.5, given[0] + 0.5)
-
-
-def _swatch(shape: str, css: str) -> str:
-    drawn = (
-        f'<path class="{css}" d="M0 6H18"/>'
-        if shape == "line"
-        else f'<rect class="{css}" y="1" width="17" height="10"/>'
-    )
-    return f'<svg class="swatch" viewBox="0 0 18 12" aria-hidden="true">{drawn}</svg>'
-
-
 def ends(values: Any) -> Range:
     """Return the least and the largest value."""
     return float(values.min()), float(values.max())
 
 
-def some(named: list[tuple[float, str]] | list[tuple[int, str]], most: int = 24) -> list[tuple[float, str]]:
-    """Return the named ticks, or some of them where they would run into one another."""
-    if len(named) <= most:
-        return [(float(at), name) for at, name in named]
-    return [(float(named[int(i)][0]), named[int(i)][1]) for i in ticks(0, len(named) - 1, 12, whole=True)]
+def around(values: Iterable[float], margin: float = 0.08) -> Range:
+    """Return a range that holds every finite value with some room beside it."""
+    finite = [value for value in values if value == value and abs(value) != float("inf")] or [0.0, 1.0]
+    room = (max(finite) - min(finite)) * margin or 0.05
+    return min(finite) - room, max(finite) + room
 
 
 def cut(shown: int, of: int) -> str:
     """Say where not everything is shown."""
     return f"The first {shown:,} of {of:,}." if shown < of else ""
+
+
+def _wide(limits: Range) -> Range:
+    return limits if limits[1] > limits[0] else (limits[0] - 0.5, limits[0] + 0.5)
+
+
+def _thinned(names: Ticks, crowded: float) -> Ticks:
+    """Return every tick, or every so many-th where they would run into one another (``crowded`` above 1)."""
+    return names[:: max(1, ceil(crowded))]
+
+
+def _text(x: float, y: float, words: str, room: float, anchor: str, css: str = "") -> str:
+    shown = shortened(words, room)
+    hint = f"<title>{escape(words)}</title>" if shown != words else ""
+    css = f' class="{css}"' if css else ""
+    return f'<text{css} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(shown)}{hint}</text>'
+
+
+def _with_hint(tag: str, attributes: str, hint: str) -> str:
+    return f"<{tag} {attributes}><title>{escape(hint)}</title></{tag}>" if hint else f"<{tag} {attributes}/>"
+
+
+def _swatch(mark: str, css: str) -> str:
+    drawn = (
+        f'<path class="{css}" d="M0 6H18"/>'
+        if mark == "line"
+        else f'<circle class="{css}" cx="9" cy="6" r="4"/>'
+        if mark == "dot"
+        else f'<rect class="{css}" y="1" width="17" height="10"/>'
+    )
+    return f'<svg class="swatch" width="18" height="12" viewBox="0 0 18 12" aria-hidden="true">{drawn}</svg>'

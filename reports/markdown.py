@@ -15,7 +15,7 @@ def split_report(split: dict[str, Any], report: BalanceReport, estimates: Sequen
     """Return the split's identity, how even it is, and the estimates that rest on it."""
     head = f"# {split['name']} {split['version']}: {split['strategy']}, {split['n_rows']:,} rows\n"
     names = f"`split_id {split['split_id']}`\n\n`plan_id {split['plan_id']}`\n\n{split['uri']}"
-    worst = table(["worst over the folds", "value"], ([name, f"{value:.4g}"] for name, value in report.worst.items()))
+    worst = table(["balance", "value"], ([figure.title, figure.text(value)] for figure, value, _ in report.shown()))
     folds = table(["split", "test rows"], ([fold.split, f"{fold.rows:,}"] for fold in report.folds[:MOST_FOLDS]))
     return "\n\n".join([head, *([estimate_table(estimates)] if estimates else []), names, worst, folds])
 

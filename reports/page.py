@@ -1,107 +1,166 @@
-"""One HTML page that needs nothing else: no network, no script; light, dark and on paper."""
+"""One page of one design: the verdict, four tiles, findings, pictures that state results, details folded at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
 from html import escape
-from typing import Any
+from importlib.metadata import version
+from typing import Any, Protocol
 
-STYLE = """
-:root{color-scheme:light dark;--ink:#1b1f24;--soft:#57606a;--paper:#fff;--line:#d8dee4;--box:#f6f8fa;
-  --train:#dbe7f1;--test:#D55E00;--unused:#b9bfc6}
-@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9ba6b2;--paper:#12161b;--line:#363d45;
-  --box:#1a2027;--train:#22364a;--test:#F07A2B;--unused:#5b646e}
-}
-@media print{:root{--ink:#000;--soft:#333;--paper:#fff;--line:#bbb;--box:#fff;--train:#dbe7f1;--test:#D55E00;
-  --unused:#b9bfc6}
-figure,table{break-inside:avoid}
-}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:46rem;
-  margin:0 auto;padding:1.2rem}
-h1{font-size:1.5rem;margin:.2rem 0}
-h2{font-size:1.15rem;margin:2rem 0 .5rem;border-bottom:1px solid var(--line);padding-bottom:.2rem}
-h3{font-size:.95rem;margin:0 0 .2rem}
-p{margin:.4rem 0}
-.soft,figcaption,.legend{color:var(--soft);font-size:.86rem}
-code{font-size:.86rem;overflow-wrap:anywhere}
-figure{margin:1.2rem 0}
-figure>svg{width:100%;height:auto;display:block}
-.legend{display:flex;flex-wrap:wrap;gap:.1rem .9rem;margin:0}
-.legend span{white-space:nowrap}
-.swatch{width:18px;height:12px;margin-right:.35rem;vertical-align:-1px}
-.wide{overflow-x:auto}
-table{border-collapse:collapse;font-size:.87rem;font-variant-numeric:tabular-nums}
-th,td{padding:.16rem .7rem .16rem 0;text-align:right;border-bottom:1px solid var(--line)}
-th{color:var(--soft);font-weight:600}
-th:first-child,td:first-child{text-align:left}
-table.facts td{text-align:left;overflow-wrap:anywhere}
-table.facts th{text-align:left;vertical-align:top;white-space:nowrap}
-ul.findings{list-style:none;padding:0}
-ul.findings li{background:var(--box);border-left:4px solid var(--soft);padding:.4rem .7rem;margin:.4rem 0}
-ul.findings li.error{border-color:#D55E00}
-ul.findings li.warning{border-color:#E69F00}
-svg text{fill:var(--soft);font-size:12px}
-svg text.label{fill:var(--ink)}
-svg text.strong{fill:var(--ink);font-weight:600}
-.grid{stroke:var(--line);fill:none}
-.axis{stroke:var(--soft);fill:none}
-.whole{stroke:var(--ink);fill:none;stroke-width:2}
-.limit{stroke:var(--ink);fill:none;stroke-dasharray:4 3}
-.band{fill:var(--soft);opacity:.18}
-.unused{fill:var(--unused)}
-.train{fill:var(--train)}
-.test{fill:var(--test)}
-.rest{fill:var(--soft);opacity:.45}
-.dashed{stroke-dasharray:6 3}
-"""
+from .templates import macro, rendered, scoped_style
 
 
-# Okabe and Ito (2008), Color Universal Design: seven colours that people with any colour vision tell apart.
-LIGHT = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800")
-DARK = ("#56B4E9", "#E69F00", "#1FBF93", "#E09BC4", "#3D8FD1", "#F07A2B", "#F0E442")
-N_SHADES = 9
+class Verdict(Enum):
+    """What a page comes to in words: its word, its mark (colour is never alone), and its style."""
+
+    GOOD = ("Good", "✓", "good")
+    LOOK = ("Look at this", "!", "look")
+    STOP = ("Do not use", "✗", "stop")
+    UNCHECKED = ("Not audited", "?", "open")
+    NONE = ("", "", "open")
+
+    def __init__(self, word: str, mark: str, css: str) -> None:
+        self.word, self.mark, self.css = word, mark, css
 
 
-def page(title: str, lead: str, sections: Sequence[tuple[str, str, str]]) -> str:
-    """Return the page: a title, a sentence (HTML), and sections (id, heading, HTML)."""
-    body = "".join(f'<section id="{name}"><h2>{escape(head)}</h2>{inside}</section>' for name, head, inside in sections)
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}{_colours()}</style></head>"
-        f"<body><h1>{escape(title)}</h1><p>{lead}</p>{body}</body></html>\n"
+OF_SEVERITY = {"error": Verdict.STOP, "warning": Verdict.LOOK, "note": Verdict.NONE}
+
+
+class Block(Protocol):
+    """Something that stands on a page: a picture, a table, a paragraph."""
+
+    def __html__(self) -> str:
+        """Return its HTML."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that people read rounded and programs read whole, in ``<data value>``."""
+
+    value: float | int | None
+    text: str
+
+    def __html__(self) -> str:
+        return macro("number", self) if self.value is not None else "-"
+
+
+def number(value: float | int | None, text: str | None = None) -> Number:
+    """Return a number as a cell; by default with commas and four decimals."""
+    if value is None or value != value:
+        return Number(None, "-")
+    return Number(value, text or (f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"))
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph of text."""
+
+    words: str
+    css: str = ""
+
+    def __html__(self) -> str:
+        return f'<p class="{self.css}">{escape(self.words)}</p>'
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: cells are text or numbers, and the first of a row names it. ``css="facts"``: names and values."""
+
+    label: str
+    rows: Sequence[Sequence[Any]]
+    head: Sequence[str] = ()
+    note: str = ""
+    css: str = ""
+
+    def __html__(self) -> str:
+        return macro("table", self)
+
+
+def facts(label: str, rows: Sequence[tuple[str, Any]]) -> Table:
+    """Return names and values side by side."""
+    return Table(
+        label, [(name, value if hasattr(value, "__html__") else str(value)) for name, value in rows], css="facts"
     )
 
 
-def _colours() -> str:
-    def rules(colours: Sequence[str]) -> str:
-        named = [f".f{i}{{fill:{c}}}.s{i}{{stroke:{c};fill:none;stroke-width:1.6}}" for i, c in enumerate(colours)]
-        return "".join(named)
+@dataclass(frozen=True)
+class Folded:
+    """Something that opens when it is asked for."""
 
-    # Between train and test in equal steps: the share of a bin's rows that is tested.
-    steps = [f"color-mix(in srgb,var(--test) {100 * i // (N_SHADES - 1)}%,var(--train))" for i in range(N_SHADES)]
-    shades = "".join(f".m{i}{{fill:{step}}}" for i, step in enumerate(steps))
-    values = [f"color-mix(in srgb,{LIGHT[0]} {100 * i // (N_SHADES - 1)}%,#F0E442)" for i in range(N_SHADES)]
-    shades += "".join(f".v{i}{{fill:{value}}}" for i, value in enumerate(values))
-    return f"{rules(LIGHT)}@media screen and (prefers-color-scheme:dark){{{rules(DARK)}}}{shades}"
+    summary: str
+    blocks: Sequence[Block]
+
+    def __html__(self) -> str:
+        return macro("folded", self)
 
 
-def number(value: float | int | None, said: str | None = None) -> str:
-    """Return a number that people read rounded and programs read whole."""
-    if value is None:
-        return "-"
-    shown = said or (f"{value:,}" if isinstance(value, int) else f"{value:,.4f}")
-    return f'<data value="{value!r}">{escape(shown)}</data>'
+@dataclass(frozen=True)
+class Tile:
+    """A figure that is read first, what it is, and what to hold it against."""
+
+    value: str
+    label: str
+    note: str = ""
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], css: str = "") -> str:
-    """Return a table; the head is text, the cells are HTML."""
-    top = "".join(f"<th>{escape(each)}</th>" for each in head)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f'<div class="wide"><table class="{css}"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+@dataclass(frozen=True)
+class Remark:
+    """A finding in a sentence: an error, a warning or a note, and the name of the check that made it."""
+
+    severity: str
+    message: str
+    check: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What a page that holds it comes to at best."""
+        return OF_SEVERITY[self.severity]
 
 
-def facts(rows: Iterable[tuple[str, Any]]) -> str:
-    """Return names and values side by side; values that are not marked as HTML are escaped."""
-    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in rows)
-    return f'<div class="wide"><table class="facts"><tbody>{body}</tbody></table></div>'
+@dataclass(frozen=True)
+class Section:
+    """A part of a page; its title states what its pictures show."""
+
+    id: str
+    title: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a page comes from: the data's name, the run that records it, and the day."""
+
+    data: str = ""
+    run_id: str = ""
+    day: date | None = None
+
+    def words(self) -> list[str]:
+        """Return what a footer says of it."""
+        day = self.day or date.today()
+        run = [f"MLflow run {self.run_id[:8]}"] if self.run_id else []
+        return [*([self.data] if self.data else []), f"evenfold {version('evenfold')}", f"{day:%d %b %Y}", *run]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page says, in its order; ``html`` draws it whole, ``band`` its top and first picture for notebooks."""
+
+    title: str
+    verdict: Verdict
+    lead: str
+    tiles: Sequence[Tile] = ()
+    findings: Sequence[Remark] = ()
+    sections: Sequence[Section] = ()
+    details: Sequence[Section] = ()
+    footer: Sequence[str] = ()
+
+    def html(self) -> str:
+        """Return one self-contained page: it opens from disk, needs no network and runs no script."""
+        return rendered("page.html.j2", page=self)
+
+    def band(self) -> str:
+        """Return the top of the page and its first picture, to stand in another document."""
+        return rendered("band.html.j2", page=self, scoped_style=scoped_style())

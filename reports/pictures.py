@@ -3,55 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
+from evenfold.estimates.results import Estimate, FoldScore
 from evenfold.manifests import BalanceReport, audit, read_manifest, read_table
-from matplotlib.figure import Figure
 
-from .split_charts import split_figures
-from .split_page import report_html
+from .evaluations.pictures import score_pictures
+from .page import Origin
+from .splits.data import see
+from .splits.page import split_page
+from .splits.pictures import split_pictures
 
 
-def pictures_of(uri: str, report: dict[str, Any], data: str) -> dict[str, Any]:
-    """Return the report of the manifest in a folder and its main pictures, by file name.
+def pictures_of(uri: str, report: dict[str, Any], data: str, run_id: str = "") -> dict[str, Any]:
+    """Return the report of the manifest in a folder, its pictures as SVG files, and the audit, by file name.
 
     Where a manifest grew by a batch its older rows are not at hand: then the balance has no target, and the audit and
     the pictures that need the rows are left out.
     """
     manifest, balance = read_manifest(uri), BalanceReport.model_validate(report)
     columns = manifest.spec.columns
-    known = balance.target is not None or columns.target is None
-    rows = read_table(data, types=manifest.spec.types) if known and (columns.target or columns.group) else None
+    known = balance.target is not None or (columns.target is None and manifest.generation == 0)
+    rows = read_table(data, types=manifest.spec.types) if known else None
     found = None if rows is None else audit(manifest, rows)
-    figures = {f"{name}.png": figure for name, figure in split_figures(manifest, balance, rows).items()}
-    pages = {"report.html": report_html(manifest, balance, rows, found)} | figures
+    seen = see(manifest, balance, rows)
+    page = split_page(seen, found, Origin(Path(data).name, run_id))
+    pages: dict[str, Any] = {"report.html": page.html()}
+    pages |= {f"{name}.svg": picture.file() for name, picture in split_pictures(seen).items()}
     return pages if found is None else pages | {"audit.json": found.model_dump(mode="json")}
 
 
-def scores_figure(estimates: Sequence[dict[str, Any]], children: Sequence[dict[str, Any]]) -> Figure:
-    """Return a panel per metric: each fold's test and apparent score, and every estimate with its interval."""
-    metrics = list(dict.fromkeys(each["metric"] for each in estimates))
-    figure = Figure(figsize=(4.5 * len(metrics), 3.6), layout="constrained")
-    for panel, metric in zip(figure.subplots(1, len(metrics), squeeze=False)[0], metrics, strict=True):
-        mine = [each for each in estimates if each["metric"] == metric]
-        for side, mark, colour in (("test", "o", "#0072B2"), ("apparent", "x", "#E69F00")):
-            values = [child[side].get(metric) for child in children]
-            panel.plot([0] * len(values), values, mark, color=colour, label=f"{side} score of a fold")
-        for at, each in enumerate(mine, start=1):
-            panel.plot(at, each["value"], "s", color="#000000")
-            if each["interval"]:
-                panel.vlines(at, each["interval"]["low"], each["interval"]["high"], color="#000000")
-        names = ["folds", *(each["method"] for each in mine)]
-        panel.set_xticks(range(len(names)), names, rotation=20, ha="right")
-        panel.set_ylabel(metric)
-        if children:
-            panel.legend(fontsize=8)
-    return figure
+def scores_figures(estimates: Sequence[dict[str, Any]], children: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return the picture of each metric as an SVG file, by file name; a figure that no score has is passed over."""
+    known = [field.name for field in fields(FoldScore)]
+    scores = [FoldScore.from_json({name: child[name] for name in known}) for child in children]
+    pictures = score_pictures(scores, [Estimate.from_json(estimate) for estimate in estimates])
+    return {f"scores/{metric}.svg": picture.file() for metric, picture in pictures.items()}
 
 
 def split_note(split: dict[str, Any], report: BalanceReport, run_id: str) -> str:
     """Return in Markdown what a split came to and where its report lies."""
-    worst = "".join(f"| worst {name} | {value:.4g} |\n" for name, value in report.worst.items())
+    worst = "".join(f"| {figure.title} | {figure.text(value)} |\n" for figure, value, _ in report.shown())
     return (
         f"**{split['name']} {split['version']}**, {split['strategy']}: {split['n_rows']:,} rows, {split['n_splits']:,} "
         f"splits\n\n| balance | value |\n|---|---|\n{worst}\n"

@@ -5,18 +5,12 @@ from .base import (
     PairSplitter as PairSplitter,
     PartSplitter as PartSplitter,
     Splitter as Splitter,
-    label_type as label_type,
-    pairs_of_labels as pairs_of_labels,
 )
 from .catalogue import all_strategies as all_strategies, strategy_of as strategy_of
-from .encoding import require_present as require_present
 from .errors import SplitError as SplitError
-from .importing import distribution_of as distribution_of, import_named as import_named, refusal as refusal
-from .kernels.order import stable_order as stable_order
-from .kernels.random import EXTENDING as EXTENDING, HOLDOUT as HOLDOUT, Stream as Stream
-from .kernels.sampling import fill as fill
+from .importing import UntrustedNameError as UntrustedNameError
+from .kernels.random import Stream as Stream
 from .packing.bounds import PackReport as PackReport
-from .packing.pack import pack_into as pack_into
 from .rows import Needs as Needs, Rows as Rows
 from .strategies.bootstraps import (
     Bootstrap as Bootstrap,
@@ -39,7 +33,7 @@ from .strategies.grouped import (
     LeaveOneGroupOut as LeaveOneGroupOut,
 )
 from .strategies.hash_split import HashSplit as HashSplit
-from .strategies.holdout import Holdout as Holdout, check_fraction as check_fraction, locked_rows as locked_rows
+from .strategies.holdout import Holdout as Holdout
 from .strategies.kfold import (
     KFold as KFold,
     LeaveOneOut as LeaveOneOut,
@@ -52,4 +46,3 @@ from .strategies.shuffles import (
     ShuffleSplit as ShuffleSplit,
     StratifiedShuffleSplit as StratifiedShuffleSplit,
 )
-from .times import gap_of as gap_of, times_of as times_of

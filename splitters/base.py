@@ -105,7 +105,7 @@ class LabelSplitter(Splitter):
     """
 
     kind = "labels"
-    promises = frozenset({"disjoint", "exhaustive"})
+    promises = frozenset({"disjoint", "exhaustive", "trains_on_rest"})
     grows = True
     shares_out = True
     n_splits: int
@@ -266,7 +266,7 @@ def check_parts(parts: Any, n: int) -> None:
         raise SplitError(f"parts={parts!r}; name two or more with their shares, train among them, such as {_EXAMPLE}.")
     unfit = {name: share for name, share in parts.items() if not (is_real(share) and 0 < share < 1)}
     if unfit:
-        raise SplitError(f"parts={parts!r}: {unfit!r} is no share; choose numbers above 0 and below 1.")
+        raise SplitError(f"parts={parts!r}: {unfit!r} is not a share; choose numbers above 0 and below 1.")
     total = fsum(parts.values())
     if abs(total - 1.0) > 1e-9:
         raise SplitError(f"parts={parts!r} sum to {total:.10g}; choose shares that sum to 1, such as {_EXAMPLE}.")

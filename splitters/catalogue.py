@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from .base import Splitter
 from .errors import SplitError
-from .importing import import_named, refusal
+from .importing import Role, refusal, resolve
 
 
 def all_strategies() -> dict[str, type[Splitter]]:
@@ -31,22 +32,38 @@ def strategy_of(given: Any, random_state: int) -> Splitter:
         return given
     if not isinstance(given, Mapping) or "strategy" not in given or set(given) - {"strategy", "params"}:
         raise SplitError(
-            f"{given!r} is no strategy; pass one, such as KFold(5), or "
+            f"{given!r} is not a strategy; pass one, such as KFold(5), or "
             "{'strategy': 'KFold', 'params': {'n_splits': 5}}."
         )
-    made = _class_of(str(given["strategy"]))
+    strategy = strategy_named(str(given["strategy"]))
     params = dict(given.get("params") or {})
-    if "random_state" in inspect.signature(made).parameters:
+    if "random_state" in inspect.signature(strategy).parameters:
         params.setdefault("random_state", random_state)
     try:
-        return made(**params)
+        return strategy(**params)
     except TypeError as error:
-        raise SplitError(f"{made.__name__} cannot be made of {params!r}: {refusal(error)}.") from None
+        raise SplitError(f"{strategy.__name__} cannot be made of {params!r}: {refusal(error)}.") from None
 
 
-def _class_of(name: str) -> type[Splitter]:
+STRATEGY = Role(
+    "a strategy",
+    (),
+    "subclass LabelSplitter, DrawSplitter or PairSplitter; a splitter of scikit-learn's kind goes into FromSklearn",
+    base=Splitter,
+)
+
+
+def strategy_named(name: str) -> type[Splitter]:
+    """Return one of our strategies by its name, or one of your own by its import path (``my_folds:MyStrategy``).
+
+    Raises SplitError that names the nearest ones.
+    """
+    if ":" in name:
+        own: type[Splitter] = resolve(name, STRATEGY)
+        return own
     known = all_strategies()
-    found = import_named(name) if ":" in name else known.get(name)
-    if not (isinstance(found, type) and issubclass(found, Splitter)):
-        raise SplitError(f"{name!r} is no strategy; choose one of {', '.join(known)}.")
-    return found
+    if name not in known:
+        nearest = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
+        hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose {', '.join(known)}."
+        raise SplitError(f"there is no strategy {name!r}; {hint}")
+    return known[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -12,12 +13,30 @@ from numpy.typing import NDArray
 from .errors import SplitError
 
 
+@dataclass(frozen=True)
+class Coded:
+    """Values that a container has encoded already: int64 codes by first appearance, and the values they stand for.
+
+    ``codes`` (n, or n by columns); ``levels`` the values of a column, or of each column. Nothing is missing.
+    """
+
+    codes: IntArray
+    levels: list[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the values."""
+        return self.codes.shape
+
+
 def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
     """Return a code per value and the values that the codes stand for.
 
     Codes follow first appearance, so renaming a label changes no code. Missing values (None, NaN, NaT, NA) are a
     SplitError that counts them. O(n) for integers of a small range and for text, O(n log n) for other numbers.
     """
+    if isinstance(values, Coded):
+        return values.codes, values.levels
     array = present(values, name)
     if array.dtype.kind not in "biufmM":
         return _encode_objects(array, name)

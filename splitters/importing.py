@@ -1,23 +1,178 @@
-"""Names that are imported: what a path such as package.module:Name stands for, and where it was installed from."""
+"""Names that are imported: the one place where a string such as package.module:Name becomes what it stands for."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
+import os
+import sys
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import packages_distributions, version
+from keyword import iskeyword
 from typing import Any
 
+from .deployed import is_deployed
 from .errors import SplitError
 
 
-def import_named(path: str) -> Any:
-    """Return what ``package.module:Name`` (or ``package.module.Name``) names.
+class UntrustedNameError(SplitError):
+    """Somebody else's request, manifest or registry entry names what may not be imported here."""
 
-    Raises SplitError that says which part of the path could not be found.
+
+@dataclass(frozen=True)
+class Role:
+    """What a name must stand for: a class with these methods, derived from ``base`` where that is given.
+
+    ``remedy`` ends every refusal. ``or_function``: a function that returns such an instance will do.
     """
+
+    what: str
+    methods: tuple[str, ...]
+    remedy: str
+    base: type = object
+    or_function: bool = False
+
+    def lacking(self, thing: Any) -> str:
+        """Return what ``thing``, a class or an instance, lacks, or an empty text; nothing of a class is run."""
+        owner = thing if isinstance(thing, type) else type(thing)
+        look_up = inspect.getattr_static if owner is thing else getattr
+        lacks = [name for name in self.methods if look_up(thing, name, None) is None]
+        if lacks:
+            return f"{owner.__name__} has no {' and no '.join(lacks)}"
+        return "" if self.base in owner.__mro__ else f"{owner.__name__} does not subclass {self.base.__name__}"
+
+
+ESTIMATOR = Role(
+    "an estimator",
+    ("fit", "predict", "get_params"),
+    "name a class or a function that returns one, such as sklearn.linear_model:Ridge",
+    or_function=True,
+)
+TRANSFORMER = Role(
+    "a transformer that can be inverted",
+    ("fit", "transform", "inverse_transform", "get_params"),
+    "name a class or a function that returns one, such as sklearn.preprocessing:PowerTransformer",
+    or_function=True,
+)
+SPLITTER = Role("a splitter", ("split", "get_n_splits"), "name one such as sklearn.model_selection:KFold")
+
+# Functions of ours that a deployed run may name; nothing else of evenfold can be reached by a string.
+OWN_FUNCTIONS = frozenset({"evenfold.estimates:scaled_logistic_regression"})
+
+# What the entry "sklearn" stands for: the modules that hold estimators, transformers and splitters. Left out are
+# datasets (it downloads and deletes), utils, externals, experimental, tests, feature_extraction (it reads files).
+# fmt: off
+SKLEARN = frozenset({
+    "sklearn.calibration", "sklearn.cluster", "sklearn.compose", "sklearn.covariance", "sklearn.cross_decomposition",
+    "sklearn.decomposition", "sklearn.discriminant_analysis", "sklearn.dummy", "sklearn.ensemble",
+    "sklearn.feature_selection", "sklearn.gaussian_process", "sklearn.impute", "sklearn.isotonic",
+    "sklearn.kernel_approximation", "sklearn.kernel_ridge", "sklearn.linear_model", "sklearn.manifold",
+    "sklearn.mixture", "sklearn.model_selection", "sklearn.multiclass", "sklearn.multioutput", "sklearn.naive_bayes",
+    "sklearn.neighbors", "sklearn.neural_network", "sklearn.pipeline", "sklearn.preprocessing",
+    "sklearn.random_projection", "sklearn.semi_supervised", "sklearn.svm", "sklearn.tree",
+})
+# fmt: on
+
+# Parameters that scikit-learn's constructors take as a folder to keep pickles in, or as an expression.
+PLACES = frozenset({"memory", "pre_dispatch"})
+DEEPEST = 12
+
+
+def resolve(path: str, role: Role) -> Any:
+    """Return the class, or the function, that ``package.module:Name`` (or ``package.module.Name``) names.
+
+    It must play ``role``. Nothing of Python's standard library is ever imported. In a deployed run only what
+    ``EVENFOLD_ALLOWED_MODULES`` lists is: entries are packages and modules, whose classes may be named, and single
+    functions as ``package.module:name``. At a terminal every class that plays the role may be named, and a function
+    where the role takes one.
+
+    Raises UntrustedNameError before anything is imported that is not allowed, and SplitError that says which part of
+    the path could not be found, or what is lacking.
+    """
+    return _resolved(path, role, closed=is_deployed())
+
+
+def require_trusted(path: str, role: Role) -> None:
+    """Raise UntrustedNameError where a deployed run would refuse ``path``, whatever is running.
+
+    What is allowed and not installed, or plays another role, is refused where it is used.
+    """
+    try:
+        _resolved(path, role, closed=True)
+    except UntrustedNameError:
+        raise
+    except SplitError:
+        return
+
+
+def _resolved(path: str, role: Role, closed: bool) -> Any:
+    module, name = _parts(path, role, UntrustedNameError if closed else SplitError)
+    listed = f"{module}:{name}" in _listed_functions()
+    if closed and not listed:
+        _require_listed(path, module)
+    found = _imported(path, module, name)
+    if closed:
+        _require_own(path, found, module)
+    if isinstance(found, type):
+        if lacking := role.lacking(found):
+            raise SplitError(f"{path!r} is not {role.what}: {lacking}; {role.remedy}.")
+    elif not role.or_function or not callable(found):
+        raise SplitError(f"{path!r} names a {type(found).__name__}, not {role.what}; {role.remedy}.")
+    elif closed and not (listed and inspect.isfunction(found)):
+        raise UntrustedNameError(
+            f"{path!r} names a {type(found).__name__}; a deployed run may name classes, and functions only where "
+            "EVENFOLD_ALLOWED_MODULES lists them one by one, as package.module:name."
+        )
+    return found
+
+
+def _parts(path: str, role: Role, refused: type[SplitError]) -> tuple[str, str]:
+    """Return module and name; raises ``refused`` for anything but identifiers, and for the standard library."""
     module, _, name = path.rpartition(":" if ":" in path else ".")
-    if not module:
-        raise SplitError(f"{path!r} is no import path; write it as package.module:Name.")
+    words = [*module.split("."), name]
+    if not module or not all(map(_is_identifier, words)):
+        raise refused(f"{path!r} is not an import path; write it as package.module:Name, such as sklearn.svm:SVC.")
+    if words[0] in sys.stdlib_module_names:
+        raise refused(f"{path!r} lies in Python's standard library and is not {role.what}; {role.remedy}.")
+    return module, name
+
+
+def _is_identifier(word: str) -> bool:
+    # Python reads identifiers in their NFKC form, so that look-alikes of one would be imported as the other.
+    return word.isidentifier() and not iskeyword(word) and unicodedata.normalize("NFKC", word) == word
+
+
+def _allowed() -> tuple[str, ...]:
+    entries = os.environ.get("EVENFOLD_ALLOWED_MODULES", "sklearn").split(",")
+    return tuple(entry.strip() for entry in entries if entry.strip())
+
+
+def _listed_functions() -> frozenset[str]:
+    return OWN_FUNCTIONS | {entry for entry in _allowed() if ":" in entry}
+
+
+def _listed_modules() -> frozenset[str]:
+    named = {entry for entry in _allowed() if ":" not in entry}
+    return frozenset(named - {"sklearn"} | (SKLEARN if "sklearn" in named else set()))
+
+
+def _require_listed(path: str, module: str) -> None:
+    words = module.split(".")
+    public = not any(word.startswith("_") for word in [*words, path[len(module) + 1 :]])
+    above = {".".join(words[: i + 1]) for i in range(len(words))}
+    inside = module in SKLEARN if words[0] == "sklearn" else True  # its submodules' submodules hold its tests
+    if not (public and inside and above & _listed_modules()) or words[0] == "evenfold":
+        raise UntrustedNameError(
+            f"{path!r} may not be imported for a deployed run or a registry's recipe; allowed are the public classes "
+            f"of {', '.join(sorted(_allowed())) or 'no package'}, and {', '.join(sorted(OWN_FUNCTIONS))}. Add its "
+            "module, or one function as package.module:name, to EVENFOLD_ALLOWED_MODULES where the worker runs."
+        )
+
+
+def _imported(path: str, module: str, name: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
@@ -26,6 +181,45 @@ def import_named(path: str) -> Any:
         raise SplitError(f"{path!r} does not import: module {module!r} has no {name!r}; correct the name.") from None
     except Exception as error:
         raise SplitError(f"{path!r} does not import: {type(error).__name__}: {error}") from error
+
+
+def _require_own(path: str, found: Any, module: str) -> None:
+    """Raise unless what was found is the named package's own: a module also holds what it imported itself."""
+    home = inspect.getattr_static(found, "__module__", None) if isinstance(found, type) else _module_of(found)
+    if not isinstance(home, str) or home.partition(".")[0] != module.partition(".")[0]:
+        raise UntrustedNameError(
+            f"{path!r} is defined in {home or 'no module'!r}, not in {module.partition('.')[0]!r}; a deployed run may "
+            "not reach one package through another."
+        )
+
+
+def _module_of(found: Any) -> Any:
+    return found.__module__ if inspect.isroutine(found) else type(found).__module__
+
+
+def check_params(path: str, params: Mapping[str, Any]) -> None:
+    """Raise UntrustedNameError for parameters that a deployed run may not give to what ``path`` names.
+
+    Values are plain JSON and never imported. What scikit-learn takes as a place on disk is refused: a folder named
+    as memory is written to, and pickles are read from it.
+    """
+    if not is_deployed():
+        return
+    for name, value in params.items():
+        if name.rpartition("__")[2] in PLACES and value is not None:
+            raise UntrustedNameError(f"parameter {name!r} of {path!r} may not be set in a deployed run; leave it out.")
+        _require_plain(name, value, DEEPEST)
+
+
+def _require_plain(name: str, value: Any, depth: int) -> None:
+    if isinstance(value, (Mapping, list, tuple)) and depth:
+        for part in value.values() if isinstance(value, Mapping) else value:
+            _require_plain(name, part, depth - 1)
+    elif not (value is None or isinstance(value, (bool, int, float, str))):
+        raise UntrustedNameError(
+            f"parameter {name!r} holds a {type(value).__name__}; a deployed run takes numbers, texts and lists, "
+            f"at most {DEEPEST} deep."
+        )
 
 
 def refusal(error: Exception) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 from evenfold.splitters.kernels.random import IntArray
 from numpy.typing import NDArray
 
-from .encoding import array_of, as_array, encode, present, require_present
+from .encoding import Coded, array_of, as_array, encode, present, require_present
 from .errors import SplitError
+from .targets import is_number
 from .times import times_of
 
 Target = Literal["ignored", "classes", "numbers", "any"]
@@ -37,7 +38,8 @@ class Needs:
 class Rows:
     """``n`` rows as a strategy may see them; whatever its ``Needs`` do not declare is None.
 
-    ``y``: int64 codes of classes (n), float64 numbers (n), or int64 codes of several columns (n, columns).
+    ``y``: int64 codes of classes (n), float64 numbers (n), or int64 codes of several columns (n, columns);
+    ``y_holds`` says which.
     ``groups``: int64 codes. Codes follow first appearance, so renaming a label moves no row.
     ``time``: int64, float64, or datetime64[us] in UTC. ``fixed``: int64 labels decided elsewhere.
     ``levels`` and ``group_levels`` are the values behind the codes, for messages and reports only.
@@ -87,6 +89,13 @@ class Rows:
         )
 
     @property
+    def y_holds(self) -> Literal["nothing", "classes", "numbers", "columns"]:
+        """What ``y`` is: one class or one number per row, the classes of several columns, or nothing."""
+        if self.y is None:
+            return "nothing"
+        return "columns" if self.y.ndim == 2 else "numbers" if self.y.dtype.kind == "f" else "classes"
+
+    @property
     def n_groups(self) -> int:
         """The number of different groups, 0 where no groups are seen."""
         return len(self.group_levels)
@@ -105,6 +114,11 @@ class Rows:
             levels=levels,
             group_levels=group_levels,
         )
+
+    def require_two_groups(self, ungrouped: str) -> None:
+        """Raise SplitError where all rows are one group; ``ungrouped`` is the strategy that then does."""
+        if self.n_groups < 2:
+            raise SplitError(f"all {self.n:,} rows are one group; use {ungrouped}, or a finer group column.")
 
     def class_counts(self) -> IntArray:
         """Return the rows of each class (one target column of classes)."""
@@ -165,6 +179,8 @@ def _require(needs: Needs, given: dict[str, Any], asked_by: str) -> None:
 def _target(y: Any, kind: Target, asked_by: str) -> tuple[NDArray[Any] | None, Sequence[Any]]:
     if kind == "ignored" or y is None:
         return None, ()
+    if isinstance(y, Coded) and kind != "numbers":
+        return y.codes, y.levels
     if kind == "numbers":
         return _numbers(y, asked_by), ()
     if kind == "any":
@@ -184,18 +200,8 @@ def _any_target(y: Any, asked_by: str) -> tuple[NDArray[Any], Sequence[Any]]:
         columns = [encode(table[:, j], f"column {j} of y") for j in range(table.shape[1])]
         return np.stack([codes for codes, _ in columns], axis=1), [levels for _, levels in columns]
     values = as_array(table, "y")
-    return (_numbers(values, asked_by), ()) if _is_number(values) else encode(values, "y")
-
-
-def _is_number(values: NDArray[Any]) -> bool:
-    """Return whether a target that may be classes or numbers is numbers: fractional, or of very many values.
-
-    Whole numbers of floating type count as classes up to 20 different values, integers up to 100.
-    """
-    if _is_continuous(values):
-        return True
-    most = {"f": 20, "i": 100, "u": 100}.get(values.dtype.kind)
-    return most is not None and np.unique(values).size > most
+    numeric = is_number(values.dtype.kind, lambda: np.unique(values).size)
+    return (_numbers(values, asked_by), ()) if numeric else encode(values, "y")
 
 
 def _is_continuous(values: NDArray[Any]) -> bool:
@@ -203,7 +209,7 @@ def _is_continuous(values: NDArray[Any]) -> bool:
 
 
 def _numbers(y: Any, asked_by: str) -> NDArray[np.float64]:
-    array = as_array(y, "y")
+    array = np.array(y.levels, dtype=object) if isinstance(y, Coded) else as_array(y, "y")
     if array.dtype.kind == "O":
         require_present(array, "y")
     try:

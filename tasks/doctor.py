@@ -18,6 +18,7 @@ from typing import Any
 from evenfold.tasks.record.spool import waiting
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.orphans import orphans
+from evenfold.tasks.runtime.redaction import redacted
 from filelock import FileLock, Timeout
 
 MOST_SKEW_SECONDS = 5.0
@@ -33,6 +34,9 @@ class Finding:
     ok: bool
     message: str
     fix: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", redacted(self.message))
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -83,7 +87,7 @@ def _home(home: Home) -> Iterator[Finding]:
         if name == "shared results" and path == home.path:
             continue
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700 if path == home.path else 0o777, parents=True, exist_ok=True)
             probe = path / f".writable-{os.getpid()}"
             probe.write_bytes(b"")
             probe.unlink()

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 # With importlib import mode the test folder is no package; what tests share is imported from here.
@@ -24,6 +25,16 @@ os.environ["EVENFOLD_HOME"] = _session.name
 from evenfold.tasks import Home, prepare_environment  # noqa: E402
 
 prepare_environment(Home.here())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let every property be tried on EVENFOLD_SOAK_EXAMPLES times as many examples, when a run asks for it."""
+    times = int(os.environ.get("EVENFOLD_SOAK_EXAMPLES", "1"))
+    for item in items if times > 1 else ():
+        test = getattr(item, "obj", None)
+        if hypothesis.is_hypothesis_test(test):
+            usual = test._hypothesis_internal_use_settings
+            test._hypothesis_internal_use_settings = hypothesis.settings(usual, max_examples=times * usual.max_examples)
 
 
 @pytest.fixture(scope="session")

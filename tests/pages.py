@@ -30,6 +30,7 @@ class Page(HTMLParser):
         self.labels: list[str] = []
         self.tags: set[str] = set()
         self.words: list[str] = []
+        self.headings: list[str] = []
         self.in_label = False
         self.feed(html)
         self.close()
@@ -42,7 +43,7 @@ class Page(HTMLParser):
         if tag == "section":
             self.sections.append(str(given["id"]))
         if tag == "data":
-            self.numbers.setdefault(self.sections[-1], []).append(float(str(given["value"])))
+            self.numbers.setdefault(self.sections[-1] if self.sections else "", []).append(float(str(given["value"])))
         self.addresses += [str(given[name]) for name in ("src", "href", "xlink:href", "action") if name in given]
         self.in_label = tag == "text" and given.get("class") == "label"
 
@@ -55,6 +56,8 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.words.append(data)
+        if self.open and self.open[-1] == "h2":
+            self.headings.append(data)
         if self.in_label:
             self.labels.append(data)
             self.in_label = False

@@ -1,6 +1,7 @@
-"""Audit a hundred real tables that no leak was planted in, and publish every alarm: ``python -m benchmarks.leaks.clean``.
+"""Audit a hundred real tables that no leak was planted in, and publish every alarm.
 
-Writes clean.json beside this file. Each alarm is then read by hand: ``deserved.yaml`` says of which the warning is true.
+``python -m benchmarks.leaks.clean`` writes clean.json beside this file. ``deserved.yaml`` says, by hand and with a
+reason, of which alarms the warning is true.
 """
 
 from __future__ import annotations

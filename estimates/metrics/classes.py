@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .registry import codes_of
+from .record import codes_of
 
 POOLED = -1
 

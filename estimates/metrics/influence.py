@@ -1,150 +1,116 @@
-"""How much each row moves a metric: what turns predictions into an interval without drawing anything."""
+"""How much each row moves a metric that is no mean over rows: what an interval is made of without drawing anything.
+
+Each function returns the score and one influence per row: the derivative of the score by the row's multiplicity,
+times n. Influences sum to 0, and their standard deviation over sqrt(n) is the score's standard error.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
-import pandas as pd
-from evenfold.estimates.intervals.intervals import bootstrap_interval, interval_of
-from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.models.responses import replay
-from evenfold.estimates.results import Interval
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from sklearn.metrics import get_scorer
 
-from .metrics import score
-from .registry import ROW_LOSSES, Floats, codes_of, losses_of
-
-Influence = tuple[float, Floats]
+from .losses import squared
+from .record import Answered, Codes, Floats, Influence, RowLoss
 
 
-def pooled_rows_interval(
-    metric: str, predictions: pd.DataFrame, problem: Problem, *, level: float = 0.95
-) -> Interval | None:
-    """Return the interval of the pooled score from each row's influence, or None where the metric has no such form.
-
-    For means over rows the influence is the row's loss. For RMSE, R2, balanced accuracy and binary AUC it is the
-    derivative of the metric (for AUC: DeLong, DeLong and Clarke-Pearson 1988). Influences are averaged over repeats
-    first. Groups of the problem make it cluster-robust.
-    """
-    values, rows, moves = [], [], []
-    for _, part in predictions.groupby("repeat"):
-        found = influence_of(metric, part, problem.classes)
-        if found is None or not np.all(np.isfinite(found[1])):
-            return None
-        values.append(found[0])
-        rows.append(part["row"].to_numpy())
-        moves.append(found[1])
-    present, codes, counts = np.unique(np.concatenate(rows), return_inverse=True, return_counts=True)
-    influence = np.bincount(codes.reshape(-1), weights=np.concatenate(moves)) / counts
-    groups = None if problem.groups is None else problem.groups[present]
-    if np.unique(present if groups is None else groups).size < 2:
-        return None  # one row or group is one observation, which has no spread
-    return interval_of(float(np.mean(values)), influence, groups, level=level).cut(metric)
-
-
-def resampled_interval(
-    metric: str,
-    predictions: pd.DataFrame,
-    problem: Problem,
-    *,
-    method: str | None = None,
-    level: float = 0.95,
-    n_resamples: int = 999,
-    seed: int = 0,
-) -> Interval:
-    """Return the bootstrap interval of the pooled score of any metric; whole groups are drawn where there are some.
-
-    With repeats a resample holds the same rows of every repeat, and their scores are averaged.
-    """
-    parts = [part.sort_values("row").reset_index(drop=True) for _, part in predictions.groupby("repeat")]
-    rows = parts[0]["row"].to_numpy()
-
-    def statistic(drawn: NDArray[np.int64]) -> float:
-        return float(np.mean([_score(metric, part.iloc[drawn], problem) for part in parts]))
-
-    groups = None if problem.groups is None else problem.groups[rows]
-    return bootstrap_interval(
-        statistic, rows.size, groups, method=method, level=level, n_resamples=n_resamples, seed=seed
-    )
-
-
-def _score(metric: str, part: pd.DataFrame, problem: Problem) -> float:
-    weights = part["weight"].to_numpy() if "weight" in part else None
-    try:
-        return score(metric, replay(part, problem.classes), part["y"].to_numpy(), weights)
-    except ValueError:  # undefined on these rows
-        return float("nan")
-
-
-def influence_of(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> Influence | None:
-    """Return the pooled score of one repeat's predictions and each row's influence on it, or None.
-
-    Influences sum to 0, and their standard deviation over sqrt(n) is the score's standard error.
-    """
-    answers, y = replay(part, classes), part["y"].to_numpy()
-    weights = part["weight"].to_numpy() if "weight" in part else None
-    if metric in ROW_LOSSES:
-        return _of_mean(metric, answers, y, classes, weights)
-    if weights is not None or metric not in _INFLUENCES:
-        return None
-    if metric == "roc_auc" and len(classes) != 2:
-        return None
-    return _INFLUENCES[metric](answers, y, classes)
-
-
-def _of_mean(metric: str, answers: Any, y: Any, classes: tuple[Any, ...], weights: Floats | None) -> Influence | None:
-    loss = ROW_LOSSES[metric]
-    if not hasattr(answers, loss.reads):
-        return None
-    losses = losses_of(metric, answers, y, classes)
-    mean = float(np.average(losses, weights=weights))
-    share = 1.0 if weights is None else weights / weights.mean()
+def of_mean(loss: RowLoss, rows: Answered) -> Influence:
+    """Return the influence of rows on a mean of losses: how far each is from the mean."""
+    losses = loss.of(rows)
+    mean = rows.mean(losses)
+    share = 1.0 if rows.weights is None else rows.weights / rows.weights.mean()
     return loss.score(mean), (mean - losses) * share
 
 
-def _of_rmse(answers: Any, y: Any, classes: tuple[Any, ...]) -> Influence:
-    squares = losses_of("neg_mean_squared_error", answers, y)
-    root = float(np.sqrt(squares.mean()))
-    return -root, (squares.mean() - squares) / (2 * root) if root > 0 else np.zeros(y.size)
+def of_rmse(rows: Answered) -> Influence:
+    """Return the influence of rows on the root of the mean squared error."""
+    squares = squared(rows)
+    mean = rows.mean(squares)
+    root = float(np.sqrt(mean))
+    moves = (mean - squares) / (2 * root) if root > 0 else np.zeros(rows.n)
+    return -root, moves * rows.mass / rows.mass.mean()
 
 
-def _of_r2(answers: Any, y: Any, classes: tuple[Any, ...]) -> Influence:
-    squares = losses_of("neg_mean_squared_error", answers, y)
-    apart = np.square(y - y.mean())
-    ratio = float(squares.mean() / apart.mean())
-    return 1.0 - ratio, (ratio * apart - squares) / apart.mean()
+def of_r2(rows: Answered) -> Influence:
+    """Return the influence of rows on R2, the share of the variance that is explained."""
+    squares, apart = squared(rows), np.square(rows.y - rows.mean(rows.y))
+    total = rows.mean(apart)
+    ratio = rows.mean(squares) / total
+    return 1.0 - ratio, (ratio * apart - squares) / total * (rows.mass / rows.mass.mean())
 
 
-def _of_balanced_accuracy(answers: Any, y: Any, classes: tuple[Any, ...]) -> Influence:
-    right = 1.0 - losses_of("accuracy", answers, y, classes)
-    codes = codes_of(y, classes)
-    counts = np.bincount(codes, minlength=len(classes))
-    recall = np.bincount(codes, weights=right, minlength=len(classes)) / np.maximum(counts, 1)
-    present = int(np.sum(counts > 0))
-    moves = (right - recall[codes]) * (y.size / (present * counts[codes]))
-    return float(recall[counts > 0].mean()), moves
+def of_auc(rows: Answered) -> Influence:
+    """Return the influence of rows on the area under the curve of two classes.
+
+    Source: DeLong, DeLong and Clarke-Pearson (1988), Comparing the areas under two or more correlated curves.
+    """
+    return _of_two(rows.ranking, rows.truth == 1, rows.mass)
 
 
-def _of_auc(answers: Any, y: Any, classes: tuple[Any, ...]) -> Influence:
-    rows = np.empty((y.size, 0))
-    decides = hasattr(answers, "decision_function")
-    said = answers.decision_function(rows) if decides else answers.predict_proba(rows)[:, 1]
-    positive = codes_of(y, classes) == 1
-    n_positive, n_negative = int(positive.sum()), int((~positive).sum())
-    ranks = rankdata(said)
-    # A row's placement: the share of the other class's rows that it is rightly ordered with.
-    placed = np.empty(y.size)
-    placed[positive] = (ranks[positive] - rankdata(said[positive])) / max(n_negative, 1)
-    placed[~positive] = 1 - (ranks[~positive] - rankdata(said[~positive])) / max(n_positive, 1)
-    auc = float(placed[positive].mean()) if n_positive and n_negative else float("nan")
-    return auc, (placed - auc) * np.where(positive, y.size / max(n_positive, 1), y.size / max(n_negative, 1))
+def of_auc_ovr(rows: Answered, weighted: bool = False) -> Influence:
+    """Return the same for several classes, each against the rest; ``weighted``: by the classes' shares."""
+    shares = np.array([float(rows.mass[rows.truth == j].sum()) for j in range(len(rows.classes))])
+    parts = [_of_two(rows.probabilities[:, j], rows.truth == j, rows.mass) for j in range(len(rows.classes))]
+    areas = np.array([area for area, _ in parts])
+    share = shares / shares.sum() if weighted else np.full(areas.size, 1 / areas.size)
+    moves = np.tensordot(share, np.stack([influence for _, influence in parts]), axes=1)
+    value = float(share @ areas)
+    if weighted:  # the shares are estimated too
+        moves = moves + (areas[rows.truth] - value) * rows.mass / rows.mass.mean()
+    return value, moves
 
 
-_INFLUENCES = {
-    "neg_root_mean_squared_error": _of_rmse,
-    "r2": _of_r2,
-    "balanced_accuracy": _of_balanced_accuracy,
-    "roc_auc": _of_auc,
-}
+def _of_two(ranking: Floats, positive: NDArray[np.bool_], mass: Floats) -> Influence:
+    if positive.all() or not positive.any():
+        return float("nan"), np.full(positive.size, np.nan)
+    # A row's placement: the mass of the other class's rows that it is rightly ordered with; half of a tie.
+    placed = np.empty(positive.size)
+    for of, others, above in ((positive, ~positive, True), (~positive, positive, False)):
+        order = np.argsort(ranking[others], kind="stable")
+        values, below = ranking[others][order], np.concatenate(([0.0], np.cumsum(mass[others][order])))
+        left, right = (below[np.searchsorted(values, ranking[of], side)] for side in ("left", "right"))
+        smaller = (left + right) / 2 / below[-1]
+        placed[of] = smaller if above else 1 - smaller
+    auc = float(np.average(placed[positive], weights=mass[positive]))
+    total = np.where(positive, mass[positive].sum(), mass[~positive].sum())
+    return auc, (placed - auc) * mass * positive.size / total
+
+
+STEP = 1e-4  # of a cell's mass; the error of a central difference is of the order of its square
+
+
+def of_cells(scorer: str) -> Callable[[Answered], Influence]:
+    """Return the influence function of a scorer that reads classes only: a function of the confusion matrix.
+
+    The derivative by each cell's mass is taken numerically from the scorer itself, so nothing is defined twice.
+    O(n + cells x the scorer).
+    """
+    return partial(_of_cells, scorer)
+
+
+def _of_cells(name: str, rows: Answered) -> Influence:
+    k = len(rows.classes)
+    present, of_row = np.unique(rows.truth * k + rows.predicted, return_inverse=True)
+    mass = np.bincount(of_row, weights=rows.mass).astype(np.float64)
+    value = score_of_cells(name, present, mass, k)
+    slopes = np.empty(present.size)
+    for cell in range(present.size):
+        ends = []
+        for side in (1 + STEP, 1 - STEP):
+            moved = mass.copy()
+            moved[cell] *= side
+            ends.append(score_of_cells(name, present, moved, k))
+        slopes[cell] = (ends[0] - ends[1]) / (2 * STEP * mass[cell])
+    return value, slopes[of_row] * rows.mass * rows.n
+
+
+def score_of_cells(name: str, cells: Codes, mass: Floats, k: int) -> float:
+    """Return the scorer's value of a confusion matrix: ``cells`` are truth x k + prediction."""
+    scorer = get_scorer(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a class that is never predicted is the scorer's own convention
+        return float(scorer._score_func(cells // k, cells % k, sample_weight=mass, **scorer._kwargs))

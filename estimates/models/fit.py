@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from time import perf_counter
@@ -12,10 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import sklearn
-from evenfold.estimates.metrics.metrics import describe_classes, scores_of
-from evenfold.estimates.metrics.registry import reads_names
+from evenfold.estimates.metrics.responses import Responses
+from evenfold.estimates.metrics.scoring import describe_classes, scores_of
 from evenfold.estimates.results import EvaluationError, FoldScore, ModelError
-from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold, distribution_of, import_named
+from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
+from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
+from evenfold.splitters.kernels.canonical import digest_json
 from imblearn.over_sampling import RandomOverSampler
 from imblearn.pipeline import Pipeline as SamplingPipeline
 from imblearn.under_sampling import RandomUnderSampler
@@ -27,9 +27,8 @@ from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClas
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
-from .options import by_column, class_weight_names, parts_of, takes, target_transformer
+from .options import by_column, class_weight_names, parts_of, reads_names, takes, target_transformer
 from .problem import IntArray, Problem
-from .responses import Responses
 from .spec import Balance, ModelSpec
 
 INNER_FOLDS = 5
@@ -185,6 +184,14 @@ def fit_and_score(
     return score, predictions
 
 
+def fit_predictions(
+    model: ModelSpec, problem: Problem, train: IntArray, test: IntArray, *, seed: int, repeat: int = 0, fold: int = 0
+) -> pd.DataFrame:
+    """Fit on the rows ``train`` and return the predictions of the rows ``test``, as ``fit_and_score`` does."""
+    estimator = fitted(model, problem, train, seed=seed, name=f"{len(train):,} rows")
+    return _predictions(problem, test, Responses(estimator, problem.X.iloc[test]), repeat, fold)
+
+
 def fitted(
     model: ModelSpec,
     problem: Problem,
@@ -335,7 +342,7 @@ def score_key(
     if model.estimator is None:
         raise ModelError("the model names no estimator yet; use Problem.model, which is complete.")
     more = {} if inner is None else {"inner": dict(inner)}
-    return digest(
+    return digest_json(
         {
             **more,
             "membership": membership,
@@ -352,10 +359,4 @@ def score_key(
 @cache
 def _distribution(path: str) -> str:
     # Reading every installed package's files takes tenths of a second, and there is a key per fold.
-    return distribution_of(import_named(path))
-
-
-def digest(value: dict[str, Any]) -> str:
-    """Return the SHA-256 of a value's canonical JSON (sorted keys, no spaces, UTF-8)."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return distribution_of(resolve(path, ESTIMATOR))

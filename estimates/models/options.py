@@ -2,17 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
-from evenfold.estimates.metrics.metrics import method_of
+from evenfold.estimates.metrics.registry import ALIASES
+from evenfold.estimates.metrics.responses import Replay
+from evenfold.estimates.metrics.scoring import MOST_SHOWN_CLASSES, first_line, method_of, score
 from evenfold.estimates.results import ModelError
+from evenfold.splitters.importing import TRANSFORMER
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.metrics import get_scorer_names
 
-from .spec import ModelSpec, Task, named_estimator, nearest, seeded
+from .spec import ModelSpec, Task, default_for, named_estimator, nearest, seeded
+
+
+def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) -> None:
+    """Raise ModelError for a name that is no scorer, and for a scorer that cannot score such a target.
+
+    Each scorer is tried on a few invented rows with perfect predictions, so that a metric that asks for other
+    classes or for another task is found before anything is fitted.
+    """
+    suited = ", ".join(default_for(task, len(classes)).metrics)
+    known = set(get_scorer_names())
+    for metric in metrics:
+        if metric not in known:
+            close = nearest(metric, sorted(known | set(ALIASES)))
+            told = close if "did you mean" in close else f"; choose one such as {suited}."
+            raise ModelError(f"{metric!r} is no scikit-learn scorer{told}")
+        try:
+            score(metric, *_perfect(task, classes))
+        except Exception as error:
+            lacking = isinstance(error, AttributeError)
+            needs = f"it needs {' or '.join(method_of(metric))}." if lacking else first_line(error)
+            shown = f" ({', '.join(repr(each) for each in classes[:MOST_SHOWN_CLASSES])})" if classes else ""
+            raise ModelError(
+                f"metric {metric!r} cannot score this {task} target{shown}: {needs} Metrics that can: {suited}."
+            ) from None
+
+
+def _perfect(task: Task, classes: tuple[Any, ...]) -> tuple[Replay, NDArray[Any]]:
+    if task == "regression":
+        y = np.arange(1.0, 5.0) + 0.5  # fractions, which scorers of classes refuse
+        return Replay({"predict": y}), y
+    labels = np.asarray(classes)
+    codes = np.repeat(np.arange(len(classes)), 2)
+    sure = np.eye(len(classes))[codes]
+    decision = sure[:, 1] if len(classes) == 2 else sure
+    answers = {"predict": labels[codes], "predict_proba": sure, "decision_function": decision}
+    return Replay(answers, classes), labels[codes]
 
 
 def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDArray[Any], target: str) -> None:
@@ -33,7 +73,7 @@ def target_transformer(model: ModelSpec, seed: int = 0) -> Any:
     """Return the unfitted transformer of the target; raises ModelError where it cannot be made or inverted."""
     assert model.target_transform is not None
     path = model.target_transform.transformer
-    made = named_estimator(path, model.target_transform.params, methods=("fit", "transform", "inverse_transform"))
+    made = named_estimator(path, model.target_transform.params, TRANSFORMER)
     return seeded(made, seed)
 
 
@@ -153,3 +193,19 @@ def _takes_anything(estimator: Any) -> bool:
     inside = any(isinstance(value, BaseEstimator) for value in estimator.get_params(deep=False).values())
     kinds = [each.kind for each in signature(estimator.fit).parameters.values()]
     return Parameter.VAR_KEYWORD in kinds and inside
+
+
+def reads_names(estimator: Any) -> bool:
+    """Return whether an estimator may look at columns by name, so that it must be given a frame.
+
+    False only where every part is scikit-learn's own and none selects columns: then an array gives the same model.
+    """
+    parts = [estimator, *(part for part in estimator.get_params().values() if isinstance(part, BaseEstimator))]
+    return any(_may_read_names(part) for part in parts)
+
+
+def _may_read_names(part: Any) -> bool:
+    ours = type(part).__module__.partition(".")[0] == "sklearn"
+    selects = type(part).__name__ in ("ColumnTransformer", "FunctionTransformer")
+    named = [getattr(part, name, None) for name in ("categorical_features", "monotonic_cst", "interaction_cst")]
+    return not ours or selects or any(not (value is None or str(value) == "from_dtype") for value in named)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.metrics.metrics import check_metrics, takes_weights
+from evenfold.estimates.metrics.scoring import takes_weights
 from evenfold.estimates.results import ModelError
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
@@ -23,7 +23,7 @@ from .columns import (
     plain_or_objects,
     require_columns,
 )
-from .options import by_column, check_options
+from .options import by_column, check_metrics, check_options
 from .spec import ModelSpec, Task, infer_task, named_estimator
 
 

@@ -11,16 +11,16 @@ from typing import Any, Literal
 
 import pandas as pd
 import yaml
+from evenfold.estimates.metrics.record import Task as Task
+from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.results import ModelError
-from evenfold.splitters import SplitError, import_named, refusal
+from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.splitters.importing import ESTIMATOR, TRANSFORMER, Role, check_params, refusal, require_trusted, resolve
+from evenfold.splitters.targets import is_number
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-
-Task = Literal["classification", "regression"]
-
-MOST_CLASSES_OF_INTEGERS = 20
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,10 @@ def default_for(task: Task, n_classes: int = 0) -> Default:
 
 def infer_task(target: pd.Series) -> Task:
     """Return what the table says of a target column; raises ModelError for a column that is no target (dates)."""
-    kind = pd.api.types
-    if isinstance(target.dtype, pd.CategoricalDtype) or kind.is_bool_dtype(target):
-        return "classification"
-    if kind.is_integer_dtype(target):
-        return "classification" if target.nunique() <= MOST_CLASSES_OF_INTEGERS else "regression"
-    if kind.is_float_dtype(target):
+    kind = getattr(target.dtype, "kind", "O")
+    if is_number(kind, target.nunique):
         return "regression"
-    if kind.is_string_dtype(target) or kind.is_object_dtype(target):
+    if kind in "iubOUST":
         return "classification"
     raise ModelError(
         f"target {target.name!r} holds {target.dtype}, neither numbers nor classes; choose another target."
@@ -86,33 +82,23 @@ def nearest(name: str, among: Iterable[str]) -> str:
     return f"; choose one of {shown}{' …' if len(names) > 12 else ''}." if names else "."
 
 
-def named_estimator(path: str, params: Mapping[str, Any], methods: tuple[str, ...] = ("fit", "predict")) -> Any:
+def named_estimator(path: str, params: Mapping[str, Any], role: Role = ESTIMATOR) -> Any:
     """Return the unfitted estimator that the class or factory function at ``path`` makes of ``params``.
 
     A parameter with ``__`` in its name is set on the part it names, as scikit-learn's ``set_params`` does.
     Raises ModelError where the path does not import, is no class or function, does not take the parameters, or makes
-    something without ``methods`` and ``get_params``.
+    something that does not play ``role``, and UntrustedNameError for what may not be imported here.
     """
-    maker = _imported(path)
+    check_params(path, params)
+    maker = _imported(path, role)
     nested = {name: value for name, value in params.items() if "__" in name}
     made = _made(path, maker, {name: value for name, value in params.items() if name not in nested})
-    lacking = [name for name in (*methods, "get_params") if not callable(getattr(made, name, None))]
-    if lacking:
-        what, such = _EXAMPLES["predict" in methods]
-        raise ModelError(
-            f"{path!r} is no {what}: {type(made).__name__} has no {' and no '.join(lacking)}; "
-            f"name a class or a function that returns one, such as {such}."
-        )
+    if lacking := role.lacking(made):
+        raise ModelError(f"{path!r} is not {role.what}: {lacking}; {role.remedy}.")
     try:
         return made.set_params(**nested) if nested else made
     except ValueError as error:
         raise ModelError(f"{path!r} does not accept its parameters: {error}") from None
-
-
-_EXAMPLES = {
-    True: ("estimator", "sklearn.linear_model:Ridge"),
-    False: ("transformer that can be inverted", "sklearn.preprocessing:PowerTransformer"),
-}
 
 
 def seeded(estimator: Any, seed: int) -> Any:
@@ -125,16 +111,13 @@ def seeded(estimator: Any, seed: int) -> Any:
     return estimator.set_params(**unset) if unset else estimator
 
 
-def _imported(path: str) -> Any:
+def _imported(path: str, role: Role) -> Any:
     try:
-        maker = import_named(path)
+        return resolve(path, role)
+    except UntrustedNameError:
+        raise
     except SplitError as error:
-        raise ModelError(f"estimator {error}") from None
-    if not callable(maker):
-        raise ModelError(
-            f"{path!r} names a {type(maker).__name__}, no class and no function; name what makes the estimator."
-        )
-    return maker
+        raise ModelError(str(error)) from None
 
 
 def _made(path: str, maker: Any, params: dict[str, Any]) -> Any:
@@ -194,7 +177,8 @@ class ModelSpec(BaseModel):
     ``estimator``: ``package.module:Name`` of a class or of a function that returns an estimator; None for the default.
     ``params``: its JSON parameters. ``task``: inferred where None. ``features``: None for every numeric, boolean and
     categorical column that has no other role; ``exclude`` leaves some of them out. ``text``: how listed text columns
-    and categories become numbers. ``metrics``: scikit-learn scorer names, empty for the default ones.
+    and categories become numbers. ``metrics``: scikit-learn scorer names, or short ones
+    (acc, auc, mae, rmse, …) that become those; empty for the default ones.
     ``balance``: see Balance, or its method alone. ``threshold``: from which probability of the second class (in sorted
     order) on a row is of it: a number, ``prevalence`` (its share among training rows) or ``tuned`` (the best balanced
     accuracy, Youden's J, in a cross-validation inside the training rows). ``target_transform``: see Transform.
@@ -227,6 +211,11 @@ class ModelSpec(BaseModel):
             return given
         raise ValueError("choose 'tuned', 'prevalence' or a number between 0 and 1")
 
+    @field_validator("metrics")
+    @classmethod
+    def _by_name(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(ALIASES.get(metric.lower(), metric) for metric in given)
+
     @field_validator("balance", mode="before")
     @classmethod
     def _by_method(cls, given: Any) -> Any:
@@ -245,6 +234,22 @@ class ModelSpec(BaseModel):
             return cls.model_validate(fields)
         except ValidationError as error:
             raise ModelError(_sentence(error)) from None
+
+    @classmethod
+    def of_others(cls, given: Mapping[str, Any], own: ModelSpec) -> ModelSpec:
+        """Return a specification that somebody else wrote, such as a tag of the model registry.
+
+        It may name what a deployed run may, and besides what ``own``, the specification of one's own, names: whoever
+        may edit the registry decides nothing about what this machine imports. Raises UntrustedNameError otherwise.
+        """
+        theirs = cls.of(given)
+        for name, mine, role in (
+            (theirs.estimator, own.estimator, ESTIMATOR),
+            (_transformer_of(theirs), _transformer_of(own), TRANSFORMER),
+        ):
+            if name is not None and name != mine:
+                require_trusted(name, role)
+        return theirs
 
     @classmethod
     def read(cls, path: str | Path) -> ModelSpec:
@@ -279,6 +284,10 @@ class ModelSpec(BaseModel):
         if self.estimator is None:
             raise ModelError("the model names no estimator yet; complete it for a task first.")
         return seeded(named_estimator(self.estimator, self.params), seed)
+
+
+def _transformer_of(model: ModelSpec) -> str | None:
+    return None if model.target_transform is None else model.target_transform.transformer
 
 
 def _sentence(error: ValidationError) -> str:

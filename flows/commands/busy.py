@@ -18,7 +18,7 @@ def busy(what: str, console: Console | None = None) -> Iterator[None]:
     """On a terminal, say ``what`` is under way and for how long once it takes over two seconds; elsewhere nothing."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from .show import consoles
+    from .console import consoles
 
     console = console or consoles()[1]
     if not console.is_terminal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -40,3 +41,10 @@ def first_that_fits(console: Console, tables: Iterable[Table]) -> Table:
             break
     assert made is not None
     return made
+
+
+def consoles() -> tuple[Console, Console]:
+    """Return where results go and where progress and errors go."""
+    width = None if sys.stdout.isatty() else 140
+    out = Words(highlight=False, soft_wrap=True, emoji=False, width=width)
+    return out, Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)

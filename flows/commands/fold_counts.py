@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,11 @@ import pandas as pd
 from evenfold.estimates import ModelSpec, Problem, fold_count_study
 from evenfold.flows.requests import Say
 from evenfold.manifests import Columns, read_table, require_columns, write_whole
-from evenfold.reports import fold_count_html
+from evenfold.reports import Picture, study_svg
 from evenfold.splitters import SplitError
 from rich.table import Table
 
 from .show import consoles
-
-# Okabe and Ito's colours, told apart by everybody.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 
 
 def problem_of(data: str, columns: dict[str, Any], model: ModelSpec) -> Problem:
@@ -66,49 +64,8 @@ def show_table(table: pd.DataFrame, picture: Path, as_json: bool) -> None:
     out.print(f"picture: {picture}")
 
 
-def _axes(n: int) -> Any:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, n, figsize=(5 * n, 3.6), squeeze=False, layout="constrained")
-    return figure, axes[0]
-
-
-def _save(figure: Any, output: Path) -> None:
-    try:
-        figure.savefig(output, dpi=120)
-    except (ValueError, OSError) as error:
-        raise SplitError(f"the picture cannot be written to {output} ({error}); pass -o NAME.png.") from None
-
-
-def draw_fold_counts(problem: Problem, table: pd.DataFrame, output: Path) -> None:
-    """Draw mean, spread and pooled score against the number of folds: a panel per metric, or a page (``.html``)."""
-    if output.suffix == ".html":
-        write_whole(output, fold_count_html(problem, table))
-        return
-    metrics = table["metric"].unique()
-    figure, axes = _axes(len(metrics))
-    for ax, metric in zip(axes, metrics, strict=True):
-        part = table[table["metric"] == metric]
-        ax.fill_between(
-            part["n_splits"], part["mean"] - part["sd"], part["mean"] + part["sd"], alpha=0.2, color=COLOURS[0]
-        )
-        ax.plot(part["n_splits"], part["mean"], "o-", color=COLOURS[0], label="mean over folds, and its spread")
-        ax.plot(part["n_splits"], part["pooled"].astype(float), "s--", color=COLOURS[1], label="all predictions pooled")
-        ax.set(xlabel="number of folds", ylabel=metric)
-        ax.legend(fontsize=8)
-    _save(figure, output)
-
-
-def draw_ratios(table: pd.DataFrame, output: Path) -> None:
-    """Draw the variance of each estimate as a ratio to random folds', a panel per metric."""
-    metrics = table["metric"].unique()
-    figure, axes = _axes(len(metrics))
-    for ax, metric in zip(axes, metrics, strict=True):
-        part = table[table["metric"] == metric].set_index("way")[["hold_out", "fold_mean", "pooled"]]
-        part.T.plot.bar(ax=ax, color=COLOURS[: len(part)], rot=0, legend=True)
-        ax.axhline(1, color="grey", linewidth=1)
-        ax.set(ylabel=f"variance of {metric} / random folds'", xlabel="estimate")
-    _save(figure, output)
+def write_study(page: Callable[..., str], pictures: dict[str, Picture], output: Path) -> None:
+    """Write what a study found: a page (``.html``), or its pictures alone (``.svg``)."""
+    if output.suffix not in (".html", ".svg"):
+        raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
+    write_whole(output, page() if output.suffix == ".html" else study_svg(pictures))

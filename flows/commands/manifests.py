@@ -221,7 +221,7 @@ def _imported(data: str, key: list[str], sources: tuple[Any, Any, Any], group: s
 
 
 def _print(made: Any, as_json: bool, show: Any) -> None:
-    from .show import consoles
+    from .console import consoles
 
     out, _ = consoles()
     if as_json:
@@ -244,16 +244,21 @@ def show(
 
     Example: evenfold show .evenfold/splits/flights/1.0
     """
-    from evenfold.manifests import describe, measure, read_manifest, write_whole
-    from evenfold.reports import report_html
+    from evenfold.manifests import prove_files, read_header
 
-    from .show import consoles
+    from .console import consoles
 
     with busy(f"reading {manifest}"), _folder(manifest) as folder:
-        found = read_manifest(folder)
-        header = describe(found)
+        header = read_header(folder)
+        prove_files(header, folder)
         if report is not None:
-            write_whole(report, report_html(found, measure(found, data), data))
+            from evenfold.manifests import audit, measure, read_manifest, write_whole
+            from evenfold.reports import Origin, report_html
+
+            found = read_manifest(folder)
+            findings = audit(found, data) if data else None
+            origin = Origin(Path(data).name if data else "")
+            write_whole(report, report_html(found, measure(found, data), data, findings, origin))
     out, _ = consoles()
     if as_json:
         out.print_json(data=header)
@@ -276,12 +281,15 @@ def _folder(manifest: str) -> Iterator[Path]:
     prepare_environment(home)
     home.require_record()
     from evenfold.tasks.record.tracker import Tracker
+    from evenfold.tasks.runtime.redaction import redacted
 
     with tempfile.TemporaryDirectory() as folder:
         try:
             path = Tracker(home, "").fetch(run_id, name or "split", Path(folder))
         except Exception as error:
-            raise SplitError(f"{manifest} cannot be fetched from {home.tracking_uri} ({error}).") from None
+            raise SplitError(
+                f"{manifest} cannot be fetched from {home.tracking_uri} ({redacted(str(error))})."
+            ) from None
         yield path
 
 
@@ -326,6 +334,7 @@ def ui(
     Example: evenfold ui --dry
     """
     from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.redaction import redacted
 
     home = Home.here()
     prepare_environment(home)
@@ -333,7 +342,7 @@ def ui(
     if as_json:
         typer.echo(json.dumps(commands))
     for name, command in ({} if as_json else commands).items():
-        typer.echo(f"{name}: {' '.join(command)}")
+        typer.echo(redacted(f"{name}: {' '.join(command)}"))
     if dry:
         return
     typer.echo(f"MLflow  http://127.0.0.1:{port}")
@@ -355,7 +364,7 @@ def ui(
 
 def ui_commands(home: Any, port: int) -> dict[str, list[str]]:
     """Return what serves the pages: MLflow on the store in use, and Prefect's server where none is named."""
-    mlflow = [_beside("mlflow"), "ui", "--backend-store-uri", home.tracking_uri, "--port", str(port)]
+    mlflow = [_beside("mlflow"), "ui", "--backend-store-uri", home.tracking_store, "--port", str(port)]
     if os.environ.get("PREFECT_API_URL"):
         return {"MLflow": mlflow}
     return {"MLflow": mlflow, "Prefect": [_beside("prefect"), "server", "start", "--port", str(port + 1)]}

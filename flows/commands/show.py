@@ -19,16 +19,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
-from .console import Words, first_that_fits
+from .console import Words as Words, consoles as consoles, first_that_fits
 
 MOST_FOLD_ROWS = 12
-
-
-def consoles() -> tuple[Console, Console]:
-    """Return where results go and where progress and errors go."""
-    width = None if sys.stdout.isatty() else 140
-    out = Words(highlight=False, soft_wrap=True, emoji=False, width=width)
-    return out, Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 class Left(ProgressColumn):
@@ -99,15 +92,9 @@ def _amount(split: dict[str, Any]) -> str:
     return f"{split['n_rows']:,} rows, {split['n_splits']:,} {what}{kept}"
 
 
-_WORST = {
-    "size": "test sizes within {:.2%} of their mean",
-    "class_share": "class shares within {:.2%} of the whole",
-    "ks": "target distributions within KS {:.4f} of the whole",
-}
-
-
 def _worst(report: BalanceReport) -> str:
-    return "; ".join(said.format(report.worst[name]) for name, said in _WORST.items() if name in report.worst)
+    shown = (figure.sentence.format(figure.text(value)) for figure, value, _ in report.shown() if figure.sentence)
+    return "; ".join(shown)
 
 
 def show_evaluation(console: Console, outcome: Evaluation) -> None:
@@ -174,7 +161,7 @@ def _fold_table(outcome: Evaluation, metrics: list[str]) -> Table:
 
 def _estimate_tables(estimates: list[Estimate]) -> Iterator[Table]:
     """Yield the estimates in tables of fewer and fewer columns."""
-    for names in (("sd", "pooled", "apparent"), ("sd", "apparent"), ("sd",), ()):
+    for names in (("sd", "fold_mean", "apparent"), ("sd", "apparent"), ("sd",), ()):
         yield _estimate_table(estimates, names, short=False)
         if len({each.method for each in estimates}) == 1:
             yield _estimate_table(estimates, names, short=True)

@@ -35,8 +35,7 @@ from .flags import (
     spec_of,
 )
 
-Picture = Annotated[Path, typer.Option("-o", "--output", help="Where the picture goes, a PNG file.")]
-PictureOrPage = Annotated[Path, typer.Option("-o", "--output", help="Where the curve goes: a PNG file, or a page.")]
+PictureOrPage = Annotated[Path, typer.Option("-o", "--output", help="Where it goes: a page, or a picture (.svg).")]
 
 
 def register_studies(app: typer.Typer) -> None:
@@ -57,7 +56,7 @@ def compare(
     """
     from evenfold.flows.comparison import compare_runs
 
-    from .show import consoles
+    from .console import consoles
 
     out, _ = consoles()
     with busy(f"comparing run {run_a} with run {run_b}"):
@@ -140,7 +139,7 @@ def folds(
     features: Features = None,
     exclude: Exclude = None,
     seed: Seed = None,
-    output: PictureOrPage = Path("folds.png"),
+    output: PictureOrPage = Path("folds.html"),
     as_json: Json = False,
 ) -> None:
     """Show what the number of folds does to the mean over folds, its spread, and the pooled score.
@@ -149,11 +148,12 @@ def folds(
 
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
+    from evenfold.reports import fold_count_html, fold_count_pictures
     from evenfold.tasks import Home
     from evenfold.tasks.runtime.engine import limited
     from evenfold.tasks.work import keep_study
 
-    from .fold_counts import counted, counts_of, draw_fold_counts, problem_of, show_table
+    from .fold_counts import counted, counts_of, problem_of, show_table, write_study
     from .show import consoles, progress
 
     pass
@@ -163,7 +163,7 @@ def folds(
     with limited(1), progress(consoles()[1]) as say:
         table = counted(problem, counts_of(counts), seed or 0, say)
     keep_study(Home.here(), problem, table)
-    draw_fold_counts(problem, table, output)
+    write_study(partial(fold_count_html, problem, table), fold_count_pictures(table), output)
     show_table(table, output, as_json)
 
 
@@ -178,7 +178,7 @@ def strategies(
     features: Features = None,
     exclude: Exclude = None,
     seed: Seed = None,
-    output: Picture = Path("strategies.png"),
+    output: PictureOrPage = Path("strategies.html"),
     as_json: Json = False,
 ) -> None:
     """Show what stratifying does to the variance of estimates, as ratios to random folds'.
@@ -186,9 +186,10 @@ def strategies(
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
     from evenfold.estimates import stratification_study
+    from evenfold.reports import strategies_html, strategy_pictures
     from evenfold.tasks.runtime.engine import limited
 
-    from .fold_counts import draw_ratios, problem_of, show_table
+    from .fold_counts import problem_of, show_table, write_study
     from .show import consoles, progress
 
     pass
@@ -204,5 +205,5 @@ def strategies(
             seed=seed or 0,
             say=partial(say, "fitting models"),
         )
-    draw_ratios(table, output)
+    write_study(partial(strategies_html, problem, table), strategy_pictures(table), output)
     show_table(table, output, as_json)

@@ -6,15 +6,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
-import pyarrow as pa
+from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
-from evenfold.splitters import SplitError
 from threadpoolctl import threadpool_limits
 
 from .balance import balance_out_of_reach, class_deviation, missing_classes, size_deviation, target_deviation
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
-from .findings import Audit, CouldNotRun, Finding, Found, Gate, NotAsked, Outcome, gates_with
-from .joined import Joined
+from .findings import Audit, Check, NotAsked, Outcome, gates_with
+from .judging import judged
 from .leaks import constant_groups, duplicate_rows, group_in_two_folds, similar_keys, time_overlap
 from .rows import absent_rows, deleted_rows, empty_folds, quarantined_rows, repeated_keys, rows_without_fold
 from .unnamed.carried import carried_targets
@@ -24,9 +23,6 @@ from .unnamed.near_duplicates import near_duplicates
 from .unnamed.populations import other_generation, other_populations
 from .unnamed.sample import Sample, read_sample
 from .unnamed.times import times_left_out
-
-Check = Callable[[], Outcome]
-_SEVERITIES = ("error", "warning", "note")
 
 
 def audit(
@@ -56,20 +52,7 @@ def audit(
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
     names = feature_names(joined, features, exclude)
     checks = _checks(joined, names, time is not None, partial(read_sample, joined, features, tuple(exclude)))
-    told = [(name, gate, _outcome(checks[name])) for name, gate in limits.items() if gate]
-    findings = [_finding(name, gate, outcome) for name, gate, outcome in told if _is_finding(gate, outcome)]
-    return Audit(
-        name=manifest.name,
-        version=manifest.version,
-        split_id=manifest.split_id,
-        n_rows=joined.n,
-        features=names,
-        failed=[each.check for each in findings if each.gate == "failed"],
-        findings=sorted(findings, key=lambda each: _SEVERITIES.index(each.severity)),
-        passed={name: _within(outcome) for name, gate, outcome in told if _is_passed(gate, outcome)},
-        not_asked={name: outcome.reason for name, _, outcome in told if isinstance(outcome, NotAsked)},
-        off=[name for name, gate in limits.items() if gate is None],
-    )
+    return judged(limits, checks, manifest, n_rows=joined.n, features=names)
 
 
 def _checks(
@@ -118,34 +101,3 @@ def _checks(
             for check in (duplicate_rows, id_like_features, target_like_features)
         },
     }
-
-
-def _outcome(check: Check) -> Outcome | CouldNotRun:
-    try:
-        return check()
-    except (SplitError, pa.ArrowException) as error:
-        return CouldNotRun(str(error))
-
-
-def _is_finding(gate: Gate, outcome: Outcome | CouldNotRun) -> bool:
-    if isinstance(outcome, Found):
-        return gate.limit is None or outcome.figure > gate.limit
-    return isinstance(outcome, CouldNotRun)
-
-
-def _is_passed(gate: Gate, outcome: Outcome | CouldNotRun) -> bool:
-    return not isinstance(outcome, NotAsked) and not _is_finding(gate, outcome)
-
-
-def _within(outcome: Outcome | CouldNotRun) -> str:
-    return outcome.message if isinstance(outcome, Found) else ""
-
-
-def _finding(name: str, gate: Gate, outcome: Outcome | CouldNotRun) -> Finding:
-    failed = gate.fails and not (isinstance(outcome, Found) and gate.limit is None)
-    severity: Any = "error" if failed else "note" if gate.limit is None else "warning"
-    common = {"check": name, "severity": severity, "gate": "failed" if failed else "passed", "limit": gate.limit}
-    if isinstance(outcome, Found):
-        return Finding(message=outcome.message, figure=float(outcome.figure), figures=outcome.figures, **common)
-    assert isinstance(outcome, CouldNotRun)
-    return Finding(message=f"{name} could not run: {outcome.reason}", ran=False, **common)

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from evenfold.manifests.balance import compared_with_all
+from evenfold.manifests.joined import ROLES, Joined, JoinedLabels
 from evenfold.manifests.membership import LOCKED
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, listed, to_numpy, verb
 from numpy.typing import NDArray
 
 from .findings import Found, NotAsked, Outcome
-from .joined import ROLES, Joined, JoinedLabels
 
 LEAST_EXPECTED = 5  # rows of a class that a fold should hold; below it one row more or less is a large deviation
 MOST_CELLS = 5_000_000
@@ -25,7 +25,7 @@ def missing_classes(joined: Joined) -> Outcome:
     names = _class_columns(joined)
     if not names:
         return NotAsked("no column of classes is named")
-    if _one_row_each(joined):
+    if isinstance(joined, JoinedLabels) and joined.labels.n_bins >= joined.labels.unlocked.size:
         return NotAsked("every fold tests one row")
     told, figures = [], {}
     for name in names:
@@ -190,13 +190,9 @@ def _sharing(joined: Joined) -> JoinedLabels | NotAsked:
     """Return the folds and parts that rows are shared out among, or why there are none."""
     if not isinstance(joined, JoinedLabels):
         return NotAsked("draws and pairs share nothing out")
-    if joined.manifest.spec.strategy in ("LeaveOneOut", "LeaveOneGroupOut"):
+    if not joined.manifest.splitter.shares_out:
         return NotAsked(f"the folds of {joined.manifest.spec.strategy} are as large as what they leave out")
     return joined
-
-
-def _one_row_each(joined: Joined) -> bool:
-    return joined.manifest.spec.strategy == "LeaveOneOut"
 
 
 def _class_columns(joined: Joined) -> list[str]:

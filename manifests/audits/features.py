@@ -10,14 +10,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from evenfold.manifests.joined import Joined
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, require_columns, to_numpy, verb
 from evenfold.manifests.tables.read import blocks_of, schema_of
-from evenfold.splitters import Stream, stable_order
+from evenfold.splitters import Stream
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 from .findings import Found, NotAsked, Outcome
-from .joined import Joined
 
 MOST_SAMPLED = 200_000
 _ODD, _MISSING = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from evenfold.splitters import SplitError
+from evenfold.splitters.display import Displayed
+from evenfold.splitters.errors import SplitError
 from pydantic import BaseModel, ConfigDict
 
 
@@ -35,6 +36,7 @@ class CouldNotRun:
 
 
 Outcome = Found | NotAsked | None
+Check = Callable[[], Outcome]
 
 
 class Finding(BaseModel):
@@ -56,7 +58,7 @@ class Finding(BaseModel):
     figures: dict[str, Any] = {}
 
 
-class Audit(BaseModel):
+class Audit(Displayed, BaseModel):
     """What is wrong with a split of these data, in sentences with numbers; errors first.
 
     Every check is in exactly one place: in ``findings``; in ``passed``, with what it saw within its limit, if anything;
@@ -75,6 +77,16 @@ class Audit(BaseModel):
     passed: dict[str, str]
     not_asked: dict[str, str]
     off: list[str]
+
+    @property
+    def summary(self) -> str:
+        """How many checks failed, warned and passed, in one line."""
+        kinds = [("failed", len(self.failed))]
+        for severity, word in (("warning", "warnings"), ("note", "notes")):
+            n = sum(finding.severity == severity for finding in self.findings)
+            kinds.append((word if n != 1 else severity, n))
+        counts = ", ".join(f"{n} {word}" for word, n in [*kinds, ("passed", len(self.passed))] if n or word == "passed")
+        return f"Audit of {self.name} {self.version}: {counts}"
 
 
 @dataclass(frozen=True)
@@ -115,15 +127,30 @@ GATES: dict[str, Gate] = {
 }
 
 
-def gates_with(given: Mapping[str, Any]) -> dict[str, Gate | None]:
-    """Return every gate with the given limits, which fail beyond; None for those that are off.
+# What is asked when rows arrive: a table that is cut short, shuffled or in another unit is stopped before anything is
+# learnt from it.
+ARRIVAL_GATES: dict[str, Gate] = {
+    "vanished_rows": Gate(0.1, True, "share of the known rows that the data lack"),
+    "changed_targets": Gate(0.01, True, "share of the known rows whose target changed"),
+    "new_rows": Gate(4, True, "how many times more or fewer new rows than the median of earlier generations"),
+    "lost_columns": Gate(0, True, "columns that are gone, or hold another kind of value"),
+    # Months of real flights are up to 0.14 apart beyond chance.
+    "target_distribution": Gate(0.2, True, "distance of the new targets from the known ones, beyond chance"),
+    "merged_groups": Gate(0.01, True, "share of the known rows whose groups turned out to be one"),
+    "unseen_categories": Gate(None, False, "columns of text that hold values which no known row has"),
+}
 
-    Raises SplitError for a name that is no gate, with the nearest, and for a limit that is none.
+
+def gates_with(given: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dict[str, Gate | None]:
+    """Return every gate of a table with the given limits, which fail beyond; None for those that are off.
+
+    ``given`` may name gates of the other table too: a specification holds the limits of both. Raises SplitError for a
+    name that is not a gate, with the nearest, and for a limit that is none.
     """
     for name, limit in given.items():
         _require_gate(name)
         _require_limit(name, limit)
-    return {name: _changed(gate, given[name]) if name in given else gate for name, gate in GATES.items()}
+    return {name: _changed(gate, given[name]) if name in given else gate for name, gate in of.items()}
 
 
 def _changed(gate: Gate, limit: Any) -> Gate | None:
@@ -131,9 +158,10 @@ def _changed(gate: Gate, limit: Any) -> Gate | None:
 
 
 def _require_gate(name: str) -> None:
-    if name not in GATES:
-        nearest = difflib.get_close_matches(name, GATES, n=2, cutoff=0.4)
-        hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose of {', '.join(GATES)}."
+    known = [*GATES, *ARRIVAL_GATES]
+    if name not in known:
+        nearest = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
+        hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose of {', '.join(known)}."
         raise SplitError(f"there is no gate {name!r}; {hint}")
 
 

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
-from evenfold.splitters import gap_of, times_of
+from evenfold.splitters.times import gap_of, times_of
 from numpy.typing import NDArray
 
+from .crossings import crossings
 from .features import Features
 from .findings import Found, NotAsked, Outcome
-from .joined import Joined, crossings
 from .unnamed.near_duplicates import happen_by_chance
 from .unnamed.sample import column_of
 

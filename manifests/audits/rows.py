@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.manifests.tables.keys import positions_in
 
 from .findings import Found, NotAsked, Outcome
-from .joined import Joined
 
 
 def rows_without_fold(joined: Joined) -> Outcome:

@@ -10,14 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.identity import fingerprint, plan_id
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest, StatusChange
-from evenfold.manifests.membership import Draws, Pairs
+from evenfold.manifests.tables.canonical import listed
 from evenfold.manifests.tables.keys import positions_in
-from evenfold.splitters import SplitError
+from evenfold.splitters import SplitError, all_strategies
 from numpy.typing import NDArray
 
 from .assign import GROWING_VERSION, Arrival, Growth, Merged, grow
-
-GROWING = "KFold, StratifiedKFold, SortedStratifiedKFold, BalancedGroupKFold, HashSplit or PoissonBootstrap"
 
 
 @dataclass(frozen=True)
@@ -36,20 +34,33 @@ class Extension:
     notes: tuple[str, ...]
 
 
-def extend(manifest: Manifest, data: Any, *, batch: bool = False, merged: Merged = "quarantine") -> Extension:
+# A table that lacks more of the known rows is more often cut short, or a month's alone, than really that much smaller.
+MOST_MISSING = 0.1
+
+
+def extend(
+    manifest: Manifest,
+    data: Any,
+    *,
+    batch: bool = False,
+    merged: Merged = "quarantine",
+    max_missing: float = MOST_MISSING,
+) -> Extension:
     """Return ``manifest`` with the new rows of ``data`` assigned: the next minor version.
 
     ``data`` is the whole current table, and rows of the manifest that it lacks become deleted; with ``batch`` it
-    holds new rows only. New rows of a known group follow it; new groups are packed into what the folds lack; rows
-    without groups fill what their class lacks. A changed class moves nothing. Groups that turn out to be one are
-    quarantined (in no split from now on, their folds kept) unless ``merged="accept"``.
+    holds new rows only. More than ``max_missing`` of the known rows missing is refused. New rows of a known group
+    follow it; new groups are packed into what the folds lack; rows without groups fill what their class lacks. A
+    changed class moves nothing. Groups that turn out to be one are quarantined (in no split from now on, their folds
+    kept) unless ``merged="accept"``.
     Promises: every row that had a fold has the same fold, proved by making the parent's split_id anew from the older
     generations; the order of rows in ``data`` does not matter; nothing new gives the manifest itself. Raises
-    SplitError without a key column, for a strategy that cannot grow, and where a key repeats.
+    SplitError without a key column, for a strategy that cannot grow, where a key repeats, and where rows are missing.
     O(n log n), and a vectorised step per new group.
     """
     _require_growable(manifest)
     arrival = Arrival.of(manifest, data, batch)
+    _require_present(arrival, max_missing)
     growth = grow(manifest, arrival, merged)
     changes = _changes(manifest, arrival, growth)
     if arrival.new.size == 0 and changes is None:
@@ -82,10 +93,23 @@ def _require_growable(manifest: Manifest) -> None:
             f"{manifest.name} {manifest.version} has no key column, so new rows cannot be told from old ones; "
             "split again with a key."
         )
-    fixed = name in ("LeaveOneOut", "LeaveOneGroupOut", "Predefined")
-    drawn = isinstance(manifest.membership, Draws) and "by_key_alone" not in manifest.splitter.promises
-    if isinstance(manifest.membership, Pairs) or fixed or drawn:
-        raise SplitError(f"a split by {name} cannot grow without moving rows; one by {GROWING} can.")
+    if not manifest.splitter.grows:
+        growing = [strategy for strategy, of in all_strategies().items() if of.grows]
+        raise SplitError(f"a split by {name} cannot grow without moving rows; one by {listed(growing, most=99)} can.")
+
+
+def _require_present(arrival: Arrival, most: float) -> None:
+    manifest = arrival.manifest
+    if not 0 <= most <= 1:
+        raise SplitError(f"max_missing={most!r}; choose a share of the known rows, 0 to 1.")
+    gone, known = arrival.gone.size, int(np.count_nonzero(manifest.status != DELETED))
+    if gone > most * known:
+        least = np.ceil(100 * gone / known) / 100
+        raise SplitError(
+            f"{gone:,} of the {known:,} rows that {manifest.name} {manifest.version} knows ({gone / known:.1%}) are "
+            f"not in the data, and at most {most:.0%} may be; if the data are new rows alone, say so (batch=True, "
+            f"--batch), and if those rows are really gone, raise max_missing (--max-missing) to {least:g}."
+        )
 
 
 def _changes(manifest: Manifest, arrival: Arrival, growth: Growth) -> StatusChange | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +13,13 @@ import pyarrow.parquet as pq
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import KINDS
 from evenfold.manifests.spec import read_spec
+from evenfold.manifests.state import State
 from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
+from .header import REMEDY, prove_files, read_header
 from .tables import status_in
-
-SCHEMA = "evenfold-manifest/1"
-ROWS = "assignments-0000.parquet"
-REMEDY = "restore it from its MLflow run."
 
 
 def read_manifest(folder: str | Path) -> Manifest:
@@ -33,7 +29,8 @@ def read_manifest(folder: str | Path) -> Manifest:
     """
     path = Path(folder)
     header = read_header(path)
-    tables = {entry["path"]: _read_file(path / entry["path"], entry["sha256"]) for entry in _files(header, path)}
+    prove_files(header, path)
+    tables = {entry["path"]: pq.read_table(path / entry["path"]) for entry in header["files"]}
     newest = max(name for name in tables if name.startswith("assignments-"))
     _compare_headers(header, tables[newest], path / newest)
     manifest = _from_tables(path, header, tables)
@@ -61,7 +58,7 @@ def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]
         membership=read(rows, tables, splitter=spec.splitter(), keys=keys, n_splits=header["n_splits"]),
         keys=keys,
         group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
-        state=header["state"],
+        state=State.of(header["state"]),
         born=born,
         changes=tuple(status_in(changed, generation) for generation, changed in changes),
         version=header["version"],
@@ -84,49 +81,6 @@ def _together(tables: list[pa.Table], key: list[str]) -> tuple[pa.Table, NDArray
     return table.take(order).combine_chunks(), born[order.to_numpy()]
 
 
-def read_header(folder: Path) -> dict[str, Any]:
-    """Return what ``manifest.json`` in ``folder`` says, unproved; SplitError where it says nothing that we read."""
-    path = folder / "manifest.json"
-    try:
-        header = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise SplitError(f"{folder} holds no manifest.json; pass the folder of a manifest.") from None
-    except (ValueError, RecursionError, OSError) as error:
-        raise SplitError(f"{path} is damaged ({str(error)[:100]}); {REMEDY}") from None
-    found = header.get("schema") if isinstance(header, dict) else None
-    if not isinstance(header, dict) or found != SCHEMA:
-        raise SplitError(f"{folder} has schema {repr(found)[:40]}; this version of evenfold reads {SCHEMA!r}.")
-    return header
-
-
-def _files(header: dict[str, Any], folder: Path) -> list[dict[str, str]]:
-    files = header.get("files")
-    if not isinstance(files, list) or not all(_is_entry(entry) for entry in files):
-        raise SplitError(f"{folder / 'manifest.json'} is damaged (its list of files); {REMEDY}")
-    unlisted = {ROWS, *(file.name for file in folder.glob("*.parquet"))} - {entry["path"] for entry in files}
-    if unlisted:
-        raise SplitError(f"{folder / 'manifest.json'} does not list {', '.join(sorted(unlisted))}; {REMEDY}")
-    return files
-
-
-def _is_entry(entry: Any) -> bool:
-    if not isinstance(entry, dict) or not isinstance(entry.get("sha256"), str):
-        return False
-    return isinstance(entry.get("path"), str) and bool(re.fullmatch(r"[a-z]+(-\d{4})?\.parquet", entry["path"]))
-
-
-def _read_file(path: Path, wanted: str) -> pa.Table:
-    try:
-        found = sha256(path)
-    except FileNotFoundError:
-        raise SplitError(f"{path} is missing; {REMEDY}") from None
-    except OSError as error:
-        raise SplitError(f"{path} cannot be read ({error.strerror}); {REMEDY}") from None
-    if found != wanted:
-        raise SplitError(f"{path} is damaged: its SHA-256 is not the {wanted[:12]} of manifest.json; {REMEDY}")
-    return pq.read_table(path)
-
-
 def _compare_headers(header: dict[str, Any], rows: pa.Table, file: Path) -> None:
     """Raise SplitError where the header says something else than its copy, which the rows' SHA-256 proves."""
     copy = _told(json.loads((rows.schema.metadata or {}).get(b"evenfold", b"{}")))
@@ -141,9 +95,3 @@ def _compare_headers(header: dict[str, Any], rows: pa.Table, file: Path) -> None
 
 def _told(fields: dict[str, Any]) -> set[tuple[str, str]]:
     return {(name, json.dumps(value, sort_keys=True)) for name, value in fields.items()}
-
-
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow.parquet as pq
 from evenfold.manifests.identity import digest_table, plan_id
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import Draws
+from evenfold.manifests.membership import MOST_MEASURED, Draws
 from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import SplitError
 from pydantic import BaseModel, ConfigDict
 
-from .load import read_header, read_manifest, sha256
+from .header import REMEDY, read_header, sha256
+from .load import read_manifest
 from .write import BLOCK_ROWS, describe
 
-RESTORE = "restore it from its MLflow run."
 PARTS_OF_A_MANIFEST = ("assignments-*", "groups-*", "status-*", "resamples", "splits")
 
 
@@ -51,15 +51,15 @@ def damaged_files(folder: Path, entries: list[dict[str, Any]]) -> Iterator[Damag
 def _damage(file: Path, entry: dict[str, Any]) -> Damage | None:
     name, rows = entry["path"], int(entry["rows"])
     if not file.exists():
-        return Damage(file=name, message=f"{name} is missing, and its {amount(rows, 'row')} with it; {RESTORE}")
+        return Damage(file=name, message=f"{name} is missing, and its {amount(rows, 'row')} with it; {REMEDY}")
     same_bytes = sha256(file) == entry["sha256"]
     found = _first_damaged_block(file, entry)
     if same_bytes and (found or file.stat().st_size != entry["bytes"]):
-        said = f"manifest.json does not say of {name} what its undamaged bytes hold; {RESTORE}"
+        said = f"manifest.json does not say of {name} what its undamaged bytes hold; {REMEDY}"
         return Damage(file="manifest.json", message=said)
     if found or same_bytes:
         return found
-    return Damage(file=name, message=f"{name} has other bytes than were written, and all its rows; {RESTORE}")
+    return Damage(file=name, message=f"{name} has other bytes than were written, and all its rows; {REMEDY}")
 
 
 def _first_damaged_block(file: Path, entry: dict[str, Any]) -> Damage | None:
@@ -95,7 +95,7 @@ def _of_rows(file: Path, first: int, stop: int, what: str, block: int | None = N
         said = f"{file.name}: block {block} ({place}) {what}{before}"
     else:
         said = f"{file.name} {what}; {place} cannot be relied on"
-    return Damage(file=file.name, message=f"{said}; {RESTORE}", block=block, first_row=first, last_row=stop - 1)
+    return Damage(file=file.name, message=f"{said}; {REMEDY}", block=block, first_row=first, last_row=stop - 1)
 
 
 def _unreadable(file: Path, entry: dict[str, Any], error: Exception) -> str:
@@ -108,9 +108,6 @@ def _unreadable(file: Path, entry: dict[str, Any], error: Exception) -> str:
 def _short(error: Exception) -> str:
     text = " ".join(str(error).split())
     return text if len(text) <= 120 else text[:117] + "..."
-
-
-MOST_REDRAWN = 200
 
 
 class Verification(BaseModel):
@@ -152,7 +149,7 @@ def verify(folder: str | Path) -> Verification:
     except SplitError as error:
         return _damaged(path, [Damage(file="manifest.json", message=str(error))])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        said = f"manifest.json is no header of a manifest ({type(error).__name__}: {error}); {RESTORE}"
+        said = f"manifest.json is no header of a manifest ({type(error).__name__}: {error}); {REMEDY}"
         return _damaged(path, [Damage(file="manifest.json", message=said)])
 
 
@@ -176,7 +173,7 @@ def _proved(path: Path, header: dict[str, Any]) -> Verification:
         try:
             said = proof(manifest, header)
         except _Differs as difference:
-            damages.append(Damage(file=difference.file, message=f"{difference}; {RESTORE}"))
+            damages.append(Damage(file=difference.file, message=f"{difference}; {REMEDY}"))
         except SplitError as error:
             not_proved.append(str(error))
         else:
@@ -221,7 +218,7 @@ def _header_follows(manifest: Manifest, header: dict[str, Any]) -> str:
 def _nothing_moved(manifest: Manifest, header: dict[str, Any]) -> str | None:
     if not manifest.generation or manifest.parent_split_id is None:
         return None
-    if isinstance(manifest.membership, Draws) and manifest.n_splits > MOST_REDRAWN:
+    if isinstance(manifest.membership, Draws) and manifest.n_splits > MOST_MEASURED:
         raise SplitError(f"the parent's split_id was not made anew: that takes {manifest.n_splits:,} draws.")
     before = manifest.at_generation(manifest.generation - 1)
     if before.split_id != manifest.parent_split_id:
@@ -232,7 +229,7 @@ def _nothing_moved(manifest: Manifest, header: dict[str, Any]) -> str | None:
 def _draws_come_out(manifest: Manifest, header: dict[str, Any]) -> str | None:
     if not isinstance(manifest.membership, Draws):
         return None
-    chosen = np.unique(np.linspace(0, manifest.n_splits - 1, min(manifest.n_splits, MOST_REDRAWN)).astype(int))
+    chosen = np.unique(np.linspace(0, manifest.n_splits - 1, min(manifest.n_splits, MOST_MEASURED)).astype(int))
     for i in chosen.tolist():
         try:
             manifest.pair(i)

@@ -10,7 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.splitters import SplitError, require_present
+from evenfold.splitters import SplitError
+from evenfold.splitters.encoding import Coded, require_present
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 ColumnType = Literal["int", "float", "text", "bool", "timestamp", "date"]
@@ -60,17 +62,12 @@ def require_columns(names: Iterable[str], available: Collection[str]) -> None:
             raise SplitError(f"{list(available).count(name)} columns are called {name!r}; give each a name of its own.")
         if name not in available:
             only = next(iter(available)) if len(available) == 1 else ""
-            if any(mark in only for mark in ";\t|"):
-                hint = f"all names stand in one, {only!r}; separate the file's columns by commas."
-                raise SplitError(f"there is no column {name!r} in the data; {hint}")
+            if any(mark in only for mark in ":;\t|^~"):
+                hint = f"all names stand in one, {only!r}; separate the file's columns by commas"
+                raise SplitError(f"there is no column {name!r} in the data; {hint}, semicolons, tabs or bars.")
             nearest = difflib.get_close_matches(name, available, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"it has {_listed(available)}."
             raise SplitError(f"there is no column {name!r} in the data; {hint}")
-
-
-def counted(n: int, one: str, many: str) -> str:
-    """Return ``1 row has`` or ``2,000 rows have``."""
-    return f"1 {one}" if n == 1 else f"{n:,} {many}"
 
 
 def _listed(names: Collection[str], most: int = 12) -> str:
@@ -162,8 +159,16 @@ def _normal_form(array: pa.Array, wanted: str) -> pa.Array:
 def _composed(text: pa.Array) -> pa.Array:
     """Return text in Unicode's NFC form, by Python: Arrow's own NFC takes characters apart (seen in version 25)."""
     odd = pc.invert(pc.string_is_ascii(text)).fill_null(False)
+    if unicodedata.is_normalized("NFC", _joined(text.filter(odd))):
+        return text  # a part of a text in normal form is in normal form
     values = [unicodedata.normalize("NFC", value) for value in text.filter(odd).to_pylist()]
     return pc.replace_with_mask(text, odd, pa.array(values, text.type))
+
+
+def _joined(text: pa.Array) -> str:
+    """Return texts that miss nothing one after the other, as one."""
+    ends = np.frombuffer(text.buffers()[1], dtype=np.int64)[text.offset : text.offset + len(text) + 1]
+    return str(memoryview(text.buffers()[2])[ends[0] : ends[-1]], "utf-8")
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
@@ -179,14 +184,23 @@ def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
+def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
+    """Return a complete canonical column as codes by first appearance: many times faster than by Python objects."""
+    array = _one_chunk(column) if isinstance(column, pa.ChunkedArray) else column
+    encoded = array.dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return Coded(codes, to_numpy(encoded.dictionary).tolist())
+
+
 def require_complete(column: pa.ChunkedArray, name: str) -> None:
     """Raise SplitError where a canonical column has missing or infinite values, counting them."""
-    values = to_numpy(column)
-    require_present(values, f"column {name!r}")
-    infinite = np.flatnonzero(np.isinf(values)) if values.dtype.kind == "f" else np.empty(0)
+    if column.null_count:
+        require_present(to_numpy(column), f"column {name!r}")
+    unbounded = pc.is_inf(column).to_numpy() if pa.types.is_floating(column.type) else np.zeros(0, dtype=np.bool_)
+    infinite = np.flatnonzero(unbounded)
     if infinite.size:
         raise SplitError(
-            f"column {name!r} is infinite in {infinite.size:,} of {values.size:,} rows (first at "
+            f"column {name!r} is infinite in {infinite.size:,} of {len(column):,} rows (first at "
             f"{_rows_listed(infinite)}); drop or correct those rows first."
         )
 
@@ -206,9 +220,18 @@ def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
             raise SplitError(missing_key(table.column(name), name))
     if _ascending(table, key):
         return None
-    order = pc.sort_indices(table.select(key), sort_keys=[(name, "ascending") for name in key]).to_numpy()
+    order = _ascending_order(table.select(key))
     _require_unique(table.select(key).take(order), key, order)
-    return np.asarray(order, dtype=np.int64)
+    return order
+
+
+def _ascending_order(keys: pa.Table) -> NDArray[np.int64]:
+    """Return the order of complete keys: numbers and times by our own kernel, several times faster than Arrow's."""
+    column = keys.column(0)
+    if keys.num_columns == 1 and not pa.types.is_large_string(column.type):
+        return stable_order(to_numpy(column))
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
+    return np.asarray(order.to_numpy(), dtype=np.int64)
 
 
 def missing_key(column: pa.ChunkedArray, name: str) -> str:

@@ -1,9 +1,11 @@
-"""The one place where a row's key is made: the key columns as they are, or a pseudonym of them."""
+"""The one place where keys are made (as they are, or a pseudonym of them), and looked up."""
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from evenfold.manifests.spec import SplitSpec, secret_check, secret_of
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
-from .canonical import canonical_table, column_types, missing_key, require_columns
+from .canonical import amount, canonical_table, column_types, key_order, missing_key, require_columns
 
 ROW_KEY = "row_key"
 
@@ -99,6 +101,71 @@ def positions_in(known: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
     ours, theirs = _one_column(known, wanted)
     found = pc.index_in(theirs, value_set=ours)
     return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """Where rows stand that are named by key, or by position where there is none.
+
+    ``rank`` is the place among the known rows of each row that was looked up, -1 where it has none.
+    """
+
+    known: pa.Table | None
+    wanted: pa.Table | None
+    rank: NDArray[np.int64]
+    optional: NDArray[np.int64]
+    n_known: int
+
+    @classmethod
+    def of(
+        cls, known: pa.Table | None, wanted: pa.Table | None, optional: NDArray[np.int64], n_known: int, n_wanted: int
+    ) -> Lookup:
+        """Look the keys of ``wanted`` up among ``known``; the ``optional`` known rows may be absent. O(n)."""
+        if known is None or wanted is None:
+            if n_wanted != n_known:
+                raise SplitError(
+                    f"the manifest holds {n_known:,} rows by position (it has no key column) and the data have "
+                    f"{n_wanted:,}; pass the same rows in the same order, or split with a key."
+                )
+            return cls(None, None, np.arange(n_known), optional, n_known)
+        rank = np.arange(n_known) if wanted.equals(known) else positions_in(known, wanted)
+        return cls(known, wanted, rank, optional, n_known)
+
+    @cached_property
+    def row(self) -> NDArray[np.int64]:
+        """The looked-up row that each known row is, -1 where there is none."""
+        rows = np.full(self.n_known, -1, dtype=np.int64)
+        found = np.flatnonzero(self.rank >= 0)
+        rows[self.rank[found]] = found
+        return rows
+
+    def exact_rows(self) -> NDArray[np.int64]:
+        """Return ``row``; SplitError where a row is unknown, repeated, without a key, or one that is needed absent."""
+        absent = self.row < 0
+        absent[self.optional] = False
+        repeated = self.rank.size - np.count_nonzero(self.rank < 0) > np.count_nonzero(self.row >= 0)
+        if self.known is not None and self.wanted is not None and (absent.any() or repeated or (self.rank < 0).any()):
+            key_order(self.wanted, self.wanted.column_names)  # says what is wrong with the keys themselves
+            raise SplitError(_difference(self.wanted.filter(self.rank < 0), self.known.filter(absent)))
+        return self.row
+
+
+def _difference(unknown: pa.Table, absent: pa.Table) -> str:
+    """Return in a sentence which rows only the data have, and which only the manifest."""
+    sides = [
+        f"{amount(rows.num_rows, one, many)} (first key {_first_key(rows)})"
+        for rows, one, many in (
+            (unknown, "row has no fold", "rows have no fold"),
+            (absent, "row of the manifest is not in the data", "rows of the manifest are not in the data"),
+        )
+        if rows.num_rows
+    ]
+    return " and ".join(sides) + "; use the data that were split, or extend the manifest."
+
+
+def _first_key(rows: pa.Table) -> str:
+    first = rows.sort_by([(name, "ascending") for name in rows.column_names]).slice(0, 1)
+    return ", ".join(str(value) for value in first.to_pylist()[0].values())
 
 
 def _one_column(known: pa.Table, wanted: pa.Table) -> tuple[pa.Array, pa.Array]:

@@ -20,9 +20,13 @@ import pyarrow.parquet as pq
 from evenfold.splitters import SplitError
 from narwhals.exceptions import NarwhalsError
 
-from .canonical import ARROW_TYPES, require_columns
+from .canonical import require_columns
+from .csv_files import csv_names, read_csv
 
-ENDINGS = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".txt": "CSV"}
+ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
+    f"{ending}{packed}": "CSV" for ending in (".csv", ".tsv", ".txt") for packed in ("", ".gz")
+}
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 # What pandas calls an index without a name. It is no column: a row number would be a feature, and a leak.
 INDEX = re.compile(r"__index_level_\d+__")
 
@@ -48,8 +52,7 @@ def column_names(source: Any) -> list[str]:
         return _names(_frame(source))
     files = data_files(source)
     try:
-        csv = _kind(files[0]) == "CSV"
-        names = pa.csv.open_csv(files[0]).schema.names if csv else pq.read_schema(files[0]).names
+        names = csv_names(files[0]) if _kind(files[0]) == "CSV" else pq.read_schema(files[0]).names
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         names = read_table(source).column_names  # which says what is wrong
     return [name for name in names if not INDEX.fullmatch(name)]
@@ -66,7 +69,7 @@ def data_files(source: str | Path) -> list[Path]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in ENDINGS)
+    files = sorted(file for file in folder.rglob("*") if _ending(file) in ENDINGS)
     if not files:
         raise SplitError(f"the folder {folder} holds no .parquet and no .csv file; pass one that does.")
     return files
@@ -75,16 +78,25 @@ def _inside(folder: Path) -> list[Path]:
 def _beside(path: Path) -> str:
     if not path.parent.exists():
         return f", and no folder {path.parent}"
-    names = sorted(file.name for file in path.parent.iterdir() if file.suffix.lower() in ENDINGS)
+    names = sorted(file.name for file in path.parent.iterdir() if _ending(file) in ENDINGS)
     near = difflib.get_close_matches(path.name, names, n=3) or names[:5]
     return f"; beside it are {', '.join(near)}" if near else ""
 
 
+def _ending(file: Path) -> str:
+    """Return what a file's name ends in, with the ending below a .gz."""
+    return "".join(file.suffixes[-2:] if file.suffix.lower() == ".gz" else file.suffixes[-1:]).lower()
+
+
 def _kind(file: Path) -> str:
-    if file.suffix.lower() not in ENDINGS:
+    if _ending(file) in SPREADSHEETS:
+        raise SplitError(
+            f"{file} is a spreadsheet; save the sheet as 'CSV UTF-8', or pass pandas.read_excel({file.name!r})."
+        )
+    if _ending(file) not in ENDINGS:
         ending = f"ends in {file.suffix!r}" if file.suffix else "has no ending"
         raise SplitError(f"{file} {ending}; pass .parquet or .csv files.")
-    return ENDINGS[file.suffix.lower()]
+    return ENDINGS[_ending(file)]
 
 
 def _read_path(path: str, columns: list[str] | None, types: Mapping[str, str]) -> pa.Table:
@@ -113,19 +125,10 @@ def parquet_data(files: list[Path]) -> pa.dataset.Dataset:
 
 
 def _read_csv(files: list[Path], columns: list[str] | None, types: Mapping[str, str]) -> pa.Table:
-    tables = [_read_one_csv(file, types) for file in files]
+    tables = [read_csv(file, types) for file in files]
     schema = _one_schema(files, [table.schema for table in tables])
     names = _selected(schema.names, columns)
     return pa.concat_tables([table.select(names) for table in tables], promote_options="permissive")
-
-
-def _read_one_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
-    if file.stat().st_size == 0:
-        raise SplitError(f"{file} is empty (0 bytes); it needs a line of column names and rows.")
-    # Times are left to be recognised: a declared type takes only texts with a zone, or only texts without.
-    declared = {name: ARROW_TYPES[known] for name, known in types.items() if known != "timestamp"}
-    options = pa.csv.ConvertOptions(column_types=declared, strings_can_be_null=True)
-    return pa.csv.read_csv(file, convert_options=options)
 
 
 def _one_schema(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:

@@ -21,10 +21,22 @@ class Data:
     y: Any = None
     groups: Any = None
     roles: Mapping[str, Any] = field(default_factory=dict)
+    _known: dict[tuple[type, str], list[Pair]] = field(default_factory=dict, repr=False, compare=False)
 
     def split(self, splitter: Splitter) -> list[Pair]:
-        """Return all pairs of ``splitter`` on these rows."""
+        """Return all pairs of ``splitter`` on these rows, split anew."""
         return list(splitter.split(np.zeros((self.n, 1)), self.y, self.groups, **self.roles))
+
+    def pairs(self, splitter: Splitter) -> list[Pair]:
+        """Return all pairs of ``splitter`` on these rows, split once for all checks that only look at them."""
+        name = type(splitter), repr(splitter)
+        if name not in self._known:
+            self._known[name] = self.copy().split(copy.deepcopy(splitter))
+        return self._known[name]
+
+    def copy(self) -> Data:
+        """Return these rows in containers of their own."""
+        return Data(self.n, *copy.deepcopy((self.y, self.groups, self.roles)), self._known)
 
     def count(self, splitter: Splitter) -> int:
         """Return how many pairs ``splitter`` says it yields of these rows."""
@@ -64,9 +76,9 @@ class Check:
         return self.promise is None or self.promise in splitter.promises
 
     def holds(self, splitter: Splitter, data: Data) -> bool:
-        """Return whether ``splitter`` does it on ``data``; an exception of its own is a no."""
+        """Return whether ``splitter`` does it on ``data``; an exception counts as a failure."""
         try:
-            return bool(self.run(copy.deepcopy(splitter), copy.deepcopy(data)))
+            return bool(self.run(copy.deepcopy(splitter), data.copy()))
         except Exception:
             return False
 
@@ -78,7 +90,7 @@ def check(name: str, promise: str | None = None) -> Callable[[Callable[[Splitter
     """Register a function of (splitter, data) that returns whether the splitter does what ``name`` says."""
 
     def register(run: Callable[[Splitter, Data], bool]) -> Callable[[Splitter, Data], bool]:
-        assert all(each.name != name for each in CHECKS), f"two checks are called {name!r}"
+        assert all(known.name != name for known in CHECKS), f"two checks are called {name!r}"
         CHECKS.append(Check(name, promise, run))
         return run
 

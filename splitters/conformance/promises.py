@@ -10,21 +10,33 @@ import numpy as np
 from evenfold.splitters.base import Splitter, codes_of
 from evenfold.splitters.encoding import encode
 from evenfold.splitters.times import gap_of, times_of
+from numpy.typing import NDArray
 
 from .checks import Data, check, same, spread
 
 
 @check("keeps train and test apart", "disjoint")
 def _disjoint(splitter: Splitter, data: Data) -> bool:
-    return all(np.intersect1d(train, test).size == 0 for train, test in data.split(splitter))
+    return all(np.intersect1d(train, test).size == 0 for train, test in data.pairs(splitter))
 
 
-@check("tests every row once and trains on the rest", "exhaustive")
+@check("tests every row once", "exhaustive")
 def _exhaustive(splitter: Splitter, data: Data) -> bool:
-    pairs = data.split(splitter)
-    once = np.bincount(np.concatenate([test for _, test in pairs]), minlength=data.n)
-    rest = all(np.array_equal(np.union1d(train, test), np.arange(data.n)) for train, test in pairs)
-    return bool((once == splitter.get_params(deep=False).get("n_repeats", 1)).all()) and rest
+    return bool((_times_tested(splitter, data) == splitter.get_params(deep=False).get("n_repeats", 1)).all())
+
+
+@check("tests no row twice", "tested_once_at_most")
+def _tested_once_at_most(splitter: Splitter, data: Data) -> bool:
+    return bool((_times_tested(splitter, data) <= splitter.get_params(deep=False).get("n_repeats", 1)).all())
+
+
+def _times_tested(splitter: Splitter, data: Data) -> NDArray[np.int64]:
+    return np.bincount(np.concatenate([test for _, test in data.pairs(splitter)]), minlength=data.n)
+
+
+@check("trains on every row that it does not test", "trains_on_rest")
+def _trains_on_rest(splitter: Splitter, data: Data) -> bool:
+    return all(np.isin(np.arange(data.n), np.append(train, test)).all() for train, test in data.pairs(splitter))
 
 
 @check("only appends when more splits are asked for, and draws anew each time", "appendable")
@@ -36,27 +48,27 @@ def _appendable(splitter: Splitter, data: Data) -> bool:
 
 @check("makes folds whose sizes differ by at most 1", "even_sizes")
 def _even_sizes(splitter: Splitter, data: Data) -> bool:
-    return spread(np.array([[test.size] for _, test in data.split(splitter)])) <= 1
+    return spread(np.array([[test.size] for _, test in data.pairs(splitter)])) <= 1
 
 
 @check("makes folds whose counts of every class differ by at most 1", "even_classes")
 def _even_classes(splitter: Splitter, data: Data) -> bool:
     y = np.asarray(data.y)
     levels = np.unique(y)
-    return spread(np.array([[np.sum(y[test] == level) for level in levels] for _, test in data.split(splitter)])) <= 1
+    return spread(np.array([[np.sum(y[test] == level) for level in levels] for _, test in data.pairs(splitter)])) <= 1
 
 
 @check("makes folds whose counts below any threshold differ by its bound", "even_distribution")
 def _even_distribution(splitter: Splitter, data: Data) -> bool:
     y = np.asarray(data.y)
-    below = [np.searchsorted(np.sort(y[test]), np.unique(y), side="right") for _, test in data.split(splitter)]
+    below = [np.searchsorted(np.sort(y[test]), np.unique(y), side="right") for _, test in data.pairs(splitter)]
     return spread(np.array(below)) <= getattr(splitter, "threshold_gap", 1)
 
 
 @check("keeps every group on one side", "groups_whole")
 def _groups_whole(splitter: Splitter, data: Data) -> bool:
     groups = np.asarray(data.groups)
-    return all(np.intersect1d(groups[train], groups[test]).size == 0 for train, test in data.split(splitter))
+    return all(np.intersect1d(groups[train], groups[test]).size == 0 for train, test in data.pairs(splitter))
 
 
 @check("leaves no fold empty even with as many groups as folds", "no_empty_fold")
@@ -70,40 +82,40 @@ def _no_empty_fold(splitter: Splitter, data: Data) -> bool:
 
 @check("tests every row that train lacks, and train repeats rows", "out_of_bag")
 def _out_of_bag(splitter: Splitter, data: Data) -> bool:
-    pairs = data.split(splitter)
+    pairs = data.pairs(splitter)
     rest = all(np.array_equal(np.setdiff1d(np.arange(data.n), train), test) for train, test in pairs)
     return rest and any(np.unique(train).size < train.size for train, _ in pairs)
 
 
 @check("trains on n draws", "n_draws")
 def _n_draws(splitter: Splitter, data: Data) -> bool:
-    return all(train.size == data.n for train, _ in data.split(splitter))
+    return all(train.size == data.n for train, _ in data.pairs(splitter))
 
 
 @check("draws each class as often as it has rows", "draws_classes")
 def _draws_classes(splitter: Splitter, data: Data) -> bool:
     y, _ = encode(data.y, "y")
-    return all(np.array_equal(np.bincount(y[train]), np.bincount(y)) for train, _ in data.split(splitter))
+    return all(np.array_equal(np.bincount(y[train]), np.bincount(y)) for train, _ in data.pairs(splitter))
 
 
 @check("draws all rows of a group equally often", "draws_groups")
 def _draws_groups(splitter: Splitter, data: Data) -> bool:
     groups, levels = encode(data.groups, "groups")
-    drawn = [np.bincount(train, minlength=data.n) for train, _ in data.split(splitter)]
+    drawn = [np.bincount(train, minlength=data.n) for train, _ in data.pairs(splitter)]
     return all(np.unique(counts[groups == group]).size == 1 for counts in drawn for group in range(len(levels)))
 
 
 @check("draws as many rows as it says", "exact_sizes")
 def _exact_sizes(splitter: Splitter, data: Data) -> bool:
     wanted = splitter.sizes(data.n)
-    return all((train.size, test.size) == wanted for train, test in data.split(splitter))
+    return all((train.size, test.size) == wanted for train, test in data.pairs(splitter))
 
 
 @check("tests each class's share of rows, rounded up or down", "draws_class_shares")
 def _draws_class_shares(splitter: Splitter, data: Data) -> bool:
     y, levels = encode(data.y, "y")
-    counts = np.array([np.bincount(y[test], minlength=len(levels)) * data.n for _, test in data.split(splitter)])
-    wanted = np.bincount(y) * data.split(splitter)[0][1].size
+    counts = np.array([np.bincount(y[test], minlength=len(levels)) * data.n for _, test in data.pairs(splitter)])
+    wanted = np.bincount(y) * data.pairs(splitter)[0][1].size
     return bool((np.abs(counts - wanted) < data.n).all())
 
 
@@ -112,7 +124,7 @@ def _parts(splitter: Splitter, data: Data) -> bool:
     labels, codes = data.labels(splitter), codes_of(splitter.get_params(deep=False)["parts"])
     tested = [code for code in codes.values() if code >= 0]
     wanted = [(np.flatnonzero(labels == -1), np.flatnonzero(labels == code)) for code in tested]
-    return bool(np.isin(labels, list(codes.values())).all()) and same(data.split(splitter), wanted)
+    return bool(np.isin(labels, list(codes.values())).all()) and same(data.pairs(splitter), wanted)
 
 
 @check("makes parts whose sizes are within 1 row of their shares", "exact_parts")
@@ -138,21 +150,36 @@ def _as_given(splitter: Splitter, data: Data) -> bool:
 def _by_key_alone(splitter: Splitter, data: Data) -> bool:
     kept = np.arange(data.n - 3)[::-1]
     fewer = [(np.sort(kept[train]), np.sort(kept[test])) for train, test in data.take(kept).split(splitter)]
-    return same(fewer, [(train[train < kept.size], test[test < kept.size]) for train, test in data.split(splitter)])
+    return same(fewer, [(train[train < kept.size], test[test < kept.size]) for train, test in data.pairs(splitter)])
 
 
 @check("trains on times that lie more than the gap before every time it tests", "past_before_future")
 def _past_before_future(splitter: Splitter, data: Data) -> bool:
     time = times_of(data.roles["time"], "time")
     gap = gap_of(splitter.get_params(deep=False).get("gap", 0), time)
-    return all(bool((time[train] + gap).max() < time[test].min()) for train, test in data.split(splitter))
+    return all(bool((time[train] + gap).max() < time[test].min()) for train, test in data.pairs(splitter))
+
+
+@check("tests every row from the first time it tests to the last", "to_the_end")
+def _to_the_end(splitter: Splitter, data: Data) -> bool:
+    time = times_of(data.roles["time"], "time")
+    tested = np.concatenate([test for _, test in data.pairs(splitter)])
+    return np.array_equal(np.unique(tested), np.flatnonzero(time >= time[tested].min()))
+
+
+@check("splits the rows that are not locked as its strategy splits them alone", "rest_as_alone")
+def _rest_as_alone(splitter: Splitter, data: Data) -> bool:
+    holdout: Any = splitter
+    rest = np.setdiff1d(np.arange(data.n), holdout.locked(np.zeros((data.n, 1)), data.y, data.groups, **data.roles))
+    alone = [(rest[train], rest[test]) for train, test in data.take(rest).split(holdout.inner())]
+    return same(data.pairs(splitter), alone)
 
 
 @check("keeps the locked rows out of every pair, and nearly the asked share of them", "locked_apart")
 def _locked_apart(splitter: Splitter, data: Data) -> bool:
-    made: Any = splitter
-    locked = made.locked(np.zeros((data.n, 1)), data.y, data.groups)
-    sides = [side for pair in data.split(splitter) for side in pair]
+    holdout: Any = splitter
+    locked = holdout.locked(np.zeros((data.n, 1)), data.y, data.groups, **data.roles)
+    sides = [side for pair in data.pairs(splitter) for side in pair]
     untouched = all(np.intersect1d(side, locked).size == 0 for side in sides)
     slack = 1 if data.groups is None else int(np.unique(data.groups, return_counts=True)[1].max())
-    return untouched and abs(locked.size - made.fraction * data.n) <= slack
+    return untouched and abs(locked.size - holdout.fraction * data.n) <= slack

@@ -27,16 +27,14 @@ __all__ = ["CHECKS", "Check", "Data", "check", "check_conformance", "data_for", 
 
 def check_conformance(splitter: Splitter, n: int = 60, seed: int = 0) -> None:
     """Raise AssertionError that names every check which ``splitter`` fails on made-up rows."""
-    failed = [each.name for each in failures(splitter, data_for(splitter, n, seed))]
+    failed = [check.name for check in failures(splitter, data_for(splitter, n, seed))]
     if failed:
         raise AssertionError(f"{splitter!r} with {n} rows does not do this: " + "; ".join(failed))
 
 
 def failures(splitter: Splitter, data: Data) -> Iterator[Check]:
     """Yield the applying checks that ``splitter`` fails on ``data``."""
-    for each in CHECKS:
-        if each.applies(splitter) and not each.holds(splitter, data):
-            yield each
+    yield from (check for check in CHECKS if check.applies(splitter) and not check.holds(splitter, data))
 
 
 def data_for(splitter: Splitter, n: int, seed: int = 0) -> Data:
@@ -63,19 +61,19 @@ def data_for(splitter: Splitter, n: int, seed: int = 0) -> Data:
 
 @check("yields positions of its rows, in two one-dimensional integer arrays")
 def _positions(splitter: Splitter, data: Data) -> bool:
-    sides = [side for pair in data.split(splitter) for side in pair]
+    sides = [side for pair in data.pairs(splitter) for side in pair]
     shaped = all(isinstance(s, np.ndarray) and s.ndim == 1 and s.dtype.kind == "i" for s in sides)
     return shaped and all(s.size == 0 or (s.min() >= 0 and s.max() < data.n) for s in sides)
 
 
 @check("has a row to train on and a row to test in every pair")
 def _both_sides(splitter: Splitter, data: Data) -> bool:
-    return all(train.size > 0 and test.size > 0 for train, test in data.split(splitter))
+    return all(train.size > 0 and test.size > 0 for train, test in data.pairs(splitter))
 
 
 @check("yields as many splits as it says")
 def _count(splitter: Splitter, data: Data) -> bool:
-    return len(data.split(splitter)) == data.count(splitter) >= 1
+    return len(data.pairs(splitter)) == data.count(splitter) >= 1
 
 
 @check("repeats itself")
@@ -106,7 +104,7 @@ def _random_state() -> tuple[Any, ...]:
 
 @check("leaves its inputs alone")
 def _inputs(splitter: Splitter, data: Data) -> bool:
-    before = copy.deepcopy(data)
+    before = data.copy()
     data.split(splitter)
     now = data.columns()
     return all(np.array_equal(np.asarray(values), np.asarray(now[name])) for name, values in before.columns().items())
@@ -138,7 +136,7 @@ class _Labelled:
 
 @check("ignores the container and its index")
 def _container(splitter: Splitter, data: Data) -> bool:
-    wanted = data.split(splitter)
+    wanted = data.pairs(splitter)
     for wrap in (lambda values: np.asarray(values).tolist(), _Labelled):
         wrapped = {name: wrap(values) for name, values in data.columns().items()}
         if not same(wanted, data.having(**wrapped).split(splitter)):
@@ -155,7 +153,7 @@ def _names(splitter: Splitter, data: Data) -> bool:
         return np.array([f"{levels.size - i:06d}" for i in range(levels.size)])[np.searchsorted(levels, values)]
 
     renamed = data.having(y=rename(data.y), groups=rename(data.groups))
-    return same(data.split(splitter), renamed.split(splitter))
+    return same(data.pairs(splitter), renamed.split(splitter))
 
 
 @check("refuses missing values with a SplitError")

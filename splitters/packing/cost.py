@@ -143,18 +143,17 @@ def table_to_pack(rows: Rows) -> tuple[IntArray, IntArray, FloatArray]:
     sizes = np.bincount(entry, minlength=n_entries)
     if rows.y is None:
         return sizes, np.zeros((n_entries, 0), dtype=np.int64), np.zeros(0)
-    if rows.y.ndim == 2:
+    if rows.y_holds == "columns":
         tables = [_column(entry, n_entries, codes, len(rows.levels[j])) for j, codes in enumerate(rows.y.T)]
         weights = np.concatenate([np.full(table.shape[1], weight) for table, weight in tables])
         return sizes, np.column_stack([table for table, _ in tables]), weights
-    table = group_table(entry, n_entries, *classes_to_balance(rows.y, len(rows.levels)))
+    classes = _quantile_bins(rows.y) if rows.y_holds == "numbers" else (rows.y, len(rows.levels))
+    table = group_table(entry, n_entries, *classes)
     return sizes, table, np.ones(table.shape[1])
 
 
-def classes_to_balance(y: NDArray[Any], n_classes: int) -> tuple[IntArray, int]:
-    """Return the classes that a table counts, and how many there are: classes as they are, numbers by quantile."""
-    if y.dtype.kind != "f":
-        return y, n_classes
+def _quantile_bins(y: NDArray[Any]) -> tuple[IntArray, int]:
+    """Return the quantile bin of each number, and how many bins there are."""
     bins = min(QUANTILE_BINS, y.size)
     ranks = np.empty(y.size, dtype=np.int64)
     ranks[stable_order(y)] = np.arange(y.size)

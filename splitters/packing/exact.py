@@ -109,16 +109,16 @@ class _Search:
 
     def _fitting(self, entry: int, rest: int, free: tuple[int, ...], cost: float) -> list[tuple[int, IntArray]]:
         room = self.best - cost - float(self.price[rest])
-        found = []
+        fitting = []
         for kind, count in enumerate(free):
             if count:
                 masks, reduced = self.lists[kind][entry]
                 within = masks[: int(np.searchsorted(reduced, room))]
                 self.left -= within.size + NODE
-                found.append((kind, within[within & ~rest == 0]))
+                fitting.append((kind, within[within & ~rest == 0]))
         if self.left < 0:
             raise _BudgetSpent
-        return found
+        return fitting
 
     def _close(
         self, rest: int, kind: int, masks: IntArray, last: int, cost: float, chosen: list[tuple[int, int]]
@@ -199,11 +199,11 @@ def covering_bound(aim: Aim, known: float) -> float:
     order = stable_order(-aim.sizes)
     bins = kinds_of_bins(aim)
     costs = [subset_costs(aim, order, same[0]) / known for same in bins]
-    masks = [np.flatnonzero(each <= 1.0) for each in costs]
+    masks = [np.flatnonzero(cost <= 1.0) for cost in costs]
     cover = Cover(
         order.size,
         np.concatenate(masks),
-        np.concatenate([each[kept] for each, kept in zip(costs, masks, strict=True)]),
+        np.concatenate([cost[kept] for cost, kept in zip(costs, masks, strict=True)]),
         np.repeat(np.arange(len(bins)), [kept.size for kept in masks]),
         np.array([len(same) for same in bins], dtype=np.float64),
     )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from evenfold.splitters.kernels.hashing import combined
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray, Stream
 
 from .cost import MISSING, Aim, FloatArray
-
-_ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def subset_sums(vectors: FloatArray) -> FloatArray:
@@ -42,25 +41,24 @@ def close_pairs(
         ranked = others[order]
         first = np.searchsorted(ranked, codes, "left")
         counts = np.searchsorted(ranked, codes, "right") - first
-        found = int(counts.sum())
-        if found > 2 * budget:
+        meetings = int(counts.sum())
+        # Doubled or halved until the wanted number of meetings is bracketed, then bisected.
+        if meetings > 2 * budget:
             high = width
-        elif found < budget // 4:
+        elif meetings < budget // 4:
             low = width
         else:
             break
         width = 2.0 * width if high == float("inf") else width / 2.0 if low == 0.0 else (low + high) / 2.0
     counts = np.minimum(counts, max(2 * budget // codes.size, 1))  # points that coincide are told apart by no width
+    # Column i meets the counts[i] columns that stand from first[i] on in the order of cells.
     i = np.repeat(np.arange(codes.size), counts)
     return i, order[np.arange(i.size) + np.repeat(first + counts - np.cumsum(counts), counts)], width
 
 
 def _cells(points: FloatArray, width: float, offset: FloatArray) -> IntArray:
-    # A cell of many dimensions becomes one 64-bit code; a code that two cells share costs time and does no harm.
-    cells = np.floor(points / width + offset).astype(np.int64).view(np.uint64)
-    mixed = np.multiply.accumulate(np.full(points.shape[0], _ODD))
-    codes: IntArray = np.add.reduce(cells * mixed[:, None], axis=0).view(np.int64)
-    return codes
+    # A code that two cells share costs time and does no harm: every exchange that meets gets its exact cost.
+    return combined(np.floor(points / width + offset).astype(np.int64)).view(np.int64)
 
 
 ALL_AT_ONCE = 14  # with at most so many entries in two bins, every exchange is tried
@@ -70,7 +68,7 @@ CHOICE = 12  # the lists are drawn from so many entries more than they hold: tho
 MEETINGS = 81_920  # the joined exchanges that get their exact cost have about so many numbers in all
 
 
-class Pair:
+class TwoBins:
     """Bins ``a`` and ``b`` with the entries that may move between them.
 
     ``changes`` (1 + columns, entries): what moving an entry to the other bin takes from ``a`` and gives to ``b``.
@@ -105,6 +103,8 @@ class Pair:
         """
         scale, ideal = self._scaled()
         chosen = self._choose(scale, ideal, stream)
+        # Meet in the middle: instead of 2**20 exchanges, 2 x 2**10 sums, of which those are joined that nearly add up
+        # to the ideal change: left + right = ideal, so left lies near ideal - right.
         half = chosen.size // 2
         left, right = subset_sums(self.changes[:, chosen[:half]]), subset_sums(self.changes[:, chosen[half:]])
         aims = (ideal[:, None] - right * scale[:, None], left * scale[:, None])
@@ -127,6 +127,7 @@ class Pair:
         return self._side(0, -1.0, change, most) + self._side(1, 1.0, change, most)
 
     def _side(self, side: int, sign: float, change: FloatArray, most: IntArray) -> FloatArray:
+        # Column by column in a fixed order, elementwise: a sum over an axis would depend on the CPU.
         rows = self._loads[0, side] + sign * change[0]
         squares = np.zeros(rows.size)
         for excess, moved in zip(self._excesses[1:, side].tolist(), change[1:], strict=True):
@@ -137,6 +138,7 @@ class Pair:
         some = np.maximum(rows, 0.5)
         total: FloatArray = squares / (some * some) + self._pull[side] * (off * off)
         total[rows < 0.5] = np.inf
+        # Only where the moving entries hold all that the bin has of a column can an exchange take the last of it.
         for column in np.flatnonzero(self.aim.needed & (self._loads[1:, side] <= most)).tolist():
             moved = change[1 + column] / self.aim.roots[column] + self.aim.rates[column] * change[0]
             total[self._loads[1 + column, side] + sign * moved < 0.5] += MISSING
@@ -144,6 +146,8 @@ class Pair:
 
     def _scaled(self) -> tuple[FloatArray, FloatArray]:
         """Return units in which the cost of a change is about its squared distance to the ideal one, and that."""
+        # Both bins' costs as one parabola: with sizes held, a's class term is |x_a - d|^2 / n_a^2 and b's |x_b + d|^2 /
+        # n_b^2 for a change d; their sum is least at the mean weighted by 1 / n^2, and as steep as the sum of weights.
         rows = self._loads[0].astype(np.float64)
         weight = 1.0 / (rows * rows)
         ideal = (self._excesses[:, 0] * weight[0] - self._excesses[:, 1] * weight[1]) / (weight[0] + weight[1])
@@ -155,6 +159,7 @@ class Pair:
         return scale, ideal * scale
 
     def _choose(self, scale: FloatArray, ideal: FloatArray, stream: Stream) -> IntArray:
+        # |c - ideal|^2 - |ideal|^2 for an entry's change c: what moving it alone would add to the cost.
         scaled = self.changes * scale[:, None]
         harm = np.add.reduce(scaled * (scaled - 2.0 * ideal[:, None]), axis=0)
         size = 2 * min(HALF, (ROOM // ideal.size).bit_length() - 1)
@@ -209,11 +214,11 @@ class Packing:
 
     def exchange(self, a: int, b: int) -> bool:
         """Make the best exchange found between bins ``a`` and ``b``; return whether it lowers the cost."""
-        pair = self._pair(a, b)
-        if pair.entries.size <= ALL_AT_ONCE:
-            cost, moved = pair.best_of_all()
+        two = self._two(a, b)
+        if two.entries.size <= ALL_AT_ONCE:
+            cost, moved = two.best_of_all()
         else:
-            cost, moved, self._width = pair.best_of_joined(self._stream, self._width)
+            cost, moved, self._width = two.best_of_joined(self._stream, self._width)
         if not cost < (self.costs[a] + self.costs[b]) * (1.0 - GAIN):
             return False
         self._move(moved, a, b)
@@ -228,15 +233,15 @@ class Packing:
         for _ in range(rounds):
             for a, b in self._ring():
                 rest = self.cost - float(self.costs[a] + self.costs[b])
-                pair = self._pair(a, b, at_most=ALL_AT_ONCE)
-                self._move(pair.any_within(limit - rest, self._stream), a, b)
+                two = self._two(a, b, at_most=ALL_AT_ONCE)
+                self._move(two.any_within(limit - rest, self._stream), a, b)
 
-    def _pair(self, a: int, b: int, at_most: int | None = None) -> Pair:
+    def _two(self, a: int, b: int, at_most: int | None = None) -> TwoBins:
         bins = self.bins[self._movable]
         entries = self._movable[(bins == a) | (bins == b)]
         if at_most is not None:
             entries = entries[self._stream.permutation(entries.size)[:at_most]]
-        return Pair(self.aim, a, b, self.loads, entries, self.bins[entries] == a)
+        return TwoBins(self.aim, a, b, self.loads, entries, self.bins[entries] == a)
 
     def _ring(self) -> list[tuple[int, int]]:
         ring = self._stream.permutation(self.costs.size).tolist()

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+from evenfold.splitters.kernels.hashing import combined
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray, Stream
 
 from .cost import Aim, FloatArray
 
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-
 
 def kinds(table: IntArray) -> IntArray:
     """Return a number for each row of ``table`` that identical rows share. O(n log n)."""
-    mixed = np.multiply.accumulate(np.full(table.shape[1], _ODD))
-    codes = np.zeros(table.shape[0], dtype=np.uint64)
-    for column, odd in zip(table.T, mixed, strict=True):
-        codes += column.astype(np.uint64) * odd
-    order = stable_order(codes)
+    order = stable_order(combined(table.T))
+    # Different rows of one code stand side by side, so neighbours are compared value by value.
     ranked = table[order]
     starts = np.ones(order.size, dtype=np.bool_)
     starts[1:] = (ranked[1:] != ranked[:-1]).any(axis=1)
@@ -34,6 +30,7 @@ def deal_identical(kind: IntArray, shares: FloatArray, stream: Stream) -> IntArr
     shuffled = stream.permutation(kind.size)
     order = shuffled[stable_order(kind[shuffled])]
     counts = np.bincount(kind)
+    # Kind after kind: bin 0's entries, bin 1's, ..., then those that whole shares leave over.
     quota = np.floor(counts[:, None] * shares).astype(np.int64)
     quota = np.column_stack([quota, counts - quota.sum(axis=1)])
     bins = np.empty(kind.size, dtype=np.int64)
@@ -50,6 +47,7 @@ def place(aim: Aim, bins: IntArray, stream: Stream) -> None:
     """
     columns = np.column_stack([aim.sizes, aim.table])
     left = _by_size(aim.sizes, np.flatnonzero(bins < 0), stream)
+    # A bin's wish for an entry is the sum over columns of (missing / total) x (brings / total).
     totals = np.maximum(columns.sum(axis=0), 1).astype(np.float64)
     pull = (columns[left] / (totals * totals))[:, :, None]
     brings = columns[left].astype(np.float64)
@@ -58,7 +56,7 @@ def place(aim: Aim, bins: IntArray, stream: Stream) -> None:
     wish, taken = np.empty_like(missing), np.zeros(aim.shares.size)
     for turn, entry in enumerate(left.tolist()):
         gain = np.add.reduce(np.multiply(missing, pull[turn], out=wish), axis=0)
-        if aim.exact:
+        if aim.exact:  # sizes come out exact when every bin gets one entry before any gets its next
             gain += taken
         if empty and len(empty) >= left.size - turn:
             gain[[f for f in range(gain.size) if f not in empty]] = -np.inf

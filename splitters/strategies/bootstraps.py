@@ -130,8 +130,7 @@ class GroupBootstrap(Bootstrap):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        if rows.n_groups < 2:
-            raise SplitError(f"all {rows.n:,} rows are one group; use Bootstrap, or a finer group column.")
+        rows.require_two_groups("Bootstrap")
 
 
 FEW = 64

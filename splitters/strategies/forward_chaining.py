@@ -44,7 +44,7 @@ class ForwardChaining(PairSplitter):
     """
 
     needs = Needs(y="ignored", groups="optional", time=True)
-    promises = PairSplitter.promises | {"past_before_future", "groups_whole"}
+    promises = PairSplitter.promises | {"past_before_future", "groups_whole", "tested_once_at_most", "to_the_end"}
     in_memory_because = ""
 
     def __init__(

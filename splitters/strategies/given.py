@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.importing import distribution_of, import_named, refusal
+from evenfold.splitters.importing import SPLITTER, check_params, distribution_of, refusal, resolve
 from evenfold.splitters.kernels.random import IntArray, Stream
 from evenfold.splitters.rows import Needs, Rows, whole_numbers
 
@@ -24,7 +24,7 @@ class Predefined(LabelSplitter):
     skipped and a fold with nothing to train on are SplitErrors. O(n) for the labels, O(n) for each pair.
     """
 
-    promises = frozenset({"disjoint", "as_given"})
+    promises = frozenset({"disjoint", "as_given", "tested_once_at_most"})
     grows = False
     in_memory_because = ""
 
@@ -149,11 +149,13 @@ class FromSklearn(PairSplitter):
 
     def wrapped(self) -> Any:
         """Return the splitter itself, seeded; raises SplitError where it does not import or is none."""
-        made = import_named(self.splitter) if isinstance(self.splitter, str) else self.splitter
-        made = self._made(made) if isinstance(made, type) else made
-        if not callable(getattr(made, "split", None)):
+        if isinstance(self.splitter, str):
+            check_params(self.splitter, self.params or {})
+        wrapped = resolve(self.splitter, SPLITTER) if isinstance(self.splitter, str) else self.splitter
+        wrapped = self._constructed(wrapped) if isinstance(wrapped, type) else wrapped
+        if not callable(getattr(wrapped, "split", None)):
             raise SplitError(f"{self.splitter!r} has no split method; name a splitter such as sklearn's KFold.")
-        return _seeded(made, int(self.random_state))
+        return _seeded(wrapped, int(self.random_state))
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the wrapped splitter's pairs as int64 positions, checked."""
@@ -167,7 +169,7 @@ class FromSklearn(PairSplitter):
     def _asked(self, rows: Rows) -> tuple[Any, Any, Any]:
         return np.zeros((rows.n, 1)), rows.y, rows.groups
 
-    def _made(self, maker: type) -> Any:
+    def _constructed(self, maker: type) -> Any:
         try:
             return maker(**(self.params or {}))
         except (TypeError, ValueError) as error:
@@ -183,11 +185,11 @@ class FromSklearn(PairSplitter):
             raise SplitError(f"{self.splitter!r} cannot split these rows ({error}); change its params.") from error
 
 
-def _seeded(made: Any, seed: int) -> Any:
-    params = made.get_params() if hasattr(made, "get_params") else vars(made)
+def _seeded(wrapped: Any, seed: int) -> Any:
+    params = wrapped.get_params() if hasattr(wrapped, "get_params") else vars(wrapped)
     unseeded = "random_state" in params and params["random_state"] is None and params.get("shuffle", True)
     if not unseeded:
-        return made
-    seeded = copy.copy(made)
+        return wrapped
+    seeded = copy.copy(wrapped)
     seeded.random_state = seed
     return seeded

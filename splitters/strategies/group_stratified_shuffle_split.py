@@ -14,8 +14,6 @@ from evenfold.splitters.packing.cost import group_table
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 
-from .shuffles import check_two_groups
-
 # Natural logarithm of 2 in two parts, of which small multiples of the first are exact.
 _LN2_HIGH, _LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 _TERMS = 14
@@ -140,7 +138,7 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        check_two_groups(rows, "StratifiedShuffleSplit")
+        rows.require_two_groups("StratifiedShuffleSplit")
         if len(rows.levels) == 1:
             raise SplitError(f"y has one class ({rows.levels[0]!r}) in all {rows.n:,} rows; use GroupShuffleSplit.")
         if self.beta is not None and not (is_real(self.beta) and self.beta >= 0):

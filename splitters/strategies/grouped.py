@@ -74,8 +74,7 @@ class GroupPacker(LabelSplitter):
         check_effort(self.effort)
         check_size_weight(self.size_weight)
         check_optimiser(self.optimiser)
-        if rows.n_groups < 2:
-            raise SplitError(f"all {rows.n:,} rows are one group; use KFold, or a finer group column.")
+        rows.require_two_groups("KFold")
         if n_bins > rows.n_groups:
             raise SplitError(f"{name} with {rows.n_groups} groups; choose {_range(rows.n_groups)}.")
 
@@ -142,7 +141,7 @@ class BalancedGroupKFold(GroupPacker):
     """
 
     promises = LabelSplitter.promises | {"groups_whole", "no_empty_fold"}
-    version = 2
+    version = 3
 
     def __init__(
         self,
@@ -187,6 +186,7 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
     """
 
     promises = PartSplitter.promises | {"groups_whole"}
+    version = 2
 
     def __init__(
         self,
@@ -231,6 +231,7 @@ class BalancedKFold(LabelSplitter):
 
     needs = Needs(y="any")
     promises = LabelSplitter.promises | {"even_sizes"}
+    version = 2
     in_memory_because = "rows of several columns are exchanged one by one"
 
     def __init__(self, n_splits: int = 5, *, effort: Effort = DEFAULT_EFFORT, random_state: int = 0) -> None:
@@ -284,5 +285,4 @@ class LeaveOneGroupOut(LabelSplitter):
         return rows.n_groups
 
     def _check(self, rows: Rows) -> None:
-        if rows.n_groups < 2:
-            raise SplitError(f"all {rows.n:,} rows are one group; use KFold, or a finer group column.")
+        rows.require_two_groups("KFold")

@@ -35,10 +35,11 @@ def _even_order(rows: Rows, fraction: float, stream: Stream) -> IntArray:
     """Return the rows so that any regular pick among neighbours is a fair share of every class or range."""
     if rows.y is None:
         return stream.permutation(rows.n)
-    if rows.y.dtype.kind == "f":
+    if rows.y_holds == "numbers":
         return stable_order(rows.y)[shuffled_in_blocks(rows.n, max(2, round(1 / fraction)), stream)]
     shuffled = stream.permutation(rows.n)
-    codes = rows.y if rows.y.ndim == 1 else np.unique(rows.y, axis=0, return_inverse=True)[1].reshape(-1)
+    one = rows.y_holds == "classes"
+    codes = rows.y if one else np.unique(rows.y, axis=0, return_inverse=True)[1].reshape(-1)
     return shuffled[stable_order(codes[shuffled])]
 
 
@@ -66,7 +67,7 @@ class Holdout(Splitter):
     """
 
     kind = "pairs"
-    promises = frozenset({"disjoint", "locked_apart"})
+    promises = frozenset({"disjoint", "locked_apart", "rest_as_alone"})
 
     def __init__(self, strategy: Splitter | Mapping[str, Any], fraction: float = 0.2, *, random_state: int = 0) -> None:
         self.strategy = strategy

@@ -69,7 +69,7 @@ class Ordered:
 
 
 class StratifiedShuffleSplit(ShuffleSplit):
-    """Draws of a test and a train set, stratified by classes or by numbers (fractional ones; whole ones are classes).
+    """Draws of a test and a train set, stratified by classes or by numbers (floats, or integers of over 20 values).
 
     Rows are put in order, class by class in random order, or by number with short runs of neighbours shuffled; then
     every (n / test rows)-th is tested, from a random start.
@@ -83,11 +83,12 @@ class StratifiedShuffleSplit(ShuffleSplit):
 
     needs = Needs(y="any")
     promises = ShuffleSplit.promises | {"draws_class_shares"}
+    version = 2
 
     def prepare(self, rows: Rows) -> Ordered:
         """Return the order by number, or the classes."""
         assert rows.y is not None
-        if rows.y.dtype.kind == "f":
+        if rows.y_holds == "numbers":
             return Ordered(rows.n, stable_order(rows.y), None, 0)
         return Ordered(rows.n, None, rows.y, len(rows.levels))
 
@@ -103,7 +104,7 @@ class StratifiedShuffleSplit(ShuffleSplit):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        if rows.y is None or rows.y.ndim != 1:
+        if rows.y_holds not in ("classes", "numbers"):
             raise SplitError(
                 f"{type(self).__name__} needs y, one column of classes or numbers; for no y use ShuffleSplit."
             )
@@ -157,10 +158,4 @@ class GroupShuffleSplit(ShuffleSplit):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        check_two_groups(rows, "ShuffleSplit")
-
-
-def check_two_groups(rows: Rows, ungrouped: str) -> None:
-    """Raise SplitError where all rows are one group."""
-    if rows.n_groups < 2:
-        raise SplitError(f"all {rows.n:,} rows are one group; use {ungrouped}, or a finer group column.")
+        rows.require_two_groups("ShuffleSplit")

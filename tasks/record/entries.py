@@ -49,8 +49,11 @@ def run_key(**parts: Any) -> str:
 
 
 def balance_metrics(report: BalanceReport) -> dict[str, float]:
-    """Return the figures of a balance report that are worth a metric: the worst of each, and each fold's rows."""
-    metrics = {f"balance/worst_{name}": value for name, value in report.worst.items()}
+    """Return the figures of a balance report and their bounds as metrics, and the rows of each fold and part."""
+    metrics: dict[str, float] = {}
+    for figure, value, least in report.shown():
+        metrics |= figure.metrics(value, least)
+    metrics |= {f"balance/rows_{part.name}": float(part.rows) for part in report.parts}
     if report.n_splits <= 100:
         metrics |= {f"balance/rows_fold_{fold.split}": float(fold.rows) for fold in report.folds}
     return metrics
@@ -90,11 +93,14 @@ _PREFIX = {"out-of-bag": "boot/{}_oob", ".632": "boot/{}_632", ".632+": "boot/{}
 
 
 def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return every figure of the estimates under its own name, such as cv/r2_mean, cv/r2_sd and apparent/r2."""
+    """Return every figure of the estimates under its own name, such as cv/r2, cv/r2_mean, cv/r2_sd and apparent/r2."""
     metrics: dict[str, float | None] = {}
     for each in estimates:
         prefix = _PREFIX.get(each["method"], "cv/{}").format(each["metric"])
-        metrics[prefix if each["method"] in _PREFIX else f"{prefix}_mean"] = each["value"]
+        metrics[prefix] = each["value"]
+        if each["method"] not in _PREFIX:
+            mean = each.get("fold_mean")
+            metrics[f"{prefix}_mean"] = each["value"] if mean is None else mean
         metrics |= {f"{prefix}_{name}": each[name] for name in ("sd", "se", "pooled")}
         metrics[f"apparent/{each['metric']}"] = each["apparent"]
         if each.get("ingredients"):

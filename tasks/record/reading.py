@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates import ModelSpec
-from evenfold.estimates.metrics.metrics import score
-from evenfold.estimates.models.responses import Responses
+from evenfold.estimates.metrics.responses import Responses
+from evenfold.estimates.metrics.scoring import score
 from evenfold.manifests import Manifest, read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
 
@@ -45,7 +46,9 @@ def read_evaluation(run_id: str, home: str) -> Recorded:
     try:
         run = tracker.client.get_run(run_id)
     except Exception as error:  # MLflow has a kind of error of its own per store
-        raise SplitError(f"there is no run {run_id!r} in {tracker.home.tracking_uri} ({error}).") from None
+        raise SplitError(
+            f"there is no run {run_id!r} in {tracker.home.tracking_uri} ({redacted(str(error))})."
+        ) from None
     with tempfile.TemporaryDirectory() as folder:
         try:
             path = tracker.client.download_artifacts(run_id, "predictions.parquet", folder)

@@ -14,6 +14,7 @@ from typing import Any
 from evenfold.tasks.results.files import write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.redaction import redacted
 
 WAIT_SECONDS = (1.0, 3.0)
 _STEPS: dict[str, Callable[..., str]] = {}
@@ -68,7 +69,14 @@ def unreachable(error: BaseException | None) -> bool:
 def _keep(name: str, arguments: dict[str, Any], home: Home) -> str:
     path = home.spool / f"{time.time_ns()}-{os.getpid()}-{name}.json"
     text = json.dumps({"step": name, "arguments": arguments}, default=str)
-    write_aside(path, lambda aside: aside.write_text(text, encoding="utf-8"))
+    home.make()
+    home.spool.mkdir(mode=0o700, exist_ok=True)
+
+    def write(aside: Path) -> None:
+        aside.touch(mode=0o600)  # for its owner alone: a record holds what its caller was given
+        aside.write_text(text, encoding="utf-8")
+
+    write_aside(path, write)
     message = f"kept in {home.spool} until MLflow at {home.tracking_uri} answers; the next run sends it"
     logging.getLogger("evenfold").warning("the record is %s", message)
     return f"({message})"
@@ -93,7 +101,7 @@ def _sent(home: Home) -> Iterator[Path]:
         try:
             _STEPS[kept["step"]](**kept["arguments"])
         except Exception as error:
-            logging.getLogger("evenfold").warning("%s could not be sent: %s", path, error)
+            logging.getLogger("evenfold").warning("%s could not be sent: %s", path, redacted(str(error)))
             return
         path.unlink()
         yield path

@@ -21,10 +21,11 @@ import mlflow
 import mlflow.sklearn
 import skops.io
 from evenfold.manifests import BalanceReport
-from evenfold.reports.pictures import pictures_of, scores_figure
-from evenfold.splitters import distribution_of, import_named
+from evenfold.reports.pictures import pictures_of, scores_figures
+from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.redaction import redacted
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 from mlflow.models import Model
 from mlflow.tracking import MlflowClient
@@ -47,8 +48,9 @@ class Tracker:
     def __init__(self, home: Home, experiment: str) -> None:
         self.home = home
         self.experiment = experiment
+        home.make()
         with self._alone():
-            self.client = MlflowClient(tracking_uri=home.tracking_uri)
+            self.client = MlflowClient(tracking_uri=home.tracking_store)
 
     def _alone(self) -> AbstractContextManager[None]:
         # A client makes a new store, and two that do would meet in its migrations.
@@ -87,6 +89,7 @@ class Tracker:
 
     def fail(self, run_id: str, reason: str) -> None:
         """Mark a run as failed, with the reason where people look for it."""
+        reason = redacted(reason)
         self.client.set_tag(run_id, "evenfold.failure", reason[:5000])
         self.client.set_tag(run_id, NOTE, f"**Failed:** {reason[:4000]}")
         self.client.set_terminated(run_id, "FAILED")
@@ -125,8 +128,8 @@ class Tracker:
         if isinstance(value, Path):
             log = self.client.log_artifacts if value.is_dir() else self.client.log_artifact
             log(run_id, str(value), name)
-        elif name.endswith((".html", ".png")):
-            (self.client.log_text if name.endswith(".html") else self.client.log_figure)(run_id, value, name)
+        elif name.endswith((".html", ".svg")):
+            self.client.log_text(run_id, value, name)
         else:
             self.client.log_text(run_id, json.dumps(value, indent=1, ensure_ascii=False, default=str), name)
 
@@ -143,12 +146,12 @@ class Tracker:
 
         MLflow writes that to the environment, where it would decide about every later home: it is put back.
         """
-        if mlflow.get_tracking_uri() == self.home.tracking_uri:
+        if mlflow.get_tracking_uri() == self.home.tracking_store:
             yield
             return
         before = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None
         named = os.environ.get("MLFLOW_TRACKING_URI")
-        mlflow.set_tracking_uri(self.home.tracking_uri)
+        mlflow.set_tracking_uri(self.home.tracking_store)
         try:
             yield
         finally:
@@ -196,7 +199,7 @@ def record_split(
         tracker.client.set_tag(run_id, "evenfold.split_run_id", run_id)
         tracker.keep(run_id, "split", Path(split["uri"]))
         tracker.keep(run_id, "split/balance.json", report)
-        for name, picture in pictures_of(split["uri"], report, data).items():
+        for name, picture in pictures_of(split["uri"], report, data, run_id).items():
             tracker.keep(run_id, f"split/{name}", picture)
         tracker.reads(run_id, Path(data).name, data, fingerprint)
     return run_id
@@ -229,7 +232,8 @@ def record_evaluation(
         for name, value in evaluation["artifacts"].items():
             tracker.keep(run_id, name, value)
         if evaluation["estimates"]:
-            tracker.keep(run_id, "scores.png", scores_figure(evaluation["estimates"], evaluation["children"]))
+            for name, picture in scores_figures(evaluation["estimates"], evaluation["children"]).items():
+                tracker.keep(run_id, name, picture)
         _keep_tables(tracker, run_id, evaluation)
         tracker.reads(run_id, Path(data).name, data, evaluation["fingerprint"])
     if evaluation["failure"]:
@@ -272,7 +276,7 @@ def keep_model_of(tracker: Tracker, run_id: str, kept: dict[str, Any] | None, es
 def requirements(estimator: str) -> list[str]:
     """Return what must be installed to load a model, with exact versions."""
     known = ["scikit-learn", "numpy", "pandas", "imbalanced-learn", "skops"]
-    of_estimator = distribution_of(import_named(estimator)).partition("==")[0]
+    of_estimator = distribution_of(resolve(estimator, ESTIMATOR)).partition("==")[0]
     names = dict.fromkeys([*known, of_estimator, *(["evenfold"] if of_estimator != "scikit-learn" else [])])
     return [f"{name}=={version(name)}" for name in names if _installed(name)]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,10 +18,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from evenfold.estimates import EvaluationError, ModelError
-from evenfold.splitters import SplitError, import_named
+from evenfold.splitters import SplitError, UntrustedNameError
 from threadpoolctl import ThreadpoolController
 
-OURS = {each.__name__: each for each in (EvaluationError, ModelError, SplitError)}
+OURS = {each.__name__: each for each in (EvaluationError, ModelError, SplitError, UntrustedNameError)}
 
 
 def within(seconds: float, name: str, step: Callable[..., Any], arguments: dict[str, Any]) -> Any:
@@ -30,7 +32,7 @@ def within(seconds: float, name: str, step: Callable[..., Any], arguments: dict[
     """
     with tempfile.TemporaryDirectory() as folder:
         answer, said = Path(folder) / "answer.json", Path(folder) / "said.txt"
-        asked = {"step": f"{step.__module__}:{step.__name__}", "arguments": arguments, "answer": str(answer)}
+        asked = {"step": base64.b64encode(pickle.dumps(step)).decode(), "arguments": arguments, "answer": str(answer)}
         code = _run(json.dumps(asked), said, seconds)
         if code is None:
             raise EvaluationError(
@@ -71,7 +73,7 @@ def _run(asked: str, said: Path, seconds: float) -> int | None:
 def _answer() -> None:
     asked = json.load(sys.stdin)
     try:
-        told = {"value": import_named(asked["step"])(**asked["arguments"])}
+        told = {"value": pickle.loads(base64.b64decode(asked["step"]))(**asked["arguments"])}
     except tuple(OURS.values()) as error:
         told = {"error": type(error).__name__, "message": str(error)}
     Path(asked["answer"]).write_text(json.dumps(told))

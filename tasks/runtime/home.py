@@ -9,6 +9,8 @@ from pathlib import Path
 
 from evenfold.splitters import SplitError
 
+from .redaction import redacted, without_login
+
 
 @dataclass(frozen=True)
 class Home:
@@ -22,9 +24,9 @@ class Home:
         return cls(Path(os.environ.get("EVENFOLD_HOME") or ".evenfold").absolute())
 
     def make(self) -> None:
-        """Make the folder; raises SplitError where nothing can be written there."""
+        """Make the folder, for its owner alone; raises SplitError where nothing can be written there."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not os.access(self.path, os.W_OK):
                 raise PermissionError(13, "Permission denied")
         except OSError as error:
@@ -38,7 +40,8 @@ class Home:
         given = os.environ.get("EVENFOLD_RESULTS")
         if given and "://" in given and not given.startswith("s3://"):
             raise SplitError(
-                f"EVENFOLD_RESULTS is {given!r}; name s3://bucket/folder, or a folder (a bucket may be mounted)."
+                f"EVENFOLD_RESULTS is {redacted(given)!r}; "
+                "name s3://bucket/folder, or a folder (a bucket may be mounted)."
             )
         return given if given and "://" in given else None
 
@@ -95,8 +98,13 @@ class Home:
 
     @property
     def tracking_uri(self) -> str:
-        """MLflow's store: ``MLFLOW_TRACKING_URI``, or SQLite below the home."""
-        return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.path / 'mlflow.db'}"
+        """MLflow's store, as it is shown: without a password. ``tracking_store`` is what a client needs."""
+        return redacted(self.tracking_store)
+
+    @property
+    def tracking_store(self) -> str:
+        """MLflow's store: ``MLFLOW_TRACKING_URI``, or SQLite below the home. Never to be shown, logged or kept."""
+        return without_login(os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.path / 'mlflow.db'}")
 
     @property
     def tracks_here(self) -> bool:

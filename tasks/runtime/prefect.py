@@ -10,7 +10,6 @@ from concurrent.futures import BrokenExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +134,11 @@ def _processes(workers: int) -> Any:
 
 
 def _dask(workers: int) -> Any:
-    made: Any = _extra("prefect_dask", "dask").DaskTaskRunner
+    try:
+        from prefect_dask import DaskTaskRunner
+    except ModuleNotFoundError as error:
+        raise _extra_missing("dask", error) from None
+    made: Any = DaskTaskRunner
     address = os.environ.get("EVENFOLD_RUNNER_ADDRESS")
     alone = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
     return made(address=address) if address else made(cluster_kwargs=alone)
@@ -143,7 +146,11 @@ def _dask(workers: int) -> Any:
 
 def _ray(workers: int) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    made: Any = _extra("prefect_ray", "ray").RayTaskRunner
+    try:
+        from prefect_ray import RayTaskRunner
+    except ModuleNotFoundError as error:
+        raise _extra_missing("ray", error) from None
+    made: Any = RayTaskRunner
     address = os.environ.get("EVENFOLD_RUNNER_ADDRESS")
     return made(address=address) if address else made(init_kwargs={"num_cpus": workers, "include_dashboard": False})
 
@@ -151,13 +158,8 @@ def _ray(workers: int) -> Any:
 _MADE = {"threads": _threads, "processes": _processes, "dask": _dask, "ray": _ray}
 
 
-def _extra(module: str, name: str) -> Any:
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        raise SplitError(
-            f"EVENFOLD_RUNNER is {name!r} and {error.name} is not installed; pip install 'evenfold[{name}]'."
-        ) from None
+def _extra_missing(name: str, error: ModuleNotFoundError) -> SplitError:
+    return SplitError(f"EVENFOLD_RUNNER is {name!r} and {error.name} is not installed; pip install 'evenfold[{name}]'.")
 
 
 RETRY_SECONDS = (2, 8, 30)

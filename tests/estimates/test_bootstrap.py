@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import (
-    ROW_LOSSES,
+    METRICS,
+    Answered,
     DrawScores,
     EvaluationError,
     ModelError,
@@ -23,8 +24,7 @@ from evenfold.estimates import (
     no_information_rate,
     score_draws,
 )
-from evenfold.estimates.metrics.registry import QUICK
-from evenfold.estimates.models.responses import Replay
+from evenfold.estimates.metrics.responses import Replay
 from evenfold.splitters import Bootstrap, Stream
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.metrics import get_scorer
@@ -211,14 +211,16 @@ def said_for(metric: str) -> tuple[Replay, Any, tuple[str, ...]]:
     return *said_of_numbers(), ()
 
 
-@pytest.mark.parametrize("metric", ROW_LOSSES)
+@pytest.mark.parametrize("metric", [name for name, metric in METRICS.items() if metric.loss])
 def test_the_mean_loss_is_scikit_learns_score(metric: str) -> None:
     """With and without weights."""
     answers, y, classes = said_for(metric)
     losses, weights = losses_of(metric, answers, y, classes), Stream(6).uniform(y.size)
     score, X = get_scorer(metric), np.empty((y.size, 0))
-    assert ROW_LOSSES[metric].score(losses.mean()) == pytest.approx(score(answers, X, y), abs=1e-12)
-    weighted = ROW_LOSSES[metric].score(np.average(losses, weights=weights))
+    loss = METRICS[metric].loss
+    assert loss is not None
+    assert loss.score(losses.mean()) == pytest.approx(score(answers, X, y), abs=1e-12)
+    weighted = loss.score(np.average(losses, weights=weights))
     assert weighted == pytest.approx(score(answers, X, y, sample_weight=weights), abs=1e-12)
 
 
@@ -410,5 +412,7 @@ def test_draws_score_as_folds_do(estimator: Any, load: Any, metrics: tuple[str, 
 def test_r2_of_a_constant_truth_follows_scikit_learn(y: list[float], said: list[float]) -> None:
     """1 where every prediction is right, else 0; undefined for one row."""
     answers = Replay({"predict": np.array(said)})
-    ours = QUICK["r2"](answers, np.array(y), ())
+    quick = METRICS["r2"].quick
+    assert quick is not None
+    ours = quick(Answered(answers, np.array(y)))
     assert ours == pytest.approx(get_scorer("r2")(answers, np.empty((len(y), 0)), np.array(y)), nan_ok=True)

@@ -425,7 +425,7 @@ MESSAGES: list[tuple[str, Any, str]] = [
     (
         "no transformer",
         lambda: problem(DIABETES, "target", target_transform=RIDGE),
-        "'sklearn.linear_model:Ridge' is no transformer that can be inverted: Ridge has no transform and no "
+        "'sklearn.linear_model:Ridge' is not a transformer that can be inverted: Ridge has no transform and no "
         "inverse_transform; name a class or a function that returns one, "
         "such as sklearn.preprocessing:PowerTransformer.",
     ),

@@ -205,8 +205,8 @@ MESSAGES: list[tuple[str, Any, str]] = [
     ),
     (
         "an unknown metric",
-        lambda: problem(ModelSpec(metrics=["rmse", "R2"])),
-        "'rmse' is no scikit-learn scorer; did you mean 'neg_root_mean_squared_error'?",
+        lambda: problem(ModelSpec(metrics=["R2", "rmsd"])),
+        "'rmsd' is no scikit-learn scorer; did you mean 'rmse'?",
     ),
     (
         "a metric for other classes",
@@ -229,25 +229,25 @@ MESSAGES: list[tuple[str, Any, str]] = [
     (
         "a path that does not import",
         lambda: problem(ModelSpec(estimator="sklearn.linear_models:Ridge")),
-        "estimator 'sklearn.linear_models:Ridge' does not import: no module named 'sklearn.linear_models'; "
+        "'sklearn.linear_models:Ridge' does not import: no module named 'sklearn.linear_models'; "
         "install or correct it.",
     ),
     (
         "no such name",
         lambda: problem(ModelSpec(estimator="sklearn.linear_model:Rigde")),
-        "estimator 'sklearn.linear_model:Rigde' does not import: module 'sklearn.linear_model' has no 'Rigde'; "
-        "correct the name.",
+        "'sklearn.linear_model:Rigde' does not import: module 'sklearn.linear_model' has no 'Rigde'; correct the name.",
     ),
     (
         "no estimator",
-        lambda: problem(ModelSpec(estimator="collections:OrderedDict")),
-        "'collections:OrderedDict' is no estimator: OrderedDict has no fit and no predict and no get_params; "
+        lambda: problem(ModelSpec(estimator="numpy:ndarray")),
+        "'numpy:ndarray' is not an estimator: ndarray has no fit and no predict and no get_params; "
         "name a class or a function that returns one, such as sklearn.linear_model:Ridge.",
     ),
     (
         "no class",
-        lambda: problem(ModelSpec(estimator="math:pi")),
-        "'math:pi' names a float, no class and no function; name what makes the estimator.",
+        lambda: problem(ModelSpec(estimator="numpy:pi")),
+        "'numpy:pi' names a float, not an estimator; name a class or a function that returns one, such as "
+        "sklearn.linear_model:Ridge.",
     ),
     (
         "an unknown parameter",
@@ -334,3 +334,14 @@ def test_the_score_key_changes_with_everything_a_score_depends_on() -> None:
     assert score_key(problem(table=TABLE.iloc[::-1]).model, **given) == key
     with pytest.raises(ModelError, match="names no estimator yet"):
         score_key(ModelSpec(), **given)
+
+
+def test_metrics_have_short_names() -> None:
+    """The short name is only another spelling: one recipe, one key."""
+    short, long = (ModelSpec(metrics=names) for names in (("AUC", "acc"), ("roc_auc", "accuracy")))
+    assert short == long
+    assert ModelSpec(metrics=("mae", "rmse", "R2")).metrics == (
+        "neg_mean_absolute_error",
+        "neg_root_mean_squared_error",
+        "r2",
+    )

@@ -60,7 +60,7 @@ FILES = {
     "header.csv": b"id,delay\n",
     "short.csv": b"id,delay\n1,2\n3\n",
     "latin.csv": "id,d\xe9lay\n1,2\n2,3\n".encode("latin-1"),
-    "semicolons.csv": b"id;delay\n1;2\n2;3\n",
+    "separated.csv": b"id:delay\n1:2\n2:3\n",
     "doubled.csv": b"id,delay,delay\n1,2,3\n2,3,4\n",
     "garbage.parquet": b"no Parquet at all",
     "sheet.xlsx": b"",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pandas as pd
 import pytest
 from evenfold.estimates.comparison import decide
 from evenfold.flows import GateError, Retraining
+from evenfold.splitters import UntrustedNameError
 from evenfold.tasks import Home
 
 from evenfold import flows
@@ -144,8 +147,9 @@ def test_a_champion_that_no_longer_loads_is_told_and_decides_nothing(home: Home)
     assert outcome.decision["difference"] is not None
 
 
-def test_a_champion_whose_recipe_is_gone_gives_way(home: Home) -> None:
+def test_a_champion_whose_recipe_is_gone_gives_way(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """An import path that no longer exists cannot be evaluated: the candidate takes over, and the report says why."""
+    monkeypatch.setenv("EVENFOLD_ALLOWED_MODULES", "sklearn,a_package_that_left")
     retrain("gone", rows(120), GOOD)
     version = champion(home, "gone")
     gone = '{"estimator": "a_package_that_left:Model", "metrics": ["r2"]}'
@@ -154,6 +158,20 @@ def test_a_champion_whose_recipe_is_gone_gives_way(home: Home) -> None:
     assert "can no longer be evaluated" in outcome.decision["why"]
     assert "a_package_that_left" in outcome.decision["why"]
     assert champion(home, "gone") == "2"
+
+
+@pytest.mark.parametrize("path", ["os:system", "a_package:Model", "evenfold.estimates.models.spec:named_estimator"])
+def test_a_champion_that_names_what_it_may_not_stops_the_retraining(home: Home, path: str) -> None:
+    """Whoever may edit the registry has nothing imported here, and does not make the candidate champion either."""
+    name = f"tagged-{path.partition(':')[0]}"
+    retrain(name, rows(120), GOOD)
+    theirs = json.dumps({"estimator": path, "params": {"command": "touch tagged"}})
+    client(home).set_model_version_tag(name, champion(home, name), "evenfold.model", theirs)
+    with pytest.raises(UntrustedNameError, match=re.escape(path)):
+        retrain(name, rows(150), GOOD)
+    assert champion(home, name) == "1"
+    runs = client(home).search_runs([client(home).get_experiment_by_name(name).experiment_id])
+    assert [run.info.status for run in runs if run.info.run_name == f"retrain/{name}"] == ["FAILED", "FINISHED"]
 
 
 def test_draws_are_compared_draw_by_draw() -> None:

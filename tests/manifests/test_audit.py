@@ -476,6 +476,14 @@ def test_uneven_folds_are_found_and_the_limit_can_be_moved() -> None:
     assert audit(manifest, data, features=FEATURES, gates={"size_deviation": "off"}).off == ["size_deviation"]
 
 
+@pytest.mark.parametrize(("first", "said"), [(8, ""), (9, "fold 0 holds 9 rows and its share is 7.5: 20.0% off.")])
+def test_less_than_a_row_is_no_deviation_and_more_is(first: int, said: str) -> None:
+    """Of 15 rows no fold of two can hold 7.5; half a row is nothing to say, one and a half rows are."""
+    frame = pd.DataFrame({"row": range(15), "dose": np.arange(15.0) ** 1.5, "given": [0] * first + [1] * (15 - first)})
+    manifest = decide({"columns": {"key": "row", "fold": "given"}, "strategy": "Predefined"}, frame)
+    assert audit(manifest, frame, features=["dose"]).passed["size_deviation"] == said
+
+
 def test_parts_are_measured_against_their_own_shares() -> None:
     """A test part of a tenth is a tenth, not a third."""
     data = clean()

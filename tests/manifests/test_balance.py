@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from cases import CASES
-from evenfold.manifests import BalanceReport, Manifest, decide, measure
+from evenfold.manifests import BalanceReport, Manifest, decide, extend, measure
 from evenfold.manifests.membership import Labels
 from evenfold.splitters import SplitError, Splitter
 from scipy.stats import ks_2samp, wasserstein_distance
@@ -106,18 +107,20 @@ def test_the_worst_is_the_worst_of_the_folds(splitter: Splitter) -> None:
     """Each figure of ``worst`` is reached by a fold, and passed by none."""
     frame = table(150)
     report = measure(decide(spec_of(splitter), frame), frame)
-    sizes = np.array([fold.rows for fold in report.folds])
-    assert report.worst["size"] == pytest.approx(max(abs(sizes / sizes.mean() - 1)))
+    places, mean = [*report.folds, *report.parts], np.mean([fold.rows for fold in report.folds])
+    assert report.worst["size"] == pytest.approx(max(abs(p.rows / (p.wanted or mean) - 1) for p in places))
     if report.shares is not None:
-        gaps = [np.abs(np.subtract(fold.shares, report.shares)).max() for fold in report.folds]
+        gaps = [np.abs(np.subtract(place.shares, report.shares)).max() for place in places]
         assert report.worst["class_share"] == pytest.approx(max(gaps))
     else:
         for name in ("ks", "wasserstein"):
-            assert report.worst[name] == max(getattr(fold, name) for fold in report.folds)
+            assert report.worst[name] == max(getattr(place, name) for place in places)
         y = frame["number"]
         assert report.worst["mean_in_sd"] == pytest.approx(
-            max(abs(fold.mean - y.mean()) for fold in report.folds) / y.std(ddof=0)
+            max(abs(place.mean - y.mean()) for place in places) / y.std(ddof=0)
         )
+    for name, least in report.reachable.items():
+        assert least <= report.worst[name] + 1e-12, name
 
 
 def test_groups_are_counted() -> None:
@@ -173,3 +176,140 @@ def test_a_report_survives_json() -> None:
     frame = table()
     report = measure(decide({"columns": {"key": "id", "target": "number"}}, frame), frame)
     assert BalanceReport.model_validate_json(report.model_dump_json()) == report
+
+
+def test_a_part_is_measured_against_what_was_asked() -> None:
+    """A test part of 2 % that whole groups make 4 % deviates by 100 %, though it is the only tested part."""
+    frame = pd.DataFrame({"id": range(100), "g": np.repeat(range(25), 4), "y": np.arange(100) % 2})
+    columns = {"key": "id", "group": "g", "target": "y"}
+    parts = {"parts": {"train": 0.98, "test": 0.02}}
+    report = measure(decide({"columns": columns, "strategy": "BalancedGroupSplit", "params": parts}, frame), frame)
+    assert [(fold.rows, fold.wanted) for fold in report.folds] == [(4, pytest.approx(2.0))]
+    assert [(part.name, part.rows, part.wanted) for part in report.parts] == [("train", 96, pytest.approx(98.0))]
+    assert report.worst["size"] == pytest.approx(1.0)
+
+
+def test_locked_rows_are_a_part() -> None:
+    """They are measured like the folds, which share what is left."""
+    frame = table(100)
+    spec = {"columns": {"key": "id", "target": "label"}, "strategy": "StratifiedKFold", "holdout": 0.2}
+    report = measure(decide(spec, frame), frame)
+    assert [(part.name, part.wanted) for part in report.parts] == [("locked", pytest.approx(20.0))]
+    assert sum(fold.rows for fold in report.folds) + report.parts[0].rows == 100
+    assert len(report.parts[0].shares) == len(report.classes)
+
+
+def test_rows_out_of_use_are_in_no_figure() -> None:
+    """A deleted row is not of the data any more: no other row stands in for it."""
+    frame = pd.DataFrame({"id": range(40), "y": np.arange(40) / 3})
+    spec = {"columns": {"key": "id", "target": "y"}, "strategy": "KFold", "params": {"n_splits": 2}}
+    left = frame.iloc[:37]
+    report = measure(extend(decide(spec, frame), left).manifest, left)
+    assert report.mean == pytest.approx(left["y"].mean())
+    assert report.sd == pytest.approx(left["y"].std(ddof=0))
+    assert sum(fold.rows for fold in report.folds) == 37
+
+
+def test_columns_to_stratify_by_are_measured() -> None:
+    """Each by the largest difference of a fold's share of one of its classes."""
+    frame = pd.DataFrame({"id": range(120), "sex": ["f", "m"] * 60, "site": np.repeat(list("abc"), 40)})
+    columns = {"key": "id", "stratify": ["sex", "site"]}
+    manifest = decide({"columns": columns, "strategy": "BalancedKFold", "params": {"n_splits": 4}}, frame)
+    report = measure(manifest, frame)
+    by_hand = {
+        name: max(
+            abs((frame[name].to_numpy()[test] == level).mean() - (frame[name] == level).mean())
+            for _, test in manifest.pairs()
+            for level in set(frame[name])
+        )
+        for name in columns["stratify"]
+    }
+    assert report.strata == pytest.approx(by_hand)
+    assert report.worst["stratum_share"] == pytest.approx(max(by_hand.values()))
+
+
+def test_draws_of_groups_say_how_unevenly_groups_are_tested() -> None:
+    """Counted by hand over the draws: the most and the least often tested group."""
+    frame = pd.DataFrame({"id": range(60), "g": np.arange(60) // 5})
+    spec = {"strategy": "GroupShuffleSplit", "params": {"n_splits": 20}, "columns": {"key": "id", "group": "g"}}
+    manifest = decide(spec | {"holdout": 0.2}, frame)
+    tested = [set(frame["g"].to_numpy()[test]) for _, test in manifest.pairs()]
+    often = [sum(g in groups for groups in tested) / 20 for g in range(12)]
+    often = [share for g, share in enumerate(often) if manifest.in_use.column()[5 * g] == 0]
+    report = measure(manifest, frame)
+    assert report.picks == (min(often), max(often))
+    assert report.worst["picks"] == pytest.approx(max(often) - min(often))
+
+
+def test_a_figure_that_is_defined_is_shown_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One record is all that MLflow, the page and the terminal need."""
+    from evenfold.flows.commands.show import show_balance
+    from evenfold.manifests import balance, figures
+    from evenfold.reports import report_html
+    from evenfold.reports.markdown import split_report
+    from evenfold.tasks.record.entries import balance_metrics
+    from rich.console import Console
+
+    smallest = figures.BalanceFigure(
+        "smallest", "Rows of the smallest fold", lambda report: float(min(f.rows for f in report.folds)),
+        form="{:.0f} rows", sentence="no fold below {}", least=lambda report: 1.0,
+    )  # fmt: skip
+    for module in (balance, figures):
+        monkeypatch.setattr(module, "FIGURES", (*figures.FIGURES, smallest))
+    manifest, frame = of_folds([0, 0, 0, 1, 1, 2])
+    report = measure(manifest, frame)
+    metrics = balance_metrics(report)
+    assert (metrics["balance/worst_smallest"], metrics["balance/least_smallest"]) == (1.0, 1.0)
+    assert "Rows of the smallest fold" in report_html(manifest, report)
+    split = {"name": "s", "version": "1.0", "strategy": "KFold", "n_rows": 6, "n_splits": 3, "kind": "draws"}
+    split |= {"split_id": "0" * 64, "plan_id": "0" * 64, "uri": "somewhere"}
+    assert "| Rows of the smallest fold | 1 rows |" in split_report(split, report)
+    monkeypatch.setattr("evenfold.flows.commands.show.read_header", lambda folder: {"counts": {}})
+    console = Console(record=True, width=500)
+    show_balance(console, report, split, cached=False)
+    assert "no fold below 1 rows" in console.export_text()
+
+
+def test_data_are_read_once_and_joined_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measuring, auditing and the page take what was read and joined before; a figure costs no second pass."""
+    from evenfold.manifests import audit
+    from evenfold.manifests.joined import Joined
+    from evenfold.manifests.tables import keys, read
+
+    frame = table(200).assign(g=np.arange(200) // 4)
+    columns = {"key": "id", "target": "label", "group": "g"}
+    file = tmp_path / "rows.parquet"
+    frame.to_parquet(file)
+    manifest = decide({"columns": columns, "strategy": "BalancedGroupKFold"}, file)
+    calls: list[str] = []
+    for module, name in ((read, "_read_parquet"), (keys, "positions_in")):
+        plain = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *args, name=name, plain=plain: (calls.append(name), plain(*args))[1])
+    report = measure(manifest, file)
+    assert calls.count("_read_parquet") == 1
+    assert calls.count("positions_in") <= 1
+    calls.clear()
+    beside = Joined.of(manifest, file)
+    assert measure(manifest, beside) == report
+    assert audit(manifest, beside, features=["g"]).n_rows == 200
+    assert calls.count("_read_parquet") == 1
+    assert calls.count("positions_in") <= 1
+
+
+@pytest.mark.parametrize("target", ["number", "label"])
+@pytest.mark.parametrize("strategy", [None, "KFold"])
+def test_deciding_reads_the_data_once(
+    target: str, strategy: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the target has to be looked at before a strategy can be chosen."""
+    from evenfold.manifests.tables import read
+
+    frame = table(100)
+    file = tmp_path / "rows.parquet"
+    frame.to_parquet(file)
+    spec = {"columns": {"key": "id", "target": target}} | ({"strategy": strategy} if strategy else {})
+    reads: list[Any] = []
+    plain = read._read_parquet
+    monkeypatch.setattr(read, "_read_parquet", lambda *args: (reads.append(args), plain(*args))[1])
+    assert decide(spec, file).split_id == decide(spec, frame).split_id
+    assert len(reads) == 1

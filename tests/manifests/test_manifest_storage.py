@@ -6,6 +6,8 @@ import copy
 import json
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +21,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cases import CASES
-from evenfold.manifests import Manifest, decide, describe, extend, read_manifest, write_manifest
+from evenfold.manifests import (
+    Manifest,
+    decide,
+    describe,
+    extend,
+    prove_files,
+    read_header,
+    read_manifest,
+    write_manifest,
+)
 from evenfold.splitters import SplitError, Splitter
 from hypothesis import HealthCheck, given, settings, strategies as st
 from tables import spec_of, table
@@ -405,3 +416,35 @@ def test_what_is_read_does_not_depend_on_where_it_lies(tmp_path: Path) -> None:
     folder.rename(moved)
     assert_same(manifest, read_manifest(moved))
     assert_same(manifest, read_manifest(os.path.relpath(moved)))
+
+
+LIGHT = """
+import sys
+import evenfold.manifests
+from evenfold.manifests import BalanceReport, Audit, prove_files, read_header
+from pathlib import Path
+header = read_header(sys.argv[1])
+prove_files(header, Path(sys.argv[1]))
+print(header["split_id"], len(sys.modules))
+print(sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[2].split(","))))
+"""
+
+
+def test_a_header_is_read_and_proved_without_the_libraries_of_tables_and_models(tmp_path: Path) -> None:
+    """Who only looks at what was decided waits for no import of them."""
+    manifest = decide(SORTED, table())
+    folder = write_manifest(manifest, tmp_path)
+    heavy = "numpy,pandas,scipy,sklearn,pyarrow,narwhals,imblearn,joblib,matplotlib,mlflow,prefect"
+    command = [sys.executable, "-c", LIGHT, str(folder), heavy]
+    first, second = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert first.partition(" ")[0] == manifest.split_id
+    assert second == "[]"
+
+
+def test_a_header_with_a_damaged_file_is_not_proved(tmp_path: Path) -> None:
+    """One byte is enough, and the file is named."""
+    folder = write_manifest(decide(SORTED, table()), tmp_path)
+    file = folder / "assignments-0000.parquet"
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    with pytest.raises(SplitError, match=r"assignments-0000.parquet is damaged: its SHA-256"):
+        prove_files(read_header(folder), folder)

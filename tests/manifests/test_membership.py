@@ -105,7 +105,7 @@ def test_a_row_that_moves_in_two_repeats_is_one_row() -> None:
 
 def test_codes_may_lie_elsewhere() -> None:
     """A membership that reads its codes on demand offers its methods, and the manifest asks no more of it."""
-    grown = extend(decided({"strategy": "KFold"}), FRAME.assign(id=FRAME["id"] + 30)).manifest
+    grown = extend(decided({"strategy": "KFold"}), FRAME.assign(id=FRAME["id"] + 30), max_missing=1).manifest
 
     class Elsewhere(Labels):
         """Labels that count how often their codes are asked for."""

@@ -137,7 +137,7 @@ def test_every_strategy_has_a_page_with_every_section() -> None:
     made = loaded("generated_pages").strategy_pages()
     from strategy_pages import SECTIONS, told
 
-    assert sorted(told()) == sorted(all_strategies())
+    assert not set(told()) - set(all_strategies()), "docs/strategies.yaml speaks of strategies that are gone"
     assert sorted(made) == sorted(["strategies.md", *(f"strategies/{name}.md" for name in all_strategies())])
     for name in all_strategies():
         page = made[f"strategies/{name}.md"]

@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, fit_and_score, fold_count_study
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.flows import evaluate
 from evenfold.reports import evaluation_html, fold_count_html
-from evenfold.reports.calibration import Reliability, thresholds
+from evenfold.reports.evaluations.calibration import Reliability, thresholds
 from evenfold.tasks import Home
 from evenfold.tasks.work import keep_study, kept_study
 from pages import Page, require_silent
@@ -49,15 +50,15 @@ def test_the_page_says_what_the_estimates_say(recorded: Any) -> None:
     strategy, outcome, home = recorded
     folder = artifacts(home, outcome.run_id)
     page = Page((folder / "report.html").read_text(encoding="utf-8"))
-    wanted = ["model", "estimates", "notes", "metric-0", "metric-1"]
     pooled = ["confusion", "calibration"] if strategy == "StratifiedKFold" else []
-    assert page.sections == [*wanted, *pooled, "splits"]
+    assert page.sections[: 2 + len(pooled)] == ["metric-0", "metric-1", *pooled]
+    assert page.sections[2 + len(pooled) :][:5] == ["estimates", "notes", "splits", "features", "model"]
     told = []
     for each in json.loads((folder / "estimates.json").read_text(encoding="utf-8")):
-        told += [each[name] for name in ("value", "sd", "se", "pooled", "apparent", "gap")]
+        told += [each[name] for name in ("value", "fold_mean", "sd", "se", "apparent", "gap")]
         told += [each["interval"][side] for side in ("low", "high")] if each["interval"] else []
     assert page.numbers["estimates"] == [value for value in told if value is not None]
-    assert (folder / "scores.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "scores" / "accuracy.svg").read_text(encoding="utf-8").startswith("<svg xmlns=")
     said = " ".join(page.words)
     assert [note for each in outcome.estimates for note in each.notes if note not in said] == []
 
@@ -79,7 +80,7 @@ def test_the_page_needs_nothing_but_itself(recorded: Any) -> None:
     assert Page(html).addresses == []
     assert not re.search(r"<script|url\(|https?://", html)
     kept = {path.name for path in (artifacts(home, outcome.split_run_id) / "split").iterdir()}
-    assert {"report.html", "balance.json", "sizes.png", "map.png", "classes.png"} <= kept
+    assert {"report.html", "balance.json", "audit.json", "map.svg", "classes.svg"} <= kept
 
 
 def test_a_browser_shows_it_without_a_complaint(recorded: Any, tmp_path: Path) -> None:
@@ -93,12 +94,15 @@ def test_a_note_names_its_metric_where_it_is_not_about_all(recorded: Any) -> Non
     """Two heavy tails are of two metrics, and the page says which is whose."""
     _, outcome, home = recorded
     html = (artifacts(home, outcome.run_id) / "report.html").read_text(encoding="utf-8")
-    items = re.findall(r"<li>(?:<b>([\w, ]+)</b>: )?(.*?)</li>", html)
-    for names, note in items:
-        about = {each.metric for each in outcome.estimates
-                 if unescape(note) in (*each.notes, *(each.interval.notes if each.interval else ()))}  # fmt: skip
-        assert set(filter(None, names.split(", "))) == (about if len(about) < 2 else set()), note
-    assert any(names for names, _ in items)
+    notes = re.search(r'id="notes".*?</section>', html, re.S)
+    assert notes is not None
+    paragraphs = set(map(unescape, re.findall(r"<p[^>]*>(.*?)</p>", notes[0])))
+    about: dict[str, dict[str, None]] = {}
+    for estimate in outcome.estimates:
+        for note in (*estimate.notes, *(estimate.interval.notes if estimate.interval else ())):
+            about.setdefault(note, {})[metric_of(estimate.metric).title] = None
+    assert paragraphs == {note if len(names) == 2 else f"{', '.join(names)}: {note}" for note, names in about.items()}
+    assert any(len(names) == 1 for names in about.values())
 
 
 # ---------------------------------------------------------------- calibration, and the number of folds
@@ -128,7 +132,7 @@ def page_of(problem: Problem, scores: list[FoldScore], predictions: pd.DataFrame
 
 
 def test_calibration_counts_every_prediction_in_its_bin() -> None:
-    """What was said and what came are means over the rows of each tenth, worked out here another way."""
+    """Mean prediction and observed frequency are means over the rows of each tenth, worked out here another way."""
     problem, scores, predictions = judged()
     told = np.array(page_of(problem, scores, predictions).numbers["calibration"]).reshape(-1, 3)
     tenth = predictions["proba_yes"].floordiv(0.1).clip(upper=9)
@@ -165,7 +169,7 @@ def test_several_classes_have_a_line_each_and_no_threshold() -> None:
     page = page_of(problem, scores, predictions)
     said = " ".join(page.words)
     assert all(f"{label}, off by" in said for label in problem.classes)
-    assert "threshold" not in " ".join(page.words[page.words.index("Calibration and threshold") + 1 :])
+    assert "threshold" not in said
 
 
 def test_a_model_without_probabilities_has_no_calibration() -> None:
@@ -181,11 +185,11 @@ def test_calibrated_probabilities_lie_on_the_line_and_bent_ones_do_not() -> None
     good = Reliability.of("yes", p, hit, np.ones(p.size))
     low, high = good.interval()
     assert good.off < 0.02
-    assert ((low < good.came) & (good.came < high)).all()
-    assert ((low < good.said) & (good.said < high)).mean() > 0.8
+    assert ((low < good.observed) & (good.observed < high)).all()
+    assert ((low < good.predicted) & (good.predicted < high)).mean() > 0.8
     assert Reliability.of("yes", p**3, hit, np.ones(p.size)).off > 0.15
     light = np.where(hit, 0.5, 1.0)  # half the weight of every hit: a share s becomes s / (2 - s)
-    assert Reliability.of("yes", p, hit, light).came == pytest.approx(good.came / (2 - good.came))
+    assert Reliability.of("yes", p, hit, light).observed == pytest.approx(good.observed / (2 - good.observed))
 
 
 def test_a_study_of_the_number_of_folds_is_a_curve_on_the_page() -> None:
@@ -193,13 +197,13 @@ def test_a_study_of_the_number_of_folds_is_a_curve_on_the_page() -> None:
     problem, scores, predictions = judged()
     study = fold_count_study(problem.model, problem, [2, 5, 10])
     page = page_of(problem, scores, predictions, study=study)
-    assert page.sections[-2:] == ["fold-count", "splits"]
+    assert "fold-count-0" in page.sections
+    assert page.sections[-1] == "fold-count"
     told = np.array(page.numbers["fold-count"]).reshape(-1, 4)
     assert told.tolist() == study[["n_splits", "mean", "sd", "pooled"]].to_numpy(dtype=float).tolist()
-    assert "folds (number)" in page.labels
-    assert all(label.endswith(")") for label in page.labels)
+    assert "folds" in page.labels
     alone = Page(fold_count_html(problem, study))
-    assert alone.sections == ["fold-count"]
+    assert alone.sections == ["metric-0", "fold-count"]
     assert alone.open == []
 
 

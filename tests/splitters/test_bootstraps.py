@@ -53,6 +53,12 @@ def test_bounded_integers_are_uniform(bound: int) -> None:
     assert (np.abs(cells - wanted) < 5 * np.sqrt(wanted)).all() or bound == 1
 
 
+def test_no_number_below_a_bound_is_likelier_for_its_remainder() -> None:
+    """Of 2**32 halves onto 3 x 2**30 numbers, every third number would come twice, were none drawn again."""
+    counts = np.bincount(Stream(2).below(3 * 2**30, 30_000) % 3)
+    assert (np.abs(counts - 10_000) < 5 * np.sqrt(10_000 * 2 / 3)).all()
+
+
 def test_a_class_of_one_row_is_always_trained_on() -> None:
     """Drawing once from one row leaves nothing of that class to test."""
     y = ["rare"] + ["common"] * 40

@@ -123,6 +123,18 @@ def swap_classes(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
     return [(np.setdiff1d(np.union1d(train, leave), come), np.setdiff1d(np.union1d(test, come), leave)), *others]
 
 
+def the_first_rows_twice(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Test the first split's rows in the last split as well."""
+    (_, early), (train, test) = pairs[0], pairs[-1]
+    return [*pairs[:-1], (np.setdiff1d(train, early), np.union1d(test, early))]
+
+
+def lose_the_last_row(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Never test the latest row."""
+    latest = np.argmax(rows.time)
+    return [(train, np.setdiff1d(test, latest)) for train, test in pairs]
+
+
 class OneForAll(ShuffleSplit):
     """Draws the same test set each time."""
 
@@ -235,8 +247,14 @@ def look_at_the_locked(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
 FAULTS: list[tuple[Splitter, str]] = [
     (broken(Holdout(KFold(4), 0.25), look_at_the_locked), "keeps the locked rows out of every pair"),
     (broken(KFold(), first(lambda train, test: (np.append(train, test[0]), test))), "keeps train and test apart"),
-    (broken(KFold(), first(lambda train, test: (train, test[1:]))), "tests every row once and trains on the rest"),
-    (broken(KFold(), first(lambda train, test: (train[1:], test))), "tests every row once and trains on the rest"),
+    (broken(Holdout(KFold(4), 0.25), first(lambda train, test: (train, test[1:]))), "splits the rows that are not"),
+    (broken(KFold(), first(lambda train, test: (train, test[1:]))), "tests every row once"),
+    (broken(KFold(), first(lambda train, test: (train[1:], test))), "trains on every row that it does not test"),
+    (broken(KFold(), first(lambda train, test: (train, test[1:]))), "trains on every row that it does not test"),
+    (broken(Predefined(), the_first_rows_twice), "tests no row twice"),
+    (broken(ForwardChaining(), the_first_rows_twice), "tests no row twice"),
+    (broken(ForwardChaining(), lose_the_last_row), "tests every row from the first time"),
+    (broken(ForwardChaining(), first(lambda train, test: (train, test[:1]))), "tests every row from the first time"),
     (broken(KFold(), first(lambda train, test: (train, test + 60))), "yields positions of its rows"),
     (broken(KFold(), first(lambda train, test: (train, test.tolist()))), "yields positions of its rows"),
     (broken(Bootstrap(5), first(lambda train, test: (train, test[:0]))), "has a row to train on"),

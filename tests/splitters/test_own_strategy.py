@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from evenfold.splitters import SplitError, strategy_of
 
 ROOT = Path(__file__).parents[2]
 CODE = "import sys; sys.argv[0] = 'evenfold'; from evenfold.flows.cli import main; main()"
@@ -44,17 +45,15 @@ def test_the_command_of_the_page_splits_with_the_file_of_the_page(place: Path) -
 
 
 @pytest.mark.parametrize(
-    ("named", "said"),
+    ("named", "message"),
     [
         ("my_folds:Alternating", "'my_folds:Alternating' does not import: module 'my_folds' has no 'Alternating'"),
         ("my_foldz:AlternatingKFold", "does not import: no module named 'my_foldz'"),
-        ("my_folds:Rows", "'my_folds:Rows' is no strategy: it subclasses neither LabelSplitter"),
+        ("my_folds:Rows", "'my_folds:Rows' is not a strategy: Rows does not subclass Splitter; subclass LabelSplitter"),
     ],
 )
-def test_what_is_no_strategy_is_said(named: str, said: str, place: Path) -> None:
-    """One sentence, exit code 2, and nothing is written."""
-    done = evenfold(place, "split", "cells.parquet", "--key", "id", "--target", "kind", "--strategy", named)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert not (place / ".evenfold").exists()
+def test_what_does_not_import_is_said(named: str, message: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the module, or what it lacks."""
+    monkeypatch.syspath_prepend(place)
+    with pytest.raises(SplitError, match=re.escape(message)):
+        strategy_of({"strategy": named}, 0)

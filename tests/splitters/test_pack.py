@@ -12,7 +12,7 @@ from evenfold.splitters import Stream
 from evenfold.splitters.packing.bounds import lower_bound, report_on
 from evenfold.splitters.packing.cost import MISSING, Aim, cost_of_chance
 from evenfold.splitters.packing.exact import best_packing, covering_bound
-from evenfold.splitters.packing.exchange import Packing, Pair, close_pairs, subset_sums
+from evenfold.splitters.packing.exchange import Packing, TwoBins, close_pairs, subset_sums
 from evenfold.splitters.packing.pack import pack, pack_to
 from evenfold.splitters.packing.start import deal_identical, kinds, place
 from hypothesis import given, settings, strategies as st
@@ -90,7 +90,7 @@ def test_the_cost_of_an_exchange_is_what_the_packing_then_costs(table: Any, seed
     aim = Aim.of(table, np.array([0.5, 0.2, 0.3]))
     bins = np.arange(table.shape[0]) % 3
     entries = np.flatnonzero(bins != 2)
-    pair = Pair(aim, 0, 1, aim.loads(bins), entries, bins[entries] == 0)
+    pair = TwoBins(aim, 0, 1, aim.loads(bins), entries, bins[entries] == 0)
     number = int(Stream(seed).below(1 << entries.size, 1)[0])
     moved = entries[(number >> np.arange(entries.size)) & 1 == 1]
     after = bins.copy()
@@ -171,7 +171,7 @@ def test_wandering_stays_below_its_limit_and_gets_about() -> None:
 # ---------------------------------------------------------------- whole packings
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(tables(30), st.integers(2, 5), st.sampled_from([1, 3, "max"]), st.integers(0, 9))
 def test_no_bin_is_empty_while_there_are_entries(table: Any, k: int, effort: Any, seed: int) -> None:
     """As many entries as bins are enough, whatever their sizes; fewer entries go to bins of their own."""

@@ -70,11 +70,11 @@ def test_parts_are_repeated_when_none_is_kept_for_the_end() -> None:
         (LeaveOneOut(), "nothing to repeat"),
         (Bootstrap(5), "nothing to repeat"),
         (FractionalStratifiedSplit({"train": 0.6, "validation": 0.2, "test": 0.2}), "keeps a test part for the end"),
-        ("KFold", "is no strategy; pass one"),
-        ({"strategy": "KFolds"}, "'KFolds' is no strategy; choose one of BalancedGroupKFold"),
+        ("KFold", "is not a strategy; pass one"),
+        ({"strategy": "KFolds"}, "there is no strategy 'KFolds'; did you mean KFold"),
         ({"strategy": "KFold", "params": {"n_fold": 3}}, "KFold cannot be made of"),
-        ({"strategy": "KFold", "seed": 3}, "is no strategy; pass one"),
-        ({"strategy": "collections:OrderedDict"}, "is no strategy; choose one of"),
+        ({"strategy": "KFold", "seed": 3}, "is not a strategy; pass one"),
+        ({"strategy": "collections:OrderedDict"}, "lies in Python's standard library"),
     ],
 )
 def test_what_cannot_be_repeated_is_refused(strategy: Any, message: str) -> None:

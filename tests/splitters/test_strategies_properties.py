@@ -18,9 +18,9 @@ from evenfold.splitters import (
     Splitter,
     StratifiedKFold,
     Stream,
-    stable_order,
 )
 from evenfold.splitters.conformance import data_for
+from evenfold.splitters.kernels.order import stable_order
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 

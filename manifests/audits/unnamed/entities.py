@@ -9,8 +9,8 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from evenfold.manifests.audits.crossings import crossings
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
-from evenfold.manifests.audits.joined import crossings
 from evenfold.manifests.tables.canonical import amount, canonical_table, verb
 from numpy.typing import NDArray
 

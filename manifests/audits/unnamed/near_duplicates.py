@@ -7,8 +7,8 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
+from evenfold.manifests.audits.crossings import crossings
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
-from evenfold.manifests.audits.joined import crossings
 from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels.random import AUDITING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
-from evenfold.manifests.audits.joined import JoinedLabels
+from evenfold.manifests.joined import JoinedLabels
 from evenfold.manifests.tables.canonical import listed, verb
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels.random import AUDITING

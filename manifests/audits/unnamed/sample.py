@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.audits.findings import NotAsked
-from evenfold.manifests.audits.joined import Joined, JoinedLabels
+from evenfold.manifests.joined import Joined, JoinedLabels
 from evenfold.manifests.membership import NEVER_TESTED
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, to_numpy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
-from evenfold.manifests.audits.joined import JoinedLabels
+from evenfold.manifests.joined import JoinedLabels
 
 from .sample import LEAST_ROWS, Array, Codes, Column, Sample, column_of
 

@@ -3,54 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.manifest import DELETED, Manifest, join_positions, keys_of
-from evenfold.manifests.membership import LOCKED, NEVER_TESTED, Labels
-from evenfold.manifests.spec import Columns
-from evenfold.manifests.tables.canonical import canonical_table, listed
-from evenfold.manifests.tables.keys import positions_in
-from evenfold.manifests.tables.read import is_parquet, read_table
+from evenfold.manifests.tables.canonical import canonical_table
+from evenfold.manifests.tables.keys import Lookup
+from evenfold.manifests.tables.read import column_names, is_parquet, read_table
 from evenfold.splitters import Pair
 from numpy.typing import NDArray
 
+from .manifest import DELETED, Manifest
+from .membership import LOCKED, MOST_MEASURED, NEVER_TESTED, Labels
+from .spec import Columns
+
 UNKNOWN = -4
-MOST_SPLITS = 200
 ROLES = ("train", "test")
 Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """The rows of the data as they stand to a manifest; ``place`` is each row's rank in it, -1 where it has none.
+    """The rows of the data as they stand to a manifest; some may be in it alone, and some in them alone.
 
-    ``columns`` are the roles to look at: those of the specification unless others were asked for. Columns are read
-    when they are wanted, and no others.
+    ``columns`` are the roles to look at: those of the specification unless others were asked for. They are read at
+    once, together with the key; any other column when it is wanted. What measures, audits and draws takes data in
+    this form as well, so that they are read and joined once for all of them.
     """
 
     manifest: Manifest
     source: Any
     columns: Columns
-    place: NDArray[np.int64]
-    keys: pa.Table | None
+    lookup: Lookup
+    table: pa.Table
 
     @classmethod
     def of(cls, manifest: Manifest, data: Any, **roles: str | None) -> Joined:
         """Return ``data`` beside ``manifest``; SplitError where the key column is absent."""
-        parquet = isinstance(data, (str, Path)) and is_parquet(str(data))
+        asked = {name: role for name, role in roles.items() if role}
+        if isinstance(data, Joined) and data.manifest is manifest:
+            return replace(data, columns=data.columns.model_copy(update=asked)) if asked else data
+        columns = manifest.spec.columns.model_copy(update=asked)
+        parquet = isinstance(data, (str, Path)) and is_parquet(data)
         source = data if parquet else read_table(data, types=manifest.spec.types)
-        shape = JoinedLabels if isinstance(manifest.in_use, Labels) else cls
-        columns = manifest.spec.columns.model_copy(update={name: role for name, role in roles.items() if role})
-        if manifest.keys is None:
-            return shape(manifest, source, columns, join_positions(manifest, source), None)
-        plain = read_table(source, manifest.spec.columns.key, manifest.spec.types)
-        place = positions_in(manifest.keys, keys_of(manifest, plain))
-        return shape(manifest, source, columns, place, plain)
+        present = set(column_names(source))
+        # A key that is absent is an error here; any other column where somebody asks for it.
+        names = [name for name in columns.roles() if name in present or name in columns.key]
+        table = read_table(source, names, manifest.spec.types) if names else read_table(source)
+        shape = JoinedLabels if isinstance(manifest.in_use, Labels) else Joined
+        return shape(manifest, source, columns, manifest.lookup(table), table)
+
+    @property
+    def place(self) -> NDArray[np.int64]:
+        """The rank in the manifest of each row of the data, -1 where it has none."""
+        return self.lookup.rank
+
+    @property
+    def row_of(self) -> NDArray[np.int64]:
+        """The row of the data that each rank of the manifest has, -1 for none."""
+        return self.lookup.row
+
+    @property
+    def keys(self) -> pa.Table | None:
+        """The key columns as they are in the data; None where rows are joined by position."""
+        return None if self.manifest.keys is None else self.table.select(self.manifest.spec.columns.key)
 
     @property
     def n(self) -> int:
@@ -64,18 +83,10 @@ class Joined:
         codes[self.place < 0] = UNKNOWN
         return codes
 
-    @cached_property
-    def row_of(self) -> NDArray[np.int64]:
-        """The row of the data that each rank of the manifest has, -1 for none."""
-        rows = np.full(self.manifest.n, -1, dtype=np.int64)
-        known = np.flatnonzero(self.place >= 0)
-        rows[self.place[known]] = known
-        return rows
-
     @property
     def n_looked_at(self) -> int:
         """How many splits are looked at: all of labels, at most 200 pairs or draws."""
-        return min(self.manifest.n_splits, MOST_SPLITS)
+        return min(self.manifest.n_splits, MOST_MEASURED)
 
     @property
     def looked_at(self) -> str:
@@ -91,13 +102,14 @@ class Joined:
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return a column of the data in its canonical type; SplitError where there is none."""
-        if name not in self._read:
-            table = read_table(self.source, [name], self.manifest.spec.types)
-            self._read[name] = canonical_table(table, [name], self.manifest.types).column(name)
-        return self._read[name]
+        if name not in self._canonical:
+            have = self.table if name in self.table.column_names else None
+            table = read_table(self.source, [name], self.manifest.spec.types) if have is None else have
+            self._canonical[name] = canonical_table(table, [name], self.manifest.types).column(name)
+        return self._canonical[name]
 
     @cached_property
-    def _read(self) -> dict[str, pa.ChunkedArray]:
+    def _canonical(self) -> dict[str, pa.ChunkedArray]:
         return {}
 
     def encoded(self, name: str) -> tuple[NDArray[np.int64], list[Any]]:
@@ -122,7 +134,7 @@ class Joined:
 
     def class_tables(self, codes: NDArray[np.int64], n_classes: int) -> tuple[Counts, Counts]:
         """Return the rows of each class that each split trains on and tests (splits by classes)."""
-        sides = [[_counted(codes[rows], n_classes) for rows in pair] for pair in self.splits()]
+        sides = [[_class_counts(codes[rows], n_classes) for rows in pair] for pair in self.splits()]
         return np.array([train for train, _ in sides]), np.array([test for _, test in sides])
 
     def crossing(self, units: NDArray[np.int64]) -> tuple[NDArray[np.bool_], dict[str, int]]:
@@ -164,9 +176,8 @@ class JoinedLabels(Joined):
 
     def shares(self) -> dict[int, float]:
         """Return the share of all rows that each code should hold: as recorded, or equal."""
-        recorded = (self.manifest.state or {}).get("shares")
-        if recorded:
-            return {int(code): float(share) for code, share in recorded}
+        if self.manifest.state is not None and self.manifest.state.shares:
+            return self.manifest.state.shares
         return dict.fromkeys(self.labels.tested, 1.0 / self.labels.n_bins)
 
     def empty_places(self) -> list[str]:
@@ -213,44 +224,6 @@ class JoinedLabels(Joined):
         return rows, {self.labels.code_name(int(c)): int(n) for c, n in zip(places, counts, strict=True)}
 
 
-@dataclass(frozen=True, eq=False)
-class Crossings:
-    """The rows with another row of their unit on the other side of a split, and how many of them each fold has."""
-
-    rows: NDArray[np.bool_]
-    places: dict[str, int]
-    looked_at: str
-
-    @property
-    def count(self) -> int:
-        """The number of such rows."""
-        return int(np.count_nonzero(self.rows))
-
-    def where(self) -> str:
-        """Return in words where they are: ``folds 0, 2 and 4``."""
-        nouns = dict.fromkeys(place.partition(" ")[0] for place in self.places if place[-1].isdigit())
-        told = [_all_of(noun, [place for place in self.places if place.startswith(noun + " ")]) for noun in nouns]
-        return listed([*told, *(place for place in self.places if not place[-1].isdigit())]) + self.looked_at
-
-
-def _all_of(noun: str, places: list[str]) -> str:
-    numbers = [place.removeprefix(noun + " ") for place in places]
-    return f"{noun}{'s' if len(numbers) > 1 else ''} {listed(numbers, most=8)}"
-
-
-def crossings(joined: Joined, units: NDArray[np.int64]) -> Crossings:
-    """Return which rows of the data cross, for ``units`` that number what belongs together (-1: nothing does).
-
-    Of labels two rows cross where their codes differ and both are trained on, tested or locked; of draws and pairs
-    where one is in train and the other in test of the same split, or one is locked and the other is not.
-    O(n x repeats), or O(n x splits).
-    """
-    shared = np.where(np.bincount(units[units >= 0], minlength=1)[units] > 1, units, -1) if units.size else units
-    shared[units < 0] = -1
-    rows, places = joined.crossing(shared)
-    return Crossings(rows, places, joined.looked_at)
-
-
 def _marked(units: NDArray[np.int64], side: NDArray[np.int64]) -> NDArray[np.bool_]:
     marks = np.zeros(units.max(initial=-1) + 1, dtype=np.bool_)
     of = units[side]
@@ -258,5 +231,5 @@ def _marked(units: NDArray[np.int64], side: NDArray[np.int64]) -> NDArray[np.boo
     return marks
 
 
-def _counted(codes: NDArray[np.int64], n_classes: int) -> Counts:
+def _class_counts(codes: NDArray[np.int64], n_classes: int) -> Counts:
     return np.bincount(codes[codes >= 0], minlength=n_classes)

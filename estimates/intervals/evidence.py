@@ -1,0 +1,150 @@
+"""What an interval can be made of, and what an interval method is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from evenfold.estimates.metrics.record import Answered, Codes, Floats, Metric
+from evenfold.estimates.metrics.registry import influence_of
+from evenfold.estimates.metrics.responses import replay
+from evenfold.estimates.metrics.scoring import score
+from evenfold.estimates.models.problem import IntArray, Problem
+from evenfold.estimates.results import FoldScore, Interval
+
+Pair = tuple[IntArray, IntArray]  # rows to train on and rows to test, as positions in the problem
+Need = Literal["predictions", "fold scores", "draws", "refits"]
+MOST_BLOCKS = 200
+
+
+@dataclass(frozen=True)
+class Declined:
+    """Why there is no interval, and what would give one."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an evaluation leaves behind of one metric.
+
+    ``predictions``: of all tested rows (row, repeat, fold, y, prediction, …). ``scores``: of the splits.
+    ``stratified``: whether the splits are alike by design (stratified on the target). ``ordered``: whether the rows
+    follow one another in time and are split in that order. ``refits``: the predictions of the further fits that a
+    method asks for (``IntervalMethod.splits``), in that order.
+    """
+
+    metric: Metric
+    problem: Problem
+    scores: Sequence[FoldScore] = ()
+    predictions: pd.DataFrame | None = None
+    stratified: bool = False
+    ordered: bool = False
+    refits: Sequence[pd.DataFrame] = ()
+    seed: int = 0
+
+    def with_refits(self, refits: Sequence[pd.DataFrame]) -> Evidence:
+        """Return the same evidence and the predictions of further fits."""
+        return replace(self, refits=refits)
+
+    @cached_property
+    def parts(self) -> list[pd.DataFrame]:
+        """The predictions of each repeat, each in the order of the rows."""
+        assert self.predictions is not None
+        return [part.sort_values("row") for _, part in self.predictions.groupby("repeat", sort=True)]
+
+    def answered(self, part: pd.DataFrame) -> Answered:
+        """Return some predictions as the metrics read them."""
+        weights = part["weight"].to_numpy() if "weight" in part else None
+        return Answered(replay(part, self.problem.classes), part["y"].to_numpy(), self.problem.classes, weights)
+
+    def score(self, part: pd.DataFrame) -> float:
+        """Return the metric of some predictions; NaN where it is undefined."""
+        rows = self.answered(part)
+        try:
+            return score(self.metric.name, rows.answers, rows.y, rows.weights)
+        except Exception:  # a scorer raises what it likes where it is undefined
+            return float("nan")
+
+    @cached_property
+    def rows(self) -> IntArray:
+        """The tested rows, sorted."""
+        return np.unique(np.concatenate([part["row"].to_numpy() for part in self.parts]))
+
+    @cached_property
+    def units(self) -> Codes | None:
+        """The group of each of ``rows``, as codes; None where each row stands for itself."""
+        if self.problem.groups is None:
+            return None
+        return np.unique(self.problem.groups[self.rows], return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+    @cached_property
+    def influence(self) -> tuple[float, Floats, Codes | None] | None:
+        """The pooled score, each of ``rows``' influence on it (repeats averaged), and the units that err together.
+
+        From the metric's own influence; else each of at most 200 blocks of units is left out once (the jackknife),
+        and its rows share the effect. None where the metric is undefined without some block.
+        """
+        each = [influence_of(self.metric.name, self.answered(part)) for part in self.parts]
+        if any(one is None for one in each):
+            return self._jackknifed()
+        moves = np.zeros(self.rows.size)
+        times = np.zeros(self.rows.size)
+        for part, one in zip(self.parts, each, strict=True):
+            assert one is not None
+            at = np.searchsorted(self.rows, part["row"].to_numpy())
+            moves[at] += one[1]
+            times[at] += 1
+        return float(np.mean([one[0] for one in each if one is not None])), moves / times, self.units
+
+    def _jackknifed(self) -> tuple[float, Floats, Codes | None] | None:
+        units = np.arange(self.rows.size) if self.units is None else self.units
+        n_units = int(units.max()) + 1
+        n_blocks = min(n_units, MOST_BLOCKS)
+        blocks = units * n_blocks // n_units  # neighbours together; rows are in no order that the folds know of
+        whole = float(np.mean([self.score(part) for part in self.parts]))
+        moves = np.empty(self.rows.size)
+        for block in range(n_blocks):
+            inside = blocks == block
+            left = [part[~inside[np.searchsorted(self.rows, part["row"].to_numpy())]] for part in self.parts]
+            without = float(np.mean([self.score(part) for part in left]))
+            moves[inside] = (n_blocks - 1) * (whole - without) * self.rows.size / n_blocks / inside.sum()
+        if not np.all(np.isfinite(moves)):
+            return None
+        return whole, moves - moves.mean(), blocks
+
+    @cached_property
+    def batches(self) -> Codes:
+        """The fold of each of ``rows`` in the first repeat: stretches of time where the rows are ordered."""
+        part = self.parts[0]
+        folds = np.zeros(self.rows.size, dtype=np.int64)
+        folds[np.searchsorted(self.rows, part["row"].to_numpy())] = part["fold"].to_numpy()
+        return folds
+
+    @cached_property
+    def train_ratio(self) -> float:
+        """n / n_train: how many times as many rows are tested in all as a model is trained on."""
+        return self.rows.size / float(np.mean([each.n_train for each in self.scores]))
+
+
+Made = Interval | Declined
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervalMethod:
+    """A way to make an interval: what it needs, what its interval is of, and the function that makes it.
+
+    ``name``: by which it is chosen. ``needs``: what must be there. ``of``: what the interval holds, as a phrase.
+    ``make``: the interval at a level, or why there is none. ``splits``: the further fits that it asks for, each as
+    rows to train on and rows to test; their predictions are ``Evidence.refits``. None where it asks for none.
+    """
+
+    name: str
+    needs: frozenset[Need]
+    of: str
+    make: Callable[[Evidence, float], Made]
+    splits: Callable[[Evidence], list[Pair]] | None = None

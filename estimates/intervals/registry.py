@@ -1,0 +1,57 @@
+"""The interval methods by name, and the one that is chosen where nobody chooses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from evenfold.estimates.results import ModelError
+
+from . import bootstrap, nested, rows, splits
+from .evidence import Declined, Evidence, IntervalMethod, Made, Need, Pair
+
+METHODS: dict[str, IntervalMethod] = {
+    method.name: method for module in (rows, splits, bootstrap, nested) for method in module.METHODS
+}
+INTERVALS = ("auto", *METHODS, "none")
+
+
+def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) -> Made:
+    """Return the interval of a metric's value by a method, or why there is none and what would give one.
+
+    ``auto``: stretches of time where rows are ordered, else ``corrected_wald``, which costs no fit and holds for any
+    metric, weights, groups and stratified folds. Raises ModelError for an unknown name or a level outside of (0, 1).
+    """
+    if method not in INTERVALS:
+        raise ModelError(f"interval {method!r} is unknown; choose {', '.join(INTERVALS)}.")
+    if not 0 < level < 1:
+        raise ModelError(f"level={level:g} is no share of cases; choose a number between 0 and 1, such as 0.95.")
+    if method == "none":
+        return Declined("")
+    chosen = METHODS[_default(evidence) if method == "auto" else method]
+    missing = sorted(chosen.needs - _there(evidence))
+    if missing:
+        return Declined(f"{chosen.name} needs {' and '.join(missing)}, which this evaluation does not have.")
+    made = chosen.make(evidence, level)
+    return made if isinstance(made, Declined) else replace(made, of=chosen.of)
+
+
+def further_splits(evidence: Evidence, method: str) -> list[Pair]:
+    """Return the fits that a method asks for beyond the evaluation's own; their predictions are its ``refits``."""
+    splits = METHODS[method].splits if method in METHODS else None
+    return [] if splits is None else splits(evidence)
+
+
+def _default(evidence: Evidence) -> Literal["stretches", "corrected_wald", "corrected_t"]:
+    if evidence.predictions is None:
+        return "corrected_t"
+    return "stretches" if evidence.ordered else "corrected_wald"
+
+
+def _there(evidence: Evidence) -> set[Need]:
+    there: dict[Need, bool] = {
+        "predictions": evidence.predictions is not None,
+        "fold scores": bool(evidence.scores),
+        "refits": bool(evidence.refits),
+    }
+    return {need for need, has in there.items() if has}

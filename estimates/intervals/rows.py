@@ -1,0 +1,179 @@
+"""Intervals from each row's influence on the pooled score: for any metric, with weights and groups."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+from evenfold.estimates.metrics.record import Codes, Floats, Metric
+from evenfold.estimates.results import Interval, ModelError
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from .evidence import Declined, Evidence, IntervalMethod, Made
+
+
+def pooled_interval(
+    losses: ArrayLike,
+    groups: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+) -> Interval:
+    """Return the interval for the mean of out-of-fold losses, one per row (repeats averaged first).
+
+    Without groups the rows are independent (Wald). With groups a group's rows err together, and the standard error
+    is the cluster-robust one. Half-width: the t quantile with (units - 1) degrees of freedom times se, where
+    se^2 = units/(units-1) x sum over units of (sum of w(L - mean))^2 / (sum of w)^2, a unit being a group or a row.
+    It takes the trained models as given: it is an interval of their loss, not of the recipe's. O(n).
+    """
+    loss = np.asarray(losses, dtype=np.float64)
+    weight = np.ones(loss.size) if weights is None else np.asarray(weights, dtype=np.float64)
+    mean = float(np.average(loss, weights=weight))
+    return interval_of(mean, (loss - mean) * weight * (loss.size / weight.sum()), groups, level=level)
+
+
+def interval_of(value: float, influence: Floats, groups: ArrayLike | None = None, *, level: float = 0.95) -> Interval:
+    """Return the symmetric interval round ``value`` from each row's influence on it.
+
+    The general form of ``pooled_interval``: for a mean the influence of a row is its loss minus the mean.
+    """
+    units = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
+    se, n_units = standard_error(influence, units)
+    half = float(stats.t.ppf(0.5 + level / 2, n_units - 1)) * se
+    return Interval(value - half, value + half, level, _named("pooled rows", units))
+
+
+def standard_error(influence: Floats, units: Codes | None) -> tuple[float, int]:
+    """Return the standard error of a score whose rows have this influence, and the number of independent units."""
+    sums = influence if units is None else np.bincount(units, weights=influence).astype(np.float64)
+    if sums.size < 2:
+        raise ModelError(
+            f"an interval needs 2 independent rows or groups, and there is {sums.size}; use a finer grouping."
+        )
+    return sqrt(sums.size / (sums.size - 1) * float(np.sum(np.square(sums)))) / influence.size, int(sums.size)
+
+
+def _named(method: str, units: Codes | None) -> str:
+    return method if units is None else f"{method}, cluster-robust"
+
+
+def within_range(metric: Metric, value: float, se: float, df: float, level: float) -> tuple[float, float]:
+    """Return the interval of a score with this standard error, made on a scale on which the metric has no ends.
+
+    Shares of rows: Wilson (1927), with as many rows as the standard error is worth. Scores with two ends: the logit.
+    Scores that cannot exceed an end (errors, R2): the logarithm of the distance from it. Others: the score itself.
+    So no interval leaves the metric's range, and one of positive errors reaches further up than down.
+    """
+    quantile = float(stats.t.ppf(0.5 + level / 2, df))
+    if metric.loss is not None and metric.loss.share:
+        return wilson(value, value * (1 - value) / se**2, quantile)
+    if np.isfinite(metric.low) and np.isfinite(metric.high):
+        width = metric.high - metric.low
+        share = (value - metric.low) / width
+        half = quantile * se / width / (share * (1 - share))
+        odds = share / (1 - share) * np.exp([-half, half])
+        low, high = (metric.low + width * odds / (1 + odds)).tolist()
+        return low, high
+    if np.isfinite(metric.high):
+        apart = metric.high - value
+        half = quantile * se / apart
+        return metric.high - apart * float(np.exp(half)), metric.high - apart * float(np.exp(-half))
+    return value - quantile * se, value + quantile * se
+
+
+def wilson(share: float, n: float, quantile: float) -> tuple[float, float]:
+    """Return Wilson's interval of a share of n rows: never of zero width, and within 0 and 1."""
+    shrink = 1 + quantile**2 / n
+    centre = (share + quantile**2 / (2 * n)) / shrink
+    half = quantile / shrink * sqrt(share * (1 - share) / n + quantile**2 / (4 * n**2))
+    return max(centre - half, 0.0), min(centre + half, 1.0)
+
+
+def _of_certain(evidence: Evidence, value: float, units: Codes | None, inflation: float, level: float) -> Made:
+    """Return the interval where no row moves the score: all right (or all wrong), which is no proof of certainty."""
+    metric = evidence.metric
+    if not (np.isfinite(metric.low) and np.isfinite(metric.high)):
+        return Declined("every row has the same loss, so nothing says how far another sample would be off.")
+    n = evidence.rows.size if units is None else int(units.max()) + 1
+    if metric.needs == "every class":  # the score is as uncertain as its rarest class
+        n = min(n, *np.unique(evidence.parts[0]["y"].to_numpy(), return_counts=True)[1].tolist())
+    share = (value - metric.low) / (metric.high - metric.low)
+    ends = wilson(share, n / inflation, float(stats.norm.ppf(0.5 + level / 2)))
+    low, high = (metric.low + (metric.high - metric.low) * end for end in ends)
+    return Interval(low, high, level, "Wilson, no errors" if share > 0.5 else "Wilson")
+
+
+def _from_rows(evidence: Evidence, level: float, name: str, inflation: float, units: Codes | None = None) -> Made:
+    """Return the interval of the pooled score, its variance times ``inflation``."""
+    found = evidence.influence
+    if found is None:
+        return Declined(
+            f"{evidence.metric.title} is undefined where some rows are left out; choose interval: bootstrap."
+        )
+    value, influence, of_row = found
+    units = of_row if units is None else units
+    n_units = influence.size if units is None else int(units.max()) + 1
+    if n_units < 2:
+        return Declined(f"an interval needs 2 independent rows or groups, and there is {n_units}.")
+    if not np.any(np.abs(influence) > 1e-12 * max(abs(value), 1.0)):
+        return _of_certain(evidence, value, units, inflation, level)
+    se, n_units = standard_error(influence, units)
+    low, high = within_range(evidence.metric, value, se * sqrt(inflation), n_units - 1, level)
+    return Interval(low, high, level, _named(name, None if units is of_row is None else units))
+
+
+def wald(evidence: Evidence, level: float) -> Made:
+    """Return the interval of the pooled score that takes the fitted models as given."""
+    return _from_rows(evidence, level, "pooled rows", 1.0)
+
+
+def corrected_wald(evidence: Evidence, level: float) -> Made:
+    """Return the interval of the pooled score with the variance of training added.
+
+    The variance of the rows' mean times 1 + n/n_train: Nadeau and Bengio's (2003) correction of k-fold
+    cross-validation, (1/k + n_test/n_train) s^2, with s^2, the variance of a fold's score, taken from the rows
+    instead of from k numbers. So it holds for stratified folds, which are alike by design, has the degrees of freedom
+    of the rows, and does not shrink with repeats. One split alone tests one model, whose training is not at chance.
+    """
+    if len(evidence.scores) < 2:
+        return wald(evidence, level)
+    return _from_rows(evidence, level, "pooled rows, corrected for training", 1.0 + evidence.train_ratio)
+
+
+LEAST_STRETCHES = 3
+
+
+def stretches(evidence: Evidence, level: float) -> Made:
+    """Return the interval for rows that follow one another in time: each fold's stretch is one observation.
+
+    The method of batch means: rows of a stretch may depend on one another as they like. The correction for training
+    is that of ``corrected_wald``.
+    """
+    _, units = np.unique(evidence.batches, return_inverse=True)
+    n = int(units.max()) + 1
+    if n < LEAST_STRETCHES:
+        return Declined(
+            f"rows of a time series depend on one another, and {n} stretches are too few to say how much; "
+            f"use {LEAST_STRETCHES} splits or more."
+        )
+    return _from_rows(evidence, level, "stretches of time", 1.0 + evidence.train_ratio, units.reshape(-1))
+
+
+METHODS = (
+    IntervalMethod(
+        name="wald", needs=frozenset({"predictions"}), of="these fitted models on new rows like these", make=wald
+    ),
+    IntervalMethod(
+        name="corrected_wald",
+        needs=frozenset({"predictions", "fold scores"}),
+        of="a model trained on these rows, on new rows like them",
+        make=corrected_wald,
+    ),
+    IntervalMethod(
+        name="stretches",
+        needs=frozenset({"predictions", "fold scores"}),
+        of="a model trained on this past, on a future like the stretches tested",
+        make=stretches,
+    ),
+)

@@ -1,0 +1,152 @@
+"""What a metric is: one record that everything else asks, and the rows with answers that it is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Task = Literal["classification", "regression"]
+# ``share``: of 1. ``target``: the target's own unit. ``none``: a number without a unit.
+Unit = Literal["share", "target", "target squared", "none"]
+# What every fold must hold for its own score to mean what the metric means.
+FoldNeed = Literal["nothing", "every class", "spread"]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """n rows with a model's answers: what every part of a metric is a function of.
+
+    ``answers``: a fitted estimator that knows its rows (``Responses``, ``Replay``). ``classes``: the problem's labels,
+    sorted, empty for numbers; the estimator may know fewer. ``weights``: one per row, or None.
+    """
+
+    answers: Any
+    y: NDArray[Any]
+    classes: tuple[Any, ...] = ()
+    weights: Floats | None = None
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return int(self.y.size)
+
+    @cached_property
+    def truth(self) -> NDArray[Any]:
+        """The targets: numbers, or positions among ``classes``."""
+        return codes_of(self.y, self.classes) if self.classes else self.y
+
+    @cached_property
+    def predicted(self) -> NDArray[Any]:
+        """The predictions, like ``truth``."""
+        said = np.asarray(self.answers.predict(self._rows))
+        return codes_of(said, self.classes) if self.classes else said
+
+    @cached_property
+    def probabilities(self) -> Floats:
+        """The probabilities, a column per class of ``classes``; 0 for a class that the model does not know."""
+        said = self.answers.predict_proba(self._rows)
+        return all_classes(said, self.answers.classes_, self.classes) if self.classes else np.asarray(said)
+
+    @cached_property
+    def ranking(self) -> Floats:
+        """What ranks the rows of two classes: the decision, or else the probability of the second class."""
+        if hasattr(self.answers, "decision_function"):
+            return np.asarray(self.answers.decision_function(self._rows))
+        return np.asarray(self.answers.predict_proba(self._rows)[:, 1])
+
+    @cached_property
+    def mass(self) -> Floats:
+        """The weights, 1 where there are none."""
+        return np.ones(self.n) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
+
+    def mean(self, values: Floats) -> float:
+        """Return the (weighted) mean of one value per row."""
+        return float(np.average(values, weights=self.weights))
+
+    @property
+    def _rows(self) -> NDArray[Any]:
+        return np.empty((self.n, 0))
+
+
+@dataclass(frozen=True)
+class RowLoss:
+    """A metric as a mean over rows: score = ``best`` - mean loss, so a loss of 0 is the best a row can do.
+
+    ``of``: the loss of each row. ``reads``: the method of the estimator that it needs. ``share``: whether a loss is 0
+    or 1, so that its mean is a share of rows.
+    """
+
+    best: float
+    of: Callable[[Answered], Floats]
+    reads: str = "predict"
+    share: bool = False
+
+    def score(self, loss: float) -> float:
+        """Return the score of a mean loss, or the mean loss of a score: the map is its own inverse."""
+        return self.best - loss
+
+
+Influence = tuple[float, Floats]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A metric: everything that is known of it, in one place. Scores are scikit-learn's: higher is always better.
+
+    ``name``: scikit-learn's scorer. ``title``: what people call it. ``aliases``: other names that are understood.
+    ``task``: the targets that it is for, None for any. ``lower_is_better``: whether people read it as an error, the
+    score's negative. ``unit``: of what is read. ``low``, ``high``: the least and the greatest score.
+    ``loss``: the metric as a mean over rows, None where it is none. ``influence``: the score and how much each row
+    moves it (see ``influence_of``). ``quick``: the score, without scikit-learn's checks; NaN where undefined.
+    ``no_information``: the score of predictions that are paired with the targets at random; None where only
+    permutations can say. ``needs``: what a fold must hold for its own score to mean anything.
+    ``ranks``: whether it ranks rows, so that pooling mixes the scales of different models.
+    """
+
+    name: str
+    title: str
+    aliases: tuple[str, ...] = ()
+    task: Task | None = None
+    lower_is_better: bool = False
+    unit: Unit = "none"
+    low: float = -inf
+    high: float = inf
+    loss: RowLoss | None = field(default=None, repr=False)
+    influence: Callable[[Answered], Influence] | None = field(default=None, repr=False)
+    quick: Callable[[Answered], float] | None = field(default=None, repr=False)
+    no_information: Callable[[Answered], float] | None = field(default=None, repr=False)
+    needs: FoldNeed = "nothing"
+    ranks: bool = False
+
+    def shown(self, score: float) -> float:
+        """Return a score as people read it: an error is positive."""
+        return 0.0 - score if self.lower_is_better else score
+
+    def in_words(self, unit_of_target: str | None = None) -> str:
+        """Return the title with its unit and direction: ``MAE (min, lower is better)``."""
+        unit = {"target": unit_of_target, "target squared": unit_of_target and f"{unit_of_target}²"}.get(self.unit)
+        said = [*([unit] if unit else []), *(["lower is better"] if self.lower_is_better else [])]
+        return f"{self.title} ({', '.join(said)})" if said else self.title
+
+
+def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
+    """Return the position of each label in the sorted ``classes``."""
+    levels = np.asarray(classes)
+    return np.searchsorted(levels, np.asarray(labels, dtype=levels.dtype))
+
+
+def all_classes(probabilities: NDArray[Any], known: NDArray[Any], classes: tuple[Any, ...]) -> Floats:
+    """Return probabilities with a column for each of ``classes``, 0 for those not ``known`` to the estimator."""
+    if len(known) == len(classes):
+        return probabilities
+    wide = np.zeros((len(probabilities), len(classes)))
+    wide[:, codes_of(np.asarray(known), classes)] = probabilities
+    return wide

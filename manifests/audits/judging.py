@@ -1,0 +1,65 @@
+"""What checks came to beside their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from evenfold.manifests.manifest import Manifest
+from evenfold.splitters.errors import SplitError
+
+from .findings import Audit, Check, CouldNotRun, Finding, Found, Gate, NotAsked, Outcome
+
+_SEVERITIES = ("error", "warning", "note")
+
+
+def judged(
+    limits: Mapping[str, Gate | None], checks: Mapping[str, Check], manifest: Manifest, n_rows: int, features: list[str]
+) -> Audit:
+    """Return what the checks came to beside their limits; every check is run once, those that are off are not."""
+    told = [(name, gate, _outcome(checks[name])) for name, gate in limits.items() if gate]
+    findings = [_finding(name, gate, outcome) for name, gate, outcome in told if _is_finding(gate, outcome)]
+    return Audit(
+        name=manifest.name,
+        version=manifest.version,
+        split_id=manifest.split_id,
+        n_rows=n_rows,
+        features=features,
+        failed=[each.check for each in findings if each.gate == "failed"],
+        findings=sorted(findings, key=lambda each: _SEVERITIES.index(each.severity)),
+        passed={name: _within(outcome) for name, gate, outcome in told if _is_passed(gate, outcome)},
+        not_asked={name: outcome.reason for name, _, outcome in told if isinstance(outcome, NotAsked)},
+        off=[name for name, gate in limits.items() if gate is None],
+    )
+
+
+def _outcome(check: Check) -> Outcome | CouldNotRun:
+    try:
+        return check()
+    except (SplitError, pa.ArrowException) as error:
+        return CouldNotRun(str(error))
+
+
+def _is_finding(gate: Gate, outcome: Outcome | CouldNotRun) -> bool:
+    if isinstance(outcome, Found):
+        return gate.limit is None or outcome.figure > gate.limit
+    return isinstance(outcome, CouldNotRun)
+
+
+def _is_passed(gate: Gate, outcome: Outcome | CouldNotRun) -> bool:
+    return not isinstance(outcome, NotAsked) and not _is_finding(gate, outcome)
+
+
+def _within(outcome: Outcome | CouldNotRun) -> str:
+    return outcome.message if isinstance(outcome, Found) else ""
+
+
+def _finding(name: str, gate: Gate, outcome: Outcome | CouldNotRun) -> Finding:
+    failed = gate.fails and not (isinstance(outcome, Found) and gate.limit is None)
+    severity: Any = "error" if failed else "note" if gate.limit is None else "warning"
+    common = {"check": name, "severity": severity, "gate": "failed" if failed else "passed", "limit": gate.limit}
+    if isinstance(outcome, Found):
+        return Finding(message=outcome.message, figure=float(outcome.figure), figures=outcome.figures, **common)
+    assert isinstance(outcome, CouldNotRun)
+    return Finding(message=f"{name} could not run: {outcome.reason}", ran=False, **common)

@@ -1,0 +1,246 @@
+"""The figures of how even a split is: each is defined here, and shown wherever a report is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from evenfold.splitters.display import Displayed
+from pydantic import BaseModel, ConfigDict
+
+
+class Reach(BaseModel):
+    """The cost of a grouped split, and a cost that no assignment of the same whole groups is below.
+
+    ``cost`` = ``size_term`` + ``class_term`` + ``missing``, as the strategy weighs them: sizes, class shares, and how
+    many times a fold lacks a class that enough groups have. ``gap`` = cost - lower_bound, and ``optimal`` only where
+    that is proved to be nothing. Of a grown split the bound is that of all groups dealt out anew.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cost: float
+    size_term: float
+    class_term: float
+    missing: int
+    lower_bound: float
+    gap: float
+    optimal: bool
+
+
+class RowsBalance(BaseModel):
+    """A set of rows: how many, and how their target is distributed.
+
+    ``wanted``: the rows that it was to have, where rows were shared out; they need not be whole. ``ks`` is the largest
+    difference between its cumulative distribution and that of all rows (0..1); ``wasserstein`` the area between the
+    two, in units of the target. ``shares`` are of each class, in its order. One row has no ``sd``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rows: int
+    wanted: float | None = None
+    groups: int | None = None
+    shares: list[float] | None = None
+    mean: float | None = None
+    sd: float | None = None
+    ks: float | None = None
+    wasserstein: float | None = None
+
+
+class FoldBalance(RowsBalance):
+    """The test rows of one split."""
+
+    split: int
+
+
+class PartBalance(RowsBalance):
+    """The rows of a part that no split tests: train, or what is locked away."""
+
+    name: str
+
+
+class BalanceReport(Displayed, BaseModel):
+    """How even a manifest is: every fold and part, and the worst of each figure as one number.
+
+    All rows are those in use: a row that is deleted, quarantined or excluded is in none of the figures. ``folds`` are
+    the test rows of each split, of draws the first 200 (``n_measured`` says how many); ``parts`` those that no split
+    tests. ``strata``: of each column to stratify by, the largest difference of a fold's or part's share of a class
+    (of its cumulative distribution, for numbers) from that of all rows. ``worst`` holds the ``FIGURES`` that these
+    come to, ``reachable`` what no split of the same rows can be below in them, where that is known; ``reach`` how even
+    whole groups are and could be. ``picks``: the shares of the measured draws that test the least and the most often
+    tested group. ``n_folds`` is of folds that are to be of one size, ``largest_group`` of groups that are kept whole.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    split_id: str
+    target: str | None
+    n_rows: int
+    n_splits: int
+    n_measured: int
+    classes: list[str] | None = None
+    shares: list[float] | None = None
+    mean: float | None = None
+    sd: float | None = None
+    n_folds: int | None = None
+    largest_group: int | None = None
+    strata: dict[str, float] = {}
+    picks: tuple[float, float] | None = None
+    folds: list[FoldBalance]
+    parts: list[PartBalance] = []
+    worst: dict[str, float] = {}
+    reachable: dict[str, float] = {}
+    reach: Reach | None = None
+
+    @property
+    def measured(self) -> list[RowsBalance]:
+        """Every fold and part."""
+        return [*self.folds, *self.parts]
+
+    @property
+    def summary(self) -> str:
+        """Rows, splits and the worst of each figure, in one line."""
+        figures = ", ".join(f"{figure.name} {figure.text(value)}" for figure, value, _ in self.shown())
+        return f"BalanceReport of {self.n_rows:,} rows in {self.n_splits:,} splits: {figures}"
+
+    def shown(self) -> list[tuple[BalanceFigure, float, float | None]]:
+        """Return each figure with its value, and what no split can be below; a name of another version shows itself."""
+        known = {figure.name: figure for figure in FIGURES}
+        return [
+            (known.get(name) or BalanceFigure(name, name, lambda _: None), value, self.reachable.get(name))
+            for name, value in self.worst.items()
+        ]
+
+
+@dataclass(frozen=True)
+class BalanceFigure:
+    """One number of a balance report, the smaller the better, and all that is to be known to show it.
+
+    ``value`` and ``least`` (what no split of the same rows can be below) come from the report, None where it says
+    nothing. ``title`` stands on pages, ``form`` prints a number with its unit, ``sentence`` stands in the terminal
+    (where it is empty, the figure does not), ``metric`` is the name in MLflow, below ``balance/``.
+    """
+
+    name: str
+    title: str
+    value: Callable[[BalanceReport], float | None]
+    form: str = "{:.4g}"
+    sentence: str = ""
+    least: Callable[[BalanceReport], float | None] = lambda report: None
+    metric: str = "worst_{name}"
+
+    def text(self, value: float) -> str:
+        """Return a value with its unit."""
+        return self.form.format(value)
+
+    def metrics(self, value: float, least: float | None) -> dict[str, float]:
+        """Return the metrics by which a run shows the value, and what it could be at best."""
+        bound = {} if least is None else {f"balance/least_{self.name}": least}
+        return {f"balance/{self.metric.format(name=self.name)}": value} | bound
+
+
+def _size(report: BalanceReport) -> float:
+    mean = sum(fold.rows for fold in report.folds) / len(report.folds)
+    wanted = [(place.rows, mean if place.wanted is None else place.wanted) for place in report.measured]
+    return max(abs(rows - share) / max(share, 1e-9) for rows, share in wanted)
+
+
+def _least_size(report: BalanceReport) -> float | None:
+    """Return a bound: rows and groups are whole, and folds of equal shares cannot all be above their mean."""
+    wanted = [place.wanted for place in report.measured if place.wanted]
+    if len(wanted) < len(report.measured):
+        return None
+    bounds = [min(share % 1, -share % 1) / share for share in wanted]
+    bounds.append(((report.largest_group or 0) - max(wanted)) / max(wanted))
+    if report.n_folds:
+        bounds.append(least_size_deviation(round(wanted[0] * report.n_folds), report.n_folds))
+    return max(bounds)
+
+
+def least_size_deviation(n: int, n_splits: int) -> float:
+    """Return the largest relative deviation from equal test sizes that no split of n rows can do without."""
+    mean = n / n_splits
+    return max(mean - n // n_splits, -(-n // n_splits) - mean) / mean
+
+
+def _class_share(report: BalanceReport) -> float | None:
+    if report.shares is None:
+        return None
+    places = (zip(place.shares or report.shares, report.shares, strict=True) for place in report.measured)
+    return max(abs(share - overall) for place in places for share, overall in place)
+
+
+def _largest(name: str) -> Callable[[BalanceReport], float | None]:
+    def largest(report: BalanceReport) -> float | None:
+        return max(
+            (getattr(place, name) for place in report.measured if getattr(place, name) is not None), default=None
+        )
+
+    return largest
+
+
+def _mean_in_sd(report: BalanceReport) -> float | None:
+    if report.mean is None:
+        return None
+    means = [place.mean for place in report.measured if place.mean is not None]
+    return max((abs(mean - report.mean) for mean in means), default=0.0) / (report.sd or 1.0)
+
+
+FIGURES: tuple[BalanceFigure, ...] = (
+    BalanceFigure(
+        "size",
+        "Largest deviation of a fold's or part's rows from what it was to have",
+        _size,
+        form="{:.2%}",
+        sentence="sizes within {} of what was asked",
+        least=_least_size,
+    ),
+    BalanceFigure(
+        "class_share",
+        "Largest deviation of a class share from its share of all rows",
+        _class_share,
+        form="{:.2%}",
+        sentence="class shares within {} of the whole",
+    ),
+    BalanceFigure(
+        "ks",
+        "Largest Kolmogorov-Smirnov distance of a fold's or part's target to that of all rows (0 to 1)",
+        _largest("ks"),
+        form="{:.4f}",
+        sentence="target distributions within KS {} of the whole",
+    ),
+    BalanceFigure(
+        "wasserstein",
+        "Largest Wasserstein distance of a fold's or part's target (in its unit)",
+        _largest("wasserstein"),
+    ),
+    BalanceFigure(
+        "mean_in_sd",
+        "Largest deviation of a fold's or part's mean target (in standard deviations)",
+        _mean_in_sd,
+        form="{:.4f}",
+    ),
+    BalanceFigure(
+        "stratum_share",
+        "Largest deviation of a (cumulative) share of a column to stratify by",
+        lambda report: max(report.strata.values(), default=None),
+        form="{:.2%}",
+        sentence="strata within {} of the whole",
+    ),
+    BalanceFigure(
+        "picks",
+        "Difference between the shares of draws that test the most and the least often tested group",
+        lambda report: report.picks[1] - report.picks[0] if report.picks else None,
+        form="{:.1%}",
+        metric="spread_of_{name}",
+    ),
+    BalanceFigure(
+        "cost",
+        "Cost of the packing of whole groups, as the strategy weighs it",
+        lambda report: report.reach.cost if report.reach else None,
+        form="{:.3g}",
+        least=lambda report: report.reach.lower_bound if report.reach else None,
+        metric="{name}",
+    ),
+)

@@ -1,0 +1,298 @@
+"""Whether a table that arrives looks like the next one: asked before anything is learnt from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import log, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from evenfold.manifests.audits.findings import ARRIVAL_GATES, Audit, Check, Found, NotAsked, Outcome, gates_with
+from evenfold.manifests.audits.judging import judged
+from evenfold.manifests.joined import Joined
+from evenfold.manifests.manifest import ACTIVE, DELETED, Manifest
+from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb
+from evenfold.manifests.tables.read import read_table
+from evenfold.splitters import SplitError
+from numpy.typing import NDArray
+
+# Of tables that are drawn like the ones before, row by row or group by group, at most so many are stopped.
+FALSE_ALARMS = 0.001
+LAST_GENERATIONS = 3
+FEWEST_GENERATIONS = 3
+MOST_CATEGORIES = 1000
+MOST_LISTED = 20
+KINDS = {"int": "number", "float": "number", "bool": "truth value", "text": "text", "timestamp": "time", "date": "time"}
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """What a table was when it was last learnt from: enough to see what became of it.
+
+    ``target``: of each row of the manifest ``split_id``, in key order, null where the table lacked the row; None
+    where the split has no target. ``types``: of every column. ``categories``: digests of the values of each column of
+    text that plays no role and has at most 1,000 of them; no value can be read back.
+    """
+
+    split_id: str
+    target: pa.Array | None
+    types: dict[str, str]
+    categories: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, manifest: Manifest, data: Any) -> Snapshot:
+        """Return the snapshot of ``data``, the table that ``manifest`` is a split of. Reads every column once."""
+        table = read_table(data, types=manifest.spec.types)
+        joined = Joined.of(manifest, table)
+        target = manifest.spec.columns.target
+        types = _types_of(table)
+        texts = [name for name, of in types.items() if of == "text" and name not in manifest.spec.columns.roles()]
+        return cls(
+            manifest.split_id,
+            None if target is None else _at(joined.column(target), joined.row_of),
+            types,
+            {name: sorted(values) for name in texts if len(values := _digests(table, name)) <= MOST_CATEGORIES},
+        )
+
+    def write(self, path: Path) -> None:
+        """Write the snapshot to a Parquet file."""
+        about = {"split_id": self.split_id, "types": self.types, "categories": self.categories}
+        table = pa.table({} if self.target is None else {"target": self.target})
+        pq.write_table(table.replace_schema_metadata({"evenfold": json.dumps(about)}), path)
+
+    @classmethod
+    def read(cls, path: Path) -> Snapshot:
+        """Return the snapshot in a file; raises SplitError where it is damaged."""
+        try:
+            table = pq.read_table(path)
+            about = json.loads(table.schema.metadata[b"evenfold"])
+            target = table.column("target").combine_chunks() if table.num_columns else None
+            return cls(about["split_id"], target, about["types"], about["categories"])
+        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
+            raise SplitError(f"{path} is not a snapshot of a table ({type(error).__name__}); delete it.") from None
+
+
+def check_arrival(
+    known: Manifest,
+    data: Any,
+    snapshot: Snapshot | None,
+    *,
+    columns: Collection[str] | None = None,
+    quarantined: int = 0,
+    gates: Mapping[str, Any] | None = None,
+) -> Audit:
+    """Return what is wrong with ``data``, the whole current table, as the next one after those that ``known`` is of.
+
+    ``known`` is the newest manifest *before* it is extended, ``snapshot`` of the table that was last learnt from, None
+    where none is kept. ``columns``: those that matter, a model's features; all by default. ``quarantined``: how many
+    rows extending puts out of use. ``gates`` goes over the limits of the specification, which go over those of
+    ``ARRIVAL_GATES``: a number beyond which the table is stopped, or "off". ``failed`` names what stops it.
+
+    Promises: no finding quotes a value of the data. O(n log n).
+    """
+    table = read_table(data, types=known.spec.types)
+    arrived = _Arrived(Joined.of(known, table), table, snapshot, columns)
+    checks: dict[str, Check] = {
+        check.__name__: partial(check, arrived)
+        for check in (vanished_rows, changed_targets, new_rows, lost_columns, target_distribution, unseen_categories)
+    }
+    checks["merged_groups"] = partial(_merged_groups, known, quarantined)
+    limits = gates_with({**known.spec.gates, **(gates or {})}, ARRIVAL_GATES)
+    return judged(limits, checks, known, n_rows=table.num_rows, features=sorted(columns or ()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Arrived:
+    """A table beside the manifest that does not know its new rows yet."""
+
+    joined: Joined
+    table: pa.Table
+    snapshot: Snapshot | None
+    columns: Collection[str] | None
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.joined.manifest
+
+    @property
+    def kept_target(self) -> pa.Array | None:
+        """The known rows' target as it was, in key order, where it was kept."""
+        kept = self.snapshot is not None and self.snapshot.split_id == self.manifest.split_id
+        return self.snapshot.target if kept and self.snapshot is not None else None
+
+    def new(self) -> NDArray[np.int64]:
+        """The rows of the table that the manifest does not know."""
+        return np.flatnonzero(self.joined.place < 0)
+
+
+def vanished_rows(arrived: _Arrived) -> Outcome:
+    """Look for known rows that the table lacks."""
+    there = arrived.manifest.status != DELETED
+    gone, known = int(np.count_nonzero(there & (arrived.joined.row_of < 0))), int(np.count_nonzero(there))
+    if not gone:
+        return None
+    said = f"{gone:,} of {known:,} known rows ({gone / known:.1%}) {verb(gone, 'is', 'are')} not in the data"
+    return Found(gone / known, f"{said}; a table that is cut short looks like this.", {"rows": gone, "known": known})
+
+
+def changed_targets(arrived: _Arrived) -> Outcome:
+    """Look for known rows that have another target than when they were last learnt from; the first 20 are listed."""
+    target, kept = arrived.manifest.spec.columns.target, arrived.kept_target
+    if target is None or kept is None:
+        return NotAsked("the split has no target" if target is None else "the known rows' targets were not kept")
+    rows = arrived.joined.row_of[arrived.joined.row_of >= 0]
+    before = kept.filter(pa.array(arrived.joined.row_of >= 0))
+    after = arrived.joined.column(target).take(pa.array(rows)).combine_chunks()
+    same = pc.fill_null(pc.equal(before, after), False)
+    changed = rows[~pc.or_(same, pc.is_null(before)).to_numpy(zero_copy_only=False)]
+    if not changed.size:
+        return None
+    share, first = changed.size / rows.size, np.sort(changed)[:MOST_LISTED].tolist()
+    said = f"{changed.size:,} of {rows.size:,} known rows ({share:.1%}) have another {target} than before"
+    where = f"(rows {', '.join(map(str, first))}{', …' if changed.size > MOST_LISTED else ''} of the data)"
+    return Found(share, f"{said} {where}; corrections, or a feed that is broken.", {"rows": first})
+
+
+def new_rows(arrived: _Arrived) -> Outcome:
+    """Compare the number of new rows with that of earlier generations."""
+    n, born = arrived.new().size, arrived.manifest.born
+    if not n:
+        return NotAsked("there are no new rows")
+    sizes = np.bincount(born)[1:] if born is not None else np.empty(0, dtype=np.int64)
+    sizes = sizes[sizes > 0]
+    if sizes.size < FEWEST_GENERATIONS:
+        return NotAsked(f"{amount(int(sizes.size), 'generation')} joined so far, and {FEWEST_GENERATIONS} are needed")
+    usual = float(np.median(sizes))
+    factor = max(n / usual, usual / n)
+    more = "more" if n > usual else "fewer"
+    said = f"{amount(n, 'new row')}, {factor:.3g} times {more} than usual ({usual:,.0f}, the median of {sizes.size})"
+    return Found(factor, f"{said}.", {"rows": n, "usual": usual})
+
+
+def lost_columns(arrived: _Arrived) -> Outcome:
+    """Look for columns that are gone, or that hold another kind of value."""
+    if arrived.snapshot is None:
+        return NotAsked("the columns of the last table were not kept")
+    before, after = arrived.snapshot.types, _types_of(arrived.table)
+    asked = [name for name in before if arrived.columns is None or name in arrived.columns]
+    gone = [name for name in asked if name not in arrived.table.column_names]
+    other = [name for name in asked if name in after and KINDS[before[name]] != KINDS[after[name]]]
+    empty = [name for name in asked if name in arrived.table.column_names and name not in after]
+    told = [f"{name} is gone" for name in gone] + [f"{name} has no value in any row" for name in empty]
+    told += [f"{name} holds {KINDS[after[name]]}s, not {KINDS[before[name]]}s" for name in other]
+    named = {"gone": gone, "empty": empty, "other": other}
+    return (
+        Found(len(told), f"{listed(told, most=10)}; mend the file, or retrain without them.", named) if told else None
+    )
+
+
+def target_distribution(arrived: _Arrived) -> Outcome:
+    """Compare the new rows' target with that of the last generations, by the largest distance of their shares.
+
+    Of numbers that is Kolmogorov's distance, of classes the largest difference of a class's share. What chance
+    explains is taken off: by the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant for both samples, with
+    groups counted in place of rows, at most 1 table of 1,000 that is drawn like the others has more.
+    """
+    columns, new = arrived.manifest.spec.columns, arrived.new()
+    if columns.target is None:
+        return NotAsked("the split has no target")
+    last = _last_generations(arrived)
+    if not new.size or not last.size:
+        return NotAsked("there are no new rows" if not new.size else "no known row is in the data")
+    now = arrived.joined.column(columns.target).combine_chunks()
+    then = now.take(pa.array(arrived.joined.row_of[last]))
+    if arrived.kept_target is not None:  # as it was, for the whole column may have changed
+        then = arrived.kept_target.take(pa.array(last)).drop_null()
+    numbers = KINDS[arrived.manifest.types[columns.target]] == "number"
+    distance, n_compared = (_of_numbers if numbers else _of_classes)(now.take(pa.array(new)), then)
+    units = [_n_units(arrived, rows) for rows in (new, arrived.joined.row_of[last])]
+    chance = sum(sqrt(log(4 * n_compared / FALSE_ALARMS) / (2 * n)) for n in units)
+    if distance <= chance:
+        return None
+    said = f"{columns.target} of {amount(int(new.size), 'new row')} is {distance:.3g} apart from that of the last"
+    message = f"{said} {last.size:,} (largest difference of shares), and chance explains at most {chance:.3g}."
+    return Found(distance - chance, message, {"distance": distance, "chance": chance})
+
+
+def _merged_groups(known: Manifest, quarantined: int) -> Outcome:
+    """Say how many known rows are of groups that turned out to be one."""
+    if not quarantined:
+        return None
+    share = quarantined / known.n
+    said = f"{amount(quarantined, 'row')} ({share:.1%} of the known ones) {verb(quarantined, 'is', 'are')} of groups"
+    return Found(share, f"{said} that turned out to be one, and would be in no split any more.", {"rows": quarantined})
+
+
+def unseen_categories(arrived: _Arrived) -> Outcome:
+    """Look for values of text columns that no known row had; they are counted, never quoted."""
+    if arrived.snapshot is None:
+        return NotAsked("the categories of the last table were not kept")
+    after, unseen = _types_of(arrived.table), {}
+    for name, before in sorted(arrived.snapshot.categories.items()):
+        if after.get(name) == "text" and (arrived.columns is None or name in arrived.columns):
+            unseen[name] = len(_digests(arrived.table, name) - set(before))
+    unseen = {name: count for name, count in unseen.items() if count}
+    told = listed((f"{name} ({count:,})" for name, count in unseen.items()), most=10)
+    return Found(len(unseen), f"values that no known row had: {told}.", unseen) if unseen else None
+
+
+def _types_of(table: pa.Table) -> dict[str, str]:
+    """Return the type of each column that has one: not of lists, and not of columns without a value."""
+    types = {}
+    for field in table.schema:
+        try:
+            types[field.name] = infer_type(field.type, field.name)
+        except SplitError:
+            continue
+    return types
+
+
+def _at(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
+    return column.combine_chunks().take(pa.array(rows, mask=rows < 0))
+
+
+def _digests(table: pa.Table, name: str) -> set[str]:
+    values = pc.unique(table.column(name)).to_pylist()
+    return {hashlib.sha256(f"{name}={value}".encode()).hexdigest()[:16] for value in values if value is not None}
+
+
+def _last_generations(arrived: _Arrived) -> NDArray[np.int64]:
+    """Return the known rows, by their place in the manifest, that joined last: of 3 generations, or all if few."""
+    born = arrived.manifest.born if arrived.manifest.born is not None else np.zeros(arrived.manifest.n, dtype=np.int16)
+    from_generation = max(0, arrived.manifest.generation - LAST_GENERATIONS + 1)
+    recent = (born >= from_generation) & (arrived.manifest.status == ACTIVE)
+    if recent.sum() < arrived.new().size:
+        recent = arrived.manifest.status == ACTIVE
+    return np.flatnonzero(recent & (arrived.joined.row_of >= 0))
+
+
+def _n_units(arrived: _Arrived, rows: NDArray[np.int64]) -> int:
+    group = arrived.manifest.spec.columns.group
+    return int(rows.size if group is None else np.unique(arrived.joined.encoded(group)[0][rows]).size)
+
+
+def _of_numbers(new: pa.Array, last: pa.Array) -> tuple[float, int]:
+    a, b = (np.sort(pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)) for values in (new, last))
+    at = np.concatenate([a, b])
+    shares = [np.searchsorted(side, at, side="right") / side.size for side in (a, b)]
+    return float(np.abs(shares[0] - shares[1]).max()), 1
+
+
+def _of_classes(new: pa.Array, last: pa.Array) -> tuple[float, int]:
+    both = pa.concat_arrays([new, last]).dictionary_encode(null_encoding="encode")
+    codes, n_classes = both.indices.to_numpy(zero_copy_only=False), len(both.dictionary)
+    shares = [np.bincount(side, minlength=n_classes) / side.size for side in np.split(codes, [len(new)])]
+    return float(np.abs(shares[0] - shares[1]).max()), n_classes
+
+
+def stops(found: Audit) -> Sequence[str]:
+    """Return the sentences of what stops a table."""
+    return [finding.message for finding in found.findings if finding.gate == "failed"]

@@ -1,0 +1,69 @@
+"""The header of a manifest on disk, and the proof of its files' bytes: no table is read, and no library for one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from evenfold.splitters.errors import SplitError
+
+SCHEMA = "evenfold-manifest/1"
+ROWS = "assignments-0000.parquet"
+REMEDY = "restore it from its MLflow run."
+
+
+def read_header(folder: str | Path) -> dict[str, Any]:
+    """Return what ``manifest.json`` in ``folder`` says, unproved; SplitError where it says nothing that we read."""
+    path = Path(folder) / "manifest.json"
+    try:
+        header = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise SplitError(f"{folder} holds no manifest.json; pass the folder of a manifest.") from None
+    except (ValueError, RecursionError, OSError) as error:
+        raise SplitError(f"{path} is damaged ({str(error)[:100]}); {REMEDY}") from None
+    found = header.get("schema") if isinstance(header, dict) else None
+    if not isinstance(header, dict) or found != SCHEMA:
+        raise SplitError(f"{folder} has schema {repr(found)[:40]}; this version of evenfold reads {SCHEMA!r}.")
+    return header
+
+
+def prove_files(header: dict[str, Any], folder: Path) -> None:
+    """Raise SplitError where a file that ``header`` lists is absent or has other bytes, or one is there unlisted."""
+    for entry in _files(header, folder):
+        _prove(folder / entry["path"], entry["sha256"])
+
+
+def _files(header: dict[str, Any], folder: Path) -> list[dict[str, str]]:
+    files = header.get("files")
+    if not isinstance(files, list) or not all(_is_entry(entry) for entry in files):
+        raise SplitError(f"{folder / 'manifest.json'} is damaged (its list of files); {REMEDY}")
+    unlisted = {ROWS, *(file.name for file in folder.glob("*.parquet"))} - {entry["path"] for entry in files}
+    if unlisted:
+        raise SplitError(f"{folder / 'manifest.json'} does not list {', '.join(sorted(unlisted))}; {REMEDY}")
+    return files
+
+
+def _is_entry(entry: Any) -> bool:
+    if not isinstance(entry, dict) or not isinstance(entry.get("sha256"), str):
+        return False
+    return isinstance(entry.get("path"), str) and bool(re.fullmatch(r"[a-z]+(-\d{4})?\.parquet", entry["path"]))
+
+
+def _prove(path: Path, wanted: str) -> None:
+    try:
+        found = sha256(path)
+    except FileNotFoundError:
+        raise SplitError(f"{path} is missing; {REMEDY}") from None
+    except OSError as error:
+        raise SplitError(f"{path} cannot be read ({error.strerror}); {REMEDY}") from None
+    if found != wanted:
+        raise SplitError(f"{path} is damaged: its SHA-256 is not the {wanted[:12]} of manifest.json; {REMEDY}")
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

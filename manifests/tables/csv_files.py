@@ -1,0 +1,88 @@
+"""CSV files as people have them: separator, decimal mark and compression are seen from the file itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+from evenfold.splitters.errors import SplitError
+
+from .canonical import ARROW_TYPES
+
+SEPARATORS = (",", ";", "\t", "|")
+SAMPLE_BYTES, SAMPLE_LINES = 65_536, 50
+QUOTED = re.compile(r'"(?:[^"]|"")*"')
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a CSV file is written."""
+
+    separator: str = ","
+    decimal: str = "."
+
+
+def dialect_of(file: Path) -> Dialect:
+    """Return how a CSV file is written, from its first 64 kB; the same bytes always give the same answer.
+
+    The separator is the one that stands equally often in the header and in every line after it, most often if
+    several do; what stands in quotes does not count. A decimal comma is read where whole fields look like 180,65 and
+    none like 180.65; where the comma separates there is none.
+    """
+    with pa.input_stream(str(file), compression="detect") as stream:
+        text = stream.read(SAMPLE_BYTES).decode("utf-8-sig", errors="replace")
+    lines = [line for line in QUOTED.sub("", text).splitlines()[:SAMPLE_LINES] if line]
+    if len(text) >= SAMPLE_BYTES // 4:
+        lines = lines[:-1] or lines  # the sample may end within a line
+    separator = _separator(lines)
+    fields = [field.strip() for line in lines[1:] for field in line.split(separator)]
+    commas = any(re.fullmatch(r"-?\d+,\d+", field) for field in fields)
+    points = any(re.fullmatch(r"-?\d+\.\d+", field) for field in fields)
+    return Dialect(separator, "," if commas and not points and separator != "," else ".")
+
+
+def _separator(lines: list[str]) -> str:
+    if not lines:
+        return ","
+    counts = {mark: [line.count(mark) for line in lines] for mark in SEPARATORS}
+    even = [mark for mark, found in counts.items() if found[0] and len(set(found)) == 1]
+    return max(even or SEPARATORS, key=lambda mark: counts[mark][0])  # the first of equals: a comma
+
+
+def csv_names(file: Path) -> list[str]:
+    """Return the column names in a CSV file's first line."""
+    options = pa.csv.ParseOptions(delimiter=dialect_of(file).separator)
+    with pa.input_stream(str(file), compression="detect") as stream:
+        return list(pa.csv.open_csv(stream, parse_options=options).schema.names)
+
+
+def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
+    """Return a CSV file as a table; ``types`` says how text is to be understood. SplitError where it is not UTF-8."""
+    if file.stat().st_size == 0:
+        raise SplitError(f"{file} is empty (0 bytes); it needs a line of column names and rows.")
+    dialect = dialect_of(file)
+    # Times are left to be recognised: a declared type takes only texts with a zone, or only texts without.
+    declared = {name: ARROW_TYPES[known] for name, known in types.items() if known != "timestamp"}
+    convert = pa.csv.ConvertOptions(column_types=declared, strings_can_be_null=True, decimal_point=dialect.decimal)
+    parse = pa.csv.ParseOptions(delimiter=dialect.separator)
+    try:
+        with pa.input_stream(str(file), compression="detect") as stream:
+            table = pa.csv.read_csv(stream, parse_options=parse, convert_options=convert)
+            # A name that is not UTF-8 fails when it is looked at; such text becomes binary in silence.
+            odd = [name for name in table.column_names if pa.types.is_binary(table.schema.field(name).type)]
+    except UnicodeDecodeError:
+        odd = ["its first line"]
+    except pa.ArrowInvalid as error:
+        if "UTF8" not in str(error):
+            raise
+        odd = [str(error).partition("column #")[2].partition(":")[0] or "its text"]
+    if odd:
+        raise SplitError(
+            f"{file} is not UTF-8 ({', '.join(odd[:3])}); in a spreadsheet save it as 'CSV UTF-8', or convert it: "
+            f"iconv -f latin1 -t utf-8 {file.name} > utf-8-{file.name}"
+        )
+    return table

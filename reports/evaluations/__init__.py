@@ -1,0 +1,1 @@
+"""The pages of evaluations and of what is decided by them."""

@@ -1,0 +1,315 @@
+"""Pages about decisions: two models, a tuning, a retraining, a look at locked rows, an audit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evenfold.estimates.comparison import Comparison, Decision
+from evenfold.estimates.metrics.record import Metric
+from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.results import Estimate, FoldScore
+from evenfold.estimates.selection import Choice
+from evenfold.manifests.audits.findings import Audit
+from evenfold.reports.charts import Picture, around
+from evenfold.reports.page import Origin, Page, Paragraph, Remark, Section, Table, Tile, Verdict, facts, number
+from evenfold.reports.splits.data import counted, listed
+from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
+
+from .page import estimates_table, optimism, score_tiles
+from .pictures import score_pictures
+from .words import direction, written
+
+MOST_CONFIGURATIONS = 60
+
+
+def _shown(reading: Metric, score: float, half: float | None = None) -> str:
+    return written(reading.shown(score), half)
+
+
+# ---------------------------------------------------------------- two models
+
+
+def comparison_page(
+    comparisons: Sequence[Comparison], names: tuple[str, str] = ("A", "B"), origin: Origin | None = None
+) -> Page:
+    """Return the page about two models on the same rows, a metric each; ``names`` are the models'."""
+    a, b = names
+    tiles, rows = [], []
+    for comparison in comparisons:
+        reading, better = metric_of(comparison.metric), _better(comparison, names)
+        move = written(abs(comparison.difference), _half(comparison))
+        scores = f"{_shown(reading, comparison.a)} and {_shown(reading, comparison.b)}"
+        tiles.append(Tile(better, f"{reading.title}: {scores}", f"apart by {move}"))
+        interval, test = comparison.interval, comparison.test
+        rows.append([
+            reading.title, number(comparison.a), number(comparison.b), number(comparison.difference),
+            number(interval.low if interval else None), number(interval.high if interval else None),
+            number(test.p if test else None), better,
+        ])  # fmt: skip
+    head = ["metric", a, b, f"{b} - {a}", "from", "to", "p (corrected t, folds)", "better"]
+    note = "As scikit-learn scores: higher is better, errors are negative."
+    picture = _difference_picture(comparisons, names)
+    notes = dict.fromkeys(note for comparison in comparisons for note in comparison.notes)
+    return Page(
+        title=f"{a} and {b}",
+        verdict=Verdict.NONE,
+        lead=_winners(comparisons, names),
+        tiles=tiles[:4],
+        findings=[Remark("note", words) for words in [*_disagreements(comparisons), *notes]],
+        sections=[Section("differences", picture.title, [picture])] if picture else [],
+        details=[Section("figures", "Every figure", [Table("Every figure", rows, head, note)])],
+        footer=[*([counted(comparisons[0].n_rows, "row")] if comparisons else []), *(origin or Origin()).words()],
+    )
+
+
+def _winners(comparisons: Sequence[Comparison], names: tuple[str, str]) -> str:
+    """Return which model is better on which metric, in a sentence."""
+    words = []
+    for name in (*names, "no difference", "not known"):
+        titles = [metric_of(each.metric).title for each in comparisons if _better(each, names) == name]
+        if titles:
+            on = listed(titles)
+            words.append(f"{name} is better on {on}" if name in names else
+                         f"{name} on {on} that these rows could tell")  # fmt: skip
+    return "; ".join(words)[:1].upper() + "; ".join(words)[1:] + "." if words else "Nothing was compared."
+
+
+def _half(comparison: Comparison) -> float | None:
+    interval = comparison.interval or (comparison.test.interval if comparison.test else None)
+    return None if interval is None else (interval.high - interval.low) / 2
+
+
+def _better(comparison: Comparison, names: tuple[str, str]) -> str:
+    interval = comparison.interval or (comparison.test.interval if comparison.test else None)
+    if interval is None:
+        return "not known"
+    return names[1] if interval.low > 0 else names[0] if interval.high < 0 else "no difference"
+
+
+def _disagreements(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return a sentence for each metric whose interval of rows and whose test of folds say different things."""
+    sentences = []
+    for comparison in comparisons:
+        interval, test = comparison.interval, comparison.test
+        if interval is None or test is None or test.p is None:
+            continue
+        sure = interval.low > 0 or interval.high < 0
+        if sure != (test.p < 0.05):
+            rows, folds = ("tell", "less sure") if sure else ("do not tell", "more sure")
+            title = metric_of(comparison.metric).title
+            sentences.append(
+                f"{title}: the rows {rows} the models apart; fold by fold it is {folds} (p = {test.p:.2g})."
+            )
+    return sentences
+
+
+def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str]) -> Picture | None:
+    """Draw each metric's difference in units of its interval's half width: left of zero A is better, right of it B."""
+    places = []
+    for comparison in comparisons:
+        interval = comparison.interval or (comparison.test.interval if comparison.test else None)
+        if interval is not None and interval.high > interval.low:
+            half = (interval.high - interval.low) / 2
+            places.append(
+                (comparison, [value / half for value in (interval.low, comparison.difference, interval.high)])
+            )
+    if not places:
+        return None
+    n = len(places)
+    reach = max([1.2, *(abs(value) for _, values in places for value in values)]) * 1.08
+    better = {_better(comparison, names) for comparison in comparisons}
+    title = (
+        f"{better.pop()} is better on every metric" if len(better) == 1 and better & set(names) else "Metric by metric"
+    )
+    picture = Picture(
+        title, f"{names[0]} is better ◂ difference in half widths of its interval ▸ {names[1]} is better", "",
+        (-reach, reach), (-n + 0.4, 0.6), height=70 + 34 * n,
+        y_ticks=[(-i, metric_of(comparison.metric).title) for i, (comparison, _) in enumerate(places)],
+    )  # fmt: skip
+    picture.line([(0, -n + 0.4), (0, 0.6)], "limit")
+    for i, (comparison, (low, middle, high)) in enumerate(places):
+        picture.bar(low, high, -i - 0.2, -i + 0.2, "band")
+        picture.dots([(middle, -i, f"{written(comparison.difference)}")], 0, 5)
+    return picture
+
+
+# ---------------------------------------------------------------- configurations
+
+
+def tuning_page(
+    metric: str,
+    configurations: Sequence[Mapping[str, Any]],
+    scores: Sequence[float],
+    spreads: Sequence[float | None],
+    choice: Choice,
+    origin: Origin | None = None,
+) -> Page:
+    """Return the page about a choice among configurations; ``scores`` and ``spreads`` are means and sds over folds."""
+    reading = metric_of(metric)
+    half = (choice.high - choice.low) / 2
+    low, high = sorted((reading.shown(choice.low), reading.shown(choice.high)))
+    order = sorted(range(len(scores)), key=lambda i: -scores[i])
+    picture = _configurations_picture(reading, configurations, scores, spreads, choice, order)
+    rows = [
+        [
+            _params(configurations[i]) + (" (chosen)" if i == choice.chosen else ""),
+            number(scores[i]),
+            number(spreads[i]),
+        ]
+        for i in order
+    ]
+    interval = f"[{written(low, half)}, {written(high, half)}]"
+    luck = abs(reading.shown(choice.naive) - reading.shown(choice.value))
+    tiles = [
+        Tile(_shown(reading, choice.value, half), f"{reading.title} to expect {interval}",
+             "corrected for having been chosen"),
+        Tile(_shown(reading, choice.naive, half), f"{reading.title} of the best, all predictions pooled",
+             f"too good by {written(luck, half)}"),
+        Tile(f"{len(scores):,}", "configurations tried", "each on every fold"),
+    ]  # fmt: skip
+    simpler = [] if choice.chosen == choice.best else [
+        Remark("note", f"{_params(configurations[choice.best])} has the best mean; the chosen one is as good within "
+                       "one standard error, and comes first in the grid.")
+    ]  # fmt: skip
+    return Page(
+        title="Tuning",
+        verdict=Verdict.NONE,
+        lead=f"Take {_params(configurations[choice.chosen])}.",
+        tiles=tiles,
+        findings=[*simpler, *(Remark("note", note) for note in choice.notes)],
+        sections=[Section("configurations", picture.title, [picture])],
+        details=[Section("figures", f"Every configuration ({len(scores):,})",
+                         [Table("Every configuration", rows, ["configuration", f"mean {metric}", "sd over folds"])])],
+        footer=(origin or Origin()).words(),
+    )  # fmt: skip
+
+
+def _params(params: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {json.dumps(value, default=str)}" for name, value in params.items()) or "defaults"
+
+
+def _configurations_picture(
+    reading: Metric,
+    configurations: Sequence[Mapping[str, Any]],
+    scores: Sequence[float],
+    spreads: Sequence[float | None],
+    choice: Choice,
+    order: Sequence[int],
+) -> Picture:
+    shown = list(order[:MOST_CONFIGURATIONS])
+    near = sum(scores[i] >= scores[choice.best] - (spreads[choice.best] or 0.0) for i in range(len(scores)))
+    close = f"{counted(near, 'configuration')} of {len(scores):,} within one sd of the best"
+    ends = [reading.shown(scores[i] + side * (spreads[i] or 0.0)) for i in shown for side in (-1, 1)]
+    picture = Picture(
+        f"A close race: {close}" if near > 1 else "One configuration is ahead of all others by more than its sd",
+        f"{reading.title} ({direction(reading)}), mean over folds and sd", "", around(ends), (-len(shown) + 0.4, 0.6),
+        height=64 + 22 * len(shown), y_ticks=[(-i, _params(configurations[at])) for i, at in enumerate(shown)],
+    )  # fmt: skip
+    for i, at in enumerate(shown):
+        value, sd = reading.shown(scores[at]), spreads[at] or 0.0
+        picture.line([(value - sd, -i), (value + sd, -i)], "axis")
+        picture.dots([(value, -i, f"{_params(configurations[at])}: {written(value)}")], 1 if at == choice.chosen else 0)
+    picture.name("chosen", 1, "dot")
+    return picture
+
+
+# ---------------------------------------------------------------- retraining, a look, an audit
+
+
+def retraining_page(
+    name: str,
+    decision: Decision,
+    estimates: Sequence[Estimate],
+    audit: Audit | None,
+    *,
+    version: str = "",
+    growth: Sequence[str] = (),
+    stored: str = "",
+    split: str = "",
+    origin: Origin | None = None,
+) -> Page:
+    """Return the page of a retraining: what was decided and why, the candidate's scores, the split and the rule.
+
+    ``version``: of the registry, of the new champion if it was promoted. ``growth``: what joined the split, in
+    sentences. ``stored``: what the stored champion scores on newer rows. ``split``: name and version of the split.
+    """
+    reading = metric_of(decision.metric)
+    what = f"{name} version {version} is the champion" if decision.promote and version else f"{name} stays as it is"
+    tiles = [Tile("promoted" if decision.promote else "not promoted", f"the {decision.winner}'s recipe", decision.why)]
+    if decision.difference is not None:
+        interval = "" if decision.low is None or decision.high is None else (
+            f"[{written(decision.low)}, {written(decision.high)}]"
+        )  # fmt: skip
+        p = "" if decision.p is None else f"p = {decision.p:.2g}"
+        tiles.append(
+            Tile(f"{decision.difference:+.3g}", f"{reading.title}, candidate - champion {interval}".strip(), p)
+        )
+    overfit = optimism(estimates)
+    return Page(
+        title=f"Retraining {name}" + (f" on {split}" if split else ""),
+        verdict=verdict_of(None, audit),
+        lead=f"{what}: {decision.why}.",
+        tiles=[*tiles, *score_tiles(estimates)][:4],
+        findings=[*remarks_of(audit), *([Remark("note", overfit)] if overfit else [])],
+        sections=[Section("split", "What joined the split", [Paragraph(words) for words in growth])] if growth else [],
+        details=[
+            Section("estimates", "The candidate's scores in figures", [estimates_table(estimates)]),
+            *([Section("stored", "The stored champion on newer rows", [Paragraph(stored)])] if stored else []),
+            Section("rule", "The rule", [Paragraph(decision.words), Paragraph(decision.rule)]),
+            *([Section("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),
+        ],
+        footer=(origin or Origin()).words(),
+    )
+
+
+def look_page(
+    score: FoldScore,
+    *,
+    look: int,
+    reason: str,
+    split: str,
+    model: str,
+    by: str = "",
+    origin: Origin | None = None,
+) -> Page:
+    """Return the page of a look at the locked rows: the scores once, how many looks there were, and why this one."""
+    of_metric = [Estimate(metric, "locked rows", value, None, None, 1, apparent=score.apparent.get(metric))
+                 for metric, value in score.test.items()]  # fmt: skip
+    before = counted(look - 1, "time")
+    again = Remark("warning", f"These rows were looked at {before} before: what was chosen since then was chosen with "
+                              "them in mind, and their score flatters it.")  # fmt: skip
+    return Page(
+        title=f"Look {look} at the locked rows of {split}",
+        verdict=Verdict.LOOK if look > 1 else Verdict.GOOD,
+        lead=f"{model.rpartition(':')[2]} on {counted(score.n_test, 'locked row')} that no fold has seen.",
+        tiles=score_tiles(of_metric),
+        findings=[again] if look > 1 else [],
+        sections=[Section(f"metric-{i}", picture.title, [picture])
+                  for i, picture in enumerate(score_pictures([score], of_metric).values())],
+        details=[Section("look", "This look", [facts("This look", [("number", look), ("reason", reason or "not told"),
+                 ("by", by or "not told"), ("model", model), ("training rows", f"{score.n_train:,}")])])],
+        footer=[f"split {split}", *(origin or Origin()).words()],
+    )  # fmt: skip
+
+
+def audit_page(audit: Audit, origin: Origin | None = None) -> Page:
+    """Return the page of an audit: its findings, errors first, and every check in a sentence."""
+    kinds = [
+        (len(audit.passed), "passed"),
+        (len(audit.failed), "failed"),
+        (len(audit.not_asked), "had nothing to check"),
+    ]
+    return Page(
+        title=f"Audit of {audit.name} {audit.version}",
+        verdict=verdict_of(None, audit),
+        lead=f"{counted(audit.n_rows, 'row')}, {counted(len(audit.features), 'feature')}.",
+        tiles=[Tile(f"{n:,}", "check " + words if n == 1 else "checks " + words) for n, words in kinds],
+        findings=remarks_of(audit),
+        details=[
+            Section("checks", "Every check", [checks_table(audit)]),
+            Section("features", f"Features ({len(audit.features)})", [Paragraph(", ".join(audit.features) or "none")]),
+        ],
+        footer=[f"split {audit.split_id[:12]}", *(origin or Origin()).words()],
+    )

@@ -1,0 +1,260 @@
+"""An evaluation on one page: the score first, what to know of it, pictures; every fold and settings at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from evenfold.estimates.metrics.classes import POOLED, class_scores, confusion_table
+from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.models.problem import Problem
+from evenfold.estimates.results import Estimate, FoldScore
+from evenfold.manifests.audits.findings import Audit
+from evenfold.reports.charts import cut
+from evenfold.reports.page import Block, Origin, Page, Paragraph, Remark, Section, Table, Tile, facts, number
+from evenfold.reports.splits.data import counted, listed
+from evenfold.reports.splits.page import remarks_of, verdict_of
+from evenfold.reports.templates import macro
+from markupsafe import Markup
+
+from .calibration import calibration_section
+from .pictures import score_pictures
+from .studies import fold_count_pictures, fold_count_table
+from .words import headline, written
+
+MOST_ROWS, MOST_CLASSES, MOST_TILES = 100, 20, 4
+
+
+@dataclass(frozen=True)
+class SplitLink:
+    """The split under an evaluation: its name with version, its identity, and where its page lies."""
+
+    name: str
+    split_id: str
+    address: str = ""
+
+    def block(self) -> Block:
+        """Return a line that leads to the split's page, where there is one."""
+        name = Markup.escape(f"{self.name}, split {self.split_id[:12]}")
+        link = Markup('<a href="{}">{}</a>').format(self.address, name) if self.address else name
+        return Markup("<p>Rests on {}.</p>").format(link)
+
+
+def evaluation_html(
+    problem: Problem,
+    scores: Sequence[FoldScore],
+    estimates: Sequence[Estimate],
+    predictions: pd.DataFrame | None = None,
+    title: str = "Evaluation",
+    study: pd.DataFrame | None = None,
+    audit: Audit | None = None,
+    split: SplitLink | None = None,
+    origin: Origin | None = None,
+) -> str:
+    """Return one self-contained HTML page about an evaluation: no network, no script.
+
+    ``predictions``: the rows of predictions.parquet, from which confusion matrix and calibration come; bootstraps have
+    none. ``study``: what ``fold_count_study`` gave for the same problem, drawn as a curve. ``audit``: of the split,
+    decides the verdict. ``split``: what the evaluation rests on. ``origin``: data, run and day for the footer.
+    Every figure stands in a ``<data value>`` at full precision, equal to estimates.json. O(rows + splits).
+    """
+    pictures = score_pictures(scores, estimates)
+    sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(pictures.values())]
+    sections += _confusion(problem, predictions)
+    sections += calibration_section(problem, predictions)
+    if study is not None:
+        curves = fold_count_pictures(study)
+        sections += [Section(f"fold-count-{i}", curve.title, [curve]) for i, curve in enumerate(curves.values())]
+    overfit = optimism(estimates)
+    page = Page(
+        title=title,
+        verdict=verdict_of(None, audit),
+        lead=_lead(problem, scores, estimates),
+        tiles=score_tiles(estimates),
+        findings=[*remarks_of(audit), *([Remark("note", overfit)] if overfit else [])],
+        sections=sections,
+        details=_details(problem, scores, estimates, study, split),
+        footer=[
+            f"{problem.n:,} rows",
+            *([f"split {split.split_id[:12]}"] if split else []),
+            *(origin or Origin()).words(),
+        ],
+    )
+    return page.html()
+
+
+def _lead(problem: Problem, scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> str:
+    name = str(problem.model.estimator).rpartition(":")[2]
+    intervals = {e.interval.method for e in estimates if e.interval}
+    how = f" {_level(estimates)} intervals: {listed(sorted(intervals))}." if intervals else ""
+    what = counted(len(scores), "split")
+    return f"{name} on {counted(problem.n, 'row')}, {what}, {counted(len(problem.features), 'feature')}.{how}"
+
+
+def _level(estimates: Sequence[Estimate]) -> str:
+    return next((f"{e.interval.level:.0%}" for e in estimates if e.interval), "")
+
+
+def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
+    """Return the last estimate of each metric, the one that is meant to be read: value, interval, score in training."""
+    last = {estimate.metric: estimate for estimate in estimates}
+    tiles = []
+    for estimate in list(last.values())[:MOST_TILES]:
+        title, value, interval = headline(estimate)
+        reading = metric_of(estimate.metric)
+        seen = f"{written(reading.shown(estimate.apparent))} on training rows" if estimate.apparent is not None else ""
+        method = f" ({estimate.method})" if estimate.method != "cross-validation" else ""
+        tiles.append(Tile(value, f"{title}{method} {interval}".strip(), seen))
+    return tiles
+
+
+def optimism(estimates: Sequence[Estimate]) -> str:
+    """Return one sentence about the metrics whose score on training rows lies beyond the interval; else nothing."""
+    words = []
+    for estimate in {estimate.metric: estimate for estimate in estimates}.values():
+        if estimate.apparent is None or estimate.interval is None or estimate.apparent <= estimate.interval.high:
+            continue
+        title, value, _ = headline(estimate)
+        training = written(metric_of(estimate.metric).shown(estimate.apparent))
+        words.append(f"{title} is {training} on rows that the model has seen and {value} on new ones")
+    return f"Optimism: {listed(words)}." if words else ""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Counts by truth (a row) and prediction, shaded by their share of the row, and more cells at the right."""
+
+    label: str
+    head: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[tuple[Any, int]], Sequence[Any]]]
+    note: str
+
+    def __html__(self) -> str:
+        return macro("shaded", self)
+
+
+def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Section]:
+    if predictions is None or not problem.classes or len(problem.classes) > MOST_CLASSES:
+        return []
+    cells = confusion_table(predictions, problem.classes)
+    pooled = cells[cells["fold"] == POOLED].groupby(["y", "prediction"], sort=False)["rows"].sum()
+    scores = class_scores(predictions, problem.classes)
+    per_class = scores[scores["fold"] == POOLED].groupby("class", sort=False)[["recall", "precision"]].mean()
+    rows = []
+    for truth in problem.classes:
+        counts = [int(pooled[truth, guess]) for guess in problem.classes]
+        whole = max(sum(counts), 1)
+        shaded = [(number(count), round(100 * count / whole)) for count in counts]
+        recall, precision = per_class.loc[truth, "recall"], per_class.loc[truth, "precision"]
+        rows.append((str(truth), shaded, [number(sum(counts)), *(_percent(v) for v in (recall, precision))]))
+    right = sum(int(pooled[label, label]) for label in problem.classes)
+    worst = per_class["recall"].idxmin()
+    title = (
+        f"{right / max(int(pooled.sum()), 1):.0%} of the rows are called what they are; {worst} is found least often"
+    )
+    head = [
+        "true class",
+        *(f"called {label}" for label in problem.classes),
+        "rows",
+        "found (recall)",
+        "right (precision)",
+    ]
+    note = "Rows of all test sets together; the darker, the larger the share of the true class."
+    return [Section("confusion", title, [Matrix("Confusion matrix", head, rows, note)])]
+
+
+def _percent(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.0%}"
+
+
+# ---------------------------------------------------------------- folded at the end
+
+
+def _details(
+    problem: Problem,
+    scores: Sequence[FoldScore],
+    estimates: Sequence[Estimate],
+    study: pd.DataFrame | None,
+    split: SplitLink | None,
+) -> list[Section]:
+    notes = _notes(estimates)
+    model = problem.model
+    left = [(name, why) for name, why in problem.left_out.items()]
+    settings: list[tuple[str, Any]] = [
+        ("estimator", model.estimator),
+        ("parameters", ", ".join(f"{name} = {value}" for name, value in model.params.items()) or "defaults"),
+        ("task", problem.task),
+    ]
+    sections = [
+        Section("estimates", "Every estimate in figures", [estimates_table(estimates)]),
+        Section("notes", f"About these numbers ({len(notes)})", notes or [Paragraph("Nothing.")]),
+        Section("splits", f"Every split ({len(scores):,})", [_splits(scores)]),
+        Section(
+            "features",
+            f"Features ({len(problem.features)})" + (f", {len(left)} columns left out" if left else ""),
+            [Paragraph(", ".join(problem.features)), *([facts("Left out", left)] if left else [])],
+        ),
+        Section("model", "What was trained", [facts("What was trained", settings)]),
+        *([Section("split", f"Split {split.name}", [split.block()])] if split else []),
+    ]
+    if study is not None:
+        sections.append(Section("fold-count", "The number of folds, in figures", [fold_count_table(study)]))
+    return sections
+
+
+def estimates_table(estimates: Sequence[Estimate]) -> Table:
+    """Return every estimate at full precision."""
+    names = ["value", "fold_mean", "sd", "se", "apparent", "gap"]
+    rows = [
+        [
+            estimate.metric,
+            estimate.method,
+            *(number(getattr(estimate, name)) for name in names),
+            number(estimate.interval.low if estimate.interval else None),
+            number(estimate.interval.high if estimate.interval else None),
+        ]
+        for estimate in estimates
+    ]
+    note = (
+        "As scikit-learn scores: higher is better, errors are negative. sd: spread of the splits' scores, no interval; "
+        "gap: apparent - value."
+    )
+    return Table("Every estimate", rows, ["metric", "method", *names, "from", "to"], note)
+
+
+def _notes(estimates: Sequence[Estimate]) -> list[Block]:
+    """Return every note once, after the names of the metrics that it is about where these are not all."""
+    about: dict[str, list[str]] = {}
+    for estimate in estimates:
+        for note in (*estimate.notes, *(estimate.interval.notes if estimate.interval else ())):
+            about.setdefault(note, []).append(estimate.metric)
+    n_metrics = len({estimate.metric for estimate in estimates})
+    blocks: list[Block] = []
+    for note, metrics in about.items():
+        names = list(dict.fromkeys(metrics))
+        titles = ", ".join(metric_of(name).title for name in names)
+        blocks.append(Paragraph(f"{titles}: {note}" if len(names) < n_metrics else note))
+    return blocks
+
+
+def _splits(scores: Sequence[FoldScore]) -> Table:
+    shown = scores[:MOST_ROWS]
+    metrics = list(shown[0].test) if shown else []
+    readings = [metric_of(metric) for metric in metrics]
+
+    def cells(values: dict[str, float]) -> list[Any]:
+        return [
+            number(values.get(metric), written(reading.shown(values[metric])) if metric in values else None)
+            for metric, reading in zip(metrics, readings, strict=True)
+        ]
+
+    rows = [
+        [score.name, number(score.n_train), number(score.n_test), *cells(score.test), *cells(score.apparent)]
+        for score in shown
+    ]
+    titles = [reading.title for reading in readings]
+    head = ["split", "train rows", "test rows", *titles, *(f"{title} in training" for title in titles)]
+    return Table("Every split", rows, head, cut(len(shown), len(scores)))

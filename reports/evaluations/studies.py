@@ -1,0 +1,157 @@
+"""Studies of the split itself, each with a sentence that decides: the number of folds, and stratifying."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.models.problem import Problem
+from evenfold.reports.charts import Picture, around, ends, stacked
+from evenfold.reports.page import Origin, Page, Paragraph, Section, Table, Verdict, number
+
+from .words import direction, written
+
+FOLD_FIGURES = ("mean", "sd", "pooled")
+MOST_RATIO = 2.0  # longer bars are cut: one wild estimate would hide all others
+RATIOS = {"hold_out": "one hold-out fold", "fold_mean": "mean over folds", "pooled": "all predictions pooled"}
+MEANING = (
+    "More folds mean more training rows and fewer test rows: the pooled score rises or stays, and the spread of single "
+    "folds grows. That spread is no sign of overfitting."
+)
+VARIANCE = (
+    "A ratio below 1 means that an estimate changes less from one partition to the next; it says nothing of how near "
+    "it is to the truth."
+)
+
+
+def fold_count_html(problem: Problem, study: pd.DataFrame, title: str = "The number of folds") -> str:
+    """Return one self-contained HTML page about what ``fold_count_study`` found: no network, no script."""
+    details = Section("fold-count", "Mean, spread and pooled score", [fold_count_table(study)])
+    return _page(problem, title, fold_count_pictures(study), MEANING, details)
+
+
+def strategies_html(problem: Problem, study: pd.DataFrame, title: str = "Ways of stratifying") -> str:
+    """Return one self-contained HTML page about what ``stratification_study`` found: no network, no script."""
+    rows = [
+        [str(row["metric"]), str(row["way"]), *(number(float(row[name])) for name in RATIOS)]
+        for row in study.to_dict("records")
+    ]
+    table = Table("Variance beside random folds", rows, ["metric", "way", *RATIOS.values()])
+    return _page(problem, title, strategy_pictures(study), VARIANCE, Section("ratios", "Every ratio", [table]))
+
+
+def study_svg(pictures: Mapping[str, Picture]) -> str:
+    """Return the pictures of a study below one another as one SVG file."""
+    return stacked(list(pictures.values()))
+
+
+def _page(problem: Problem, title: str, pictures: dict[str, Picture], meaning: str, details: Section) -> str:
+    sections = [
+        Section(f"metric-{i}", picture.title, [picture, *([Paragraph(meaning, "soft")] if i == 0 else [])])
+        for i, picture in enumerate(pictures.values())
+    ]
+    lead = f"{next(iter(pictures.values())).title}." if pictures else "Nothing was tried."
+    of = f"{problem.model.estimator}, {problem.n:,} rows, {problem.task}"
+    footer = [of, *Origin().words()]
+    return Page(title, Verdict.NONE, lead, sections=sections, details=[details], footer=footer).html()
+
+
+def fold_count_table(study: pd.DataFrame) -> Table:
+    """Return the figures of a study of the number of folds."""
+    rows = [
+        [str(row["metric"]), number(int(row["n_splits"])), *(number(_known(row[name])) for name in FOLD_FIGURES)]
+        for row in study.to_dict("records")
+    ]
+    return Table("The number of folds", rows, ["metric", "folds", *FOLD_FIGURES])
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or np.isnan(value) else float(value)
+
+
+def fold_count_pictures(study: pd.DataFrame) -> dict[str, Picture]:
+    """Return a curve per metric over the numbers of folds."""
+    return {str(metric): _curve(str(metric), part) for metric, part in study.groupby("metric", sort=False)}
+
+
+def _curve(metric: str, part: pd.DataFrame) -> Picture:
+    reading = metric_of(metric)
+    k, mean, sd, pooled = (part[name].to_numpy(dtype=np.float64) for name in ("n_splits", "mean", "sd", "pooled"))
+    mean, pooled = (-mean, -pooled) if reading.lower_is_better else (mean, pooled)
+    low, high = mean - np.nan_to_num(sd), mean + np.nan_to_num(sd)
+    known = ~np.isnan(pooled)
+    picture = Picture(
+        fold_count_words(metric, part), "folds", f"{reading.title} ({direction(reading)})", ends(k),
+        around(np.concatenate([low, high, pooled[known]]).tolist(), 0.06),
+        x_ticks=[(at, f"{at:.0f}") for at in k.tolist()],
+    )  # fmt: skip
+    picture.area(zip(k, low, strict=True), zip(k, high, strict=True), "band")
+    picture.line(zip(k, mean, strict=True), 0)
+    picture.dots([(x, y, f"{x:.0f} folds: mean {written(y)}") for x, y in zip(k, mean, strict=True)], 0)
+    picture.name("mean over folds", 0, "line")
+    picture.name("spread of single folds (sd)", "band")
+    if known.any():
+        points = list(zip(k[known], pooled[known], strict=True))
+        picture.line(points, 1)
+        picture.dots([(x, y, f"{x:.0f} folds: pooled {written(y)}") for x, y in points], 1)
+        picture.name("all predictions pooled", 1, "line")
+    return picture
+
+
+def fold_count_words(metric: str, part: pd.DataFrame) -> str:
+    """Return the sentence that decides: whether more folds move the score by more than its own standard error.
+
+    Compared is the pooled score, or the mean where there is none, with sd/sqrt(folds) at the fewest folds.
+    """
+    reading = metric_of(metric)
+    ordered = part.sort_values("n_splits")
+    values = ordered["pooled"].astype(float).fillna(ordered["mean"].astype(float)).to_numpy()
+    k = ordered["n_splits"].to_numpy()
+    error = float(ordered["sd"].astype(float).iloc[0]) / float(k[0]) ** 0.5
+    moved = values - values[0]
+    first, last = int(k[0]), int(k[-1])
+    if len(k) < 2 or not np.isfinite(error):
+        return f"{reading.title} with {first} folds: {written(reading.shown(values[0]))}"
+    if np.abs(moved).max() <= error:
+        move = (
+            f"{reading.title} moves by {written(float(np.abs(moved).max()))}, less than its error of {written(error)}"
+        )
+        return f"{first} folds will do: from {first} to {last} {move}"
+    enough = int(k[np.flatnonzero(np.abs(values - values[-1]) <= error)[0]])
+    gain = written(reading.shown(float(moved[-1])))
+    return f"Take {enough} folds or more: from {first} to {last}, {reading.title} changes by {gain}"
+
+
+def strategy_pictures(study: pd.DataFrame) -> dict[str, Picture]:
+    """Return a picture per metric: the variance of each estimate, as a ratio to that of random folds."""
+    return {str(metric): _ratios(str(metric), part) for metric, part in study.groupby("metric", sort=False)}
+
+
+def _ratios(metric: str, part: pd.DataFrame) -> Picture:
+    ways = part[part["way"] != "random"]
+    lines = [(str(row["way"]), RATIOS[name], float(row[name])) for row in ways.to_dict("records") for name in RATIOS]
+    picture = Picture(
+        strategy_words(metric, part), "variance over partitions, random folds = 1", metric_of(metric).title,
+        (0, MOST_RATIO + 0.3), (-len(lines) + 0.4, 0.6), height=80 + 22 * len(lines),
+        y_ticks=[(-i, f"{way}, {estimate}") for i, (way, estimate, _) in enumerate(lines)],
+    )  # fmt: skip
+    for i, (way, estimate, ratio) in enumerate(lines):
+        shown = min(ratio, MOST_RATIO)
+        picture.bar(0, shown, -i - 0.36, -i + 0.36, i // len(RATIOS), f"{way}, {estimate}: {ratio:.2f}")
+        picture.text(shown, -i, f" {ratio:.2f}{' (cut)' if ratio > MOST_RATIO else ''}", "start")
+    picture.line([(1, -len(lines) + 0.4), (1, 0.6)], "limit")
+    return picture
+
+
+def strategy_words(metric: str, part: pd.DataFrame) -> str:
+    """Return the sentence that decides: which way makes the mean over folds steadiest, and by how much."""
+    ways = part[part["way"] != "random"].set_index("way")["fold_mean"].astype(float)
+    title = metric_of(metric).title
+    if ways.empty or not np.isfinite(ways).any():
+        return f"{title}: no way but random folds was tried"
+    best, ratio = str(ways.idxmin()), float(ways.min())
+    if ratio >= 0.9:
+        return f"{title}: random folds will do; {best} has {ratio:.2f} of their variance"
+    return f"{title}: take {best} folds; their mean has {ratio:.2f} of the variance of random ones"

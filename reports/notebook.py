@@ -1,0 +1,65 @@
+"""What a notebook shows of a result: the top of its page, with its first picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import singledispatch
+
+from evenfold.estimates.comparison import Comparison
+from evenfold.estimates.results import Estimate
+from evenfold.manifests.audits.findings import Audit
+from evenfold.manifests.balance import measure
+from evenfold.manifests.figures import BalanceReport
+from evenfold.manifests.manifest import Manifest
+
+from .evaluations.decisions import audit_page, comparison_page
+from .evaluations.page import optimism, score_tiles
+from .page import Page, Remark, Section, Table, Tile, Verdict, number
+from .splits.data import counted, see, target_gap
+from .splits.page import split_page
+from .splits.pictures import points
+
+
+@singledispatch
+def drawn(result: object) -> str | None:
+    """Return a result as HTML that stands in a notebook; None where its one line will do."""
+    return None
+
+
+@drawn.register
+def _(manifest: Manifest) -> str:
+    page = split_page(see(manifest, measure(manifest)))
+    return replace(page, verdict=Verdict.NONE, tiles=page.tiles[:-1]).band()  # no audit is asked for here
+
+
+@drawn.register
+def _(balance: BalanceReport) -> str:
+    low, high = min(fold.rows for fold in balance.folds), max(fold.rows for fold in balance.folds)
+    tiles = [Tile(f"{low:,}" if low == high else f"{low:,} to {high:,}", "rows in a test set")]
+    gap = target_gap(balance)
+    if gap is not None:
+        tiles.append(
+            Tile(points(gap.worst), f"largest gap of {balance.target}", f"random splits: {points(gap.random)}")
+        )
+    figures = [[figure.title, number(value, figure.text(value))] for figure, value, _ in balance.shown()]
+    section = Section("balance", "The worst of each figure", [Table("The worst of each figure", figures)])
+    lead = f"{counted(balance.n_rows, 'row')} in {counted(balance.n_splits, 'split')}."
+    return Page("Balance", Verdict.NONE, lead, tiles, sections=[section]).band()
+
+
+@drawn.register
+def _(audit: Audit) -> str:
+    return audit_page(audit).band()
+
+
+@drawn.register
+def _(comparison: Comparison) -> str:
+    return comparison_page([comparison]).band()
+
+
+@drawn.register
+def _(estimate: Estimate) -> str:
+    lead = f"{estimate.method}, {counted(estimate.n_splits, 'split')}."
+    overfit = optimism([estimate])
+    findings = [Remark("note", words) for words in [*([overfit] if overfit else []), *estimate.notes]]
+    return Page("Estimate", Verdict.NONE, lead, score_tiles([estimate]), findings).band()

@@ -1,0 +1,346 @@
+"""What the pictures of a split show, in numbers: worked out in one pass over its splits, and drawn elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import log, sqrt
+from typing import Any
+
+import numpy as np
+from evenfold.manifests.balance import compared_with_all
+from evenfold.manifests.figures import BalanceReport
+from evenfold.manifests.joined import Joined
+from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import MOST_MEASURED, Draws, Labels
+from evenfold.manifests.plan import is_numeric_target
+from evenfold.manifests.tables.canonical import to_numpy
+from evenfold.splitters.kernels.order import stable_order
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+MOST_SPLITS, MOST_BINS, MOST_LINES, MOST_POINTS = 20, 160, 12, 120
+SCHEMA_ROWS = 60  # without an order that means something, so many rows stand for all
+MOST_COUNT = 6  # a row drawn six times or more in one resample is counted as "5+"
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column in key order: ``codes`` with ``names`` for classes and groups, ``values`` for numbers and times."""
+
+    name: str
+    numeric: bool
+    values: NDArray[Any]
+    codes: Positions
+    names: tuple[str, ...]
+
+
+@dataclass
+class SplitData:
+    """A manifest's splits seen in one pass, and the columns that explain them.
+
+    ``order``: the rows of the map, by time, else by fold and group, else so many that stand for all; ``tested`` and
+    ``unused``: of each split shown, the share of each bin's rows. ``tests``: the test rows of the first splits.
+    """
+
+    manifest: Manifest
+    balance: BalanceReport
+    target: Column | None
+    group: Column | None
+    time: Column | None
+    order: Positions
+    order_name: str
+    tested: list[Floats] = field(default_factory=list)
+    unused: list[Floats] = field(default_factory=list)
+    inclusion: Floats = field(default_factory=lambda: np.zeros(MOST_COUNT))
+    picks: Positions | None = None
+    tests: list[Positions] = field(default_factory=list)
+    n_seen: int = 0
+
+    @cached_property
+    def edges(self) -> Positions:
+        """Where the bins of rows begin, and where the last one ends."""
+        bins = min(self.order.size, MOST_BINS)
+        return np.arange(bins + 1) * self.order.size // max(bins, 1)
+
+    @cached_property
+    def parts(self) -> dict[str, Positions]:
+        """The rows of each named part, in the specification's order; none where the split is of folds."""
+        codes = self.manifest.in_use.column()
+        return {name: np.flatnonzero(codes == code) for name, code in self.manifest.membership.parts.items()}
+
+
+def see(manifest: Manifest, balance: BalanceReport, data: Any = None) -> SplitData:
+    """Return what the pictures need. O(rows x splits), of at most 200 splits; less than 1 MB is kept beside columns."""
+    columns = manifest.spec.columns
+    beside = None if data is None else Joined.of(manifest, data)
+    target, group, time = (_column(beside, name) for name in (columns.target, columns.group, columns.time))
+    order, name = _order(manifest, group, time)
+    seen = SplitData(manifest, balance, target, group, time, order, name)
+    if group is not None and isinstance(manifest.membership, Draws):
+        seen.picks = np.zeros(len(group.names), dtype=np.int64)
+    for i in range(min(manifest.n_splits, MOST_MEASURED)):
+        _add_split(seen, i)
+    seen.inclusion /= max(seen.n_seen, 1)
+    return seen
+
+
+def _column(beside: Joined | None, name: str | None) -> Column | None:
+    if beside is None or name is None:
+        return None
+    column, columns = beside.column(name), beside.columns
+    values = to_numpy(column)[np.maximum(beside.lookup.exact_rows(), 0)]
+    if name == columns.time:
+        return Column(name, True, values, np.empty(0, dtype=np.int64), ())
+    if name == columns.target and is_numeric_target(column):
+        return Column(name, True, values.astype(np.float64), np.empty(0, dtype=np.int64), ())
+    levels, codes = np.unique(values.astype(str), return_inverse=True)
+    return Column(name, False, values, codes.astype(np.int64), tuple(levels.tolist()))
+
+
+def _order(manifest: Manifest, group: Column | None, time: Column | None) -> tuple[Positions, str]:
+    """Return the rows of the map, and what orders them."""
+    if time is not None:
+        return np.argsort(time.values, kind="stable"), f"rows by {time.name}"
+    codes = manifest.in_use.column()
+    if group is not None:
+        return np.lexsort((group.codes, codes)), f"rows by fold and {group.name}"
+    by_fold = np.argsort(codes, kind="stable")
+    kept = np.unique(np.linspace(0, manifest.n - 1, SCHEMA_ROWS).astype(np.int64))
+    name = f"{kept.size} of {manifest.n:,} rows" if kept.size < manifest.n else f"{manifest.n:,} rows"
+    return by_fold[kept], f"{name}, by fold" if isinstance(manifest.membership, Labels) else name
+
+
+def _add_split(seen: SplitData, i: int) -> None:
+    manifest = seen.manifest
+    train, test = manifest.pair(i)
+    seen.n_seen += 1
+    if isinstance(manifest.in_use, Draws):
+        eligible = np.bincount(train, minlength=manifest.n)[manifest.in_use.eligible]
+        seen.inclusion += np.bincount(np.minimum(eligible, MOST_COUNT - 1), minlength=MOST_COUNT) / eligible.size
+    if seen.picks is not None and seen.group is not None:
+        seen.picks += np.bincount(seen.group.codes[test], minlength=seen.picks.size) > 0
+    if i >= MOST_SPLITS:
+        return
+    role = np.zeros(manifest.n, dtype=np.int8)
+    role[train], role[test] = 1, 2
+    ordered, edges = role[seen.order], seen.edges
+    sizes = np.diff(edges)
+    seen.tested.append(np.add.reduceat(ordered == 2, edges[:-1]) / sizes)
+    seen.unused.append(np.add.reduceat(ordered == 0, edges[:-1]) / sizes)
+    if i < MOST_LINES:
+        seen.tests.append(test)
+
+
+# ---------------------------------------------------------------- what random folds would give
+
+MISSED = 0.05  # the share of random sets that may lie outside
+
+
+def random_share(share: float, rows: float, of: int, sets: int = 1) -> float:
+    """Return how far from a class share ``sets`` random sets of ``rows`` of ``of`` rows all stay, in 95 % of cases.
+
+    By a normal law, drawn without replacement; several sets by Bonferroni's bound, which is wide where they depend.
+    """
+    return float(ndtri(1 - MISSED / (2 * sets))) * sqrt(share * (1 - share) / max(rows, 1.0) * max(1 - rows / of, 0.0))
+
+
+def random_distance(rows: float, of: int, sets: int = 1) -> float:
+    """Return the Kolmogorov-Smirnov distance from all rows that ``sets`` random sets all keep, in 95 % of cases.
+
+    By the two-sided bound 2 exp(-2 rows d^2) of Kolmogorov's law, drawn without replacement.
+    """
+    return sqrt(log(2 * sets / MISSED) / 2 * max(1.0 - rows / of, 0.0) / max(rows, 1.0))
+
+
+@dataclass(frozen=True)
+class TargetGap:
+    """The largest distance of a split's target from that of all rows (0 to 1), and what random splits stay within."""
+
+    worst: float
+    random: float
+
+    @property
+    def within(self) -> bool:
+        """Whether the split is no worse than 95 % of random ones."""
+        return self.worst <= self.random
+
+
+def target_gap(balance: BalanceReport) -> TargetGap | None:
+    """Return the largest gap of class shares, or of the distribution of a number; None without a target."""
+    rows, sets = float(np.median([fold.rows for fold in balance.folds])), len(balance.folds)
+    distances = [fold.ks for fold in balance.folds if fold.ks is not None]
+    if distances:
+        return TargetGap(max(distances), random_distance(rows, balance.n_rows, sets))
+    if balance.shares is None:
+        return None
+    gaps = [abs(a - b) for fold in balance.folds for a, b in zip(fold.shares or (), balance.shares, strict=False)]
+    sets *= max(len(balance.shares) - 1, 1)  # of two classes one says it all
+    return TargetGap(max(gaps), max(random_share(share, rows, balance.n_rows, sets) for share in balance.shares))
+
+
+# ---------------------------------------------------------------- the target, groups, draws and generations
+
+
+@dataclass(frozen=True)
+class Cumulative:
+    """Distributions of the target at ``values``: of all rows, and of the rows of each named fold or part."""
+
+    values: Floats
+    whole: Floats
+    folds: list[Floats]
+    names: list[str]
+
+
+def cumulative(seen: SplitData) -> Cumulative | None:
+    """Return the target's cumulative distributions between its 0.5 and 99.5 % quantiles; None without numbers."""
+    if seen.target is None or not seen.target.numeric:
+        return None
+    y = seen.target.values
+    ranked = y[stable_order(y)]
+    low, high = ranked.size // 200, ranked.size - 1 - ranked.size // 200
+    values = np.unique(ranked[np.unique(np.linspace(low, high, MOST_POINTS).astype(np.int64))])
+    whole = np.searchsorted(ranked, values, side="right") / ranked.size
+    sets = list(seen.parts.values()) or seen.tests
+    return Cumulative(
+        values, whole, [_ecdf(y[rows], values) for rows in sets], list(seen.parts) or split_names(seen.manifest)
+    )
+
+
+def _ecdf(y: Floats, at: Floats) -> Floats:
+    return np.searchsorted(y[stable_order(y)], at, side="right") / max(y.size, 1)
+
+
+def part_figures(seen: SplitData) -> tuple[list[str], list[list[Any]]]:
+    """Return a table of the parts: rows, their share, and mean, sd and KS or the share of each class."""
+    rows = list(seen.parts.values())
+    total = sum(part.size for part in rows)
+    head, cells = ["part", "rows", "of all"], [[part.size, part.size / total] for part in rows]
+    if seen.target is None:
+        pass
+    elif seen.target.numeric:
+        head += [f"mean {seen.target.name}", "sd", "KS"]
+        measured = compared_with_all(seen.target.values, [np.asarray(part) for part in rows])
+        cells = [[*cell, fold["mean"], fold["sd"], fold["ks"]] for cell, fold in zip(cells, measured, strict=True)]
+    else:
+        head += [f"{name}" for name in seen.target.names[:MOST_LINES]]
+        for cell, part in zip(cells, rows, strict=True):
+            counts = np.bincount(seen.target.codes[part], minlength=len(seen.target.names))
+            cell += (counts / max(part.size, 1)).tolist()[:MOST_LINES]
+    return head, [[name, *cell] for name, cell in zip(seen.parts, cells, strict=True)]
+
+
+def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:
+    """Return the sizes of the groups in each fold or part, largest first; None where groups have no fold."""
+    manifest = seen.manifest
+    if not isinstance(manifest.membership, Labels) or manifest.group_table is None:
+        return None
+    if seen.group is not None:
+        first = np.full(len(seen.group.names), manifest.n, dtype=np.int64)
+        np.minimum.at(first, seen.group.codes, np.arange(manifest.n))
+        folds = manifest.membership.column()[first]
+        rows = np.bincount(seen.group.codes)
+    else:
+        folds = manifest.group_table.column("fold").to_numpy()
+        rows = manifest.group_table.column("rows").fill_null(0).to_numpy()
+    return {int(fold): sorted(rows[folds == fold].tolist(), reverse=True) for fold in np.unique(folds)}
+
+
+@dataclass(frozen=True)
+class Picks:
+    """Of each group: the share of draws that test it, its size, and what its rows hold of ``what``."""
+
+    share: Floats
+    rows: Positions
+    holds: Floats
+    what: str
+    everywhere: float
+
+
+def picks(seen: SplitData) -> Picks | None:
+    """Return how often draws test each group against its prevalence of the rarest class, or its mean target."""
+    if seen.picks is None or seen.group is None:
+        return None
+    rows = np.bincount(seen.group.codes)
+    share = seen.picks / seen.n_seen
+    if seen.target is None:
+        return Picks(share, rows, rows.astype(np.float64), "rows in the group", float(rows.mean()))
+    if seen.target.numeric:
+        y, what = seen.target.values, f"mean {seen.target.name} of the group"
+    else:
+        rarest = int(np.argmin(np.bincount(seen.target.codes)))
+        y = (seen.target.codes == rarest).astype(np.float64)
+        what = f"share of {seen.target.names[rarest]} in the group"
+    holds = np.bincount(seen.group.codes, weights=y) / rows
+    return Picks(share, rows, holds, what, float(y.mean()))
+
+
+def generations(manifest: Manifest) -> list[Counter[int]]:
+    """Return the rows of each code that joined with each generation (of the first repeat)."""
+    if manifest.born is None:
+        return []
+    codes = manifest.membership.column()
+    return [Counter(codes[manifest.born == g].tolist()) for g in range(manifest.generation + 1)]
+
+
+@dataclass(frozen=True)
+class Evenness:
+    """How far folds were from one another when a generation was the newest: sizes, and the target's largest gap."""
+
+    size: float
+    target: float | None
+
+
+def evenness(seen: SplitData) -> list[Evenness]:
+    """Return the balance of the folds of the first repeat after each generation. O(generations x rows log rows)."""
+    manifest = seen.manifest
+    assert manifest.born is not None
+    codes = manifest.membership.column()
+    figures = []
+    for generation in range(manifest.generation + 1):
+        known = (manifest.born <= generation) & (codes >= 0)
+        sizes = np.bincount(codes[known])
+        figures.append(Evenness(float(np.abs(sizes / sizes.mean() - 1).max()), _gap_of(seen.target, codes, known)))
+    return figures
+
+
+def _gap_of(target: Column | None, codes: NDArray[Any], known: NDArray[np.bool_]) -> float | None:
+    if target is None:
+        return None
+    folds = codes[known]
+    if target.numeric:
+        sets = [np.flatnonzero(folds == fold) for fold in np.unique(folds)]
+        return max(float(fold["ks"]) for fold in compared_with_all(target.values[known], sets))
+    counts = np.zeros((int(folds.max()) + 1, len(target.names)))
+    np.add.at(counts, (folds, target.codes[known]), 1)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return float(np.abs(shares - counts.sum(axis=0) / counts.sum()).max())
+
+
+# ---------------------------------------------------------------- names
+
+
+def split_names(manifest: Manifest) -> list[str]:
+    """Return a short name for each split."""
+    names = map(manifest.membership.split_name, range(manifest.n_splits))
+    return [f"{repeat}.{fold}" if manifest.membership.n_repeats > 1 else str(fold) for repeat, fold in names]
+
+
+def unit_of(seen: SplitData) -> str:
+    """Return what a split is called: a part, a draw, a fold or a split."""
+    return "part" if seen.parts else seen.manifest.membership.unit
+
+
+def counted(n: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: 1 fold, 2 folds."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as people list them: a, b and c."""
+    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else ""

@@ -1,0 +1,79 @@
+"""Pictures of groups: which fold has which, how large they are, and how often draws test them."""
+
+from __future__ import annotations
+
+import numpy as np
+from evenfold.reports.charts import Picture, cut, ends, short
+
+from .data import SplitData, counted, picks, unit_of
+
+MOST_DOTS, MOST_FOLDS = 2_000, 60
+
+
+def group_piles(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
+    """Draw each fold as a pile of its groups, the largest at the bottom, in two shades by turns."""
+    shown = dict(list(groups.items())[:MOST_FOLDS])
+    names = [seen.manifest.membership.code_name(code).removeprefix("fold ") for code in shown]
+    top = max(map(sum, shown.values())) * 1.05
+    picture = Picture(
+        _groups_title(groups), unit_of(seen), "rows", (-0.5, len(shown) - 0.5), (0, top), height=260,
+        x_ticks=list(enumerate(names)), caption=cut(len(shown), len(groups)),
+    )  # fmt: skip
+    for i, sizes in enumerate(shown.values()):
+        low = 0
+        for turn, size in enumerate(sizes):
+            picture.bar(i - 0.4, i + 0.4, low, low + size, "test" if turn % 2 else "train", f"{size:,} rows")
+            low += size
+    picture.name("a group", "train")
+    picture.name("and the next", "test")
+    return picture
+
+
+def _groups_title(groups: dict[int, list[int]]) -> str:
+    largest = max(sizes[0] for sizes in groups.values() if sizes)
+    fold = sum(map(sum, groups.values())) / len(groups)
+    n = sum(map(len, groups.values()))
+    return f"{counted(n, 'group')}; the largest has {largest:,} rows, {100 * largest / fold:.2g} % of a fold"
+
+
+def group_histogram(groups: dict[int, list[int]]) -> Picture:
+    """Draw how many groups have how many rows: too many groups to show one by one."""
+    sizes = np.array([size for fold in groups.values() for size in fold])
+    low, high = int(sizes.min()), int(sizes.max())
+    step = max(1, -(-(high - low + 1) // 40))
+    edges = np.arange(low, high + step + 1, step)
+    counts, _ = np.histogram(sizes, bins=edges)
+    picture = Picture(
+        _groups_title(groups), "rows in a group", "groups", (float(edges[0]) - 0.5, float(edges[-1]) - 0.5),
+        (0, float(counts.max()) * 1.08), height=200,
+    )  # fmt: skip
+    for count, left in zip(counts.tolist(), edges.tolist(), strict=False):
+        rows = f"{left:,}" if step == 1 else f"{left:,} to {left + step - 1:,}"
+        picture.bar(
+            left - 0.5 + 0.08 * step, left + step - 0.5 - 0.08 * step, 0, count, 0, f"{count:,} groups of {rows} rows"
+        )
+    return picture
+
+
+def group_picks(seen: SplitData) -> Picture:
+    """Draw how often each group is in a test set against what it holds; the dot's area is its size."""
+    found = picks(seen)
+    assert found is not None and seen.group is not None and seen.picks is not None  # noqa: PT018
+    order = np.argsort(-found.rows, kind="stable")[:MOST_DOTS]
+    never = int((seen.picks == 0).sum())
+    mean = float(found.share.mean()) * 100
+    rare = f"{counted(never, 'group')} of {found.rows.size:,} in none" if never else "every group in some"
+    picture = Picture(
+        f"A group is tested in {mean:.0f} % of {seen.n_seen:,} draws on average, {rare}", found.what,
+        "draws that test it (%)", ends(found.holds), (0, max(float(found.share.max()) * 108, 1.0)),
+    )  # fmt: skip
+    largest = float(found.rows.max())
+    for g in order.tolist():
+        words = f"{seen.group.names[g]}: {found.rows[g]:,} rows, tested in {found.share[g]:.1%} of the draws"
+        radius = 2.0 + 5.0 * (found.rows[g] / largest) ** 0.5
+        hint = words if order.size <= 500 else ""
+        picture.dots([(float(found.holds[g]), float(found.share[g]) * 100, hint)], 0, radius)
+    picture.line([(picture.x_range[0], mean), (picture.x_range[1], mean)], "limit")
+    picture.line([(found.everywhere, picture.y_range[0]), (found.everywhere, picture.y_range[1])], "limit")
+    picture.name(f"means: {mean:.1f} % of the draws, {short(round(found.everywhere, 4))}", "limit", "line")
+    return picture

@@ -1,0 +1,303 @@
+"""A split on one page: whether it is good, why, and pictures; what was asked and its identity folded at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evenfold.manifests.audits.findings import GATES, Audit
+from evenfold.manifests.figures import BalanceReport, Reach
+from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import Labels
+from evenfold.manifests.store.write import counts
+from evenfold.reports.charts import Picture
+from evenfold.reports.page import Block, Origin, Page, Paragraph, Remark, Section, Table, Tile, Verdict, facts, number
+
+from .data import SplitData, counted, group_sizes, listed, part_figures, see, split_names, target_gap, unit_of
+from .pictures import points, split_pictures
+
+MOST_ROWS = 100
+
+
+def report_html(
+    manifest: Manifest,
+    balance: BalanceReport,
+    data: Any = None,
+    audit: Audit | None = None,
+    origin: Origin | None = None,
+) -> str:
+    """Return one self-contained HTML page about a split: it opens from disk, needs no network and runs no script.
+
+    ``data``: the rows that were split (a file or frame); without them the pictures of target and groups are left
+    out. ``audit``: what decides the verdict. ``origin``: data, run and day for the footer. Every figure stands in a
+    ``<data value>`` at full precision, equal to balance.json. At most 1 MB, whatever the split's size.
+    O(rows x splits), of at most 200 splits. Raises SplitError where ``data`` are not the rows of the manifest.
+    """
+    return split_page(see(manifest, balance, data), audit, origin).html()
+
+
+def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | None = None) -> Page:
+    """Return what the page of a split says."""
+    manifest = seen.manifest
+    pictures = split_pictures(seen)
+    sections = [Section(name, picture.title, [picture, *_beside(seen, name)]) for name, picture in pictures.items()]
+    if seen.parts:
+        sections.insert(0, Section("parts", _parts_title(seen), [_parts(seen)]))
+    return Page(
+        title=f"Split {manifest.name} {manifest.version}",
+        # Draws are random, and what comes later differs: only dealt folds are held against random ones.
+        verdict=verdict_of(seen.balance if isinstance(manifest.membership, Labels) else None, audit),
+        lead=_lead(seen),
+        tiles=_tiles(seen, audit),
+        findings=remarks_of(audit),
+        sections=sections,
+        details=_details(seen, audit),
+        footer=[f"{manifest.n:,} rows", f"split {manifest.split_id[:12]}", *(origin or Origin()).words()],
+    )
+
+
+def verdict_of(balance: BalanceReport | None, audit: Audit | None) -> Verdict:
+    """Return the verdict: a failed gate stops; a warning, or folds less even than random ones, deserve a look.
+
+    Without an audit nothing was asked about leaks, and the page says so; notes change nothing.
+    """
+    if audit is None:
+        return Verdict.UNCHECKED
+    severities = {finding.severity for finding in audit.findings}
+    if audit.failed or "error" in severities:
+        return Verdict.STOP
+    gap = target_gap(balance) if balance is not None else None
+    return Verdict.LOOK if "warning" in severities or (gap is not None and not gap.within) else Verdict.GOOD
+
+
+def remarks_of(audit: Audit | None) -> list[Remark]:
+    """Return the findings of an audit, errors first."""
+    return [Remark(finding.severity, finding.message, finding.check) for finding in audit.findings] if audit else []
+
+
+def _lead(seen: SplitData) -> str:
+    manifest = seen.manifest
+    rows = counted(manifest.n, "row")
+    if seen.parts:
+        shares = [f"{name} {part.size:,}" for name, part in seen.parts.items()]
+        return f"{rows} in {counted(len(shares), 'part')}: {listed(shares)}."
+    repeats = manifest.membership.n_repeats
+    often = f", {counted(repeats, 'time')}" if repeats > 1 else ""
+    group = manifest.spec.columns.group
+    whole = f", no {group} on both sides" if group and "groups_whole" in manifest.splitter.promises else ""
+    in_time = ", tested on what comes later" if "past_before_future" in manifest.splitter.promises else ""
+    n = manifest.n_splits // repeats
+    return f"{rows} in {counted(n, unit_of(seen))}{often}{whole}{in_time} ({manifest.algorithm['name']})."
+
+
+def _tiles(seen: SplitData, audit: Audit | None) -> list[Tile]:
+    tiles = [_size_tile(seen), _target_tile(seen), _group_tile(seen), _audit_tile(audit)]
+    return [tile for tile in tiles if tile is not None]
+
+
+def _size_tile(seen: SplitData) -> Tile | None:
+    if seen.parts:
+        return None
+    rows = [fold.rows for fold in seen.balance.folds]
+    low, high = min(rows), max(rows)
+    what = "rows in a fold" if unit_of(seen) == "fold" else "rows in a test set"
+    bound = seen.balance.reachable.get("size")
+    even = "as even as can be" if bound is not None and seen.balance.worst["size"] <= bound + 1e-12 else ""
+    note = even or f"up to {100 * seen.balance.worst['size']:.2g} % from what was asked"
+    return Tile(f"{low:,}" if low == high else f"{low:,} to {high:,}", what, note)
+
+
+def _target_tile(seen: SplitData) -> Tile | None:
+    gap = target_gap(seen.balance)
+    if gap is None:
+        return None
+    random = f"95 % of random splits: {points(gap.random)}"
+    return Tile(points(gap.worst), f"largest gap of {seen.balance.target}", random)
+
+
+def _group_tile(seen: SplitData) -> Tile | None:
+    sizes = group_sizes(seen)
+    name = seen.manifest.spec.columns.group
+    if sizes is None or name is None:
+        return None
+    largest = max(group for fold in sizes.values() for group in fold)
+    n = sum(map(len, sizes.values()))
+    fold = seen.manifest.n / max(len(sizes), 1)
+    return Tile(f"{n:,}", f"values of {name}, each in one fold", f"the largest: {100 * largest / fold:.2g} % of a fold")
+
+
+def _audit_tile(audit: Audit | None) -> Tile:
+    if audit is None:
+        return Tile("no audit", "leaks were not looked for", "evenfold audit")
+    kinds = {"failed": len(audit.failed)}
+    for severity, word in (("warning", "warning"), ("note", "note")):
+        kinds[word] = sum(finding.severity == severity for finding in audit.findings)
+    note = ", ".join(counted(n, word) if word != "failed" else f"{n} failed" for word, n in kinds.items() if n)
+    return Tile(f"{len(audit.passed):,}", "checks passed", note or "nothing was found")
+
+
+def _beside(seen: SplitData, name: str) -> list[Block]:
+    """Return what stands under a picture: the counts of a rare class, which shares of a few rows would hide."""
+    report = seen.balance
+    if name != "classes" or report.shares is None or report.classes is None:
+        return []
+    rare = min(range(len(report.shares)), key=lambda c: report.shares[c] if report.shares else 0.0)
+    rows = [round(fold.shares[rare] * fold.rows) for fold in report.folds if fold.shares]
+    if report.shares[rare] > 0.1 or len(rows) > 20:
+        return []
+    return [Paragraph(f"Rows of {report.classes[rare]} in each fold: {', '.join(f'{n:,}' for n in rows)}.")]
+
+
+def _parts_title(seen: SplitData) -> str:
+    total = sum(part.size for part in seen.parts.values())
+    return listed([f"{100 * part.size / total:.1f} % {name}" for name, part in seen.parts.items()])
+
+
+def _parts(seen: SplitData) -> Table:
+    head, rows = part_figures(seen)
+    shares = set(head[2:]) - {f"mean {seen.target.name}" if seen.target else "", "sd", "KS"}
+    cells = [
+        [
+            row[0],
+            *(number(v, f"{v:.1%}" if name in shares else None) for name, v in zip(head[1:], row[1:], strict=True)),
+        ]
+        for row in rows
+    ]
+    return Table("The parts", cells, head)
+
+
+# ---------------------------------------------------------------- folded at the end
+
+
+def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
+    manifest = seen.manifest
+    blocks: list[tuple[str, str, Sequence[Block]]] = [
+        *([] if seen.parts else [("folds", _folds_title(seen), [_folds(seen)])]),
+        ("balance", "How even, in figures", _balance(seen.balance)),
+        ("codes", "Rows of each code", [_sizes(manifest)]),
+        *([("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),
+        ("asked", f"What was asked: {manifest.spec.strategy}", [_asked(manifest)]),
+        ("identity", f"Identity {manifest.split_id[:12]}", [_identity(manifest)]),
+    ]
+    return [Section(*block) for block in blocks]
+
+
+def _folds_title(seen: SplitData) -> str:
+    rows = sorted(fold.rows for fold in seen.balance.folds)
+    spread = f"{rows[0]:,} to {rows[-1]:,} rows, median {rows[len(rows) // 2]:,}"
+    return f"Every split ({seen.manifest.n_splits:,}: {spread})"
+
+
+def _folds(seen: SplitData) -> Table:
+    report = seen.balance
+    folds = report.folds[:MOST_ROWS]
+    figures = [
+        name for name in ("groups", "mean", "sd", "ks", "wasserstein") if folds and getattr(folds[0], name) is not None
+    ]
+    classes = (report.classes or [])[:12]
+    names = split_names(seen.manifest)
+    rows = [
+        [
+            names[fold.split],
+            number(fold.rows),
+            *(number(getattr(fold, name)) for name in figures),
+            *(number(share, f"{share:.2%}") for share in (fold.shares or [])[: len(classes)]),
+        ]
+        for fold in folds
+    ]
+    note = f"The first {len(folds):,} of {report.n_splits:,}; others are in balance.json."
+    note = note if len(folds) < report.n_splits else ""
+    return Table("Every split", rows, ["split", "rows", *figures, *classes], note)
+
+
+def _balance(balance: BalanceReport) -> list[Block]:
+    rows = [
+        [figure.title, *(number(n, None if n is None else figure.text(n)) for n in (value, least))]
+        for figure, value, least in balance.shown()
+    ]
+    measured = f" Of {balance.n_splits:,} splits the first {balance.n_measured:,} are measured."
+    note = f"Measured on {balance.target}." if balance.target else "Sizes alone: no target was at hand."
+    note += measured if balance.n_measured < balance.n_splits else ""
+    table = Table("How even", rows, ["measure", "value", "lower bound"], note)
+    return [table, *([] if balance.reach is None else _reach(balance.reach, "ks" in balance.worst))]
+
+
+def _reach(reach: Reach, numeric: bool) -> list[Block]:
+    """Return the cost of whole groups beside the least that is reachable, in a sentence and in figures."""
+    words = (
+        "Could whole groups be more even? No: that is proved."
+        if reach.optimal
+        else f"Could whole groups be more even? By a cost of at most {reach.gap:.3g} of {reach.cost:.3g}."
+    )
+    what = "the target's distribution" if numeric else "class shares"
+    costs = [("sizes", reach.size_term), (what, reach.class_term), ("classes that a fold lacks", reach.missing)]
+    rows = [[f"cost of {name}", number(value, f"{value:.3g}")] for name, value in costs]
+    rows += [
+        ["cost in all", number(reach.cost, f"{reach.cost:.3g}")],
+        ["no assignment of whole groups is below", number(reach.lower_bound, f"{reach.lower_bound:.3g}")],
+        ["gap", number(reach.gap, f"{reach.gap:.3g}")],
+    ]
+    counted_by = "ten quantiles" if numeric else "class shares"
+    note = (
+        f"The cost adds up squared deviations of sizes and of {counted_by}, fold by fold, as the strategy weighs them; "
+        "0 is perfectly even."
+    )
+    return [Paragraph(words), Table("Cost of whole groups", rows, ["figure", "value"], note)]
+
+
+def _sizes(manifest: Manifest) -> Table:
+    held = counts(manifest)
+    shown = list(held.items())[:MOST_ROWS]
+    rows = [[manifest.membership.code_name(int(code)), number(n)] for code, n in shown]
+    note = f"The first {len(shown):,} of {len(held):,}." if len(held) > len(shown) else ""
+    return Table("Rows of each code", rows, ["fold or part", "rows"], note)
+
+
+def checks_table(audit: Audit) -> Table:
+    """Return what came of every check."""
+    found = {finding.check: finding.severity for finding in audit.findings}
+    rows = [[GATES[name].figure, severity] for name, severity in found.items()]
+    rows += [[GATES[name].figure, words or "none"] for name, words in audit.passed.items()]
+    rows += [[GATES[name].figure, f"not asked: {reason}"] for name, reason in audit.not_asked.items()]
+    rows += [[GATES[name].figure, "switched off"] for name in audit.off]
+    return Table("Checks", rows, css="facts")
+
+
+def _asked(manifest: Manifest) -> Table:
+    spec = manifest.spec
+    columns = {name: value for name, value in spec.columns.model_dump(exclude_defaults=True).items() if value}
+    roles = [(f"{role} column", ", ".join(v) if isinstance(v, list) else v) for role, v in columns.items()]
+    params = ", ".join(f"{name} = {value}" for name, value in spec.params.items())
+    rows: list[tuple[str, Any]] = [
+        ("strategy", spec.strategy), ("parameters", params or "defaults"), ("seed", spec.seed), *roles,
+    ]  # fmt: skip
+    if spec.holdout:
+        rows.append(("locked holdout", f"{spec.holdout.fraction:.0%} of the rows, seed {spec.holdout.seed}"))
+    rows += [(f"gate {name}", limit) for name, limit in spec.gates.items()]
+    idea = (type(manifest.splitter).__doc__ or "").strip().splitlines()
+    return facts("What was asked", [*rows, *([("what it makes", idea[0])] if idea else [])])
+
+
+def _identity(manifest: Manifest) -> Table:
+    portable = (
+        "the same on every machine" if manifest.splitter.portable else "stored; another library may not repeat it"
+    )
+    keys = ", ".join(manifest.keys.column_names) if manifest.keys is not None else "none: the position is the key"
+    parent = [("grown from split_id", manifest.parent_split_id)] if manifest.parent_split_id else []
+    return facts(
+        "Identity",
+        [
+            ("split_id (who is where)", manifest.split_id),
+            ("plan_id (what was asked of which data)", manifest.plan_id),
+            ("fingerprint of the columns read", manifest.fingerprint),
+            ("algorithm", f"{manifest.algorithm['name']} version {manifest.algorithm['version']}, {portable}"),
+            ("key", keys),
+            ("generation", manifest.generation),
+            *parent,
+        ],
+    )
+
+
+def split_figures(manifest: Manifest, balance: BalanceReport, data: Any = None) -> dict[str, Picture]:
+    """Return the pictures of the page by name, each an SVG file on its own (``Picture.file``)."""
+    return split_pictures(see(manifest, balance, data))

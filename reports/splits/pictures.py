@@ -1,0 +1,334 @@
+"""The pictures of a split; each states in its title what it shows, and stands on the page and in the record."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from math import exp, factorial
+from typing import Any
+
+import numpy as np
+from evenfold.manifests.membership import Draws
+from evenfold.reports.charts import N_COLOURS, Picture, around, cut, ends, short
+from numpy.typing import NDArray
+
+from .data import (
+    MOST_COUNT,
+    MOST_SPLITS,
+    SplitData,
+    counted,
+    cumulative,
+    evenness,
+    generations,
+    group_sizes,
+    random_distance,
+    random_share,
+    split_names,
+    target_gap,
+    unit_of,
+)
+from .groups import group_histogram, group_picks, group_piles
+
+MOST_CLASSES, MOST_FOLDS, MOST_GROUPS = 12, 60, 60
+N_SHADES = 9
+
+Cells = dict[str, list[tuple[float, float, float, float]]]
+
+
+def points(share: float) -> str:
+    """Return a difference of shares in percentage points."""
+    value = 100 * share
+    digits = 1 if abs(value) >= 0.1 or value == 0 else 2
+    return f"{value:.{digits}f} {'point' if f'{value:.{digits}f}' == '1.0' else 'points'}"
+
+
+def split_pictures(seen: SplitData) -> dict[str, Picture]:
+    """Return every picture that this split has something to show in, by its name, the most important first."""
+    pictures: dict[str, Picture] = {}
+    if seen.manifest.born is not None:
+        pictures |= {"generations": joined(seen), "growth": grown_balance(seen)}
+    if seen.balance.classes is not None and seen.balance.shares is not None:
+        pictures["classes"] = class_deviations(seen)
+    if (differences := target_differences(seen)) is not None:
+        pictures["target"] = differences
+    if not seen.parts and (seen.time is not None or seen.group is None or len(seen.group.names) <= MOST_GROUPS):
+        pictures["map"] = row_map(seen)
+    dealt = not seen.parts and not isinstance(seen.manifest.membership, Draws)
+    if dealt and (sizes := size_deviations(seen)) is not None:
+        pictures["sizes"] = sizes
+    groups = group_sizes(seen)
+    if groups is not None:
+        few = sum(map(len, groups.values())) <= MOST_GROUPS
+        pictures["groups"] = group_piles(seen, groups) if few else group_histogram(groups)
+    if seen.picks is not None:
+        pictures["picks"] = group_picks(seen)
+    if "out_of_bag" in seen.manifest.splitter.promises:
+        pictures["inclusion"] = inclusion(seen)
+    return pictures
+
+
+# ---------------------------------------------------------------- sizes and target
+
+
+def size_deviations(seen: SplitData) -> Picture | None:
+    """Draw how many rows each split has more or fewer than their mean; None where all are within one row."""
+    folds, names = seen.balance.folds, split_names(seen.manifest)
+    rows = np.array([fold.rows for fold in folds])
+    if np.ptp(rows) <= 1:
+        return None
+    shown, mean = rows[:MOST_FOLDS], float(rows.mean())
+    bound = seen.balance.reachable.get("size")
+    drawn = [*(shown - mean).tolist(), *([bound * mean, -bound * mean] if bound else [])]
+    deviation = float(np.abs(rows / mean - 1).max())
+    picture = Picture(
+        f"Test sizes differ from their mean by up to {100 * deviation:.1f} %",
+        "split", f"rows above or below the mean of {mean:,.0f}", (-0.5, shown.size - 0.5), around([0.0, *drawn]),
+        height=200, x_ticks=list(enumerate(names[: shown.size])), caption=cut(shown.size, rows.size),
+    )  # fmt: skip
+    left, right = picture.x_range
+    if bound and bound < 10 * deviation:
+        high = bound * mean
+        picture.area([(left, -high), (right, -high)], [(left, high), (right, high)], "band")
+        picture.name(f"no split of these rows has all folds inside ±{high:,.1f} rows", "band")
+    picture.line([(left, 0), (right, 0)], "whole")
+    picture.dots([(i, n - mean, f"split {names[i]}: {n:,} rows") for i, n in enumerate(shown.tolist())], 0)
+    return picture
+
+
+def class_deviations(seen: SplitData) -> Picture:
+    """Draw, a line a class, how far each split's share of it is from that of all rows, over what random folds give."""
+    report = seen.balance
+    assert report.classes is not None and report.shares is not None  # noqa: PT018
+    shares, folds, names = report.shares, report.folds, split_names(seen.manifest)
+    shown = sorted(range(len(report.classes)), key=lambda c: -shares[c])[:MOST_CLASSES]
+    rows = float(np.median([fold.rows for fold in folds]))
+    band = {c: random_share(shares[c], rows, report.n_rows) * 100 for c in shown}
+    gaps = {c: [(fold.shares[c] - shares[c]) * 100 for fold in folds if fold.shares] for c in shown}
+    reach = max(max(band.values()), *(abs(gap) for line in gaps.values() for gap in line), 1e-9) * 1.08
+    gap = target_gap(report)
+    assert gap is not None
+    left = len(report.classes) - len(shown)
+    picture = Picture(
+        f"In every {unit_of(seen)} the shares of {report.target} are within {points(gap.worst)} of the whole",
+        "test rows minus all rows (points)", f"{report.target}, share of all rows",
+        (-reach, reach), (-len(shown) + 0.4, 0.6), height=86 + 30 * len(shown),
+        y_ticks=[(-i, f"{report.classes[c]} {shares[c]:.1%}") for i, c in enumerate(shown)],
+        caption=" ".join([f"{counted(left, 'smaller class', 'smaller classes')} in the table only."] if left else []),
+    )  # fmt: skip
+    for i, c in enumerate(shown):
+        picture.bar(-band[c], band[c], -i - 0.32, -i + 0.32, "band")
+        dots = [
+            (value, -i, f"{report.classes[c]} in split {names[fold.split]}: {_count(fold.shares[c], fold.rows)}")
+            for value, fold in zip(gaps[c], folds, strict=True)
+            if fold.shares
+        ]
+        picture.dots(dots, 0)
+    picture.line([(0, -len(shown) + 0.4), (0, 0.6)], "whole")
+    picture.name("95 % of random folds", "band")
+    picture.name(f"a {unit_of(seen)}", 0, "dot")
+    return picture
+
+
+def _count(share: float, rows: int) -> str:
+    return f"{round(share * rows):,} of {rows:,} rows, {share:.2%}"
+
+
+def target_differences(seen: SplitData) -> Picture | None:
+    """Draw how far each split's distribution of the target is from that of all rows, over what random folds give."""
+    curves = cumulative(seen)
+    gap = target_gap(seen.balance)
+    if curves is None or gap is None or seen.target is None:
+        return None
+    lines = [(fold - curves.whole) * 100 for fold in curves.folds]
+    sizes = [part.size for part in seen.parts.values()] or [fold.rows for fold in seen.balance.folds]
+    band = random_distance(float(np.median(sizes)), seen.balance.n_rows) * 100
+    high = max(band, *(float(np.abs(line).max()) for line in lines)) * 1.1 or 1.0
+    times = gap.random / gap.worst if gap.worst else 0.0
+    closer = f", {times:.0f} times closer than random folds" if times >= 2 else ""
+    picture = Picture(
+        f"Every {unit_of(seen)} is within {points(gap.worst)} of the distribution of {seen.target.name}{closer}",
+        seen.target.name, "rows up to that value, test minus all (points)", ends(curves.values), (-high, high),
+        caption=cut(len(lines), seen.manifest.n_splits) if not seen.parts else "",
+    )  # fmt: skip
+    low, top = ends(curves.values)
+    picture.area([(low, -band), (top, -band)], [(low, band), (top, band)], "band")
+    picture.line([(low, 0), (top, 0)], "whole")
+    unit = "" if seen.parts else f"{unit_of(seen)} "
+    for colour, (line, name) in enumerate(zip(lines, curves.names, strict=False)):
+        picture.line(zip(curves.values, line, strict=True), colour, f"{unit}{name}")
+        picture.name(f"{unit}{name}", colour, "line")
+    picture.name("95 % of random folds stay inside", "band")
+    return picture
+
+
+# ---------------------------------------------------------------- which rows
+
+
+def row_map(seen: SplitData) -> Picture:
+    """Draw splits by rows: tested, trained on or neither; in time order with dates, where there is a time."""
+    shown, names, edges = len(seen.tested), split_names(seen.manifest), seen.edges
+    strips = _strips(seen)
+    depth = shown + 1.9 * len(strips)
+    labels = [(shown - i - 0.5, names[i]) for i in range(shown)]
+    below = [(-1.0 - 1.9 * j, name) for j, (name, _) in enumerate(strips)]
+    rows = edges[-1] / max(len(edges) - 1, 1)
+    caption = f"A column stands for about {short(round(rows, 1))} rows." if rows > 1 else ""
+    picture = Picture(
+        _map_title(seen), seen.order_name, unit_of(seen), (0, float(edges[-1])), (shown - depth, shown),
+        height=78 + int(17 * depth), y_ticks=[*labels, *below], x_ticks=_dates(seen),
+        caption=f"{caption} {cut(shown, seen.manifest.n_splits)}".strip(),
+    )  # fmt: skip
+    shades: Cells = {}
+    for i, (tested, unused) in enumerate(zip(seen.tested, seen.unused, strict=True)):
+        kinds = [_shade(t, u) for t, u in zip(tested, unused, strict=True)]
+        _runs(shades, kinds, edges, shown - i - 0.92, shown - i - 0.08)
+    for j, (_, strip) in enumerate(strips):
+        floor = -1.8 - 1.9 * j
+        for css, cells in strip.items():
+            shades.setdefault(css, []).extend((a, b, floor + 1.6 * c, floor + 1.6 * d) for a, b, c, d in cells)
+    for css, cells in sorted(shades.items()):
+        picture.cells(cells, css)
+    for words, css in (("trained on", "train"), ("tested", "test"), ("neither", "unused")):
+        if css != "unused" or "unused" in shades:
+            picture.name(words, css)
+    if any(name == "class" for name, _ in strips) and seen.target is not None:
+        for number, name in enumerate(seen.target.names[:N_COLOURS]):
+            picture.name(name, number)
+    return picture
+
+
+def _map_title(seen: SplitData) -> str:
+    promises = seen.manifest.splitter.promises
+    if seen.time is not None:
+        if "past_before_future" in promises:
+            return "Every split is tested on what comes after its training rows"
+        return f"Splits test rows from all of {seen.time.name}, and train on later ones, too"
+    if seen.group is not None and "groups_whole" in promises:
+        return f"Each {seen.group.name} is on one side of a split"
+    return "Which rows each split tests and trains on"
+
+
+def _dates(seen: SplitData) -> list[tuple[float, str]] | None:
+    """Return ticks with the times of the rows that stand there; none where rows have no time."""
+    if seen.time is None:
+        return None if seen.group is None and seen.order.size == seen.manifest.n else []
+    places = np.linspace(0, seen.order.size - 1, 6).astype(np.int64)
+    return [(float(at), _moment(seen.time.values[seen.order[at]])) for at in places.tolist()]
+
+
+def _moment(value: Any) -> str:
+    if isinstance(value, np.datetime64) or hasattr(value, "isoformat"):
+        return str(value)[:10]
+    return short(float(value)) if isinstance(value, (int, float, np.number)) else str(value)
+
+
+def _shade(tested: float, unused: float) -> str:
+    if unused > 0.5:
+        return "unused"
+    # By the root, so that a share of a fifth is seen beside none.
+    return f"m{round(tested**0.5 * (N_SHADES - 1))}"
+
+
+def _runs(into: Cells, kinds: list[str], edges: NDArray[np.int64], low: float, high: float) -> None:
+    at = 0
+    for css, run in groupby(kinds):
+        length = len(list(run))
+        into.setdefault(css, []).append((float(edges[at]), float(edges[at + length]), low, high))
+        at += length
+
+
+def _strips(seen: SplitData) -> list[tuple[str, Cells]]:
+    """Return what lies below a map by groups: classes and groups, as cells by colour in a strip from 0 to 1."""
+    if seen.group is None or seen.time is not None:
+        return []
+    strips = [("class", _class_strip(seen)), (seen.group.name, _group_strip(seen))]
+    return [(name, cells) for name, cells in strips if cells]
+
+
+def _class_strip(seen: SplitData) -> Cells:
+    """Return the share of each class in each group."""
+    if seen.target is None or seen.target.numeric or seen.group is None:
+        return {}
+    groups = seen.group.codes[seen.order]
+    starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+    stops, low = np.append(starts[1:], groups.size), np.zeros(starts.size)
+    cells: Cells = {}
+    for c in range(min(len(seen.target.names), N_COLOURS)):
+        high = low + np.add.reduceat(seen.target.codes[seen.order] == c, starts) / (stops - starts)
+        boxes = zip(starts.tolist(), stops.tolist(), low.tolist(), high.tolist(), strict=True)
+        cells[f"f{c}"] = [box for box in boxes if box[3] > box[2]]
+        low = high
+    return cells
+
+
+def _group_strip(seen: SplitData) -> Cells:
+    """Return the groups in two shades by turns: a border is where the shade changes."""
+    assert seen.group is not None
+    cells: Cells = {}
+    codes = seen.group.codes[seen.order][seen.edges[:-1]]
+    turns = np.cumsum(np.append(True, codes[1:] != codes[:-1]))
+    _runs(cells, ["train" if turn % 2 else "test" for turn in turns.tolist()], seen.edges, 0, 1)
+    return cells
+
+
+# ---------------------------------------------------------------- draws and generations
+
+
+def inclusion(seen: SplitData) -> Picture:
+    """Draw how many rows are drawn 0, 1, 2, ... times in a resample, beside what chance gives."""
+    expected = [exp(-1.0) / factorial(count) for count in range(MOST_COUNT - 1)]
+    expected.append(1.0 - sum(expected))
+    picture = Picture(
+        f"A resample leaves {seen.inclusion[0]:.1%} of the rows out of the bag, to be tested",
+        "times that a row is drawn in one resample", "rows (%)", (-0.5, MOST_COUNT - 0.5),
+        (0, max(float(seen.inclusion.max()), *expected) * 110), height=200,
+        x_ticks=[(i, str(i) if i < MOST_COUNT - 1 else f"{i}+") for i in range(MOST_COUNT)],
+    )  # fmt: skip
+    for i, share in enumerate(seen.inclusion.tolist()):
+        picture.bar(i - 0.38, i + 0.38, 0, share * 100, 0, f"{share:.2%}")
+        picture.line([(i - 0.45, expected[i] * 100), (i + 0.45, expected[i] * 100)], "whole")
+    picture.name(f"mean of {counted(seen.n_seen, 'resample')}", 0)
+    picture.name("Poisson law with mean 1", "whole", "line")
+    return picture
+
+
+def joined(seen: SplitData) -> Picture:
+    """Draw the rows that joined with each generation."""
+    totals = [sum(codes.values()) for codes in generations(seen.manifest)]
+    last = counted(totals[-1], "row")
+    picture = Picture(
+        f"{seen.manifest.version}: {last} joined, and none has moved since "
+        f"{seen.manifest.version.partition('.')[0]}.0",
+        "version", "rows that joined", (-0.5, len(totals) - 0.5), (0, max(totals) * 1.08), height=190,
+        x_ticks=_versions(seen, len(totals)),
+    )  # fmt: skip
+    for generation, total in enumerate(totals):
+        picture.bar(generation - 0.38, generation + 0.38, 0, total, 0, f"{total:,} rows")
+    return picture
+
+
+def _versions(seen: SplitData, n: int) -> list[tuple[float, str]]:
+    major = seen.manifest.version.partition(".")[0]
+    return [(float(generation), f"{major}.{generation}") for generation in range(n)]
+
+
+def grown_balance(seen: SplitData) -> Picture:
+    """Draw how even the folds were after each generation: their sizes, and their target where it is known."""
+    figures = evenness(seen)
+    sizes = [figure.size * 100 for figure in figures]
+    gaps = [figure.target * 100 for figure in figures if figure.target is not None]
+    drift = "no less even than at first" if sizes[-1] <= sizes[0] + 0.5 else f"{sizes[-1]:.1f} % from equal in size"
+    picture = Picture(
+        f"After {counted(len(figures) - 1, 'extension')} the folds are {drift}", "version", "largest gap (% or points)",
+        (-0.5, len(figures) - 0.5), (0, max([*sizes, *gaps, 0.1]) * 1.15), height=200,
+        x_ticks=_versions(seen, len(figures)),
+    )  # fmt: skip
+    for colour, (line, words) in enumerate(((sizes, "fold size (%)"), (gaps, "target (points)"))):
+        if line:
+            picture.line(enumerate(line), colour)
+            hints = [(float(g), value, f"{words}: {value:.2f}") for g, value in enumerate(line)]
+            picture.dots(hints, colour)
+            picture.name(words, colour, "line")
+    return picture
+
+
+__all__ = ["MOST_SPLITS", "points", "split_pictures"]

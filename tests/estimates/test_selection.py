@@ -1,0 +1,146 @@
+"""The winner among many loses its luck, and its interval is its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evaluations import RIDGE, normals
+from evenfold.estimates import (
+    ModelError,
+    ModelSpec,
+    Problem,
+    bias_corrected_best,
+    bias_corrected_best_score,
+    choose,
+    pooled_interval,
+    simplest_near_best,
+)
+from evenfold.splitters import Stream
+
+
+def test_the_winner_among_equals_loses_its_luck() -> None:
+    """Twenty configurations of pure noise with mean .5: the best looks much better, the correction takes it back."""
+    losses = (Stream(1).uniform(100 * 20) < 0.5).astype(float).reshape(100, 20)
+    made = bias_corrected_best(losses, n_resamples=500)
+    assert made.naive == losses.mean(axis=0).min() < 0.43
+    assert made.best == losses.mean(axis=0).argmin()
+    assert made.value == pytest.approx(0.5, abs=0.04)
+    assert made.bias == pytest.approx(made.value - made.naive)
+    assert made.interval.low < made.value < made.interval.high
+    assert sum(made.chosen) == pytest.approx(1)
+
+
+def test_a_clear_winner_keeps_its_value() -> None:
+    """Nothing was lucky, nothing is taken off."""
+    losses = np.stack([np.square(normals(200, seed)) + shift for seed, shift in ((0, 0), (1, 5), (2, 9))], axis=1)
+    made = bias_corrected_best(losses, n_resamples=300)
+    assert made.chosen == (1.0, 0.0, 0.0)
+    assert made.value == pytest.approx(made.naive, rel=0.02)
+
+
+def test_selection_by_the_definition() -> None:
+    """Each resample's winner, scored on the rows left out, spelt out with the same draws."""
+    losses = Stream(3).uniform(60).reshape(12, 5)
+    groups = np.arange(12) // 2
+    made = bias_corrected_best(losses, groups, n_resamples=20, seed=4)
+    worth = []
+    for i in range(20):
+        drawn = Stream(4, 2018, i).below(6, 6)
+        inside = np.concatenate([losses[groups == g] for g in drawn]).mean(axis=0)
+        left = [g for g in range(6) if g not in drawn]
+        worth.append(np.concatenate([losses[groups == g] for g in left]).mean(axis=0)[inside.argmin()])
+    assert made.value == pytest.approx(np.mean(worth))
+
+
+def test_selection_by_a_score_equals_selection_by_its_loss() -> None:
+    """Accuracy as a function of rows gives what 0-1 losses give, upside down."""
+    losses = (Stream(1).uniform(60 * 4) < 0.4).astype(float).reshape(60, 4)
+    by_loss = bias_corrected_best(losses, n_resamples=50)
+    by_score = bias_corrected_best_score(lambda rows, j: 1 - losses[rows, j].mean(), 60, 4, n_resamples=50)
+    assert by_score.value == pytest.approx(1 - by_loss.value)
+    assert by_score.naive == pytest.approx(1 - by_loss.naive)
+    assert by_score.chosen == by_loss.chosen
+
+
+def test_the_simplest_within_one_standard_error() -> None:
+    """The best has mean .80 and se .01; the simplest above .79 is chosen."""
+    best = [0.78, 0.80, 0.82, 0.80]  # sd .01633, se .00816
+    scores = [best, [0.795] * 4, [0.785] * 4, [0.79] * 4]
+    assert simplest_near_best(scores, [9, 5, 1, 3])[0] == 1
+    assert simplest_near_best(scores, [1, 5, 1, 3])[0] == 0
+    with pytest.raises(ModelError, match=r"shape \(4, 4\) for 3 complexities"):
+        simplest_near_best(scores, [1, 2, 3])
+
+
+def test_wrong_losses_get_a_sentence() -> None:
+    """Rows x configurations, finite."""
+    with pytest.raises(ModelError, match=r"has the shape \(3,\)"):
+        bias_corrected_best([1, 2, 3])
+    with pytest.raises(ModelError, match="there are 3; 5 is the least"):
+        bias_corrected_best(np.zeros((3, 2)))
+
+
+def test_the_standard_error_of_the_rule_has_ddof_one() -> None:
+    """Two folds .79 and .81: sd .01414, se .0100; with ddof 0 it would be .0071, and .792 too far below .80."""
+    assert simplest_near_best([[0.79, 0.81], [0.792, 0.792]], [2, 1]) == (1, pytest.approx(0.01))
+
+
+def test_one_configuration_has_the_interval_of_its_rows() -> None:
+    """Nothing was chosen, so nothing is added: percentiles that are not scaled would be 1.31 times as wide."""
+    losses = np.square(normals(200))
+    made = bias_corrected_best(losses[:, None], n_resamples=2_000).interval
+    rows = pooled_interval(losses)
+    assert made.high - made.low == pytest.approx(rows.high - rows.low, rel=0.06)
+    wider = bias_corrected_best(losses[:, None], n_resamples=2_000, inflation=2.25).interval
+    assert wider.high - wider.low == pytest.approx(1.5 * (made.high - made.low))
+
+
+def frames_of(values: Any, predictions: list[Any], weights: Any = None) -> tuple[Problem, list[pd.DataFrame]]:
+    table = pd.DataFrame({"x": np.arange(len(values)), "y": values, "w": 1.0 if weights is None else weights})
+    model = ModelSpec(estimator=RIDGE, metrics=("mse",), weights=None if weights is None else "w", exclude=())
+    problem = Problem.of(table if weights is not None else table.drop(columns="w"), model, "y")
+    frames = []
+    for said in predictions:
+        frame = pd.DataFrame({"row": np.arange(len(values)), "repeat": 0, "fold": np.arange(len(values)) % 5})
+        frame = frame.assign(y=np.asarray(values, dtype=float), prediction=said)
+        frames.append(frame if weights is None else frame.assign(weight=weights))
+    return problem, frames
+
+
+def test_the_choice_weighs_rows() -> None:
+    """A configuration that is right where the weight is wins, and its worth is a weighted one."""
+    y = normals(100)
+    weights = np.where(np.arange(100) < 50, 9.0, 1.0)
+    right_where_it_counts = y + np.where(np.arange(100) < 50, 0.1, 2.0)
+    right_elsewhere = y + np.where(np.arange(100) < 50, 2.0, 0.1)
+    problem, frames = frames_of(y, [right_where_it_counts, right_elsewhere], weights)
+    made = choose("mse", problem, frames, np.zeros((2, 5)))
+    expected = -np.average(np.square(right_where_it_counts - y), weights=weights)
+    assert made.best == made.chosen == 0
+    assert made.naive == pytest.approx(expected)
+    assert made.value == pytest.approx(expected, abs=0.1)
+    assert made.low < made.value < made.high
+
+
+def test_the_naive_score_is_the_chosen_ones() -> None:
+    """With the one-standard-error rule value and interval are of the rule's choice, not of the best."""
+    y = normals(100)
+    problem, frames = frames_of(y, [y + 0.5 * normals(100, 1), y + 0.45 * normals(100, 2), y + 2 * normals(100, 3)])
+    scores = [[-0.2, -0.3, -0.2, -0.3, -0.25], [-0.1, -0.3, -0.2, -0.3, -0.1], [-4.0] * 5]
+    plain, simple = (choose("mse", problem, frames, scores, one_standard_error=rule) for rule in (False, True))
+    pooled = [-np.square(frame["y"] - frame["prediction"]).mean() for frame in frames]
+    assert (plain.best, plain.chosen, plain.naive) == (1, 1, pytest.approx(pooled[1]))
+    assert (simple.best, simple.chosen, simple.naive) == (1, 0, pytest.approx(pooled[0]))
+    assert simple.value == pytest.approx(pooled[0], abs=0.02)
+    assert "Configuration 1 is the first within one standard error" in simple.notes[-1]
+
+
+def test_the_best_is_the_best_of_the_table() -> None:
+    """The scores of all folds together, which the table shows, and not the means over folds decide."""
+    y = normals(100)
+    problem, frames = frames_of(y, [y + 0.5, y + 0.6])
+    made = choose("r2", problem, frames, [[0.1] * 5, [0.9] * 5])
+    assert made.best == 0

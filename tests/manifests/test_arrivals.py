@@ -1,0 +1,213 @@
+"""A table that is cut short, shuffled, rescaled or lacks columns is told from the next month's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.manifests import GATES, audit, decide, extend
+from evenfold.manifests.audits.findings import ARRIVAL_GATES, gates_with
+from evenfold.manifests.growth.arrivals import FALSE_ALARMS, Snapshot, check_arrival
+from evenfold.splitters import SplitError
+
+SPEC = {"name": "months", "columns": {"key": "id", "target": "y"}, "strategy": "SortedStratifiedKFold"}
+CLASSES = {"name": "classes", "columns": {"key": "id", "target": "kind"}, "strategy": "StratifiedKFold"}
+SECRET = "Alan-Turing"
+
+
+def months(n: int, seed: int = 0) -> pd.DataFrame:
+    """Return so many months of 200 rows each."""
+    rng = np.random.default_rng(seed)
+    rows = 200 * n
+    return pd.DataFrame(
+        {
+            "id": np.arange(rows),
+            "y": rng.lognormal(size=rows).round(3),
+            "kind": rng.choice(["a", "b", "c"], rows, p=[0.5, 0.3, 0.2]),
+            "x": rng.normal(size=rows),
+            "city": rng.choice(["Rome", "Oslo", "Lima"], rows),
+        }
+    )
+
+
+def grown(spec: dict[str, Any], n: int) -> tuple[Any, Snapshot]:
+    """Return the manifest of n months that came one by one, and the snapshot of the last table."""
+    data = months(n + 1)
+    manifest = decide(spec, data.head(200))
+    for month in range(2, n + 1):
+        manifest = extend(manifest, data.head(200 * month)).manifest
+    return manifest, Snapshot.of(manifest, data.head(200 * n))
+
+
+def failed(data: pd.DataFrame, n: int = 5, spec: dict[str, Any] = SPEC, **asked: Any) -> list[str]:
+    manifest, snapshot = grown(spec, n)
+    return check_arrival(manifest, data.sample(frac=1, random_state=1), snapshot, **asked).failed
+
+
+@pytest.mark.parametrize("spec", [SPEC, CLASSES], ids=["numbers", "classes"])
+def test_the_next_month_passes(spec: dict[str, Any]) -> None:
+    """Late rows, an unseen category and a few corrections are told, and stop nothing."""
+    data = months(6)
+    data.loc[:8, "y"] += 1
+    data.loc[:8, "kind"] = "b"
+    data.loc[1100, "city"] = SECRET
+    manifest, snapshot = grown(spec, 5)
+    found = check_arrival(manifest, data, snapshot)
+    assert found.failed == []
+    assert [finding.check for finding in found.findings] == ["unseen_categories"]
+    assert found.findings[0].message == "values that no known row had: city (1)."
+    assert "have another" in found.passed["changed_targets"]
+    assert SECRET not in found.model_dump_json()
+
+
+def shuffled(data: pd.DataFrame) -> pd.DataFrame:
+    return data.assign(y=data["y"].sample(frac=1, random_state=3).to_numpy())
+
+
+BROKEN = {
+    "cut short": (lambda data: data.tail(500), ["vanished_rows"]),
+    "one month alone": (lambda data: data.tail(200), ["vanished_rows"]),
+    "targets shuffled": (shuffled, ["changed_targets"]),
+    "targets x 60": (lambda data: data.assign(y=data["y"] * 60), ["changed_targets", "target_distribution"]),
+    "new targets x 60": (
+        lambda data: data.assign(y=np.where(data["id"] < 1000, data["y"], data["y"] * 60)),
+        ["target_distribution"],
+    ),
+    "a constant target": (
+        lambda data: data.assign(y=np.where(data["id"] < 1000, data["y"], 1.0)),
+        ["target_distribution"],
+    ),
+    "a column gone": (lambda data: data.drop(columns="x"), ["lost_columns"]),
+    "a column renamed": (lambda data: data.rename(columns={"x": "X"}), ["lost_columns"]),
+    "numbers as text": (lambda data: data.assign(x=data["x"].astype(str)), ["lost_columns"]),
+    "a column emptied": (lambda data: data.assign(x=None), ["lost_columns"]),
+    "a year at once": (
+        lambda data: pd.concat([data, data.assign(id=data["id"] + 5000)], ignore_index=True),
+        ["new_rows"],
+    ),
+    "a day for a month": (lambda data: data.head(1010), ["new_rows"]),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_table_is_stopped(name: str) -> None:
+    """Each by the gate that is about it, and by no other."""
+    change, gates = BROKEN[name]
+    assert failed(change(months(6))) == gates
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_somebody_may_say_yes(name: str) -> None:
+    """A gate that is off lets the table pass; so does one in the specification."""
+    change, gates = BROKEN[name]
+    assert failed(change(months(6)), gates=dict.fromkeys(gates, "off")) == []
+    assert failed(change(months(6)), spec=SPEC | {"gates": dict.fromkeys(gates, "off")}) == []
+
+
+def test_classes_that_shift_are_stopped() -> None:
+    """All new rows of one class, where the known ones have three."""
+    data = months(6)
+    data.loc[1000:, "kind"] = "c"
+    assert failed(data, spec=CLASSES) == ["target_distribution"]
+
+
+def test_columns_that_no_model_reads_may_go() -> None:
+    """Only what matters to the model is missed."""
+    data = months(6).drop(columns="city").assign(x=lambda frame: frame["x"].astype("float32"))
+    assert failed(data, columns=["x"]) == []
+    assert failed(data) == ["lost_columns"]
+
+
+def test_corrections_are_listed_by_row() -> None:
+    """The first 20 row numbers of the data, no key and no value; a target that went missing is a change too."""
+    data = months(6)
+    manifest, snapshot = grown(SPEC, 5)
+    data.loc[[3, 7, *range(100, 130)], "y"] += 0.5
+    found = check_arrival(manifest, data, snapshot)
+    (finding,) = [finding for finding in found.findings if finding.check == "changed_targets"]
+    assert finding.figures["rows"] == [3, 7, *range(100, 118)]
+    assert "32 of 1,000 known rows (3.2%) have another y than before (rows 3, 7, 100" in finding.message
+
+
+def test_chance_stops_no_more_than_was_said() -> None:
+    """Of 400 tables drawn like the ones before, the bound lets at most the stated rate through; here none."""
+    manifest, snapshot = grown(SPEC, 5)
+    stopped = 0
+    for seed in range(400):
+        new = months(1, seed=seed + 50).assign(id=lambda frame: frame["id"] + 1000)
+        data = pd.concat([months(6).head(1000), new], ignore_index=True)
+        stopped += (
+            "target_distribution"
+            in check_arrival(manifest, data, snapshot, gates={"target_distribution": 0, "new_rows": "off"}).failed
+        )
+    assert stopped <= 400 * FALSE_ALARMS + 1
+
+
+def test_real_months_pass() -> None:
+    """Eleven months of flights that arrive one by one, with their seasons, new airports and cancelled lines."""
+    flights = pd.read_parquet(Path(__file__).parents[2] / "examples" / "flights.parquet")
+    spec = {"columns": {"key": "flight_id", "target": "arr_delay"}, "strategy": "SortedStratifiedKFold"}
+    known = flights[flights["month"] <= 1]
+    manifest = decide(spec, known)
+    for month in range(2, 13):
+        snapshot, known = Snapshot.of(manifest, known), flights[flights["month"] <= month]
+        assert check_arrival(manifest, known, snapshot).failed == [], month
+        manifest = extend(manifest, known).manifest
+
+
+def test_groups_count_once_each() -> None:
+    """Rows of one group err together: what would be a shift of 200 rows is none of 2 groups."""
+    spec = {**SPEC, "columns": {"key": "id", "target": "y", "group": "g"}, "strategy": "BalancedGroupKFold"}
+    data = months(6).assign(g=lambda frame: "g" + (frame["id"] // 100).astype(str))
+    data.loc[1000:, "y"] *= 20
+    manifest = decide(spec, data.head(1000))
+    snapshot = Snapshot.of(manifest, data.head(1000))
+    assert check_arrival(manifest, data, snapshot).failed == []
+    alone = data.assign(g=lambda frame: "g" + frame["id"].astype(str))
+    manifest = decide(spec, alone.head(1000))
+    assert check_arrival(manifest, alone, Snapshot.of(manifest, alone.head(1000))).failed == ["target_distribution"]
+
+
+def test_merged_groups_are_stopped() -> None:
+    """More than a hundredth of the known rows put out of use."""
+    data = months(6)
+    assert failed(data, quarantined=10) == []
+    assert failed(data, quarantined=11) == ["merged_groups"]
+
+
+def test_a_snapshot_survives_its_file_and_quotes_nothing(tmp_path: Path) -> None:
+    """Written and read it is the same; values of text cannot be read back; a damaged file is a sentence."""
+    data = months(3)
+    data.loc[5, "city"] = SECRET
+    manifest = decide(SPEC, data)
+    before = Snapshot.of(manifest, data)
+    before.write(tmp_path / "snapshot.parquet")
+    after = Snapshot.read(tmp_path / "snapshot.parquet")
+    assert (after.split_id, after.types, after.categories) == (before.split_id, before.types, before.categories)
+    assert after.target.equals(before.target)
+    assert SECRET.encode() not in (tmp_path / "snapshot.parquet").read_bytes()
+    (tmp_path / "snapshot.parquet").write_bytes(b"PAR1")
+    with pytest.raises(SplitError, match="is not a snapshot of a table"):
+        Snapshot.read(tmp_path / "snapshot.parquet")
+
+
+def test_without_a_snapshot_what_can_be_asked_is_asked() -> None:
+    """What needs the last table says so; the rest still stops."""
+    manifest, _ = grown(SPEC, 5)
+    found = check_arrival(manifest, months(6).tail(500), None)
+    assert found.failed == ["vanished_rows"]
+    assert set(found.not_asked) == {"changed_targets", "lost_columns", "unseen_categories"}
+
+
+def test_both_tables_of_gates_take_one_specification() -> None:
+    """A specification may hold limits of either; neither audit nor arrival stumbles over the other's."""
+    data = months(2)
+    manifest = decide(SPEC | {"gates": {"vanished_rows": 0.5, "size_deviation": 0.3}}, data)
+    assert audit(manifest, data).failed == []
+    assert check_arrival(manifest, data, None).failed == []
+    assert not set(GATES) & set(ARRIVAL_GATES)
+    with pytest.raises(SplitError, match="did you mean vanished_rows"):
+        gates_with({"vanishing_rows": 1}, ARRIVAL_GATES)

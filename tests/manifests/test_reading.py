@@ -1,0 +1,75 @@
+"""Files as people have them: other separators, decimal commas, compressed, in another encoding, from a spreadsheet."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from evenfold.manifests import column_names, decide, read_table
+from evenfold.splitters import SplitError
+
+COMMAS = "id,cost,ward\n1,180.65,Süd\n2,12.5,Nord\n3,7.25,Süd\n"
+SEMICOLONS = "id;cost;ward\n1;180,65;Süd\n2;12,5;Nord\n3;7,25;Süd\n"
+
+
+def written(folder: Path, name: str, text: str, encoding: str = "utf-8") -> Path:
+    """Return the path of a file with this text."""
+    path = folder / name
+    path.write_bytes(gzip.compress(text.encode(encoding)) if name.endswith(".gz") else text.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("plain.csv", COMMAS),
+        ("semicolons.csv", SEMICOLONS),
+        ("points.csv", COMMAS.replace(",", ";")),
+        ("tabs.tsv", COMMAS.replace(",", "\t")),
+        ("tabs.txt", COMMAS.replace(",", "\t")),
+        ("bars.csv", COMMAS.replace(",", "|")),
+        ("packed.csv.gz", COMMAS),
+        ("packed.tsv.gz", COMMAS.replace(",", "\t")),
+        ("quoted.csv", COMMAS.replace("Süd", '"Süd"').replace("ward", '"ward"')),
+        ("marked.csv", "\ufeff" + SEMICOLONS),
+    ],
+)
+def test_the_same_rows_come_out_of_every_dialect(name: str, text: str, tmp_path: Path) -> None:
+    """The header line says the separator; whole fields such as 180,65 say the decimal comma; gz is unpacked."""
+    path = written(tmp_path, name, text)
+    assert read_table(path).equals(read_table(written(tmp_path, "known.csv", COMMAS)))
+    assert column_names(path) == ["id", "cost", "ward"]
+
+
+def test_a_split_does_not_depend_on_the_dialect(tmp_path: Path) -> None:
+    """The fingerprint is of values, so a colleague's spreadsheet export gives the same split."""
+    rows = "\n".join(f"{i};{i % 7},{i % 10};w{i % 5}" for i in range(60))
+    european = written(tmp_path, "a.csv", f"id;cost;ward\n{rows}\n")
+    plain = written(tmp_path, "b.csv", f"id,cost,ward\n{rows.replace(',', '.').replace(';', ',')}\n")
+    spec = {"columns": {"key": "id", "target": "cost", "group": "ward"}}
+    assert decide(spec, european).split_id == decide(spec, plain).split_id
+
+
+def test_a_single_column_and_commas_inside_quotes_are_left_alone(tmp_path: Path) -> None:
+    """A separator inside quotes separates nothing, and one column needs none."""
+    assert read_table(written(tmp_path, "one.csv", "id\n1\n2\n")).column_names == ["id"]
+    quoted = written(tmp_path, "quoted.csv", 'id,"name; first, last"\n1,"a; b, c"\n2,"d; e, f"\n')
+    assert read_table(quoted).to_pydict() == {"id": [1, 2], "name; first, last": ["a; b, c", "d; e, f"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "encoding", "remedy"),
+    [
+        ("latin.csv", COMMAS, "latin-1", "not UTF-8.*save it as 'CSV UTF-8', or convert it: iconv -f latin1 -t utf-8"),
+        ("named.csv", COMMAS.replace("ward", "Wärd"), "latin-1", r"is not UTF-8 \(its first line\)"),
+        ("book.xlsx", "x", "utf-8", "is a spreadsheet; save the sheet as 'CSV UTF-8', or pass pandas.read_excel"),
+        ("rows.json", "[]", "utf-8", "ends in '.json'; pass .parquet or .csv files"),
+    ],
+)
+def test_what_is_not_read_names_the_exact_remedy(
+    name: str, text: str, encoding: str, remedy: str, tmp_path: Path
+) -> None:
+    """What cannot be read says what to do instead."""
+    with pytest.raises(SplitError, match=remedy):
+        read_table(written(tmp_path, name, text, encoding))

@@ -1,0 +1,124 @@
+"""Pages about decisions say what was decided in their first words, and every figure stands in them whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, choose, compare, fit_and_score
+from evenfold.estimates.comparison import Decision
+from evenfold.manifests import audit, decide
+from evenfold.manifests.audits.findings import GATES
+from evenfold.reports import audit_page, comparison_page, look_page, retraining_page, tuning_page
+from pages import Page
+
+METRICS = ("r2", "neg_mean_absolute_error")
+
+
+def rows(n: int = 300) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(n, 2))
+    return pd.DataFrame({"row": range(n), "a": x[:, 0], "b": x[:, 1], "y": x.sum(axis=1) + rng.normal(size=n)})
+
+
+def folds(alpha: float = 0.0) -> tuple[Problem, list[FoldScore], pd.DataFrame]:
+    """Fit five folds of a ridge regression."""
+    model = ModelSpec(estimator="sklearn.linear_model:Ridge", params={"alpha": alpha}, metrics=METRICS, exclude=["row"])
+    problem = Problem.of(rows(), model, "y")
+    fits = [
+        fit_and_score(
+            problem.model, problem, np.flatnonzero(np.arange(300) % 5 != fold), np.arange(fold, 300, 5), seed=0,
+            name=f"fold {fold}", fold=fold,
+        )
+        for fold in range(5)
+    ]  # fmt: skip
+    return problem, [score for score, _ in fits], pd.concat([part for _, part in fits], ignore_index=True)
+
+
+def test_a_comparison_names_the_better_model_first_and_reads_errors_as_people_do() -> None:
+    """Every metric has its tile; MAE is positive; the differences stand at full precision."""
+    _, _, far = folds(alpha=400.0)
+    _, _, near = folds()
+    comparisons = [compare(far, near, metric, names=("Ridge 400", "Ridge 0")) for metric in METRICS]
+    page = Page(comparison_page(comparisons, ("Ridge 400", "Ridge 0")).html())
+    assert page.headings[0] == "Ridge 0 is better on every metric"
+    assert page.words.count("Ridge 0") >= 2
+    assert "neg_mean" not in " ".join(page.words)
+    assert [each.difference for each in comparisons] == page.numbers["figures"][2::6]
+    swapped = comparison_page([compare(near, far, "r2")], ("Ridge 0", "Ridge 400"))
+    assert swapped.tiles[0].value == "Ridge 0"
+
+
+def test_rows_and_folds_that_disagree_are_told() -> None:
+    """An interval of rows that excludes nothing beside folds that cannot tell is a sentence on the page."""
+    _, _, far = folds(alpha=30.0)
+    _, _, near = folds()
+    found = compare(far, near, "r2")
+    assert found.test is not None
+    assert found.interval is not None
+    sure = replace(found, interval=replace(found.interval, low=0.01, high=0.02), test=replace(found.test, p=0.3))
+    remarks = [remark.message for remark in comparison_page([sure]).findings]
+    assert "R2: the rows tell the models apart; fold by fold it is less sure (p = 0.3)." in remarks
+    both = replace(sure, test=replace(found.test, p=0.01))
+    assert not any("fold by fold" in remark.message for remark in comparison_page([both]).findings)
+
+
+def test_a_tuning_shows_one_number_for_the_winner_and_what_its_luck_was_worth() -> None:
+    """The lead names the choice, the tile what to expect of it, and the table every configuration, best first."""
+    tried = [{"alpha": alpha} for alpha in (0.0, 10.0, 1000.0)]
+    fits = [folds(**params) for params in tried]
+    scores = [[score.test["r2"] for score in fit[1]] for fit in fits]
+    choice = choose("r2", fits[0][0], [fit[2] for fit in fits], scores)
+    means, spreads = [float(np.mean(each)) for each in scores], [float(np.std(each, ddof=1)) for each in scores]
+    made = tuning_page("r2", tried, means, spreads, choice)
+    page = Page(made.html())
+    assert made.lead == f"Take alpha = {tried[choice.chosen]['alpha']}."
+    assert page.numbers["figures"][::2] == sorted(means, reverse=True)
+    assert made.sections[0].title == "A close race: 2 configurations of 3 within one sd of the best"
+
+
+@pytest.mark.parametrize("promote", [True, False])
+def test_a_retraining_opens_with_its_decision(promote: bool) -> None:
+    """Who is the champion, why, by how much; the candidate's scores and the rule are on the page."""
+    problem, scores, predictions = folds()
+    estimates = aggregate(scores, predictions, problem, problem.model)
+    why = "it is as good and has seen newer rows"
+    decision = Decision("candidate", promote, why, "r2", 0.01, -0.02, 0.04, 0.3, words="No worse.")
+    data = rows()
+    checks = audit(decide({"name": "orders", "columns": {"key": "row", "target": "y"}}, data), data)
+    page = retraining_page(
+        "orders", decision, estimates, checks, version="3", growth=["500 rows joined."], split="o 1.1"
+    )
+    words = Page(page.html()).words
+    first = "orders version 3 is the champion" if promote else "orders stays as it is"
+    assert page.lead == f"{first}: {why}."
+    assert page.tiles[1].value == "+0.01"
+    assert decision.rule in words
+    assert "500 rows joined." in words
+
+
+def test_a_second_look_at_locked_rows_is_warned_of() -> None:
+    """The first look is clean; from the second on the page says that the score flatters."""
+    _, scores, _ = folds()
+    told = {"reason": "the end", "split": "orders 1.0", "model": "sklearn.linear_model:Ridge"}
+    assert not look_page(scores[0], look=1, **told).findings
+    second = look_page(scores[0], look=2, **told)
+    assert "looked at 1 time before" in second.findings[0].message
+    assert "! Look at this" in Page(second.html()).words
+
+
+def test_an_audit_has_a_page_with_every_check_in_a_sentence() -> None:
+    """Failed first; no identifier stands for a check that has words."""
+    data = rows().assign(copy=lambda table: table["y"])
+    found = audit(decide({"name": "orders", "columns": {"key": "row", "target": "y"}}, data), data)
+    page = Page(audit_page(found).html())
+    assert "target_like_features" in found.failed
+    assert "✗ Do not use" in page.words
+    assert len(checks_of(page)) == len(found.findings) + len(found.passed) + len(found.not_asked) + len(found.off)
+
+
+def checks_of(page: Page) -> list[str]:
+    """Return the checks of the page by their words."""
+    return [words for words in page.words if words in {gate.figure for gate in GATES.values()}]

@@ -1,0 +1,98 @@
+"""In a real notebook a result shows its page's top band, and one line at a prompt."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import Estimate
+from evenfold.manifests import audit, decide, measure
+from evenfold.splitters.display import Displayed
+from nbclient import NotebookClient
+from pages import Page
+
+SETUP = """
+import numpy as np, pandas as pd
+from evenfold.estimates import ModelSpec, Problem, aggregate, compare, fit_and_score
+from evenfold.manifests import audit, decide, measure
+rng = np.random.default_rng(0)
+frame = pd.DataFrame({"row": range(200), "a": rng.normal(size=200), "kind": rng.choice(["<i>ill</i>", "well"], 200)})
+spec = {"name": "beds", "strategy": "StratifiedKFold", "columns": {"key": "row", "target": "kind"}}
+manifest = decide(spec, frame)
+model = ModelSpec(estimator="sklearn.linear_model:LogisticRegression", metrics=("accuracy",), exclude=["row"])
+problem = Problem.of(frame, model, "kind")
+fits = [fit_and_score(model, problem, train, test, seed=0, name=f"fold {i}", fold=i)
+        for i, (train, test) in enumerate(manifest.as_cv(frame).split())]
+predictions = pd.concat([part for _, part in fits])
+"""
+CELLS = {
+    "Manifest": "manifest",
+    "BalanceReport": "measure(manifest, frame)",
+    "Audit": "audit(manifest, frame)",
+    "Estimate": "aggregate([score for score, _ in fits], predictions, problem, model)[0]",
+    "Comparison": "compare(predictions, predictions, 'accuracy')",
+}
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """Run a notebook in a kernel of its own, and return what each cell shows, by kind of content."""
+    notebook = nbformat.v4.new_notebook()
+    notebook.cells = [nbformat.v4.new_code_cell(source) for source in (SETUP, *CELLS.values())]
+    folder = tmp_path_factory.mktemp("notebook")
+    NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    ).execute()
+    Path(folder / "shown.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")
+    return {name: cell.outputs[0].data for name, cell in zip(CELLS, notebook.cells[1:], strict=True)}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_notebook_shows_the_band_of_the_page(name: str, outputs: dict[str, dict[str, str]]) -> None:
+    """HTML that is closed, escaped, without script or address, with its style kept to itself; and one line of text."""
+    shown = outputs[name]
+    html = shown["text/html"]
+    page = Page(html)
+    assert page.open == []
+    assert page.addresses == []
+    assert "<i>" not in html
+    assert "script" not in page.tags
+    assert re.search(r"<style>\s*@scope \(\.evenfold\)", html)
+    assert ":root" not in html
+    assert shown["text/plain"].startswith(name)
+    assert "\n" not in shown["text/plain"]
+    assert len(shown["text/plain"]) < 240
+
+
+def test_lines_say_what_matters() -> None:
+    """Rows, folds, strategy and identity; what failed and passed; value and interval."""
+    data = pd.DataFrame({"row": range(60), "ward": np.arange(60) % 12, "kind": ["a", "b"] * 30})
+    manifest = decide(
+        {
+            "name": "beds",
+            "strategy": "BalancedGroupKFold",
+            "columns": {"key": "row", "target": "kind", "group": "ward"},
+        },
+        data,
+    )
+    line = f"Manifest beds 1.0: 60 rows in 5 folds by ward (BalancedGroupKFold), id {manifest.split_id[:12]}"
+    assert repr(manifest) == line
+    assert repr(audit(manifest, data)).startswith("Audit of beds 1.0: ")
+    assert "size" in repr(measure(manifest, data))
+    assert repr(Estimate("r2", "cross-validation", 0.5, 0.1, 0.1, 5)) == "Estimate r2 0.5: cross-validation, 5 splits"
+
+
+def test_a_result_that_nothing_draws_shows_its_line() -> None:
+    """A class of one's own gives notebooks nothing but its line."""
+
+    class Own(Displayed):
+        @property
+        def summary(self) -> str:
+            return "Own 1"
+
+    assert Own()._repr_html_() is None
+    assert repr(Own()) == "Own 1"

@@ -1,0 +1,121 @@
+"""A password in a URI is shown nowhere: not in logs, results, records that wait, locks, errors or doctor."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.tasks import Home
+from evenfold.tasks.runtime.redaction import redacted, without_login
+from hypothesis import example, given, strategies as st
+from servers import free_port
+
+SECRET = "SECRETPW99"
+schemes = st.sampled_from(["http", "https", "postgresql", "postgresql+asyncpg", "mysql", "s3", "redis", "mongodb+srv"])
+words = st.text("abcdefghijklmnopqrstuvwxyz-_.", min_size=1, max_size=12)
+# Digits and capitals only, so that a password cannot stand in the rest of the sentence by chance.
+passwords = st.text("ABCDEFGHIJKLMNOP0123456789", min_size=6, max_size=20)
+marks = st.text("!$%^*()/?#[]{}|~`,;:@+=&\\", max_size=3)
+
+
+@given(schemes, words, passwords, marks, words, st.sampled_from(["{}", "see {} there", "'{}'", "({})", "{}, {}"]))
+@example("postgresql", "user", "PASSWORD", "@/:", "host", "{}")
+def test_no_password_is_left(scheme: str, user: str, password: str, mark: str, host: str, sentence: str) -> None:
+    """Quoted or not, with whatever marks in it, anywhere in a sentence; user and host stay readable."""
+    for written in (password + mark, mark + password, quote(password + mark, safe="")):
+        told = redacted(sentence.replace("{}", f"{scheme}://{user}:{written}@{host}:5432/name"))
+        assert password not in told
+        assert f"{scheme}://{user}:***@{host}:5432/name" in told
+        assert redacted(told) == told
+
+
+@given(passwords, st.sampled_from(["password", "PGPASSWORD", "api_token", "aws_secret_access_key", "sslpassword"]))
+def test_no_named_secret_is_left(password: str, name: str) -> None:
+    """Parameters of an address, a connection's text or the environment that are called like a secret."""
+    for text in (
+        f"https://host/path?{name}={password}&a=1",
+        f"host=h {name}={password} dbname=d",
+        f"{name}={password}",
+    ):
+        assert password not in redacted(text)
+        assert f"{name}=***" in redacted(text)
+
+
+@given(st.text())
+def test_what_holds_no_secret_is_left_as_it_is(text: str) -> None:
+    """A sentence without an address and without an equals sign is returned unchanged."""
+    if "://" not in text and "=" not in text:
+        assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["models:/flights@champion", "http://127.0.0.1:5000", "sqlite:////home/me/mlflow.db", "a@b.example", "s3://b/f"],
+)
+def test_addresses_without_a_login_stay_readable(text: str) -> None:
+    """What people need to find a server or a model is shown."""
+    assert redacted(text) == text
+
+
+def test_the_login_goes_where_mlflow_looks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """User and password of an http address move to the environment, which wins where it holds them already."""
+    for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+    assert without_login("https://ada:p%40ss@host:5000/p?q=1") == "https://host:5000/p?q=1"
+    assert (os.environ["MLFLOW_TRACKING_USERNAME"], os.environ["MLFLOW_TRACKING_PASSWORD"]) == ("ada", "p@ss")
+    assert without_login("https://eve:other@host") == "https://host"
+    assert os.environ["MLFLOW_TRACKING_USERNAME"] == "ada"
+    assert without_login("postgresql://ada:p@host/db") == "postgresql://ada:p@host/db"
+
+
+def test_an_outage_shows_no_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server with a password in its address is down: no file, log line, result or finding of doctor holds it."""
+    from evenfold import flows
+
+    for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
+        monkeypatch.setenv(name, "")  # taken back at the end, when without_login has set it
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://admin:{SECRET}@127.0.0.1:{free_port()}")
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setattr("evenfold.tasks.record.spool.WAIT_SECONDS", (0.1,))
+    caplog.set_level(logging.DEBUG)
+    rows = pd.DataFrame({"id": range(60), "a": np.arange(60) % 7, "y": np.arange(60) % 5 + 0.5})
+    spec = {"name": "rows", "columns": {"key": ["id"], "target": "y"}, "strategy": "KFold"}
+    lost = flows.evaluate(rows, engine="plain", spec=spec, model={"estimator": "sklearn.linear_model:Ridge"})
+    assert "the next run sends it" in lost.run_id
+    home = Home.here()
+    kept = [path for path in home.path.rglob("*") if path.is_file()]
+    assert [path for path in home.spool.iterdir()]
+    assert [str(path) for path in kept if SECRET.encode() in path.read_bytes()] == []
+    assert SECRET not in lost.model_dump_json() + caplog.text
+    assert f"{home.path.stat().st_mode & 0o777:o} {home.spool.stat().st_mode & 0o777:o}" == "700 700"
+    assert {f"{path.stat().st_mode & 0o777:o}" for path in home.spool.iterdir()} == {"600"}
+
+
+def test_doctor_and_errors_show_no_password(tmp_path: Path) -> None:
+    """With either kind of address, down: findings and the sentences of commands hold none."""
+    for uri in (f"http://admin:{SECRET}@127.0.0.1:9", f"postgresql://admin:{SECRET}@127.0.0.1:9/mlflow"):
+        environment = {
+            **os.environ,
+            "MLFLOW_TRACKING_URI": uri,
+            "EVENFOLD_HOME": str(tmp_path / "home"),
+            "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+            "PREFECT_API_URL": f"http://admin:{SECRET}@127.0.0.1:9/api",
+        }
+        code = "import sys; from evenfold.flows.cli import main; main()"
+        command = [sys.executable, "-c", code, "doctor", "--json"]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        findings = json.loads(done.stdout)
+        assert [finding["check"] for finding in findings if "MLflow" in finding["check"] and not finding["ok"]]
+        assert SECRET not in done.stdout + done.stderr

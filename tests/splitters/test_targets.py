@@ -1,0 +1,52 @@
+"""One column of a target is the same kind to a bare strategy, to a specification and to a model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import infer_task
+from evenfold.manifests import decide
+from evenfold.splitters import BalancedKFold, Rows
+from evenfold.splitters.targets import is_number
+
+ROWS = np.arange(200)
+COLUMNS = {
+    "20 integers": (ROWS % 20, False),
+    "21 integers": (ROWS % 21, True),
+    "50 integers": (ROWS * 7 % 50, True),
+    "unsigned integers": ((ROWS % 30).astype(np.uint8), True),
+    "3 whole floats": (ROWS % 3 * 1.0, True),
+    "fractions": (ROWS * 37 % 101 / 8, True),
+    "booleans": (ROWS % 3 == 0, False),
+    "text": (np.array(["a", "b", "c"])[ROWS % 3], False),
+}
+
+
+@pytest.mark.parametrize(("values", "numeric"), COLUMNS.values(), ids=list(COLUMNS))
+def test_a_target_is_numbers_or_classes_to_everybody(values: np.ndarray, numeric: bool) -> None:
+    """The bare strategy sees what the specification sees and what the model predicts."""
+    rows = Rows.of(y=values, needs=BalancedKFold.needs)
+    assert rows.y_holds == ("numbers" if numeric else "classes")
+    assert infer_task(pd.Series(values)) == ("regression" if numeric else "classification")
+    strategy = decide({"columns": {"target": "y"}}, pd.DataFrame({"y": values})).spec.strategy
+    assert strategy == ("SortedStratifiedKFold" if numeric else "StratifiedKFold")
+
+
+@pytest.mark.parametrize("values", [values for values, _ in COLUMNS.values()], ids=list(COLUMNS))
+def test_a_bare_strategy_makes_the_folds_of_a_specification(values: np.ndarray) -> None:
+    """With the position as the key both decide alike."""
+    manifest = decide({"columns": {"target": "y"}, "strategy": "BalancedKFold"}, pd.DataFrame({"y": values}))
+    assert np.array_equal(manifest.codes, BalancedKFold().assign(y=values))
+
+
+def test_rows_say_what_y_holds() -> None:
+    """Several columns are classes of their own each, whatever they hold; none is nothing."""
+    assert Rows.of(y=np.zeros((4, 2)), needs=BalancedKFold.needs).y_holds == "columns"
+    assert Rows.of(np.zeros((4, 1)), needs=BalancedKFold.needs).y_holds == "nothing"
+
+
+def test_values_are_counted_only_where_the_count_decides() -> None:
+    """A hundred million floats, or texts, are not counted."""
+    assert is_number("f", lambda: pytest.fail("counted"))
+    assert not is_number("O", lambda: pytest.fail("counted"))
