@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
+from evenfold.splitters.deployed import shown
 from evenfold.splitters.times import gap_of, times_of
 from numpy.typing import NDArray
 
@@ -31,11 +32,11 @@ def group_in_two_folds(joined: Joined) -> Outcome:
     if not found.count:
         return None
     split = np.unique(codes[found.rows])
-    shown = listed((groups[code] for code in split), most=3)
+    named = listed((shown(groups[code]) for code in split), most=3)
     ours = name == joined.manifest.spec.columns.group
     remedy = "run extend, which quarantines them" if ours else f"split by group {name!r}"
     message = (
-        f"{amount(split.size, 'group')} of {name!r} ({shown}) {verb(split.size, 'has', 'have')} rows {joined.apart}: "
+        f"{amount(split.size, 'group')} of {name!r} ({named}) {verb(split.size, 'has', 'have')} rows {joined.apart}: "
         f"{amount(found.count, 'row')} in {found.where()}; {remedy}."
     )
     return Found(split.size, message, {"rows": found.count, "folds": found.places})

@@ -16,6 +16,7 @@ from evenfold.manifests.tables.canonical import amount, canonical_table, column_
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import reason_of
 from numpy.typing import NDArray
 
 Sides = list[tuple[list[str], list[str]]]
@@ -91,7 +92,8 @@ def _read_sides(path: Path) -> Sides:
         raise SplitError(f"{path} cannot be read ({error.strerror}).") from None
     except (ValueError, TypeError, KeyError) as error:
         raise SplitError(
-            f"{path} is no list of {{'train': keys, 'val': keys}} ({type(error).__name__}: {error}); correct it."
+            f"{path} is no list of {{'train': keys, 'val': keys}} ({type(error).__name__}: {reason_of(error)}); "
+            "correct it."
         ) from None
     if not sides:
         raise SplitError(f"{path} holds 0 splits; at least 1 is needed.")

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import reason_of, shown
 from evenfold.splitters.encoding import Coded, require_present
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
@@ -115,7 +116,7 @@ def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.A
     except pa.ArrowException as error:
         said = "declared" if declared else "read as"
         raise SplitError(
-            f"column {name!r} is {said} {wanted} and holds something else ({error}); correct it."
+            f"column {name!r} is {said} {wanted} and holds something else ({reason_of(error)}); correct it."
         ) from None
     return _normal_form(array, wanted)
 
@@ -259,11 +260,11 @@ def _require_unique(ordered: pa.Table, key: list[str], order: NDArray[Any]) -> N
     repeats = np.flatnonzero(same)
     if repeats.size:
         at = int(repeats[0])
-        shown = ", ".join(str(ordered.column(name)[at].as_py()) for name in key)
+        first = ", ".join(str(ordered.column(name)[at].as_py()) for name in key)
         raise SplitError(
             f"key {'+'.join(key)} is not unique: {repeats.size:,} of {order.size:,} rows "
             f"{'repeats' if repeats.size == 1 else 'repeat'} an earlier key "
-            f"(first {shown!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
+            f"(first {shown(first)!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
             "name a unique key, or several columns that are unique together."
         )
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from evenfold.manifests.identity import canonical_json
 from evenfold.manifests.spec import SplitSpec, secret_check, secret_of
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 
 from .canonical import amount, canonical_table, column_types, key_order, missing_key, require_columns
@@ -165,7 +166,7 @@ def _difference(unknown: pa.Table, absent: pa.Table) -> str:
 
 def _first_key(rows: pa.Table) -> str:
     first = rows.sort_by([(name, "ascending") for name in rows.column_names]).slice(0, 1)
-    return ", ".join(str(value) for value in first.to_pylist()[0].values())
+    return ", ".join(shown(value) for value in first.to_pylist()[0].values())
 
 
 def _one_column(known: pa.Table, wanted: pa.Table) -> tuple[pa.Array, pa.Array]:

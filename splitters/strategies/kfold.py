@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, check_count, label_type, refines
 from evenfold.splitters.catalogue import strategy_of
+from evenfold.splitters.deployed import shown
 from evenfold.splitters.encoding import encode
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
@@ -82,14 +83,14 @@ def check_classes(rows: Rows, n_splits: int, rare: str) -> None:
         raise SplitError(f"rare={rare!r}; choose 'error' or 'spread'.")
     counts = rows.class_counts()
     if counts.size == 1:
-        raise SplitError(f"y has one class ({rows.levels[0]!r}) in all {rows.n:,} rows; use KFold.")
+        raise SplitError(f"y has one class ({shown(repr(rows.levels[0]))}) in all {rows.n:,} rows; use KFold.")
     rarest = int(np.argmin(counts))
     if rare == "error" and counts[rarest] < n_splits:
         fewest = int(counts[rarest])
         fewer = "n_splits=2, or " if fewest == 2 else f"n_splits of 2 to {fewest}, or " if fewest > 2 else ""
         raise SplitError(
-            f"class {rows.levels[rarest]!r} has {fewest:,} of {rows.n:,} rows, fewer than n_splits={n_splits}; "
-            f"choose {fewer}rare='spread'."
+            f"class {shown(repr(rows.levels[rarest]))} has {fewest:,} of {rows.n:,} rows, fewer than "
+            f"n_splits={n_splits}; choose {fewer}rare='spread'."
         )
 
 
