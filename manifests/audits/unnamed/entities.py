@@ -266,7 +266,8 @@ def _smooth(a: Column, b: Column, outcomes: Array) -> Array:
         told += _means(column.codes, outcomes - told)
     X = np.column_stack([_placed(column, outcomes) for column in (a, b)])
     tree = DecisionTreeRegressor(max_leaf_nodes=32, min_samples_leaf=20, random_state=0)
-    return told + np.asarray(tree.fit(X, outcomes - told).predict(X)).reshape(outcomes.shape)
+    rest: Array = np.asarray(tree.fit(X, outcomes - told).predict(X)).reshape(outcomes.shape)
+    return told + rest
 
 
 def _means(codes: Codes, outcomes: Array) -> Array:
