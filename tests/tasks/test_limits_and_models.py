@@ -12,7 +12,7 @@ import pytest
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.flows import evaluate
 from evenfold.tasks import Home
-from evenfold.tasks.runtime.engine import within
+from evenfold.tasks.runtime.limits import within
 from mlflow.tracking import MlflowClient
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
@@ -84,7 +84,7 @@ def test_a_process_that_dies_is_a_sentence(slow: dict[str, Any]) -> None:
 
     started = time.monotonic()
     with pytest.raises(EvaluationError, match="fold 1: its process ended with code 7 and no result"):
-        within(300, "fold 1", never_ends.dies, {})
+        within(300, "fold 1", never_ends.dies)
     assert time.monotonic() - started < 300
 
 
