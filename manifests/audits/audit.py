@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from .balance import balance_out_of_reach, class_deviation, missing_classes, size_deviation, target_deviation
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
-from .findings import Audit, Check, NotAsked, Outcome, gates_with
+from .findings import Audit, Check, NotAsked, Outcome, gates_with, reasons_of
 from .judging import judged
 from .leaks import constant_groups, duplicate_rows, group_in_two_folds, similar_keys, time_overlap
 from .rows import absent_rows, deleted_rows, empty_folds, quarantined_rows, repeated_keys, rows_without_fold
@@ -35,13 +35,16 @@ def audit(
     target: str | None = None,
     group: str | None = None,
     time: str | None = None,
+    ignore: Mapping[str, str] | None = None,
 ) -> Audit:
     """Return what is wrong with ``manifest`` as a split of ``data`` (a file or a frame, in any row order).
 
     ``features`` are the columns that a model would see: by default every number, truth value and category that plays
     no other part, without those to ``exclude``. ``gates`` changes limits (``GATES`` has the defaults): a number, beyond
     which the audit fails, or "off"; they go over those of the specification. ``target``, ``group`` and ``time`` ask
-    about columns that the split was not made by: "do patients leak in this random split?"
+    about columns that the split was not made by: "do patients leak in this random split?" ``ignore`` maps a check's
+    number (``EF205``) to the reason why what it finds is no fault; it goes over that of the specification, and what was
+    found is told with the reason.
 
     Promises: every check gives a finding, passes, or says why it was not asked or could not run; a check that could
     not run has not passed. Raises SplitError where the data cannot be joined at all, for an unknown column in
@@ -52,7 +55,8 @@ def audit(
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
     names = feature_names(joined, features, exclude)
     checks = _checks(joined, names, time is not None, partial(read_sample, joined, features, tuple(exclude)))
-    return judged(limits, checks, manifest, n_rows=joined.n, features=names)
+    reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
+    return judged(limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons)
 
 
 def _checks(

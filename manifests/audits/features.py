@@ -141,7 +141,7 @@ def _numbers_rows(column: pa.ChunkedArray) -> bool:
     if not pa.types.is_integer(column.type):
         return True
     least, most = pc.min_max(column).as_py().values()
-    return bool(most >= LONG_NUMBERS or len(column) ** 2 >= 2 * EXPECTED_REPEATS * (most - least + 1))
+    return bool(least >= LONG_NUMBERS or len(column) ** 2 >= 2 * EXPECTED_REPEATS * (most - least + 1))
 
 
 def _distinct(column: pa.ChunkedArray) -> float:

@@ -15,7 +15,7 @@ LEAST_LEVELS = 8
 TOO_WELL = 0.3  # of the scatter around the levels' mean targets that chance alone would bring
 LEFT_OVER = 0.2  # of the variance of the levels' means, at most
 CHANCE = 1e-6
-OWN_TARGET = 0.9  # within a level, how closely the feature follows the row's own target, downwards
+OWN_TARGET = 0.99  # within a level, how closely the feature follows the row's own target, downwards
 NEIGHBOURS, EXPLAINED = 3, 0.98
 MOST_ROWS = 100_000
 
@@ -26,7 +26,7 @@ def carried_targets(sample: Sample) -> Outcome:
     Three signs that a row's own target moves the feature. *Rates*: rows with one value of the feature (or one level of
     another column) have that value, up to a straight line, as their mean target, though chance alone would scatter
     such means around any honest feature; a warning needs less than .3 of that scatter and a chance of 1e-6. *Means
-    without the own row*: inside a level the feature falls where the own target rises (correlation below -.9).
+    without the own row*: inside a level the feature falls where the own target rises exactly (correlation below -.99).
     *Shifted or smoothed targets*: the targets of the three rows before and after, in order of the key or of a time,
     explain .98 of the feature, and the own one less. O(features x n log n) for at most 100,000 rows.
     """

@@ -25,6 +25,7 @@ CHANCE = 1e-6  # of all columns together
 LEAST_EFFECT = 0.1  # share of the target's variance that lies between levels (the intraclass correlation)
 CHI_SQUARE_AT_TWO_THIRDS = 0.9364  # the quantile of one squared standard normal number
 ROUGH = 1.0  # von Neumann's ratio of means in no order is 2, along a curve nearly 0
+LEAST_NUMBER_EFFECT = 0.2
 LEAST_FRACTION_EFFECT = 0.5  # of fractional numbers, which measure more often than they name
 MOST_ROWS_A_FRACTION = 20.0  # rows of one fractional number; more are a coarse measurement
 LEAST_PAIR_EFFECT, MOST_ROWS_A_PAIR, MOST_PAIRED = 0.2, 50.0, 12
@@ -161,7 +162,8 @@ def _effect_beyond_chance(candidate: Candidate, sample: Sample, tests: int) -> E
     outcomes, codes = _units(sample.target.outcomes, candidate.codes, sample.groups)
     effect = level_effect(outcomes, codes, candidate.ordered)
     column = sample.columns.get(candidate.group.removeprefix("group: "))
-    least = LEAST_FRACTION_EFFECT if column is not None and column.fractional else LEAST_EFFECT
+    least = LEAST_EFFECT if not candidate.ordered else LEAST_NUMBER_EFFECT
+    least = LEAST_FRACTION_EFFECT if column is not None and column.fractional else least
     return effect if effect.chance * tests < CHANCE and effect.share >= least else None
 
 
@@ -244,7 +246,7 @@ def _pair(a: Column, b: Column, sample: Sample, tests: int) -> tuple[Candidate, 
     n, k = codes.size, int(codes.max(initial=-1)) + 1
     shared = sizes[sizes > 1].sum() >= LEAST_SHARED * n
     # A combination that hardly parts the levels of one column is that column.
-    if not shared or not max(30, 1.5 * max(a.n_levels, b.n_levels)) <= k <= n / 2 or n > MOST_ROWS_A_PAIR * k:
+    if not shared or not max(30, 1.5 * max(a.n_levels, b.n_levels)) <= k <= n / 3 or n > MOST_ROWS_A_PAIR * k:
         return None
     rest = sample.target.outcomes - _smooth(a, b, sample.target.outcomes)
     if rest.var() < 1e-6 * sample.target.outcomes.var():

@@ -7,10 +7,12 @@ from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
 from .models import is_usable, predict_from_all, predict_from_one
-from .sample import LEAST_ROWS, Column, Sample
+from .sample import LEAST_ROWS, Column, Sample, Target
 
 # Scores from which a single feature is looked at, by whether the target is a number.
-GIVES_IT_AWAY = {False: 0.95, True: 0.90}
+GIVES_IT_AWAY = {False: 0.95, True: 0.94}
+ERRORS = 1.64  # standard errors of an AUC of so few rows that must not reach below .94
+SURELY = 0.94
 # How much better it must be than the best other feature, and than all the others together.
 STANDS_ALONE = {False: 0.04, True: 0.15}
 # Where several features give the target away, all the others together must be worse than this.
@@ -22,7 +24,7 @@ def giveaway_features(sample: Sample) -> Outcome:
     """Look for features that tell the target as nothing else does.
 
     Each feature's score is that of a small tree, or of its levels' means, on rows of folds that it was not learnt
-    from: mean AUC over the classes, or R² of the target's ranks. A warning needs a score of .95 (.90 for numbers) that
+    from: mean AUC over the classes, or R² of the target's ranks. A warning needs a score of .95 (.94 for numbers) that
     the other features do not come near, neither the best of them (.04; .15) nor all together. Strong features among
     their like, as petal length beside petal width, are no finding. O(features x n log n) for at most 20,000 rows.
     """
@@ -34,7 +36,8 @@ def giveaway_features(sample: Sample) -> Outcome:
     if target.outcomes.size < LEAST_ROWS or not features or not _varies(sample):
         return NotAsked("too few rows with a target, or no feature to learn from")
     scores = {c.name: target.score(predict_from_one(c, target.outcomes, sample.blocks)) for c in features}
-    alike = {name: score for name, score in scores.items() if score >= GIVES_IT_AWAY[target.numeric]}
+    least = max(GIVES_IT_AWAY[target.numeric], _sure_of(target))
+    alike = {name: score for name, score in scores.items() if score >= least}
     if not alike:
         return None
     others = [column for column in features if column.name not in alike]
@@ -50,6 +53,12 @@ def giveaway_features(sample: Sample) -> Outcome:
         "target is."
     )
     return Found(len(alike), message, {"features": alike, "others_together": together})
+
+
+def _sure_of(target: Target) -> float:
+    """Return the score that is above .94 by 1.64 standard errors, with as many rows as the rarest class has."""
+    rarest = np.minimum(target.outcomes.sum(axis=0), (1.0 - target.outcomes).sum(axis=0)).min()
+    return 0.0 if target.numeric else SURELY + ERRORS * float(np.sqrt(SURELY * (1.0 - SURELY) / max(rarest, 1.0))) / 2.0
 
 
 def _is_told_by_few(column: Column) -> bool:

@@ -23,6 +23,7 @@ CHANCE = 0.05  # of the least share that is reported, what chance may be expecte
 SLACK = 1.5  # how much further than that, in the logarithm of distance, a pair must lie
 LEAST_COLUMNS, MOST_DIMENSIONS = 3, 8
 MOST_SEARCHED = 20_000  # rows that are searched in up to twice as many dimensions as they are
+LEAST_VALUES, MOST_VALUES = 30, 300  # of a fine number, by the rows
 LEAST_DISTINCT = 10  # numbers of fewer values are compared as categories are
 FEWER = 10.0  # times as many near hits as near misses
 MOST_SETS = 60  # sets of columns that are left out in turn
@@ -44,7 +45,7 @@ def near_duplicates(sample: Sample) -> Outcome:
     columns = [column for column in sample.feature_columns() if column.n_levels > 1]
     looks = [*_looks(columns), *(_texts(column) for column in columns if is_prose(column))]
     if not looks:
-        return NotAsked(f"fewer than {LEAST_COLUMNS} columns can be compared, and none holds prose")
+        return NotAsked(f"fewer than {LEAST_COLUMNS} numbers are fine enough to compare, and no text is prose")
     told, figures, rows = [], {}, np.zeros(sample.joined.n, dtype=np.bool_)
     for look in looks:
         apart = crossings(sample.joined, sample.units(_units(look.pairs, sample.rows.size)))
@@ -73,12 +74,19 @@ class Look:
 
 
 def _looks(columns: list[Column]) -> list[Look]:
-    if len(columns) < LEAST_COLUMNS:
+    if sum(_is_fine(column) for column in columns) < LEAST_COLUMNS:
         return []
     looks = [nearest_pairs(columns)]
     if len(columns) > LEAST_COLUMNS:
         looks.append(nearly_equal_pairs(columns))
     return [look for look in looks if look.pairs[0].size]
+
+
+def _is_fine(column: Column) -> bool:
+    """Return whether a number has so many values that equal or close ones are no accident of its units."""
+    return column.kind != "category" and column.n_levels >= max(
+        LEAST_VALUES, min(column.values.size // 10, MOST_VALUES)
+    )
 
 
 def _texts(column: Column) -> Look:
