@@ -270,6 +270,11 @@ class Repeated(LabelSplitter):
         """Whether the strategy's folds have shares."""
         return self.repeated().shares_out
 
+    @refines(LabelSplitter.by_group_table)
+    def by_group_table(self) -> bool:
+        """Whether the strategy's labels follow from the table of groups."""
+        return self.repeated().by_group_table
+
     @refines(LabelSplitter.in_memory_because)
     def in_memory_because(self) -> str:
         """Why the strategy is decided in memory only."""
