@@ -143,7 +143,7 @@ class Flow(prefect.Flow[P, R]):
         return vars(self).get("_chosen_runner") or task_runner()
 
     @task_runner.setter
-    def task_runner(self, chosen: Any) -> None:
+    def task_runner(self, _: Any) -> None:
         return  # Prefect's default, which it sets when a flow is made
 
     def with_options(self, *args: Any, **options: Any) -> Flow[P, R]:

@@ -69,6 +69,8 @@ def metrics_of(recorded: Recorded) -> list[str]:
 
 
 HEX = re.compile(r"[0-9a-f]{64}")
+# Folders are named by these tags, and whoever may edit the store may change them.
+SPEC = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}@\d+\.\d+")
 
 
 def load_split(reference: str, home: Home | None = None) -> Manifest:
@@ -86,6 +88,8 @@ def load_split(reference: str, home: Home | None = None) -> Manifest:
             return read_manifest(here)
     run = _found(tracker, reference)
     tags = run.data.tags
+    if not (HEX.fullmatch(tags["evenfold.split_id"]) and SPEC.fullmatch(tags["evenfold.spec"])):
+        raise SplitError(f"run {run.info.run_id} names no split that evenfold recorded; its tags were changed.")
     name, _, version = tags["evenfold.spec"].partition("@")
     here = home.splits / name / version
     if not _is(here, tags["evenfold.split_id"]):
@@ -111,7 +115,8 @@ def _found(tracker: Tracker, reference: str) -> Any:
         raise SplitError(
             f"there is no split {reference!r} in {tracker.home.tracking_uri} or below {tracker.home.splits}."
         )
-    return max(runs, key=lambda run: _order(run.data.tags["evenfold.spec"]))
+    fit = [run for run in runs if SPEC.fullmatch(run.data.tags["evenfold.spec"])] or runs[:1]
+    return max(fit, key=lambda run: _order(run.data.tags["evenfold.spec"])) if len(fit) > 1 else fit[0]
 
 
 def _order(spec: str) -> tuple[int, ...]:
@@ -154,7 +159,8 @@ def score_stored(split: SplitRef, champion: Champion, metric: str) -> StoredScor
         rows = _newer_rows(work, int(generation))
         if rows.size < FEWEST_ROWS:
             return StoredScore(why=f"{rows.size} rows are newer than its training rows")
-        model = tracker_of(split).load_model(f"models:/{champion.name}/{champion.version}")
+        estimator = champion.model.estimator if champion.model else None
+        model = tracker_of(split).load_model(f"models:/{champion.name}/{champion.version}", estimator or "")
         answers = Responses(model, work.problem.X.iloc[rows])
         weights = None if work.problem.weights is None else work.problem.weights[rows]
         return StoredScore(score=score(metric, answers, work.problem.y[rows], weights), rows=int(rows.size))

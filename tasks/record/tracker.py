@@ -20,6 +20,7 @@ from typing import Any
 import mlflow
 import mlflow.sklearn
 import skops.io
+from evenfold.splitters.deployed import is_deployed
 from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.runtime.home import Home
@@ -30,6 +31,7 @@ from mlflow.models import Model
 from mlflow.tracking import MlflowClient
 
 from .entries import Entry, KeptModel, news
+from .stored_models import load_skops, load_stored
 
 logging.getLogger("alembic").setLevel(logging.WARNING)
 # What goes wrong in the store is raised, and said by us in a sentence; this would print the traceback as well.
@@ -166,10 +168,10 @@ class Tracker:
             Model.log(None, mlflow.sklearn, name="model", run_id=run_id, model_id=made, **kept)
         return f"models:/{made}"
 
-    def load_model(self, uri: str) -> Any:
-        """Return the scikit-learn model that a URI such as models:/flights@champion names."""
+    def load_model(self, uri: str, estimator: str = "") -> Any:
+        """Return the scikit-learn model that a URI such as models:/flights@champion names; see ``load_stored``."""
         with self.process_wide():
-            return mlflow.sklearn.load_model(uri)
+            return load_stored(uri, estimator)
 
     def text(self, run_id: str, name: str) -> str:
         """Return the text of an artifact."""
@@ -197,7 +199,12 @@ KEPT = "evenfold.model_key"
 
 
 def load_final(file: str) -> tuple[Any, list[str]]:
-    """Return the model in a file that ``fit_final`` wrote, and the types in it that skops does not know by itself."""
+    """Return the model in a file that ``fit_final`` wrote, and the types in it that skops does not know by itself.
+
+    A deployed run loads of it what it would of anybody's, for results may be shared.
+    """
+    if is_deployed():
+        return load_skops(file)
     types = [str(each) for each in skops.io.get_untrusted_types(file=file)]
     return skops.io.load(file, trusted=types), types
 
