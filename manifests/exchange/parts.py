@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels
-from evenfold.manifests.plan import decide
+from evenfold.manifests.plan import Plan
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError
@@ -108,7 +108,7 @@ def import_parts(
     place = free_name(table.column_names)
     columns = {"key": key, "fold": place, "target": target}
     spec = {"name": name, "columns": columns, "strategy": "Predefined"}
-    return decide(spec, table.append_column(place, folds))
+    return Plan(spec, table.append_column(place, folds)).decide()
 
 
 def _stacked(frames: Mapping[str, Any], column: str) -> pa.Table:
