@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -227,7 +227,7 @@ def _imported(data: str, key: list[str], sources: dict[str, Any], group: str | N
         raise SplitError("--groups (a table of group and fold) and --group (a column of the data) go together.")
     if sources["nnunet"] is not None and len(key) > 1:
         raise SplitError(f"splits_final.json names rows by one key, and {len(key)} columns are given; give one --key.")
-    read = {
+    read: dict[str, Callable[[Any], Any]] = {
         "fold_column": lambda column: import_folds(data, key, column, **more),
         "split_column": lambda column: import_parts(data, key, column, **more),
         "positions": lambda path: import_positions(path, data, key, **more),

@@ -106,4 +106,5 @@ def _strategy(columns: Mapping[str, Any], stratify: str | None) -> dict[str, str
 def _one(value: Any, field: str) -> str | None:
     if isinstance(value, (list, tuple)) and len(value) != 1:
         raise SplitError(f"{field} names {len(value)} columns ({listed(value)}); join them into one, and name that.")
-    return value[0] if isinstance(value, (list, tuple)) else value
+    name: str | None = value[0] if isinstance(value, (list, tuple)) else value
+    return name

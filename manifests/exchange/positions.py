@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -106,9 +106,10 @@ def _arff_splits(text: str) -> dict[int, dict[int, Pair]]:
     names = [line.split()[1].strip("'\"").lower() for line in lines[:start] if line.lower().startswith("@attribute")]
     rows = pd.read_csv(io.StringIO("\n".join(lines[start + 1 :])), names=names, skipinitialspace=True)
     splits: dict[int, dict[int, Pair]] = {}
-    for (repeat, fold), of in rows.groupby(["repeat", "fold"]):
+    for number, of in rows.groupby(["repeat", "fold"]):
+        repeat, fold = map(int, cast(tuple[int, int], number))
         sides = (of.loc[of["type"].str.upper() == kind, "rowid"].to_numpy(dtype=np.int64) for kind in ("TRAIN", "TEST"))
-        splits.setdefault(int(repeat), {})[int(fold)] = (next(sides), next(sides))
+        splits.setdefault(repeat, {})[fold] = (next(sides), next(sides))
     return splits
 
 
