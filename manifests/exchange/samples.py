@@ -154,7 +154,7 @@ def import_croissant(path: str | Path, data: Any, key: str, *, name: str = "impo
     Records are joined by key as text. Raises SplitError for a file without such records, and for rows that have none.
     """
     record_sets: list[dict[str, Any]] = _json(path).get("recordSet", [])
-    rows = next((of.get("data", []) for of in record_sets if of.get("@id") == "rows"), [])
+    rows: list[dict[str, Any]] = next((of.get("data", []) for of in record_sets if of.get("@id") == "rows"), [])
     kind = next((kind for kind in (COLUMN, "fold") if rows and f"rows/{kind}" in rows[0]), None)
     if kind is None or f"rows/{key}" not in rows[0]:
         raise SplitError(f"{path} holds no records with rows/{key} and a split or a fold; export it to croissant.")
