@@ -62,7 +62,7 @@ def _safely(check: Callable[[Home], Iterator[Finding]], home: Home) -> list[Find
 def _versions(home: Home) -> Iterator[Finding]:
     from packaging.requirements import Requirement
 
-    wanted = {line.name: line for line in map(Requirement, requires("evenfold") or _BOUNDS) if line.name in _WHY}
+    wanted = {line.name: line for line in map(Requirement, requires("evenfold") or ()) if line.name in _WHY}
     for name, why in _WHY.items():
         try:
             have = version(name)
@@ -73,7 +73,6 @@ def _versions(home: Home) -> Iterator[Finding]:
         yield Finding(name, fits, have if fits else f"{have}: {why}", "" if fits else f"pip install '{wanted[name]}'")
 
 
-_BOUNDS = ["prefect>=3.8.8,<3.9", "mlflow>=3.17,<3.18", "fastapi>=0.139,<0.151", "sqlalchemy>=2.0,<2.1"]
 _WHY = {
     "prefect": "this version was not tested",
     "mlflow": "this version was not tested",

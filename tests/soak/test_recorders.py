@@ -21,7 +21,6 @@ RECORDERS, N_SPLITS = 8, 5
 SCRIPT = """
 import pathlib, sys, time
 from evenfold.flows import evaluate
-from evenfold.tasks.record import Tracker
 data, ready, own = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
 (ready / own).touch()
 while not (ready / "go").exists():
