@@ -234,7 +234,8 @@ def _kept(fn: Callable[P, R]) -> Callable[P, R]:
     def perform(*args: P.args, **kwargs: P.kwargs) -> R:
         started = time.monotonic()
         value = fn(*args, **kwargs)
-        key = current_key(fn) if TaskRunContext.get() else None
+        # Where a key was set by hand, as in a block of folds, whoever set it keeps the result.
+        key = current_key(fn) if TaskRunContext.get() and UNDER_KEY.get() is None else None
         if key is not None and isinstance(value, Outcome):
             results_of(Home.here()).keep(key, value)
         log(fn.__name__, seconds=round(time.monotonic() - started, 3))
