@@ -20,7 +20,7 @@ from .results.files import write_aside
 from .runtime.home import Home
 from .runtime.limits import fair_threads, limited, peak_memory, within
 from .runtime.running import finished_here
-from .runtime.step import REFRESHING, current_key, step
+from .runtime.step import current_key, refreshing, step
 from .work import Work, key_of, key_of_all, key_of_block, key_of_split, training_rows, work_of
 
 Block = tuple[int, int]
@@ -149,11 +149,8 @@ def fit_short_folds(
     blocks finds it, and a kill loses only the fold that was under way. Returns for each fold its result, None where
     it failed, which stops no other, and whether it came from the cache; ``refresh`` computes again what that holds.
     """
-    token = REFRESHING.set(refresh)
-    try:
+    with refreshing(refresh):
         finished = [finished_here(fit_fold, split, i, model) for i in range(*block)]
-    finally:
-        REFRESHING.reset(token)
     return [(None if fold.error else fold.value, fold.cached) for fold in finished]
 
 
