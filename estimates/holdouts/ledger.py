@@ -13,7 +13,7 @@ from typing import Any
 from evenfold.splitters.errors import SplitError
 
 START = "0" * 64
-_FIELDS = {"holdout", "look", "before", "by", "when", "reason", "model", "digest"}
+_FIELDS = {"holdout", "look", "before", "by", "when", "reason", "model", "budget", "digest"}
 
 
 def level_of_look(number: int, level: float = 0.95) -> float:
@@ -73,20 +73,22 @@ class Ledger:
 
         It is on disk before this returns: where it cannot be written, or the chain is broken, or the ``budget`` is
         spent, SplitError is raised and nobody looks. ``elsewhere`` is how many looks another record knows of: where
-        that is more, as after this file was deleted, they count. Callers hold a lock over the ledger. O(looks).
+        that is more, as after this file was deleted, they count. A budget that an earlier look was under holds for all
+        later ones, so it can be lowered and never raised. Callers hold a lock over the ledger. O(looks).
         """
         looks = self.looks()
         number = max(looks[-1]["look"] if looks else 0, elsewhere) + 1
+        budget = min((told for told in [budget, *(look["budget"] for look in looks)] if told is not None), default=None)
         if budget is not None and number > budget:
             raise SplitError(
                 f"the holdout was looked at {number - 1} times and its budget is {budget}; lock fresh rows away (split "
-                "new data with a holdout of their own), or raise holdout.budget and say why in the specification."
+                "new data with a holdout of their own)."
             )
         look: dict[str, Any] = {
             "holdout": self.holdout,
             "look": number,
             "before": looks[-1]["digest"] if looks else START,
-            **{"by": by, "when": when, "reason": reason, "model": dict(model)},
+            **{"by": by, "when": when, "reason": reason, "model": dict(model), "budget": budget},
         }
         look["digest"] = digest_of(look)
         self._append(look)

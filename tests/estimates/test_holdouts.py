@@ -86,6 +86,15 @@ def test_looks_that_only_another_record_knows_of_count(tmp_path: Path) -> None:
     assert made.open_look(**WHO, budget=None)["look"] == 5
 
 
+def test_a_budget_can_be_lowered_and_never_raised(tmp_path: Path) -> None:
+    """What one look was under holds for all after it."""
+    made = Ledger(tmp_path / "looks", "ab12")
+    made.open_look(**WHO, budget=2)
+    made.open_look(**WHO, budget=9)
+    with pytest.raises(SplitError, match="its budget is 2"):
+        made.open_look(**WHO, budget=9)
+
+
 def test_the_levels_of_all_looks_hold_together() -> None:
     """The error is shared out among however many looks."""
     assert level_of_look(1, 0.9) == pytest.approx(0.95)
