@@ -194,9 +194,9 @@ def _require_budget(known: Path, plan: Plan) -> None:
     before, asked = read_manifest(known).spec.holdout, plan.spec.holdout
     if before and asked and before.budget != asked.budget:
         raise SplitError(
-            f"the holdout of {plan.spec.name} {known.name} was locked with a budget of {before.budget or 'any number of'} "
-            f"looks, and {asked.budget or 'any number'} are asked for now; keep the budget, or give the split a new name "
-            "(which may lower it and never raise it)."
+            f"the holdout of {plan.spec.name} {known.name} was locked with a budget of "
+            f"{before.budget or 'any number of'} looks, and {asked.budget or 'any number'} are asked for now; keep the "
+            "budget, or give the split a new name (which may lower it and never raise it)."
         )
 
 

@@ -105,7 +105,7 @@ def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     scatter, freedom = float((m * np.square(means[several] - fitted)).sum()) / within, m.size - 4
     # Means that are all alike are close to any line, and the feature then carries nothing.
     whole = float((m * np.square(means[several] - np.average(means[several], weights=m))).sum()) / within
-    too_well = whole > freedom > 0 and scatter < TOO_WELL * freedom and scatter < LEFT_OVER * whole
+    too_well = whole > freedom / 2.0 > 0 and scatter < TOO_WELL * freedom and scatter < LEFT_OVER * whole
     return scatter / freedom if too_well and float(chi2.cdf(scatter, freedom)) < CHANCE else None
 
 
