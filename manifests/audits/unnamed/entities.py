@@ -54,8 +54,8 @@ def unnamed_entities(sample: Sample) -> Outcome:
     A column counts if most rows share their level with another, most such levels cross folds, and the target's
     variance between levels is beyond chance (an F test with a probability of 1e-6 over all columns) and at least .2 of
     the whole. Whole numbers and times are compared with the next level only, which no smooth influence fools; levels
-    without a digit are taken for descriptions unless there are 40 and few rows each. Where a group is named, its rows' mean is
-    one observation. Then combinations of two columns, beyond what either says. O(columns x n log n).
+    without a digit are taken for descriptions unless there are 40 and few rows each. Where a group is named, its rows'
+    mean is one observation. Then combinations of two columns, beyond what either says. O(columns x n log n).
     """
     target, joined = sample.target, sample.joined
     if target is None:
