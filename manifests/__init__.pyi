@@ -1,7 +1,7 @@
 from .audits.audit import audit as audit
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
 from .balance import measure as measure
-from .exchange.diff import Change as Change, Difference as Difference, Rows as Rows, diff as diff
+from .exchange.diff import Change as Change, Difference as Difference, RowsMoved as RowsMoved, diff as diff
 from .exchange.export import Exported as Exported, export as export, join_rows as join_rows, openml_view as openml_view
 from .exchange.load_folds import (
     import_folds as import_folds,

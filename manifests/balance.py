@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .figures import FIGURES, BalanceReport, FoldBalance, PartBalance, Reach
 from .joined import Joined
 from .manifest import Manifest
-from .membership import LOCKED, Draws, Labels
+from .membership import LOCKED, MOST_MEASURED, Draws, Labels
 from .plan import balanced_columns, is_numeric_target
 from .state import shares_of
 
@@ -45,9 +45,6 @@ def _torn(groups: NDArray[Any], codes: NDArray[Any]) -> bool:
     """Return whether a group has rows of two codes, as merged groups have."""
     _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
     return bool((codes[first][numbers] != codes).any())
-
-
-MOST_MEASURED = 200
 
 
 def measure(manifest: Manifest, data: Any = None) -> BalanceReport:

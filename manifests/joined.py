@@ -17,11 +17,10 @@ from evenfold.splitters import Pair
 from numpy.typing import NDArray
 
 from .manifest import DELETED, Manifest
-from .membership import LOCKED, NEVER_TESTED, Labels
+from .membership import LOCKED, MOST_MEASURED, NEVER_TESTED, Labels
 from .spec import Columns
 
 UNKNOWN = -4
-MOST_SPLITS = 200
 ROLES = ("train", "test")
 Counts = NDArray[np.int64]
 
@@ -87,7 +86,7 @@ class Joined:
     @property
     def n_looked_at(self) -> int:
         """How many splits are looked at: all of labels, at most 200 pairs or draws."""
-        return min(self.manifest.n_splits, MOST_SPLITS)
+        return min(self.manifest.n_splits, MOST_MEASURED)
 
     @property
     def looked_at(self) -> str:
@@ -135,7 +134,7 @@ class Joined:
 
     def class_tables(self, codes: NDArray[np.int64], n_classes: int) -> tuple[Counts, Counts]:
         """Return the rows of each class that each split trains on and tests (splits by classes)."""
-        sides = [[_counted(codes[rows], n_classes) for rows in pair] for pair in self.splits()]
+        sides = [[_class_counts(codes[rows], n_classes) for rows in pair] for pair in self.splits()]
         return np.array([train for train, _ in sides]), np.array([test for _, test in sides])
 
     def crossing(self, units: NDArray[np.int64]) -> tuple[NDArray[np.bool_], dict[str, int]]:
@@ -177,9 +176,8 @@ class JoinedLabels(Joined):
 
     def shares(self) -> dict[int, float]:
         """Return the share of all rows that each code should hold: as recorded, or equal."""
-        recorded = (self.manifest.state or {}).get("shares")
-        if recorded:
-            return {int(code): float(share) for code, share in recorded}
+        if self.manifest.state is not None and self.manifest.state.shares:
+            return self.manifest.state.shares
         return dict.fromkeys(self.labels.tested, 1.0 / self.labels.n_bins)
 
     def empty_places(self) -> list[str]:
@@ -233,5 +231,5 @@ def _marked(units: NDArray[np.int64], side: NDArray[np.int64]) -> NDArray[np.boo
     return marks
 
 
-def _counted(codes: NDArray[np.int64], n_classes: int) -> Counts:
+def _class_counts(codes: NDArray[np.int64], n_classes: int) -> Counts:
     return np.bincount(codes[codes >= 0], minlength=n_classes)

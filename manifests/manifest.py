@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from .identity import digest_codes, digest_keys, split_id
 from .membership import Kind, Membership
 from .spec import SplitSpec
+from .state import State
 
 
 class ManifestCV:
@@ -97,7 +98,7 @@ class Manifest(Displayed):
     membership: Membership
     keys: pa.Table | None
     group_table: pa.Table | None = None
-    state: dict[str, Any] | None = None
+    state: State | None = None
     born: NDArray[np.int16] | None = None
     changes: tuple[StatusChange, ...] = ()
     version: str = "1.0"

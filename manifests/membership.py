@@ -23,6 +23,7 @@ Codes = NDArray[Any]
 Ranks = NDArray[np.int64]
 
 NEVER_TESTED, LOCKED, EXCLUDED = -1, -2, -3
+MOST_MEASURED = 200  # draws and pairs that a report, an audit or a comparison makes
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,10 @@ class Plan:
     def __init__(self, spec: Any, data: Any) -> None:
         asked = read_spec(spec)
         require_columns([*asked.columns.roles(), *asked.types], column_names(data))
-        self.spec = asked if asked.strategy else asked.model_copy(update={"strategy": _choose(asked, data)})
+        if not asked.strategy:  # what chooses one is read together with what it will need, and once
+            data = read_table(data, asked.columns.roles() or None, asked.types)
+            asked = asked.model_copy(update={"strategy": _choose(asked, data)})
+        self.spec = asked
         self.splitter = self.spec.splitter()
         require_roles(self.spec, self.splitter.needs)
         used = used_columns(self.spec, self.splitter.needs)
@@ -167,14 +170,14 @@ def _in_key_order(table: pa.Table, key: list[str]) -> pa.Table:
     return table if order is None else table.take(order)
 
 
-def _choose(spec: SplitSpec, data: Any) -> str:
+def _choose(spec: SplitSpec, table: pa.Table) -> str:
     columns = spec.columns
     if columns.group:
         return "BalancedGroupKFold"
     balanced = columns.stratify or ([columns.target] if columns.target else [])
     if len(balanced) != 1:
         return "BalancedKFold" if balanced else "KFold"
-    canonical = canonical_table(read_table(data, balanced, spec.types), balanced, spec.types)
+    canonical = canonical_table(table, balanced, spec.types)
     return "SortedStratifiedKFold" if is_numeric_target(canonical.column(0)) else "StratifiedKFold"
 
 

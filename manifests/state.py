@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from evenfold.splitters import LabelSplitter, Rows, Splitter
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
-from .membership import Membership, fold_column
+from .membership import EXCLUDED, Membership, fold_column
 
 MOST_CELLS = 1_000
 MOST_EDGES = 100
@@ -31,33 +32,72 @@ def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, floa
     return shares | {-2: shares.get(-2, 0.0) + locked}
 
 
-def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: float) -> dict[str, Any] | None:
-    """Return shares, classes or frozen quantile edges, and what each bin holds of each (repeats by bins by strata).
+@dataclass(frozen=True)
+class State:
+    """What a manifest remembers of its rows: the shares of the codes, and what each holds of each stratum.
 
-    Every later generation is counted by the same edges, so data that drift are seen as drifting. None where there
-    would be more than 1,000 counts: then only a whole table can extend the manifest. More than 100 shares are left
-    out; they follow from the strategy.
+    ``shares`` is None above 100 codes, where they follow from the strategy. Strata are the ``classes`` of the target
+    (or of several columns together), or what lies between the ``edges`` of a number, frozen when they were made, so
+    that data that drift are seen as drifting. ``counts`` (repeats by codes by strata) is None above 1,000 cells.
     """
+
+    shares: dict[int, float] | None = None
+    edges: list[float] | None = None
+    classes: list[Any] | None = None
+    counts: list[list[list[int]]] | None = None
+
+    @classmethod
+    def of(cls, values: dict[str, Any] | None) -> State | None:
+        """Return the state that a header holds."""
+        if values is None:
+            return None
+        shares = {int(code): float(share) for code, share in values["shares"]} if "shares" in values else None
+        return cls(shares, values.get("edges"), values.get("classes"), values.get("counts"))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a header holds; what is None is left out."""
+        shares = None if self.shares is None else [[code, share] for code, share in self.shares.items()]
+        values = {"shares": shares, "edges": self.edges, "classes": self.classes, "counts": self.counts}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def n_strata(self) -> int:
+        """The number of strata."""
+        return len(self.edges) + 1 if self.edges is not None else max(len(self.classes or ()), 1)
+
+    def strata(self, y: NDArray[Any] | None, n: int) -> tuple[NDArray[np.int64], State]:
+        """Return the stratum of each of ``n`` rows, and the state with the classes that are new added at the end."""
+        if y is None:
+            return np.zeros(n, dtype=np.int64), self
+        if self.edges is not None:
+            return np.searchsorted(np.array(self.edges), y.astype(np.float64), side="right"), self
+        known = {_name(level): number for number, level in enumerate(self.classes or ())}
+        named = [_name([_plain(v) for v in row] if isinstance(row, list) else _plain(row)) for row in y.tolist()]
+        codes = np.fromiter((known.setdefault(name, len(known)) for name in named), np.int64, len(named))
+        new = [list(name) if isinstance(name, tuple) else name for name in list(known)[len(self.classes or ()) :]]
+        return codes, replace(self, classes=[*(self.classes or ()), *new])
+
+
+def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: float) -> State | None:
+    """Return what to remember of a new split; None where there are too many codes or classes to remember anything."""
     shares = shares_of(splitter, membership.n_bins, locked)
-    few = len(shares) <= MOST_SHARES
-    state: dict[str, Any] = {"shares": [[code, share] for code, share in shares.items()]} if few else {}
+    state = State(shares if len(shares) <= MOST_SHARES else None)
     if rows.y is not None and rows.y.dtype.kind == "f":
         most = max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
-        state["edges"] = _edges(rows.y, 10 if rows.groups is not None else most)
+        state = replace(state, edges=_edges(rows.y, 10 if rows.groups is not None else most))
     elif rows.y is not None:
-        state["classes"] = _classes(rows)
-    cells = len(shares) * n_strata(state, state.get("classes", []))
+        state = replace(state, classes=_classes(rows))
     columns = membership.codes.T
-    if cells * len(columns) > MOST_CELLS:
-        return state if len(shares) <= MOST_CELLS // 10 and len(state.get("classes", ())) <= MOST_CELLS else None
+    if len(shares) * state.n_strata * len(columns) > MOST_CELLS:
+        small = len(shares) <= MOST_CELLS // 10 and len(state.classes or ()) <= MOST_CELLS
+        return state if small else None
     if rows.y is None:
-        state["counts"] = [_sizes(c, shares) for c in columns]
-        return state
+        return replace(state, counts=[_sizes(codes, shares) for codes in columns])
     strata = _first_strata(rows, state)
     lookup = {code: number for number, code in enumerate(shares)}
-    bins = [np.array([lookup.get(code, -1) for code in range(-3, int(columns.max()) + 1)])[c + 3] for c in columns]
-    state["counts"] = [counted(b, strata, len(shares), cells // len(shares)).tolist() for b in bins]
-    return state
+    bin_of = np.array([lookup.get(code, -1) for code in range(EXCLUDED, int(columns.max()) + 1)])
+    counts = (cell_counts(bin_of[codes - EXCLUDED], strata, len(shares), state.n_strata) for codes in columns)
+    return replace(state, counts=[table.tolist() for table in counts])
 
 
 def _sizes(codes: NDArray[Any], shares: dict[int, float]) -> list[list[int]]:
@@ -66,10 +106,10 @@ def _sizes(codes: NDArray[Any], shares: dict[int, float]) -> list[list[int]]:
     return [[known.get(code, 0)] for code in shares]
 
 
-def _first_strata(rows: Rows, state: dict[str, Any]) -> NDArray[np.int64]:
+def _first_strata(rows: Rows, state: State) -> NDArray[np.int64]:
     assert rows.y is not None
-    if "edges" in state:
-        return np.searchsorted(np.array(state["edges"]), rows.y, side="right")
+    if state.edges is not None:
+        return np.searchsorted(np.array(state.edges), rows.y, side="right")
     if rows.y.ndim == 1:
         return np.asarray(rows.y, dtype=np.int64)
     numbers: dict[tuple[int, ...], int] = {}
@@ -94,29 +134,11 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool)) else str(value)
 
 
-def strata_of(y: NDArray[Any] | None, n: int, state: dict[str, Any]) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return the stratum of each row, and the classes with those that are new added at the end."""
-    if y is None:
-        return np.zeros(n, dtype=np.int64), []
-    if "edges" in state:
-        return np.searchsorted(np.array(state["edges"]), y.astype(np.float64), side="right"), []
-    known = {_name(level): number for number, level in enumerate(state.get("classes", []))}
-    named = [_name([_plain(v) for v in row] if isinstance(row, list) else _plain(row)) for row in y.tolist()]
-    codes = np.fromiter((known.setdefault(name, len(known)) for name in named), np.int64, len(named))
-    new = [name for name, number in known.items() if number >= len(state.get("classes", []))]
-    return codes, [*state.get("classes", []), *(list(name) if isinstance(name, tuple) else name for name in new)]
-
-
 def _name(level: Any) -> Any:
     return tuple(level) if isinstance(level, list) else level
 
 
-def n_strata(state: dict[str, Any], classes: list[Any]) -> int:
-    """Return how many strata there are."""
-    return len(state["edges"]) + 1 if "edges" in state else max(len(classes), 1)
-
-
-def counted(bins: NDArray[np.int64], strata: NDArray[np.int64], n_bins: int, n_of_strata: int) -> NDArray[np.int64]:
+def cell_counts(bins: NDArray[np.int64], strata: NDArray[np.int64], n_bins: int, n_of_strata: int) -> NDArray[np.int64]:
     """Return the rows of each stratum in each bin (bins by strata); bins below 0 are left out."""
     placed = bins >= 0
     cells = np.bincount(bins[placed] * n_of_strata + strata[placed], minlength=n_bins * n_of_strata)

@@ -222,8 +222,12 @@ class Picture:
             inside = min(max(x, half + 2), at.right + RIGHT - half - 2)
             parts.append(_text(inside, at.bottom + 17, words, room / 2, "middle"))
         parts.append(f'<path class="axis" d="M{at.left:.0f} {at.bottom:.0f}H{at.right:.0f}"/>')
-        parts.append(_text((at.left + at.right) / 2, self.height - 8, self.x_label, at.right, "middle", "label"))
-        parts.append(_text(2, 13, self.y_label, at.right, "start", "label"))
+        width = at.right + RIGHT
+        middle = (at.left + at.right) / 2
+        beside = breadth(self.x_label) / 2 > width - middle - 4
+        where = (width - 4, "end") if beside else (middle, "middle")
+        parts.append(_text(where[0], self.height - 8, self.x_label, width - 8, where[1], "label"))
+        parts.append(_text(2, 13, self.y_label, at.right + RIGHT - 4, "start", "label"))
         return "".join(parts)
 
 

@@ -252,11 +252,13 @@ def show(
         header = read_header(folder)
         prove_files(header, folder)
         if report is not None:
-            from evenfold.manifests import measure, read_manifest, write_whole
-            from evenfold.reports import report_html
+            from evenfold.manifests import audit, measure, read_manifest, write_whole
+            from evenfold.reports import Origin, report_html
 
             found = read_manifest(folder)
-            write_whole(report, report_html(found, measure(found, data), data))
+            findings = audit(found, data) if data else None
+            origin = Origin(Path(data).name if data else "")
+            write_whole(report, report_html(found, measure(found, data), data, findings, origin))
     out, _ = consoles()
     if as_json:
         out.print_json(data=header)

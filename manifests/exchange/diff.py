@@ -11,7 +11,7 @@ import numpy as np
 from evenfold.manifests.identity import resample_counts
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
-from evenfold.manifests.membership import Labels
+from evenfold.manifests.membership import MOST_MEASURED, Labels
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import positions_in
@@ -19,11 +19,10 @@ from evenfold.splitters import Pair
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-MOST_SPLITS = 200
 Ranks = NDArray[np.int64]
 
 
-class Rows(BaseModel):
+class RowsMoved(BaseModel):
     """Rows that went the same way: from one fold (None: not in a) to another (None: not in b), and their classes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,11 +47,11 @@ class Match:
         """The ranks in a of rows that are in both."""
         return np.flatnonzero((self.place >= 0) & self.in_a & self.in_b[self.place])
 
-    def moved(self) -> tuple[list[Rows], int]:
+    def moved(self) -> tuple[list[RowsMoved], int]:
         """Return the rows on another side, and how many different rows they are."""
         return self._moved_labels() if isinstance(self.a.membership, Labels) else self._moved_splits()
 
-    def _moved_labels(self) -> tuple[list[Rows], int]:
+    def _moved_labels(self) -> tuple[list[RowsMoved], int]:
         ours, theirs = self.a.membership.codes[self.both], self.b.membership.codes[self.place[self.both]]
         repeats = min(ours.shape[1], theirs.shape[1])
         differs = ours[:, :repeats] != theirs[:, :repeats]
@@ -61,24 +60,24 @@ class Match:
         ways = np.column_stack([ours[moved, first], theirs[moved, first]])
         return self._counted(self.both[moved], ways), int(moved.size)
 
-    def _moved_splits(self) -> tuple[list[Rows], int]:
+    def _moved_splits(self) -> tuple[list[RowsMoved], int]:
         anywhere, told = np.zeros(self.both.size, dtype=np.bool_), []
-        for i in range(min(self.a.n_splits, self.b.n_splits, MOST_SPLITS)):
+        for i in range(min(self.a.n_splits, self.b.n_splits, MOST_MEASURED)):
             ours, theirs = _sides(self.a, self.a.pair(i)), _sides(self.b, self.b.pair(i))
             differs = ours[self.both] != theirs[self.place[self.both]]
             anywhere |= differs
             if differs.any():
                 classes = self._class_counts(0, self.both[differs])
-                told.append(Rows(of=f"split {i}", to=f"split {i}", rows=int(differs.sum()), classes=classes))
+                told.append(RowsMoved(of=f"split {i}", to=f"split {i}", rows=int(differs.sum()), classes=classes))
         return told, int(anywhere.sum())
 
-    def added(self) -> list[Rows]:
+    def added(self) -> list[RowsMoved]:
         """Return the rows of b that a lacks, by fold."""
         known = np.zeros(self.b.n, dtype=np.bool_)
         known[self.place[(self.place >= 0) & self.in_a]] = True
         return self._single(1, np.flatnonzero(self.in_b & ~known))
 
-    def removed(self) -> list[Rows]:
+    def removed(self) -> list[RowsMoved]:
         """Return the rows of a that b lacks, or holds as deleted, by fold."""
         kept = (self.place >= 0) & self.in_b[self.place]
         return self._single(0, np.flatnonzero(self.in_a & ~kept))
@@ -89,22 +88,22 @@ class Match:
         rows = int(np.count_nonzero((before != QUARANTINED) & (after == QUARANTINED)))
         return [f"{amount(rows, 'row')} quarantined; their folds are kept."] if rows else []
 
-    def _single(self, side: int, ranks: Ranks) -> list[Rows]:
+    def _single(self, side: int, ranks: Ranks) -> list[RowsMoved]:
         manifest = (self.a, self.b)[side]
         codes = manifest.membership.column()[ranks]
         told = []
         for code in np.unique(codes).tolist():
             rows = ranks[codes == code]
             way = {("of", "to")[side]: manifest.membership.code_name(code), ("to", "of")[side]: None}
-            told.append(Rows(rows=rows.size, classes=self._class_counts(side, rows), **way))
+            told.append(RowsMoved(rows=rows.size, classes=self._class_counts(side, rows), **way))
         return told
 
-    def _counted(self, ranks: Ranks, ways: NDArray[Any]) -> list[Rows]:
+    def _counted(self, ranks: Ranks, ways: NDArray[Any]) -> list[RowsMoved]:
         if not ranks.size:
             return []
         found, which = np.unique(ways, axis=0, return_inverse=True)
         return [
-            Rows(
+            RowsMoved(
                 of=self.a.membership.code_name(int(of)),
                 to=self.b.membership.code_name(int(to)),
                 rows=int(np.count_nonzero(which.reshape(-1) == number)),
@@ -165,9 +164,9 @@ class Difference(BaseModel):
     n_moved: int = 0
     n_added: int = 0
     n_removed: int = 0
-    moved: list[Rows] = []
-    added: list[Rows] = []
-    removed: list[Rows] = []
+    moved: list[RowsMoved] = []
+    added: list[RowsMoved] = []
+    removed: list[RowsMoved] = []
     changes: list[Change] = []
     sentences: list[str] = []
 
@@ -223,14 +222,14 @@ def _key(manifest: Manifest) -> list[str]:
     return [f"{name} ({manifest.types.get(name, '')})" for name in names]
 
 
-def _told(what: str, n: int, rows: list[Rows]) -> str:
+def _told(what: str, n: int, rows: list[RowsMoved]) -> str:
     if not n:
         return f"0 rows {what}."
     largest = sorted(rows, key=lambda each: -each.rows)
     return f"{amount(n, 'row')} {what}: {listed((_way(each) for each in largest), most=6)}."
 
 
-def _way(rows: Rows) -> str:
+def _way(rows: RowsMoved) -> str:
     ways = [f"{word} {place}" for word, place in (("from", rows.of), ("to", rows.to)) if place is not None]
     way = f"in {rows.of}" if rows.of == rows.to else " ".join(ways)
     classes = f" ({listed(f'{name} {count:,}' for name, count in rows.classes.items())})" if rows.classes else ""

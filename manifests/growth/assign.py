@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import EXCLUDED, fold_columns
 from evenfold.manifests.plan import balanced_columns, used_columns
-from evenfold.manifests.state import counted, group_rows, groups_of, n_strata, shares_of, strata_of
+from evenfold.manifests.state import State, cell_counts, group_rows, groups_of, shares_of
 from evenfold.manifests.tables.canonical import canonical_table, key_order, require_complete, to_numpy
 from evenfold.manifests.tables.keys import key_values, positions_in, with_keys
 from evenfold.manifests.tables.read import read_table
@@ -118,7 +118,7 @@ class Growth:
     codes: NDArray[Any]
     notes: tuple[str, ...] = ()
     groups: pa.Table | None = None
-    state: dict[str, Any] | None = None
+    state: State | None = None
     quarantined: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
@@ -141,20 +141,18 @@ class _Dealing:
 
     def __init__(self, manifest: Manifest, arrival: Arrival) -> None:
         self.manifest, self.arrival = manifest, arrival
-        self.state = manifest.state or {}
-        shares = self.state.get("shares") or self._shares()
-        self.bin_codes = np.array([int(code) for code, _ in shares])
-        self.shares = np.array([float(share) for _, share in shares])
+        state = manifest.state or State()
+        shares = state.shares or self._shares()
+        self.bin_codes = np.array(list(shares))
+        self.shares = np.array(list(shares.values()))
         self.y = arrival.balanced()
-        self.strata, self.classes = strata_of(self.y, arrival.table.num_rows, self.state)
-        self.n_strata = n_strata(self.state, self.classes)
+        self.strata, self.state = state.strata(self.y, arrival.table.num_rows)
+        self.n_strata = self.state.n_strata
 
-    def _shares(self) -> list[list[float]]:
+    def _shares(self) -> dict[int, float]:
         manifest = self.manifest
         locked = manifest.spec.holdout.fraction if manifest.spec.holdout else 0.0
-        return [
-            [code, share] for code, share in shares_of(manifest.splitter, manifest.membership.n_bins, locked).items()
-        ]
+        return shares_of(manifest.splitter, manifest.membership.n_bins, locked)
 
     @property
     def n_repeats(self) -> int:
@@ -174,10 +172,16 @@ class _Dealing:
     def held(self, repeat: int) -> NDArray[np.int64]:
         """Return what each bin holds of each stratum: counted in the data, or remembered where only a batch came."""
         if self.arrival.batch:
-            known = np.array(self.state["counts"][repeat], dtype=np.int64).reshape(self.bin_codes.size, -1)
+            if self.state.counts is None:
+                raise SplitError(
+                    f"{self.manifest.name} {self.manifest.version} does not remember what its {self.bin_codes.size:,} "
+                    f"folds hold of {self.n_strata:,} classes, so a batch alone cannot be shared out; pass the whole "
+                    "table, without batch."
+                )
+            known = np.array(self.state.counts[repeat], dtype=np.int64).reshape(self.bin_codes.size, -1)
             return np.pad(known, ((0, 0), (0, self.n_strata - known.shape[1])))
         codes = np.where(self.active(), self.arrival.codes()[:, repeat], -4)
-        return counted(self.bins(codes), self.strata, self.bin_codes.size, self.n_strata)
+        return cell_counts(self.bins(codes), self.strata, self.bin_codes.size, self.n_strata)
 
     def active(self) -> NDArray[np.bool_]:
         """Return which rows of the data are in the manifest and in use."""
@@ -208,22 +212,22 @@ class _Dealing:
             return np.asarray(self.bin_codes[HashSplit(parts=parts, salt=salt).labels_of(key_values(keys)) - 1])
         return np.asarray(made.labels_of(key_values(keys)), dtype=np.int64)
 
-    def state_with(self, placed: NDArray[np.int64]) -> dict[str, Any] | None:
+    def state_with(self, placed: NDArray[np.int64]) -> State | None:
         """Return the state that the next extension starts from."""
-        if self.arrival.batch and "counts" not in self.state:
+        if self.arrival.batch and self.state.counts is None:
             return self.manifest.state
         counts = []
         for repeat in range(self.n_repeats):
-            added = counted(
+            added = cell_counts(
                 self.bins(placed[:, repeat]), self.strata[self.arrival.new], self.bin_codes.size, self.n_strata
             )
             counts.append((self.held(repeat) + added).tolist())
-        return self.state | {"counts": counts} | ({"classes": self.classes} if "classes" in self.state else {})
+        return replace(self.state, counts=counts)
 
     def drift(self) -> tuple[str, ...]:
         """Return a sentence where new numbers lie beyond the frozen edges more often than the old ones did."""
         new = self.arrival.new
-        if "edges" not in self.state or not new.size or len(self.state["edges"]) < 2:
+        if not new.size or len(self.state.edges or ()) < 2:
             return ()
         outer = (self.strata[new] == 0) | (self.strata[new] == self.n_strata - 1)
         expected, found = 2 / self.n_strata, float(outer.mean())
@@ -271,7 +275,7 @@ class _Groups:
             return np.empty(0, dtype=np.int64)
         if dealing.manifest.spec.on_new_rows != "fill":
             return dealing.by_rule(groups, np.zeros(n_groups, dtype=np.int64), repeat)
-        table = counted(codes, dealing.strata[fresh], n_groups, dealing.n_strata)
+        table = cell_counts(codes, dealing.strata[fresh], n_groups, dealing.n_strata)
         order = np.argsort(pc.rank(groups.column(0)).to_numpy()) if n_groups > 1 else np.arange(1)
         bins = np.empty(n_groups, dtype=np.int64)
         # In the order of their names, so that the order in which groups arrive does not matter.

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import KINDS
 from evenfold.manifests.spec import read_spec
+from evenfold.manifests.state import State
 from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
@@ -57,7 +58,7 @@ def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]
         membership=read(rows, tables, splitter=spec.splitter(), keys=keys, n_splits=header["n_splits"]),
         keys=keys,
         group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
-        state=header["state"],
+        state=State.of(header["state"]),
         born=born,
         changes=tuple(status_in(changed, generation) for generation, changed in changes),
         version=header["version"],

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from evenfold.manifests.identity import digest_table, plan_id
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import Draws
+from evenfold.manifests.membership import MOST_MEASURED, Draws
 from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import SplitError
 from pydantic import BaseModel, ConfigDict
@@ -108,9 +108,6 @@ def _unreadable(file: Path, entry: dict[str, Any], error: Exception) -> str:
 def _short(error: Exception) -> str:
     text = " ".join(str(error).split())
     return text if len(text) <= 120 else text[:117] + "..."
-
-
-MOST_REDRAWN = 200
 
 
 class Verification(BaseModel):
@@ -221,7 +218,7 @@ def _header_follows(manifest: Manifest, header: dict[str, Any]) -> str:
 def _nothing_moved(manifest: Manifest, header: dict[str, Any]) -> str | None:
     if not manifest.generation or manifest.parent_split_id is None:
         return None
-    if isinstance(manifest.membership, Draws) and manifest.n_splits > MOST_REDRAWN:
+    if isinstance(manifest.membership, Draws) and manifest.n_splits > MOST_MEASURED:
         raise SplitError(f"the parent's split_id was not made anew: that takes {manifest.n_splits:,} draws.")
     before = manifest.at_generation(manifest.generation - 1)
     if before.split_id != manifest.parent_split_id:
@@ -232,7 +229,7 @@ def _nothing_moved(manifest: Manifest, header: dict[str, Any]) -> str | None:
 def _draws_come_out(manifest: Manifest, header: dict[str, Any]) -> str | None:
     if not isinstance(manifest.membership, Draws):
         return None
-    chosen = np.unique(np.linspace(0, manifest.n_splits - 1, min(manifest.n_splits, MOST_REDRAWN)).astype(int))
+    chosen = np.unique(np.linspace(0, manifest.n_splits - 1, min(manifest.n_splits, MOST_MEASURED)).astype(int))
     for i in chosen.tolist():
         try:
             manifest.pair(i)

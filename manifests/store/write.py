@@ -117,7 +117,8 @@ def describe(manifest: Manifest) -> dict[str, Any]:
     """Return the header of a manifest: everything but its rows and files, as JSON."""
     generations = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
     rows = np.bincount(generations, minlength=manifest.generation + 1).tolist()
-    shares = {int(code): share for code, share in (manifest.state or {}).get("shares", [])}
+    state = None if manifest.state is None else manifest.state.to_json()
+    shares = {} if manifest.state is None else manifest.state.shares or {}
     parts = [
         {"name": name, "code": code, "share": shares.get(code)} for name, code in manifest.membership.parts.items()
     ]
@@ -137,7 +138,7 @@ def describe(manifest: Manifest) -> dict[str, Any]:
         "n_splits": manifest.n_splits,
         "counts": counts(manifest),
         "parts": parts,
-        "state": manifest.state,
+        "state": state,
         "generations": [{"n": number, "rows": count} for number, count in enumerate(rows)],
         "versions": {name: installed(name) for name in ("evenfold", "numpy", "scikit-learn", "pyarrow")},
     }

@@ -70,11 +70,6 @@ def require_columns(names: Iterable[str], available: Collection[str]) -> None:
             raise SplitError(f"there is no column {name!r} in the data; {hint}")
 
 
-def counted(n: int, one: str, many: str) -> str:
-    """Return ``1 row has`` or ``2,000 rows have``."""
-    return f"1 {one}" if n == 1 else f"{n:,} {many}"
-
-
 def _listed(names: Collection[str], most: int = 12) -> str:
     shown = ", ".join(sorted(names)[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")

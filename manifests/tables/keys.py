@@ -16,7 +16,7 @@ from evenfold.manifests.spec import SplitSpec, secret_check, secret_of
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
-from .canonical import canonical_table, column_types, counted, key_order, missing_key, require_columns
+from .canonical import amount, canonical_table, column_types, key_order, missing_key, require_columns
 
 ROW_KEY = "row_key"
 
@@ -153,7 +153,7 @@ class Lookup:
 def _difference(unknown: pa.Table, absent: pa.Table) -> str:
     """Return in a sentence which rows only the data have, and which only the manifest."""
     sides = [
-        f"{counted(rows.num_rows, one, many)} (first key {_first_key(rows)})"
+        f"{amount(rows.num_rows, one, many)} (first key {_first_key(rows)})"
         for rows, one, many in (
             (unknown, "row has no fold", "rows have no fold"),
             (absent, "row of the manifest is not in the data", "rows of the manifest are not in the data"),

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenfold.estimates.comparison import Comparison, Decision
+from evenfold.estimates.metrics.record import Metric
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import Estimate, FoldScore
 from evenfold.estimates.selection import Choice
 from evenfold.manifests.audits.findings import Audit
@@ -17,12 +19,12 @@ from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
 
 from .page import estimates_table, optimism, score_tiles
 from .pictures import score_pictures
-from .words import Reading, written
+from .words import direction, written
 
 MOST_CONFIGURATIONS = 60
 
 
-def _shown(reading: Reading, score: float, half: float | None = None) -> str:
+def _shown(reading: Metric, score: float, half: float | None = None) -> str:
     return written(reading.shown(score), half)
 
 
@@ -36,7 +38,7 @@ def comparison_page(
     a, b = names
     tiles, rows = [], []
     for comparison in comparisons:
-        reading, better = Reading.of(comparison.metric), _better(comparison, names)
+        reading, better = metric_of(comparison.metric), _better(comparison, names)
         move = written(abs(comparison.difference), _half(comparison))
         scores = f"{_shown(reading, comparison.a)} and {_shown(reading, comparison.b)}"
         tiles.append(Tile(better, f"{reading.title}: {scores}", f"apart by {move}"))
@@ -66,7 +68,7 @@ def _winners(comparisons: Sequence[Comparison], names: tuple[str, str]) -> str:
     """Return which model is better on which metric, in a sentence."""
     words = []
     for name in (*names, "no difference", "not known"):
-        titles = [Reading.of(each.metric).title for each in comparisons if _better(each, names) == name]
+        titles = [metric_of(each.metric).title for each in comparisons if _better(each, names) == name]
         if titles:
             on = listed(titles)
             words.append(f"{name} is better on {on}" if name in names else
@@ -96,7 +98,7 @@ def _disagreements(comparisons: Sequence[Comparison]) -> list[str]:
         sure = interval.low > 0 or interval.high < 0
         if sure != (test.p < 0.05):
             rows, folds = ("tell", "less sure") if sure else ("do not tell", "more sure")
-            title = Reading.of(comparison.metric).title
+            title = metric_of(comparison.metric).title
             sentences.append(
                 f"{title}: the rows {rows} the models apart; fold by fold it is {folds} (p = {test.p:.2g})."
             )
@@ -124,7 +126,7 @@ def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str
     picture = Picture(
         title, f"{names[0]} is better ◂ difference in half widths of its interval ▸ {names[1]} is better", "",
         (-reach, reach), (-n + 0.4, 0.6), height=70 + 34 * n,
-        y_ticks=[(-i, Reading.of(comparison.metric).title) for i, (comparison, _) in enumerate(places)],
+        y_ticks=[(-i, metric_of(comparison.metric).title) for i, (comparison, _) in enumerate(places)],
     )  # fmt: skip
     picture.line([(0, -n + 0.4), (0, 0.6)], "limit")
     for i, (comparison, (low, middle, high)) in enumerate(places):
@@ -145,7 +147,7 @@ def tuning_page(
     origin: Origin | None = None,
 ) -> Page:
     """Return the page about a choice among configurations; ``scores`` and ``spreads`` are means and sds over folds."""
-    reading = Reading.of(metric)
+    reading = metric_of(metric)
     half = (choice.high - choice.low) / 2
     low, high = sorted((reading.shown(choice.low), reading.shown(choice.high)))
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
@@ -189,7 +191,7 @@ def _params(params: Mapping[str, Any]) -> str:
 
 
 def _configurations_picture(
-    reading: Reading,
+    reading: Metric,
     configurations: Sequence[Mapping[str, Any]],
     scores: Sequence[float],
     spreads: Sequence[float | None],
@@ -202,7 +204,7 @@ def _configurations_picture(
     ends = [reading.shown(scores[i] + side * (spreads[i] or 0.0)) for i in shown for side in (-1, 1)]
     picture = Picture(
         f"A close race: {close}" if near > 1 else "One configuration is ahead of all others by more than its sd",
-        f"{reading.title} ({reading.direction}), mean over folds and sd", "", around(ends), (-len(shown) + 0.4, 0.6),
+        f"{reading.title} ({direction(reading)}), mean over folds and sd", "", around(ends), (-len(shown) + 0.4, 0.6),
         height=64 + 22 * len(shown), y_ticks=[(-i, _params(configurations[at])) for i, at in enumerate(shown)],
     )  # fmt: skip
     for i, at in enumerate(shown):
@@ -233,7 +235,7 @@ def retraining_page(
     ``version``: of the registry, of the new champion if it was promoted. ``growth``: what joined the split, in
     sentences. ``stored``: what the stored champion scores on newer rows. ``split``: name and version of the split.
     """
-    reading = Reading.of(decision.metric)
+    reading = metric_of(decision.metric)
     what = f"{name} version {version} is the champion" if decision.promote and version else f"{name} stays as it is"
     tiles = [Tile("promoted" if decision.promote else "not promoted", f"the {decision.winner}'s recipe", decision.why)]
     if decision.difference is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.metrics.classes import POOLED, class_scores, confusion_table
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Estimate, FoldScore
 from evenfold.manifests.audits.findings import Audit
@@ -22,7 +23,7 @@ from markupsafe import Markup
 from .calibration import calibration_section
 from .pictures import score_pictures
 from .studies import fold_count_pictures, fold_count_table
-from .words import Reading, headline, written
+from .words import headline, written
 
 MOST_ROWS, MOST_CLASSES, MOST_TILES = 100, 20, 4
 
@@ -103,7 +104,7 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
     tiles = []
     for estimate in list(last.values())[:MOST_TILES]:
         title, value, interval = headline(estimate)
-        reading = Reading.of(estimate.metric)
+        reading = metric_of(estimate.metric)
         seen = f"{written(reading.shown(estimate.apparent))} on training rows" if estimate.apparent is not None else ""
         method = f" ({estimate.method})" if estimate.method != "cross-validation" else ""
         tiles.append(Tile(value, f"{title}{method} {interval}".strip(), seen))
@@ -117,7 +118,7 @@ def optimism(estimates: Sequence[Estimate]) -> str:
         if estimate.apparent is None or estimate.interval is None or estimate.apparent <= estimate.interval.high:
             continue
         title, value, _ = headline(estimate)
-        training = written(Reading.of(estimate.metric).shown(estimate.apparent))
+        training = written(metric_of(estimate.metric).shown(estimate.apparent))
         words.append(f"{title} is {training} on rows that the model has seen and {value} on new ones")
     return f"Optimism: {listed(words)}." if words else ""
 
@@ -234,7 +235,7 @@ def _notes(estimates: Sequence[Estimate]) -> list[Block]:
     blocks: list[Block] = []
     for note, metrics in about.items():
         names = list(dict.fromkeys(metrics))
-        titles = ", ".join(Reading.of(name).title for name in names)
+        titles = ", ".join(metric_of(name).title for name in names)
         blocks.append(Paragraph(f"{titles}: {note}" if len(names) < n_metrics else note))
     return blocks
 
@@ -242,7 +243,7 @@ def _notes(estimates: Sequence[Estimate]) -> list[Block]:
 def _splits(scores: Sequence[FoldScore]) -> Table:
     shown = scores[:MOST_ROWS]
     metrics = list(shown[0].test) if shown else []
-    readings = [Reading.of(metric) for metric in metrics]
+    readings = [metric_of(metric) for metric in metrics]
 
     def cells(values: dict[str, float]) -> list[Any]:
         return [

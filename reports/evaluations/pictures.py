@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import Estimate, FoldScore
 from evenfold.reports.charts import Picture, around
 
-from .words import Reading, headline, written
+from .words import direction, headline, read_ends, written
 
 MOST_DOTS, MOST_BINS = 200, 30
 METHODS = ("out-of-bag", ".632", ".632+")
@@ -32,16 +33,16 @@ def _title(about: Sequence[Estimate]) -> str:
 
 def _strip(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimate]) -> Picture:
     """Draw the folds as dots on one axis: training rows above test rows, and the estimate with its interval."""
-    reading = Reading.of(metric)
+    reading = metric_of(metric)
     shown = scores[:MOST_DOTS]
     test = [(score, reading.shown(score.test[metric])) for score in shown if metric in score.test]
     training = [(score, reading.shown(score.apparent[metric])) for score in shown if metric in score.apparent]
-    intervals = [end for estimate in about if estimate.interval for end in reading.ends(estimate.interval)]
+    intervals = [end for estimate in about if estimate.interval for end in read_ends(reading, estimate.interval)]
     values = [value for _, value in [*test, *training]] + intervals + [reading.shown(about[0].value)]
     rows = ["training", "test", "estimate"] if training else ["test", "estimate"]
     at = {name: len(rows) - i - 0.5 for i, name in enumerate(rows)}
     picture = Picture(
-        _title(about), f"{reading.title} ({reading.direction})", "", around(values), (0, len(rows)),
+        _title(about), f"{reading.title} ({direction(reading)})", "", around(values), (0, len(rows)),
         height=70 + 30 * len(rows), y_ticks=[(y, name) for name, y in at.items()],
     )  # fmt: skip
     for places, row, css in ((training, "training", "hollow"), (test, "test", 0)):
@@ -50,7 +51,7 @@ def _strip(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimate]) 
     for estimate in about:
         y, value = at["estimate"], reading.shown(estimate.value)
         if estimate.interval is not None:
-            low, high = reading.ends(estimate.interval)
+            low, high = read_ends(reading, estimate.interval)
             hint = f"{estimate.interval.level:.0%} interval ({estimate.interval.method})"
             picture.bar(low, high, y - 0.22, y + 0.22, "band", hint)
         picture.line([(value, y - 0.36), (value, y + 0.36)], "whole", f"{estimate.method} {written(value)}")
@@ -59,7 +60,7 @@ def _strip(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimate]) 
 
 def _histogram(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimate]) -> Picture:
     """Draw how often the draws scored what, and the estimates as lines that are labelled where they stand."""
-    reading = Reading.of(metric)
+    reading = metric_of(metric)
     values = [reading.shown(score.test[metric]) for score in scores if score.test.get(metric) is not None]
     test = np.array([value for value in values if np.isfinite(value)])
     lines = [(estimate.method, reading.shown(estimate.value)) for estimate in about]
@@ -68,7 +69,7 @@ def _histogram(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimat
     counts, edges = np.histogram(test, bins=min(MOST_BINS, max(5, test.size // 5)), range=(low, high))
     top = float(counts.max()) * 1.12
     picture = Picture(
-        _title(about), f"{reading.title} on the rows out of the bag ({reading.direction})", "draws", (low, high),
+        _title(about), f"{reading.title} on the rows out of the bag ({direction(reading)})", "draws", (low, high),
         (-top * 0.16 * len(lines), top), height=220 + 22 * len(lines),
         y_ticks=[(tick, f"{tick:,.0f}") for tick in (0.0, float(counts.max()))],
         caption=f"Of {test.size:,} draws. Training rows: the model of all rows on the rows that it has seen.",

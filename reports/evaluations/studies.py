@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.reports.charts import Picture, around, ends, stacked
 from evenfold.reports.page import Origin, Page, Paragraph, Section, Table, Verdict, number
 
-from .words import Reading, written
+from .words import direction, written
 
 FOLD_FIGURES = ("mean", "sd", "pooled")
 MOST_RATIO = 2.0  # longer bars are cut: one wild estimate would hide all others
@@ -76,13 +77,13 @@ def fold_count_pictures(study: pd.DataFrame) -> dict[str, Picture]:
 
 
 def _curve(metric: str, part: pd.DataFrame) -> Picture:
-    reading = Reading.of(metric)
+    reading = metric_of(metric)
     k, mean, sd, pooled = (part[name].to_numpy(dtype=np.float64) for name in ("n_splits", "mean", "sd", "pooled"))
     mean, pooled = (-mean, -pooled) if reading.lower_is_better else (mean, pooled)
     low, high = mean - np.nan_to_num(sd), mean + np.nan_to_num(sd)
     known = ~np.isnan(pooled)
     picture = Picture(
-        fold_count_words(metric, part), "folds", f"{reading.title} ({reading.direction})", ends(k),
+        fold_count_words(metric, part), "folds", f"{reading.title} ({direction(reading)})", ends(k),
         around(np.concatenate([low, high, pooled[known]]).tolist(), 0.06),
         x_ticks=[(at, f"{at:.0f}") for at in k.tolist()],
     )  # fmt: skip
@@ -104,7 +105,7 @@ def fold_count_words(metric: str, part: pd.DataFrame) -> str:
 
     Compared is the pooled score, or the mean where there is none, with sd/sqrt(folds) at the fewest folds.
     """
-    reading = Reading.of(metric)
+    reading = metric_of(metric)
     ordered = part.sort_values("n_splits")
     values = ordered["pooled"].astype(float).fillna(ordered["mean"].astype(float)).to_numpy()
     k = ordered["n_splits"].to_numpy()
@@ -132,7 +133,7 @@ def _ratios(metric: str, part: pd.DataFrame) -> Picture:
     ways = part[part["way"] != "random"]
     lines = [(str(row["way"]), RATIOS[name], float(row[name])) for row in ways.to_dict("records") for name in RATIOS]
     picture = Picture(
-        strategy_words(metric, part), "variance over partitions, random folds = 1", Reading.of(metric).title,
+        strategy_words(metric, part), "variance over partitions, random folds = 1", metric_of(metric).title,
         (0, MOST_RATIO + 0.3), (-len(lines) + 0.4, 0.6), height=80 + 22 * len(lines),
         y_ticks=[(-i, f"{way}, {estimate}") for i, (way, estimate, _) in enumerate(lines)],
     )  # fmt: skip
@@ -147,7 +148,7 @@ def _ratios(metric: str, part: pd.DataFrame) -> Picture:
 def strategy_words(metric: str, part: pd.DataFrame) -> str:
     """Return the sentence that decides: which way makes the mean over folds steadiest, and by how much."""
     ways = part[part["way"] != "random"].set_index("way")["fold_mean"].astype(float)
-    title = Reading.of(metric).title
+    title = metric_of(metric).title
     if ways.empty or not np.isfinite(ways).any():
         return f"{title}: no way but random folds was tried"
     best, ratio = str(ways.idxmin()), float(ways.min())

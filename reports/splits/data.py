@@ -10,11 +10,11 @@ from math import log, sqrt
 from typing import Any
 
 import numpy as np
-from evenfold.manifests.balance import MOST_MEASURED, compared_with_all
+from evenfold.manifests.balance import compared_with_all
 from evenfold.manifests.figures import BalanceReport
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import Draws, Labels
+from evenfold.manifests.membership import MOST_MEASURED, Draws, Labels
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import to_numpy
 from evenfold.splitters.kernels.order import stable_order

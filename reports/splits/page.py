@@ -103,7 +103,9 @@ def _size_tile(seen: SplitData) -> Tile | None:
     what = "rows in a fold" if unit_of(seen) == "fold" else "rows in a test set"
     bound = seen.balance.reachable.get("size")
     even = "as even as can be" if bound is not None and seen.balance.worst["size"] <= bound + 1e-12 else ""
-    note = even or f"up to {100 * seen.balance.worst['size']:.2g} % from what was asked"
+    note = (
+        "in every one" if low == high else even or f"up to {100 * seen.balance.worst['size']:.2g} % from what was asked"
+    )
     return Tile(f"{low:,}" if low == high else f"{low:,} to {high:,}", what, note)
 
 
@@ -242,7 +244,7 @@ def _reach(reach: Reach, numeric: bool) -> list[Block]:
         f"The cost adds up squared deviations of sizes and of {counted_by}, fold by fold, as the strategy weighs them; "
         "0 is perfectly even."
     )
-    return [Paragraph(words), Table("Cost of whole groups", rows, ["", "value"], note)]
+    return [Paragraph(words), Table("Cost of whole groups", rows, ["figure", "value"], note)]
 
 
 def _sizes(manifest: Manifest) -> Table:

@@ -50,7 +50,9 @@ def split_pictures(seen: SplitData) -> dict[str, Picture]:
         pictures["classes"] = class_deviations(seen)
     if (differences := target_differences(seen)) is not None:
         pictures["target"] = differences
-    if not seen.parts and (seen.time is not None or seen.group is None or len(seen.group.names) <= MOST_GROUPS):
+    few_groups = seen.group is not None and len(seen.group.names) <= MOST_GROUPS
+    schema = seen.group is None and seen.manifest.n_splits <= MOST_SPLITS
+    if not seen.parts and (seen.time is not None or few_groups or schema):
         pictures["map"] = row_map(seen)
     dealt = not seen.parts and not isinstance(seen.manifest.membership, Draws)
     if dealt and (sizes := size_deviations(seen)) is not None:
@@ -109,7 +111,7 @@ def class_deviations(seen: SplitData) -> Picture:
     left = len(report.classes) - len(shown)
     picture = Picture(
         f"In every {unit_of(seen)} the shares of {report.target} are within {points(gap.worst)} of the whole",
-        "share in the test rows minus share in all rows (points)", f"{report.target}, share of all rows",
+        "test rows minus all rows (points)", f"{report.target}, share of all rows",
         (-reach, reach), (-len(shown) + 0.4, 0.6), height=86 + 30 * len(shown),
         y_ticks=[(-i, f"{report.classes[c]} {shares[c]:.1%}") for i, c in enumerate(shown)],
         caption=" ".join([f"{counted(left, 'smaller class', 'smaller classes')} in the table only."] if left else []),
@@ -153,9 +155,20 @@ def target_differences(seen: SplitData) -> Picture | None:
     picture.area([(low, -band), (top, -band)], [(low, band), (top, band)], "band")
     picture.line([(low, 0), (top, 0)], "whole")
     unit = "" if seen.parts else f"{unit_of(seen)} "
-    for colour, (line, name) in enumerate(zip(lines, curves.names, strict=False)):
-        picture.line(zip(curves.values, line, strict=True), colour, f"{unit}{name}")
-        picture.name(f"{unit}{name}", colour, "line")
+    peaks = [int(np.abs(line).argmax()) for line in lines]
+    worst = int(np.argmax([abs(line[at]) for line, at in zip(lines, peaks, strict=True)]))
+    # Folds are alike but for the one that is furthest off, which is drawn last; parts are few, and each has its name.
+    order = [*(i for i in range(len(lines)) if i != worst), worst]
+    for i in order:
+        label = f"{unit}{curves.names[i]}"
+        picture.line(
+            zip(curves.values, lines[i], strict=True), i if seen.parts else 0 if i == worst else "quiet", label
+        )
+        if seen.parts or i == worst:
+            x, y = float(curves.values[peaks[i]]), float(lines[i][peaks[i]])
+            picture.text(x, y + 0.06 * high * (1 if y > 0 else -1), label, "start" if x < (low + top) / 2 else "end")
+    if not seen.parts and len(lines) > 1:
+        picture.name(f"the other {unit_of(seen)}s", "quiet", "line")
     picture.name("95 % of random folds stay inside", "band")
     return picture
 
@@ -329,6 +342,3 @@ def grown_balance(seen: SplitData) -> Picture:
             picture.dots(hints, colour)
             picture.name(words, colour, "line")
     return picture
-
-
-__all__ = ["MOST_SPLITS", "points", "split_pictures"]

@@ -203,11 +203,11 @@ def test_rows_out_of_use_are_in_no_figure() -> None:
     """A deleted row is not of the data any more: no other row stands in for it."""
     frame = pd.DataFrame({"id": range(40), "y": np.arange(40) / 3})
     spec = {"columns": {"key": "id", "target": "y"}, "strategy": "KFold", "params": {"n_splits": 2}}
-    left = frame.iloc[:30]
+    left = frame.iloc[:37]
     report = measure(extend(decide(spec, frame), left).manifest, left)
     assert report.mean == pytest.approx(left["y"].mean())
     assert report.sd == pytest.approx(left["y"].std(ddof=0))
-    assert sum(fold.rows for fold in report.folds) == 30
+    assert sum(fold.rows for fold in report.folds) == 37
 
 
 def test_columns_to_stratify_by_are_measured() -> None:
@@ -294,3 +294,22 @@ def test_data_are_read_once_and_joined_once(tmp_path: Path, monkeypatch: pytest.
     assert audit(manifest, beside, features=["g"]).n_rows == 200
     assert calls.count("_read_parquet") == 1
     assert calls.count("positions_in") <= 1
+
+
+@pytest.mark.parametrize("target", ["number", "label"])
+@pytest.mark.parametrize("strategy", [None, "KFold"])
+def test_deciding_reads_the_data_once(
+    target: str, strategy: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the target has to be looked at before a strategy can be chosen."""
+    from evenfold.manifests.tables import read
+
+    frame = table(100)
+    file = tmp_path / "rows.parquet"
+    frame.to_parquet(file)
+    spec = {"columns": {"key": "id", "target": target}} | ({"strategy": strategy} if strategy else {})
+    reads: list[Any] = []
+    plain = read._read_parquet
+    monkeypatch.setattr(read, "_read_parquet", lambda *args: (reads.append(args), plain(*args))[1])
+    assert decide(spec, file).split_id == decide(spec, frame).split_id
+    assert len(reads) == 1

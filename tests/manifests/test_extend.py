@@ -82,6 +82,89 @@ def test_a_batch_of_new_rows_grows_like_the_whole_table(spec: dict[str, Any]) ->
     assert by_table.manifest.split_id == by_batch.manifest.split_id
 
 
+@pytest.mark.parametrize("spec", GROWING, ids=NAMES)
+def test_batch_after_batch_grows_like_the_whole_table(spec: dict[str, Any]) -> None:
+    """What a batch brought is remembered for the next one."""
+    whole = table(600)
+    by_table = by_batch = decide(spec, whole.iloc[:300])
+    for end in (400, 500, 600):
+        by_table = extend(by_table, whole.iloc[:end]).manifest
+        by_batch = extend(by_batch, whole.iloc[end - 100 : end], batch=True).manifest
+        assert by_batch.state == by_table.state
+    assert by_table.split_id == by_batch.split_id
+
+
+def test_new_groups_are_frozen_or_hashed_whole_where_that_is_the_rule() -> None:
+    """Frozen groups are in no split; a hashed one goes where its name says, whatever arrives beside it."""
+    whole = table(420)
+    frozen = extend(decide(GROUPS | {"on_new_rows": "freeze"}, whole.iloc[:280]), whole).manifest
+    assert set(frozen.codes[280:].tolist()) == {-3}
+    manifest = decide(GROUPS | {"on_new_rows": "hash"}, whole.iloc[:280])
+    every, some = (extend(manifest, data).manifest.codes[280:350] for data in (whole, whole.iloc[:350]))
+    assert (every == some).all()
+    folds = pd.Series(every).groupby(whole["g"].to_numpy()[280:350])
+    assert folds.nunique().max() == 1
+    assert len(set(folds.first())) > 1
+
+
+@pytest.mark.parametrize("holdout", [None, {"fraction": 0.25}])
+def test_more_folds_than_shares_are_remembered_grow_evenly(holdout: Any) -> None:
+    """Above 100 folds the shares follow from the strategy, and the locked part keeps its own."""
+    whole = table(960)
+    manifest = decide(PLAIN | {"params": {"n_splits": 120}, "holdout": holdout}, whole.iloc[:480])
+    assert manifest.state is None or manifest.state.shares is None
+    codes = extend(manifest, whole).manifest.codes
+    assert (codes == -2).sum() == (240 if holdout else 0)
+    assert set(np.bincount(codes[codes >= 0])) == {6 if holdout else 8}
+
+
+GROWN = {
+    "classes": "2c412120e6a0acb4",
+    "groups": "44a38b81a5f43153",
+    "repeated": "d63ea5d48e644717",
+}
+
+
+@pytest.mark.parametrize("spec", [CLASSES, GROUPS, REPEATED], ids=list(GROWN))
+def test_grown_folds_are_pinned(spec: dict[str, Any]) -> None:
+    """Other folds of new rows are another version of growing, raised together with these digests."""
+    whole = table(500)
+    manifest = decide(spec, whole.iloc[:300])
+    for end in (400, 500):
+        manifest = extend(manifest, whole.iloc[:end]).manifest
+    assert (GROWING_VERSION, manifest.split_id[:16]) == (2, GROWN[str(spec["name"])])
+
+
+def test_new_groups_join_with_their_generation() -> None:
+    """The table of groups says when each came, so that older generations can be told apart."""
+    whole = table(420)
+    manifest = decide(GROUPS, whole.iloc[:280])
+    for end in (350, 420):
+        manifest = extend(manifest, whole.iloc[:end]).manifest
+    groups = manifest.group_table.to_pandas()
+    first = whole.groupby("g")["id"].min() // 3
+    assert groups.set_index("group")["generation"].to_dict() == {
+        name: int(row >= 280) + int(row >= 350) for name, row in first.items()
+    }
+
+
+def test_rows_that_one_of_two_lacks_have_not_moved() -> None:
+    """Only rows that both hold can be compared."""
+    older, newer = decide(PLAIN, table(60)), decide(PLAIN, table(40))
+    folds = [dict(zip(m.keys["id"].to_pylist(), m.codes.tolist(), strict=True)) for m in (older, newer)]
+    assert moved_rows(older, newer) == sum(folds[0][key] != fold for key, fold in folds[1].items()) > 0
+
+
+def test_a_batch_is_refused_where_too_much_would_have_to_be_remembered() -> None:
+    """300 classes in 5 folds are not counted in the header; the whole table extends such a split."""
+    old = pd.DataFrame({"id": range(900), "label": [f"c{i % 300}" for i in range(900)]})
+    new = old.assign(id=old["id"] + 900)
+    manifest = decide(CLASSES | {"params": {"rare": "spread"}}, old)
+    with pytest.raises(SplitError, match=r"5 folds hold of 300 classes, .* pass the whole table, without batch"):
+        extend(manifest, new, batch=True)
+    assert extend(manifest, pd.concat([old, new])).added == 900
+
+
 def test_classes_stay_even_as_they_join() -> None:
     """After ten batches two folds' counts of any class differ by at most 1, as when they were split."""
     whole = table(1500)
@@ -190,6 +273,16 @@ def test_drift_beyond_the_frozen_edges_is_said() -> None:
     assert any("drifted" in note for note in notes)
 
 
+@pytest.mark.parametrize("far", [1e6, -1e6], ids=["above", "below"])
+@pytest.mark.parametrize(("beyond", "noted"), [(9, False), (10, True)])
+def test_drift_is_said_of_ten_rows_and_not_of_nine(beyond: int, noted: bool, far: float) -> None:
+    """Fewer rows are chance, whatever their share; below the lowest edge is as far out as above the highest."""
+    old = pd.DataFrame({"id": np.arange(1000), "number": np.arange(1000) / 10})
+    new = pd.DataFrame({"id": np.arange(1000, 1100), "number": np.where(np.arange(100) < beyond, far, 50.0)})
+    notes = extend(decide(NUMBERS, old), pd.concat([old, new])).notes
+    assert any("drifted" in note for note in notes) == noted
+
+
 @pytest.mark.parametrize(("beyond", "noted"), [(39, False), (45, True)])
 def test_drift_is_said_beyond_twice_what_was_expected(beyond: int, noted: bool) -> None:
     """Two of 100 bins are outermost, so 2 % of new rows are expected there: 3.9 % are no drift, and 4.5 % are."""
@@ -197,7 +290,7 @@ def test_drift_is_said_beyond_twice_what_was_expected(beyond: int, noted: bool) 
     far = np.where(np.arange(1000) < beyond, 1e6, 50.0)
     new = pd.DataFrame({"id": np.arange(1000, 2000), "number": far})
     grown = extend(decide(NUMBERS, old), pd.concat([old, new]))
-    assert len(grown.manifest.state["edges"]) == 99
+    assert len(grown.manifest.state.edges) == 99
     assert any("drifted" in note for note in grown.notes) == noted
 
 
@@ -217,7 +310,9 @@ def test_groups_that_merge_in_one_repeat_alone_are_quarantined() -> None:
 def test_nothing_new_is_the_manifest_itself() -> None:
     """No version without a change."""
     manifest = decide(PLAIN, table(50))
-    assert extend(manifest, table(50)).manifest is manifest
+    same = extend(manifest, table(50))
+    assert same.manifest is manifest
+    assert (same.added, same.deleted, same.returned, same.quarantined, same.moved) == (0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(

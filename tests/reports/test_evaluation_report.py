@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, fit_and_score, fold_count_study
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.flows import evaluate
 from evenfold.reports import evaluation_html, fold_count_html
 from evenfold.reports.evaluations.calibration import Reliability, thresholds
-from evenfold.reports.evaluations.words import Reading
 from evenfold.tasks import Home
 from evenfold.tasks.work import keep_study, kept_study
 from pages import Page, require_silent
@@ -100,7 +100,7 @@ def test_a_note_names_its_metric_where_it_is_not_about_all(recorded: Any) -> Non
     about: dict[str, dict[str, None]] = {}
     for estimate in outcome.estimates:
         for note in (*estimate.notes, *(estimate.interval.notes if estimate.interval else ())):
-            about.setdefault(note, {})[Reading.of(estimate.metric).title] = None
+            about.setdefault(note, {})[metric_of(estimate.metric).title] = None
     assert paragraphs == {note if len(names) == 2 else f"{', '.join(names)}: {note}" for note, names in about.items()}
     assert any(len(names) == 1 for names in about.values())
 

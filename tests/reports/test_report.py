@@ -217,7 +217,7 @@ def test_more_splits_than_a_page_shows_are_counted() -> None:
     """What is cut says so."""
     data = frame(700)
     html, _ = made(spec("LeaveOneOut"), data)
-    assert "The first 20 of 700." in html
+    assert "The first 100 of 700; others are in balance.json." in html
     assert len(html) < 1_000_000
 
 

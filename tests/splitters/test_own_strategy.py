@@ -44,21 +44,12 @@ def test_the_command_of_the_page_splits_with_the_file_of_the_page(place: Path) -
     assert told["balance"]["worst"]["class_share"] == 0
 
 
-def test_what_is_not_a_strategy_is_said(place: Path) -> None:
-    """One sentence, exit code 2, and nothing is written."""
-    named = "my_folds:Rows"
-    done = evenfold(place, "split", "cells.parquet", "--key", "id", "--target", "kind", "--strategy", named)
-    assert done.returncode == 2
-    assert "'my_folds:Rows' is not a strategy: Rows does not subclass Splitter; subclass LabelSplitter" in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert not (place / ".evenfold").exists()
-
-
 @pytest.mark.parametrize(
     ("named", "message"),
     [
         ("my_folds:Alternating", "'my_folds:Alternating' does not import: module 'my_folds' has no 'Alternating'"),
         ("my_foldz:AlternatingKFold", "does not import: no module named 'my_foldz'"),
+        ("my_folds:Rows", "'my_folds:Rows' is not a strategy: Rows does not subclass Splitter; subclass LabelSplitter"),
     ],
 )
 def test_what_does_not_import_is_said(named: str, message: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

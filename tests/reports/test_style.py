@@ -1,0 +1,110 @@
+"""What people see can be told apart: in light and in dark, with any colour vision, and as narrow as a phone."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from evenfold.reports import Picture
+from evenfold.reports.charts import breadth, shortened, ticks
+from evenfold.reports.templates import scoped_style, style
+from pages import Page
+
+SERIES = [f"c{i}" for i in range(7)]
+
+
+def colours(scheme: str) -> dict[str, str]:
+    """Return the colours of a scheme by their names."""
+    blocks = re.findall(r":root\{(.*?)\}", style(), re.S)
+    return dict(re.findall(r"--([\w]+):(#[0-9a-fA-F]{3,6})", blocks[scheme == "dark"]))
+
+
+def linear(colour: str) -> Any:
+    """Return the linear red, green and blue of a colour, 0 to 1 (sRGB)."""
+    digits = colour.lstrip("#")
+    digits = digits if len(digits) == 6 else "".join(2 * digit for digit in digits)
+    parts = np.array([int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)])
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def as_seen(colour: str, matrix: Any) -> Any:
+    """Return the sRGB values, 0 to 255, of a colour as somebody sees it whose vision mixes by ``matrix``."""
+    light = np.clip(matrix @ linear(colour), 0, 1)
+    return 255 * np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour (WCAG 2.2)."""
+    return float(linear(colour) @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(a: str, b: str) -> float:
+    """Return the contrast of two colours, 1 to 21."""
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_marks_stand_out_from_the_paper_and_words_can_be_read(scheme: str) -> None:
+    """Graphics have 3:1 at least, words 4.5:1, on the page and on boxes; tested rows stand out from trained ones."""
+    of = colours(scheme)
+    assert [name for name in [*SERIES, "train", "test"] if contrast(of[name], of["paper"]) < 3] == []
+    words = ("ink", "soft", "good", "look", "stop", "open")
+    assert [name for name in words if min(contrast(of[name], of[ground]) for ground in ("paper", "box")) < 4.5] == []
+    assert contrast(of["train"], of["test"]) >= 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_two_series_have_one_colour_for_anybody(scheme: str) -> None:
+    """Any two of the first five differ in hue or lightness with full, without red and without green vision."""
+    of = colours(scheme)
+    deficient = {  # Machado, Oliveira and Fernandes (2009), severity 1.0
+        "full": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+        "protan": ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
+        "deutan": ((0.367, 0.861, -0.228), (0.280, 0.673, 0.047), (-0.012, 0.043, 0.969)),
+    }
+    for matrix in deficient.values():
+        seen = [as_seen(of[name], np.array(matrix)) for name in SERIES[:5]]
+        distances = [float(np.linalg.norm(a - b)) for a, b in combinations(seen, 2)]
+        assert min(distances) > 50, distances
+
+
+def test_a_picture_is_laid_out_for_wide_and_narrow_windows() -> None:
+    """Both layouts have text of 12 pixels in their own width; the style sheet shows one of them."""
+    picture = Picture("Ten <b>rows</b>", "days", "rows", (0, 10), (0, 5))
+    picture.bar(0, 1, 0, 5, 0, "a < b")
+    html = picture.__html__()
+    assert re.findall(r'viewBox="0 0 (\d+) ', html) == ["720", "360"]
+    assert Page(html).open == []
+    assert "<b>" not in html
+    assert re.search(r"max-width:640px\)\{[^@]*svg\.large\{display:none\}", style())
+
+
+def test_long_names_are_cut_in_the_middle_and_whole_under_the_pointer() -> None:
+    """What is cut says so, keeps both ends, fits its room, and full-width letters count twice."""
+    name = "the ward in which a patient was first admitted (2026)"
+    cut = shortened(name, 150)
+    assert breadth(cut) <= 150
+    assert cut.startswith("the w")
+    assert cut.endswith("6)")
+    assert shortened("short", 150) == "short"
+    assert breadth("病棟") > 1.5 * breadth("ab")
+    picture = Picture("x", "x", "y", (0, 1), (0, 1), y_ticks=[(0.5, name)])
+    assert f"<title>{name}</title>" in picture.svg(360)
+
+
+def test_ticks_are_round_and_inside() -> None:
+    """Steps of 1, 2 or 5 times a power of ten."""
+    assert ticks(0, 10) == [0, 2, 4, 6, 8, 10]
+    assert ticks(-0.013, 0.021, 4) == [-0.01, 0, 0.01, 0.02]
+    assert ticks(0, 3, 12, whole=True) == [0, 1, 2, 3]
+
+
+def test_the_style_of_a_notebook_touches_nothing_else() -> None:
+    """Every rule is of the scope: no rule for the document, its body or its root."""
+    assert ":root" not in scoped_style()
+    assert "body." not in scoped_style()
+    assert ":scope h2" in scoped_style()

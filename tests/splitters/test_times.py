@@ -1,0 +1,35 @@
+"""Lengths of time: text says its unit, and every unit is what the calendar says."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from evenfold.splitters.times import gap_of
+
+DAYS = np.array(["2024-01-01", "2024-02-01"], dtype="datetime64[us]")
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("1 second", timedelta(seconds=1)),
+        ("90 seconds", timedelta(seconds=90)),
+        ("1 minute", timedelta(minutes=1)),
+        ("36 hours", timedelta(hours=36)),
+        ("1 day", timedelta(days=1)),
+        ("1.5 days", timedelta(days=1.5)),
+        (" 2 weeks ", timedelta(weeks=2)),
+    ],
+)
+def test_a_gap_in_words_is_that_length_to_the_microsecond(text: str, length: timedelta) -> None:
+    """Text and timedelta are the same gap."""
+    wanted = np.timedelta64(length // timedelta(microseconds=1), "us")
+    assert gap_of(text, DAYS) == gap_of(length, DAYS) == wanted
+
+
+def test_no_gap_needs_no_unit() -> None:
+    """Zero is zero in any unit, and a number is itself where times are numbers."""
+    assert gap_of(0, DAYS) == np.timedelta64(0, "us")
+    assert gap_of(2.5, np.arange(3)) == 2.5
