@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import pandas as pd
 from evenfold.estimates import Estimate, EvaluationError, ModelError, ModelSpec
-from evenfold.estimates.comparison import (
+from evenfold.estimates.promotion import (
     Decision,
+    Difference,
     compare_draws,
     compare_predictions,
     decide,
     same_recipe,
+    to_spend,
     without_champion,
 )
 from evenfold.manifests import audit, read_manifest
@@ -38,12 +41,13 @@ def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
     return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})
 
 
-def compared(home: Home, work: Work, champion: Work, metric: str) -> dict[str, Any]:
+def compared(home: Home, work: Work, champion: Work, metric: str) -> Difference:
     """Return the scores of ``work`` minus the champion's, on the same folds or draws."""
     before, after = kept_scores(home, champion), kept_scores(home, work)
     if isinstance(work.manifest.membership, Draws):
-        return compare_draws(before, after, metric)
-    stratified = "even_classes" in work.manifest.splitter.promises
+        out_of_bag = "out_of_bag" in work.manifest.splitter.promises
+        return compare_draws(before, after, metric, n_rows=work.problem.n if out_of_bag else None)
+    stratified = work.manifest.splitter.needs.y != "ignored"
     on = list(work.keys.column_names) if work.keys is not None else ["row"]
     return compare_predictions(before, after, metric, on, stratified)
 
@@ -89,7 +93,8 @@ def _difference(decision: dict[str, Any]) -> str:
     told = f"Candidate minus champion, {decision['metric']}: {decision['difference']:.4g}"
     if decision["low"] is None:
         return f"{told}."
-    return f"{told}, corrected 95% interval [{decision['low']:.4g}, {decision['high']:.4g}], p = {decision['p']:.3g}."
+    level = f"{decision['level']:.1%}" if decision.get("level") else "95%"
+    return f"{told}, {level} interval [{decision['low']:.4g}, {decision['high']:.4g}], p = {decision['p']:.3g}."
 
 
 def _growth(growth: dict[str, Any]) -> str:
@@ -256,6 +261,8 @@ def _evaluated(course: Course, model: ModelSpec) -> Evaluation:
 
 
 def _decide(course: Course, work: Work, champion: dict[str, Any] | None) -> Decision:
+    from evenfold.tasks.record.registry import read_spending
+
     if champion is None:
         return without_champion(course.metric, "there is no champion yet")
     if champion["model"] is None:
@@ -271,11 +278,10 @@ def _decide(course: Course, work: Work, champion: dict[str, Any] | None) -> Deci
         raise
     except (EvaluationError, ModelError, SplitError) as error:
         return without_champion(course.metric, f"the champion's recipe can no longer be evaluated: {error}")
-    return decide(
-        course.metric,
-        compared(course.home, work, work_of(course.request.data, course.split, measured), course.metric),
-        newer,
-    )
+    difference = compared(course.home, work, work_of(course.request.data, course.split, measured), course.metric)
+    earlier = course.call(read_spending, f"earlier comparisons of {course.name}", name=course.name)
+    spent = [(date.fromisoformat(day), error) for day, error in earlier]
+    return decide(course.metric, difference, newer, error=to_spend(spent, date.today()))
 
 
 def _stored(course: Course, champion: dict[str, Any] | None) -> dict[str, Any]:

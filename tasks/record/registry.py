@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,15 @@ def record_decision(split: dict[str, Any], run_id: str, decision: dict[str, Any]
     """Keep a decision before it is acted on: a retraining that was killed goes on with it."""
     tracker = Tracker(Home(Path(home)), split["name"])
     tracker.client.set_tag(run_id, DECISION, json.dumps(decision))
+
+
+def read_spending(split: dict[str, Any], name: str, home: str) -> list[tuple[str, float]]:
+    """Return the day of each earlier comparison of a name and the error that it has spent."""
+    tracker = Tracker(Home(Path(home)), split["name"])
+    runs = tracker.runs_named(f"retrain/{name}")
+    decided = [(run, json.loads(run.data.tags[DECISION])) for run in runs if DECISION in run.data.tags]
+    days = (datetime.fromtimestamp(run.info.start_time / 1000, UTC).date().isoformat() for run, _ in decided)
+    return [(day, decision["spent"]) for day, (_, decision) in zip(days, decided, strict=True) if decision.get("spent")]
 
 
 def register(
