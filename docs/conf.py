@@ -32,6 +32,7 @@ nitpicky = False
 html_theme = "pydata_sphinx_theme"
 html_title = "evenfold"
 html_static_path = ["_static"]
+html_extra_path = ["schemas"]  # JSON Schemas, beside the pages: <site>/evenfold-manifest-1.schema.json
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False

@@ -1,22 +1,18 @@
 from .comparison import compare_runs as compare_runs
-from .requests import (
-    EvaluateRequest as EvaluateRequest,
-    Evaluation as Evaluation,
-    ExtendOutcome as ExtendOutcome,
-    ExtendRequest as ExtendRequest,
-    GateError as GateError,
-    Retraining as Retraining,
-    RetrainRequest as RetrainRequest,
-    SplitOutcome as SplitOutcome,
-    SplitRequest as SplitRequest,
-    TuneRequest as TuneRequest,
-    Tuning as Tuning,
-)
-from .run import (
+from .deployable import (
+    compare as compare,
     evaluate as evaluate,
     extend as extend,
     load_split as load_split,
     retrain as retrain,
     split as split,
     tune as tune,
+)
+from .outcomes import (
+    Evaluation as Evaluation,
+    ExtendOutcome as ExtendOutcome,
+    GateError as GateError,
+    Retraining as Retraining,
+    SplitOutcome as SplitOutcome,
+    Tuning as Tuning,
 )

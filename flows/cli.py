@@ -4,44 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
 import typer
-from evenfold.flows.commands.flags import (
-    EPILOG,
-    Commands,
-    Data,
-    Engine,
-    EngineChoice,
-    Exclude,
-    Features,
-    Group,
-    Json,
-    Key,
-    Limit,
-    Locked,
-    LogModels,
-    Metrics,
-    Model,
-    ModelsChoice,
-    Name,
-    Param,
-    Refresh,
-    Seed,
-    Spec,
-    Splits,
-    Strategy,
-    Stratify,
-    Target,
-    Task,
-    Time,
-    model_of,
-    spec_of,
-)
+from evenfold.flows import definitions
+from evenfold.flows.commands.flags import EPILOG, Commands, command_of
 from evenfold.flows.commands.manifests import commands, looking
 from evenfold.flows.commands.operations import add_commands
 from evenfold.flows.commands.studies import register_studies
+from evenfold.tasks.parameters import Engine
 
 app = typer.Typer(
     cls=Commands,
@@ -59,153 +30,50 @@ app.add_typer(looking)
 OK, GATE_FAILED, BAD_INPUT, EVALUATION_FAILED = 0, 1, 2, 3
 
 
-class OnChoice(StrEnum):
-    """What an evaluation scores."""
-
-    folds = "folds"
-    holdout = "holdout"
-
-
-class MergedChoice(StrEnum):
-    """What happens to groups whose rows lie in several folds."""
-
-    quarantine = "quarantine"
-    accept = "accept"
-
-
-@app.command()
-def split(
-    data: Data,
-    target: Target = None,
-    group: Group = None,
-    key: Key = None,
-    stratify: Stratify = None,
-    time: Time = None,
-    strategy: Strategy = None,
-    n_splits: Splits = None,
-    param: Param = None,
-    seed: Seed = None,
-    name: Name = None,
-    spec: Spec = None,
-    holdout: Locked = None,
-    engine: Engine = EngineChoice.prefect,
-    refresh: Refresh = False,
-    as_json: Json = False,
-) -> None:
-    """Split FILE and record the manifest.
-
-    Example: evenfold split examples/flights.parquet --target arr_delay --group date --key flight_id
-    """
-    columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
-    request = {"spec": spec_of(data, spec, columns, strategy, n_splits, param, seed, name, holdout), "refresh": refresh}
-    _run("split", data, engine, as_json, request)
-
-
-# As long as its list of flags, which Typer reads from the signature.
-@app.command()
-def evaluate(
-    data: Data,
-    target: Target = None,
-    group: Group = None,
-    key: Key = None,
-    stratify: Stratify = None,
-    time: Time = None,
-    strategy: Strategy = None,
-    n_splits: Splits = None,
-    param: Param = None,
-    seed: Seed = None,
-    name: Name = None,
-    spec: Spec = None,
-    holdout: Locked = None,
-    model: Model = None,
-    metric: Metrics = None,
-    features: Features = None,
-    exclude: Exclude = None,
-    task: Task = None,
-    manifest: Annotated[str | None, typer.Option(help="Evaluate on the manifest in this folder.")] = None,
-    on: Annotated[OnChoice, typer.Option(help="The folds, or the locked part, which needs a reason.")] = OnChoice.folds,
-    reason: Annotated[str, typer.Option(help="Why the locked part is looked at; recorded.")] = "",
-    run_label: Annotated[str, typer.Option(help="Another label makes another MLflow run.")] = "",
-    time_limit: Limit = None,
-    log_models: LogModels = ModelsChoice.none,
-    engine: Engine = EngineChoice.prefect,
-    refresh: Refresh = False,
-    allow_partial: Annotated[bool, typer.Option(help="Aggregate even if folds failed, tagged as partial.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Split FILE, train a model per fold, and record the estimate.
-
-    Example: evenfold evaluate examples/flights.parquet --target arr_delay --group date --exclude dep_delay
-    """
-    columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
-    request = {
-        "spec": spec_of(data, spec, columns, strategy, n_splits, param, seed, name, holdout),
-        "model": model_of(model, {"metrics": metric, "features": features, "exclude": exclude, "task": task}),
-        "manifest": manifest,
-        "on": on.value,
-        "reason": reason,
-        "run_label": run_label,
-        "refresh": refresh,
-        "allow_partial": allow_partial,
-        "time_limit": time_limit,
-        "log_models": log_models.value,
-    }
-    _run("evaluate", data, engine, as_json, request)
-
-
-@app.command()
-def extend(
-    manifest: Annotated[str, typer.Argument(metavar="MANIFEST", help="Folder of a manifest.")],
-    data: Data,
-    batch: Annotated[bool, typer.Option(help="FILE holds new rows only, not the whole table.")] = False,
-    merged: Annotated[
-        MergedChoice, typer.Option(help="What happens to groups that became one.")
-    ] = MergedChoice.quarantine,
-    engine: Engine = EngineChoice.prefect,
-    as_json: Json = False,
-) -> None:
-    """Add the new rows of FILE to MANIFEST; no assigned row changes its fold.
-
-    Example: evenfold extend .evenfold/splits/flights/1.0 examples/flights.parquet
-    """
-    from evenfold.flows.commands.show import consoles, progress, show_extension
-
-    from evenfold import flows
-
-    out, err = consoles()
-    with progress(err) as say:
-        outcome = flows.extend(manifest, data, engine=engine.value, say=say, batch=batch, merged=merged.value)
-    if as_json:
-        out.print_json(outcome.model_dump_json())
-    else:
-        show_extension(out, outcome)
-
-
-@app.command()
-def demo(engine: Engine = EngineChoice.prefect, as_json: Json = False) -> None:
+def _demo(engine: Engine = "prefect") -> None:
     """Show the product on real data: a leak found on flights, and .632 on breast cancer.
 
     Example: evenfold demo --engine plain
     """
+
+
+def _run_demo(engine: Any, as_json: bool) -> None:
+    from evenfold.tasks import Home, prepare_environment
+
+    prepare_environment(Home.here())
     from evenfold.flows.commands.demo import run_demo
 
-    run_demo(engine.value, as_json)
+    run_demo(engine, as_json)
 
 
-def _run(flow: str, data: str, engine: EngineChoice, as_json: bool, request: dict[str, Any]) -> None:
-    from evenfold.flows.commands.show import consoles, progress, show_evaluation, show_split
+def _runs(name: str) -> Any:
+    """Return what a command of a flow does: it runs the flow, and prints what came of it."""
 
-    from evenfold import flows
+    def act(as_json: bool, **asked: Any) -> None:
+        from evenfold.flows.commands import show
+        from evenfold.tasks import Home, prepare_environment
 
-    out, err = consoles()
-    with progress(err) as say:
-        outcome = getattr(flows, flow)(data, engine=engine.value, say=say, **request)
-    if as_json:
-        out.print_json(outcome.model_dump_json())
-    else:
-        (show_split if flow == "split" else show_evaluation)(out, outcome)
+        prepare_environment(Home.here())
+        from evenfold import flows
+
+        out, err = show.consoles()
+        with show.progress(err):
+            outcome = getattr(flows, name)(**asked)
+        if as_json:
+            out.print_json(outcome.model_dump_json())
+        else:
+            shown: Any = show.SHOWN[name]
+            shown(out, outcome)
+
+    return act
 
 
+FLOWS: tuple[Any, ...] = (
+    definitions.split, definitions.evaluate, definitions.tune, definitions.extend, definitions.retrain
+)  # fmt: skip
+for flow in FLOWS:
+    app.command()(command_of(flow, _runs(flow.__name__)))
+app.command("demo")(command_of(_demo, _run_demo))
 register_studies(app)
 add_commands(app)
 
@@ -228,7 +96,7 @@ def _code_of(error: Exception) -> int | None:
     from evenfold.estimates import EvaluationError, ModelError
     from evenfold.splitters import SplitError
 
-    from .requests import GateError
+    from .outcomes import GateError
 
     if isinstance(error, GateError):
         return GATE_FAILED

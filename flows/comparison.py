@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from evenfold.estimates import Comparison, compare
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, prepare_environment
 
 
-def compare_runs(run_a: str, run_b: str, metrics: list[str] | None = None) -> list[Comparison]:
+def compare_runs(run_a: str, run_b: str, metrics: Sequence[str] | None = None) -> list[Comparison]:
     """Return, per metric, how the model of run B does beside that of run A on the same rows.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested, and
@@ -18,7 +20,7 @@ def compare_runs(run_a: str, run_b: str, metrics: list[str] | None = None) -> li
     home = Home.here()
     prepare_environment(home)
     home.require_record()
-    a, b = (read_evaluation(run_id, str(home.path)) for run_id in (run_a, run_b))
+    a, b = (read_evaluation(run_id) for run_id in (run_a, run_b))
     note = _same_split(a.tags, b.tags)
     asked = metrics or [metric for metric in metrics_of(a) if metric in metrics_of(b)]
     if not asked:

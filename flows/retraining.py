@@ -19,21 +19,40 @@ from evenfold.estimates.promotion import (
     to_spend,
     without_champion,
 )
-from evenfold.manifests import audit, read_manifest
-from evenfold.manifests.membership import Draws
+from evenfold.manifests import Audit, SplitSpec
 from evenfold.reports.markdown import estimate_table
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.tasks import Call, Engine, Home
-from evenfold.tasks.fits import BLOCK, fit_final, kept
-from evenfold.tasks.record.entries import run_key
+from evenfold.tasks.fits import fit_final
+from evenfold.tasks.outcomes import BLOCK, Champion, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
+from evenfold.tasks.record.evaluations import balance_of
 from evenfold.tasks.record.reading import score_stored
-from evenfold.tasks.splits import extend_split, newest, plan_of
-from evenfold.tasks.work import Work, key_of_all, key_of_block, key_of_split, work_of
+from evenfold.tasks.record.registry import (
+    close_retraining,
+    fail_retraining,
+    open_retraining,
+    read_champion,
+    read_spending,
+    record_decision,
+    register_model,
+)
+from evenfold.tasks.results.files import from_anywhere
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.running import finished, publish, run, saying
+from evenfold.tasks.scores import in_blocks
+from evenfold.tasks.splits import (
+    Merged,
+    audit_split,
+    extend,
+    newest,
+    plan_of,
+    specification as specification,
+    split as split_data,
+)
+from evenfold.tasks.work import Work, key_of_block, key_of_split, work_of
 
-from .evaluation import evaluate_body
-from .fits import in_blocks
-from .requests import EvaluateRequest, Evaluation, GateError, Retraining, RetrainRequest, Say, silent
-from .splitting import decided
+from .evaluation import evaluated
+from .outcomes import Evaluation, GateError
+from .splitting import Split, recorded
 
 
 def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
@@ -41,10 +60,12 @@ def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
     return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})
 
 
-def compared(home: Home, work: Work, champion: Work, metric: str) -> Difference:
-    """Return the scores of ``work`` minus the champion's, on the same folds or draws."""
-    before, after = kept_scores(home, champion), kept_scores(home, work)
-    if isinstance(work.manifest.membership, Draws):
+def compared(split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric: str) -> Difference:
+    """Return the scores of the candidate minus the champion's, on the same folds or draws."""
+    work = work_of(split, candidate)
+    after = kept_scores(split, work)
+    before = kept_scores(split, work_of(split, champion))
+    if split.kind == "draws":
         out_of_bag = "out_of_bag" in work.manifest.splitter.promises
         return compare_draws(before, after, metric, n_rows=work.problem.n if out_of_bag else None)
     stratified = work.manifest.splitter.needs.y != "ignored"
@@ -52,14 +73,13 @@ def compared(home: Home, work: Work, champion: Work, metric: str) -> Difference:
     return compare_predictions(before, after, metric, on, stratified)
 
 
-def kept_scores(home: Home, work: Work) -> pd.DataFrame:
+def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:
     """Return the predictions of every fold, or the scores of every draw, that an evaluation has kept."""
-    n, seed = work.manifest.n_splits, work.manifest.spec.seed
-    if in_blocks(work):
-        keys = [key_of_block(work, first, min(first + BLOCK, n), seed) for first in range(0, n, BLOCK)]
+    if in_blocks(split):
+        keys = [key_of_block(work, *block) for block in split.blocks(BLOCK)]
     else:
-        keys = [key_of_split(work, i, seed) for i in range(n)]
-    files = [home.scores / f"{key}.parquet" for key in keys]
+        keys = [key_of_split(work, i) for i in split.splits()]
+    files = [Home.here().scores / f"{key}.parquet" for key in keys]
     return pd.concat([pd.read_parquet(file) for file in files if file.exists()], ignore_index=True)
 
 
@@ -67,56 +87,57 @@ def retrain_report(outcome: Retraining, estimates: Sequence[Estimate]) -> str:
     """Return the report as Markdown."""
     decision, split = outcome.decision, outcome.split
     parts = [
-        f"# Retraining on {split['name']} {split['version']}",
-        f"**{_headline(outcome)}** {decision['why'].capitalize()}.",
-        decision["words"],
+        f"# Retraining on {split.name} {split.version}",
+        f"**{_headline(outcome)}** {decision.why.capitalize()}.",
+        decision.words,
         _difference(decision),
-        f"## The split\n\n{_growth(outcome.growth)} `split_id {split['split_id']}`",
+        f"## The split\n\n{_growth(outcome.growth)} `split_id {split.split_id}`",
         f"## The audit\n\n{_audit(outcome.audit)}",
         f"## The candidate\n\n{estimate_table(estimates)}",
         f"## The stored champion\n\n{_stored_champion(outcome)}",
-        f"## The rule\n\n{decision['rule']}",
+        f"## The rule\n\n{decision.rule}",
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def _headline(outcome: Retraining) -> str:
-    if outcome.registered is None:
+    made = outcome.registered
+    if made is None:
         return "Nothing was registered."
-    name, version = outcome.registered["name"], outcome.registered["version"]
-    return f"{name} version {version} is the new champion." if outcome.registered["champion"] else f"{name} {version}."
+    return (
+        f"{made.name} version {made.version} is the new champion." if made.champion else f"{made.name} {made.version}."
+    )
 
 
-def _difference(decision: dict[str, Any]) -> str:
-    if decision["difference"] is None:
+def _difference(decision: Decision) -> str:
+    if decision.difference is None:
         return ""
-    told = f"Candidate minus champion, {decision['metric']}: {decision['difference']:.4g}"
-    if decision["low"] is None:
-        return f"{told}."
-    level = f"{decision['level']:.1%}" if decision.get("level") else "95%"
-    return f"{told}, {level} interval [{decision['low']:.4g}, {decision['high']:.4g}], p = {decision['p']:.3g}."
+    sentence = f"Candidate minus champion, {decision.metric}: {decision.difference:.4g}"
+    if decision.low is None:
+        return f"{sentence}."
+    level = "95%" if decision.level is None else f"{decision.level:.1%}"
+    return f"{sentence}, {level} interval [{decision.low:.4g}, {decision.high:.4g}], p = {decision.p:.3g}."
 
 
-def _growth(growth: dict[str, Any]) -> str:
-    numbers = ", ".join(f"{growth[name]:,} {name}" for name in ("added", "deleted", "quarantined") if name in growth)
-    return " ".join([f"Rows: {numbers}.", *growth.get("notes", [])])
+def _growth(growth: Growth) -> str:
+    numbers = f"{growth.added:,} added, {growth.deleted:,} deleted, {growth.quarantined:,} quarantined"
+    return " ".join([f"Rows: {numbers}.", *growth.notes])
 
 
-def _audit(audit: dict[str, Any]) -> str:
-    lines = [f"- {_weight(each)}: {each['message']}" for each in audit["findings"]]
-    return "\n".join(lines) or f"{len(audit['passed'])} checks passed, nothing was found."
-
-
-def _weight(finding: dict[str, Any]) -> str:
-    return "gate failed" if finding["gate"] == "failed" else str(finding["severity"])
+def _audit(audit: Audit) -> str:
+    lines = [
+        f"- {'gate failed' if finding.gate == 'failed' else finding.severity}: {finding.message}"
+        for finding in audit.findings
+    ]
+    return "\n".join(lines) or f"{len(audit.passed)} checks passed, nothing was found."
 
 
 def _stored_champion(outcome: Retraining) -> str:
     stored = outcome.stored_champion
-    if "why" in stored:
-        return f"Not scored: {stored['why']}."
+    if stored.score is None:
+        return f"Not scored: {stored.why}."
     return (
-        f"{outcome.decision['metric']} = {stored['score']:.4g} on the {stored['rows']:,} rows "
+        f"{outcome.decision.metric} = {stored.score:.4g} on the {stored.rows:,} rows "
         "that are newer than its training rows; it decides nothing."
     )
 
@@ -125,202 +146,137 @@ def _stored_champion(outcome: Retraining) -> str:
 class Course:
     """What stays the same through one retraining."""
 
-    engine: Engine
-    home: Home
-    request: RetrainRequest
-    split: dict[str, Any]
+    split: SplitRef
+    growth: Growth
     candidate: ModelSpec
-    say: Say
-
-    @property
-    def name(self) -> str:
-        """The model's name in the registry."""
-        return self.request.registered_name or str(self.split["name"])
-
-    @property
-    def metric(self) -> str:
-        """The metric that decides."""
-        return self.request.metric or self.candidate.metrics[0]
-
-    def call(self, step: Any, title: str, /, **arguments: Any) -> Any:
-        """Return what a step of the record or the registry returns."""
-        given = {"split": self.split, **arguments, "home": str(self.home.path)}
-        return self.engine.run(Call(step, given, title)).value
+    name: str
+    metric: str
+    gates: bool
+    run_label: str
+    time_limit: float | None
+    log_models: str
+    allow_partial: bool
 
 
-def retrain_body(engine: Engine, home: Home, request: RetrainRequest, say: Say = silent) -> Retraining:
-    """Retrain as ``RetrainRequest`` asks; the same data, recipe and label are retrained once."""
-    from evenfold.tasks.record.registry import fail_retraining, open_retraining
-
-    ref, growth = _grown(engine, home, request, say)
-    work = work_of(request.data, ref, request.model)
-    course = Course(engine, home, request, ref, work.problem.model, say)
-    asked: dict[str, Any] = {
-        "model": course.candidate.canonical(),
-        "seed": work.manifest.spec.seed,
-        "label": request.run_label,
-    }
-    key = run_key(kind="retrain", name=course.name, split_id=ref["split_id"], fingerprint=work.fingerprint, **asked)
-    params = {f"candidate.{name}": value for name, value in asked["model"].items()} | {"metric": course.metric}
-    opened = course.call(
-        open_retraining, f"open retrain {course.name}", key=key, name=course.name, tags=engine.tags(), params=params
-    )
-    if opened["outcome"] and not request.refresh:
-        return Retraining(**opened["outcome"]).model_copy(update={"reused": True})
+def run_retraining(
+    data: str,
+    spec: SplitSpec,
+    recipe: ModelSpec,
+    *,
+    registered_name: str | None,
+    metric: str | None,
+    merged: Merged,
+    refresh: bool,
+    **more: Any,
+) -> Retraining:
+    """Retrain; the same data, recipe and label are retrained once."""
+    growth = _grown(data, spec, merged)
+    split = growth.split
+    candidate = work_of(split, recipe).problem.model
+    course = Course(split, growth, candidate, registered_name or split.name, metric or candidate.metrics[0], **more)
+    opened = run(open_retraining, split, candidate, course.name, course.metric, course.run_label)
+    if opened.outcome and not refresh:
+        return opened.outcome.model_copy(update={"reused": True})
     try:
-        return _retrained(course, work, key, opened, growth)
+        return _retrained(course, opened)
     except Exception as error:
-        course.call(fail_retraining, "record the failure", run_id=opened["run_id"], reason=str(error))
+        run(fail_retraining, split, opened.run_id, str(error))
         raise
 
 
-def _retrained(course: Course, work: Work, key: str, opened: dict[str, Any], growth: dict[str, Any]) -> Retraining:
-    from evenfold.tasks.record.registry import close_retraining, read_champion, record_decision
-
-    audited = _audited(course, work)
-    champion = course.call(read_champion, f"champion of {course.name}", name=course.name)
-    if champion is not None and champion["model"] is not None:
-        ModelSpec.of_others(champion["model"], course.candidate)  # refused here, before anything of it is imported
+def _retrained(course: Course, opened: Opened) -> Retraining:
+    audited = _audited(course)
+    champion = run(read_champion, course.split, course.name)
+    if champion is not None and champion.model is not None:  # refused here, before anything of it is imported
+        ModelSpec.of_others(champion.model.model_dump(), course.candidate)
     candidate = _evaluated(course, course.candidate)
-    decision = Decision(**opened["decision"]) if opened["decision"] else _decide(course, work, champion)
-    course.call(record_decision, "record the decision", run_id=opened["run_id"], decision=decision.to_json())
-    stored = _stored(course, champion)
-    registered = _registered(course, decision, champion, key, opened["run_id"])
+    decision = opened.decision or _decide(course, champion)
+    run(record_decision, course.split, opened.run_id, decision)
+    stored = run(score_stored, course.split, champion, course.metric) if champion else StoredScore(why="there is none")
+    registered = _registered(course, decision, champion, opened.run_id)
     outcome = Retraining(
         split=course.split,
-        growth=growth,
+        growth=course.growth,
         audit=audited,
-        champion=None if champion is None else {name: champion[name] for name in ("version", "model")},
+        champion=champion,
         evaluation_run_id=candidate.run_id,
-        decision=decision.to_json(),
+        decision=decision,
         stored_champion=stored,
         registered=registered,
-        run_id=opened["run_id"],
+        run_id=opened.run_id,
         report="",
     )
     outcome = outcome.model_copy(update={"report": retrain_report(outcome, candidate.estimates)})
     metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
-    metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": stored.get("score")}
-    course.call(
-        close_retraining,
-        f"record retrain {course.name}",
-        run_id=opened["run_id"],
-        outcome=outcome.model_dump(mode="json"),
-        report=outcome.report,
-        metrics={name: float(value) for name, value in metrics.items() if value is not None},
-    )
+    metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": stored.score}
+    numbers = {name: float(value) for name, value in metrics.items() if value is not None}
+    run(close_retraining, course.split, outcome, numbers)
+    publish(f"retrain-{course.split.name}", outcome.report)
     return outcome
 
 
-def _grown(engine: Engine, home: Home, request: RetrainRequest, say: Say) -> tuple[dict[str, Any], dict[str, Any]]:
+def _grown(data: str, spec: SplitSpec, merged: Merged) -> Growth:
     """Return the newest manifest of the same rules, extended by the new rows, or a first one; and what happened."""
-    say("splitting", 0, 1)
-    plan = plan_of(request.spec, request.data)
-    found = newest(home, plan.spec)
-    notes = []
-    if found is not None:
-        asked = {"manifest": str(found), "data": request.data, "batch": False, "merged": request.merged}
-        try:
-            told = dict(engine.run(Call(extend_split, asked, f"extend {plan.spec.name}", retries=0)).value)
-            say("splitting", 1, 1)
-            return told.pop("split"), told
-        except SplitError as error:
-            notes.append(f"{plan.spec.name} {found.name} was not extended: {error} A new split was made.")
-    made, _ = decided(engine, home, plan, request.data)
-    say("splitting", 1, 1)
-    return made, {"added": made["n_rows"], "notes": notes}
+    with saying("splitting"):
+        plan = plan_of(spec, from_anywhere(data))
+        known = newest(Home.here(), plan.spec)
+        notes = []
+        if known is not None:
+            grown = finished(extend, str(known), data, merged=merged)
+            if not isinstance(grown.error, SplitError):
+                return grown.value
+            notes.append(f"{plan.spec.name} {known.name} was not extended: {grown.error} A new split was made.")
+        first = run(split_data, data, spec)
+        return Growth(split=first, added=first.n_rows, notes=notes)
 
 
-def _audited(course: Course, work: Work) -> dict[str, Any]:
+def _audited(course: Course) -> Audit:
     """Return the audit of the split with the columns that the candidate reads; raises GateError where one fails."""
-    manifest = work.manifest
-    course.say("auditing", 0, 1)
-    found = audit(manifest, course.request.data, features=work.problem.features)
-    course.say("auditing", 1, 1)
-    if found.failed and course.request.gates:
-        sentences = " ".join(each.message for each in found.findings if each.gate == "failed")
-        raise GateError(f"the audit of {manifest.name} {manifest.version} failed: {sentences}")
-    return found.model_dump(mode="json")
+    split = course.split
+    with saying("auditing"):
+        audit = run(audit_split, split, features=list(work_of(split, course.candidate).problem.features))
+    if audit.failed and course.gates:
+        sentences = " ".join(finding.message for finding in audit.findings if finding.gate == "failed")
+        raise GateError(f"the audit of {split.name} {split.version} failed: {sentences}")
+    return audit
 
 
 def _evaluated(course: Course, model: ModelSpec) -> Evaluation:
     """Return the evaluation of a recipe on the retraining's folds; what did not change comes from the cache."""
-    request = course.request
-    asked = EvaluateRequest(
-        data=request.data,
-        spec=read_manifest(course.split["uri"]).spec,
-        manifest=course.split["uri"],
-        model=model,
-        run_label=request.run_label,
-        refresh=request.refresh,
-        allow_partial=request.allow_partial,
-        time_limit=request.time_limit,
-        log_models=request.log_models,
-    )
-    return evaluate_body(course.engine, course.home, asked, course.say)
+    split = Split(course.split, True, balance_of(course.split))
+    return evaluated(
+        split, recorded(split), model, run_label=course.run_label, time_limit=course.time_limit,
+        log_models=course.log_models, allow_partial=course.allow_partial,
+    )  # fmt: skip
 
 
-def _decide(course: Course, work: Work, champion: dict[str, Any] | None) -> Decision:
-    from evenfold.tasks.record.registry import read_spending
-
+def _decide(course: Course, champion: Champion | None) -> Decision:
     if champion is None:
         return without_champion(course.metric, "there is no champion yet")
-    if champion["model"] is None:
-        return without_champion(course.metric, f"version {champion['version']}, the champion, names no recipe")
-    newer = champion["tags"].get("evenfold.split_id") != course.split["split_id"]
-    recipe = ModelSpec.of(champion["model"])
-    if recipe.canonical() == course.candidate.canonical():
-        return same_recipe(course.metric, newer or champion["tags"].get("evenfold.values") != work.fingerprint)
-    measured = with_metric(recipe, course.metric)
+    if champion.model is None:
+        return without_champion(course.metric, f"version {champion.version}, the champion, names no recipe")
+    newer = champion.tags.get("evenfold.split_id") != course.split.split_id
+    if champion.model.canonical() == course.candidate.canonical():
+        fingerprint = work_of(course.split, course.candidate).fingerprint
+        return same_recipe(course.metric, newer or champion.tags.get("evenfold.values") != fingerprint)
+    measured = with_metric(champion.model, course.metric)
     try:
         _evaluated(course, measured)
     except UntrustedNameError:
         raise
     except (EvaluationError, ModelError, SplitError) as error:
         return without_champion(course.metric, f"the champion's recipe can no longer be evaluated: {error}")
-    difference = compared(course.home, work, work_of(course.request.data, course.split, measured), course.metric)
-    earlier = course.call(read_spending, f"earlier comparisons of {course.name}", name=course.name)
-    spent = [(date.fromisoformat(day), error) for day, error in earlier]
+    difference = compared(course.split, course.candidate, measured, course.metric)
+    spent = [(date.fromisoformat(day), error) for day, error in run(read_spending, course.split, course.name)]
     return decide(course.metric, difference, newer, error=to_spend(spent, date.today()))
 
 
-def _stored(course: Course, champion: dict[str, Any] | None) -> dict[str, Any]:
-    if champion is None or champion["model"] is None:
-        return {"why": "there is none"}
-    given = {"data": course.request.data, "champion": champion, "name": course.name, "metric": course.metric}
-    told: dict[str, Any] = course.call(score_stored, "score the stored champion", **given)
-    return told
-
-
-def _registered(
-    course: Course, decision: Decision, champion: dict[str, Any] | None, key: str, run_id: str
-) -> dict[str, Any] | None:
-    from evenfold.tasks.record.registry import register
-
+def _registered(course: Course, decision: Decision, champion: Champion | None, run_id: str) -> Registered | None:
     if decision.winner == "champion" and not decision.promote:
         return None  # the same recipe on the same rows would be the same model
     recipe = course.candidate
-    if decision.winner == "champion" and champion is not None and champion["model"] is not None:
-        recipe = ModelSpec.of(champion["model"])
-    work = work_of(course.request.data, course.split, recipe)
-    seed = work.manifest.spec.seed
-    final = key_of_all(work, seed)
-    asked = {
-        "data": course.request.data,
-        "split": course.split,
-        "model": recipe.model_dump(mode="json"),
-        "seed": seed,
-        "threads": course.engine.threads,
-        "key": final,
-        "home": str(course.home.path),
-    }
-    course.say("fitting the final model", 0, 1)
-    fitted = course.engine.run(Call(fit_final, asked, "fit the final model", f"model/{final}", kept)).value
-    course.say("fitting the final model", 1, 1)
-    tags = course.engine.tags() | {"evenfold.values": work.fingerprint, "evenfold.n_train": str(fitted["n_train"])}
-    model = work.problem.model.model_dump(mode="json", exclude_defaults=True)
-    made: dict[str, Any] = course.call(
-        register, f"register {course.name}", run_id=run_id, key=key, name=course.name, model=model,
-        file=fitted["file"], promote=decision.promote, tags=tags,
-    )  # fmt: skip
-    return made
+    if decision.winner == "champion" and champion is not None and champion.model is not None:
+        recipe = champion.model
+    with saying("fitting the final model"):
+        final = run(fit_final, course.split, recipe)
+    return run(register_model, course.split, recipe, final, run_id=run_id, name=course.name, promote=decision.promote)

@@ -7,16 +7,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import pyarrow as pa
+from evenfold.manifests.tables.canonical import listed
 from evenfold.manifests.tables.keys import Lookup, key_table, positions_in
-from evenfold.manifests.tables.read import read_table
+from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import Pair, SplitError, Splitter
 from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 
 from .identity import digest_codes, digest_keys, split_id
-from .membership import Kind, Membership
+from .membership import Kind, Labels, Membership
 from .spec import SplitSpec
 from .state import State
 
@@ -183,6 +185,16 @@ class Manifest(Displayed):
         """
         return self.in_use.pair(i)
 
+    def split_number(self, fold: int, repeat: int = 0) -> int:
+        """Return the number of the split that ``fold`` of ``repeat`` is; SplitError where there is none."""
+        repeats = self.membership.n_repeats
+        folds = self.n_splits // repeats
+        for what, number, count in (("repeat", repeat, repeats), ("fold", fold, folds)):
+            if not 0 <= number < count:
+                choice = f"choose 0 to {count - 1}" if count > 1 else "choose 0"
+                raise SplitError(f"there is no {what} {number} in {self.name} {self.version}; {choice}.")
+        return repeat * folds + fold
+
     def pairs(self) -> Iterator[Pair]:
         """Yield every split as (train, test) ranks in key order."""
         return (self.pair(i) for i in range(self.n_splits))
@@ -235,3 +247,54 @@ class Manifest(Displayed):
         index = getattr(frame, "index", None)  # a pandas one; a list's index is a method
         known = index if getattr(index, "is_unique", False) else None
         return ManifestCV(self, self.positions(frame), known)
+
+    def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
+        """Yield (train, test) positions of X's rows, so that a manifest is itself a ``cv`` where X holds the key.
+
+        A model's X seldom does: SplitError then says to pass ``as_cv(frame)`` instead. Without a key column rows go
+        by position, and X must have as many as were split.
+        """
+        if self.keys is None:
+            return ManifestCV(self, np.arange(self.n)).split(X, y)
+        absent = [name for name in self.spec.columns.key if not hasattr(X, "columns") or name not in column_names(X)]
+        if absent:
+            raise SplitError(
+                f"X has no column {listed(absent)}, by which rows are joined; pass cv=manifest.as_cv(frame), with the "
+                "frame that X comes from, its rows in the order of X."
+            )
+        return self.as_cv(X).split(X, y)
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of splits."""
+        return self.n_splits
+
+    def fold_of(self, frame: Any, repeat: int = 0) -> NDArray[np.int64]:
+        """Return the fold of each row of ``frame``, in the order of its rows: a column to put beside it.
+
+        0 and above: tested in that fold (of parts: validation, or test beside train alone); -1 never tested, -2
+        locked, -3 in no split. Raises SplitError for draws and pairs, in which a row has no one fold, for a repeat
+        that there is not, and where the rows are not those of the manifest. O(n log n).
+        """
+        if not isinstance(self.in_use, Labels):
+            raise SplitError(
+                f"{self.name} {self.version} holds {self.kind}, and a row has no one fold in them; "
+                "take train_test(frame, fold), or as_cv(frame)."
+            )
+        self.split_number(0, repeat)
+        positions = self.positions(frame)
+        folds = np.empty(np.count_nonzero(positions >= 0), dtype=np.int64)
+        folds[positions[positions >= 0]] = self.in_use.column(repeat)[positions >= 0]
+        return folds
+
+    def train_test(self, frame: Any, fold: int = 0, repeat: int = 0) -> tuple[Any, Any]:
+        """Return the rows of ``frame`` that ``fold`` trains on and tests: two frames of its own kind, in key order.
+
+        ``fold`` counts from 0, as do draws and pairs; of parts there is a fold for each part that is tested
+        (validation, or test beside train alone). A row that a bootstrap draws twice is there twice. Locked rows are
+        in neither. Raises SplitError for a fold or repeat that there is not, and where the rows are not those of the
+        manifest.
+        """
+        split = self.split_number(fold, repeat)
+        positions, rows = self.positions(frame), nw.from_native(frame, eager_only=True)
+        train, test = (rows[positions[side]].to_native() for side in self.pair(split))
+        return train, test

@@ -14,6 +14,7 @@ import yaml
 from evenfold.manifests.tables.canonical import ColumnType
 from evenfold.splitters import Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.catalogue import strategy_named
+from evenfold.splitters.deployed import reason_of, require_readable, shown
 from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -96,6 +97,7 @@ class SplitSpec(Strict):
     holdout: LockedPart | None = Field(default=None, description="A test part that is locked away first.")
     key_encoding: KeyEncoding | None = Field(default=None, description="Pseudonyms instead of keys.")
     gates: dict[str, float | Literal["off"]] = Field(default={}, description="Limits at which an audit fails.")
+    ignore: dict[str, str] = Field(default={}, description="Checks to ignore, as EF205: the reason why.")
     on_new_rows: Literal["fill", "hash", "freeze"] = Field(default="fill", description="What extending does.")
 
     @field_validator("holdout", mode="before")
@@ -170,7 +172,7 @@ def read_spec(source: Any) -> SplitSpec:
         return source
     values = _load(Path(source)) if isinstance(source, (str, Path)) else source
     if not isinstance(values, Mapping):
-        raise SplitError(f"the specification holds no fields, but {values!r}; write strategy: KFold, say.")
+        raise SplitError(f"the specification holds no fields, but {shown(repr(values))}; write strategy: KFold, say.")
     try:
         return SplitSpec.model_validate(values)
     except ValidationError as error:
@@ -204,6 +206,7 @@ def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel
 
 
 def _load(path: Path) -> Any:
+    require_readable([path])
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except FileNotFoundError:
@@ -211,7 +214,7 @@ def _load(path: Path) -> Any:
     except OSError as error:
         raise SplitError(f"{path} cannot be read ({error.strerror}); pass a YAML or JSON file.") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SplitError(f"{path} is neither YAML nor JSON ({' '.join(str(error).split())}); correct it.") from None
+        raise SplitError(f"{path} is neither YAML nor JSON ({reason_of(error)}); correct it.") from None
 
 
 def _defaults(strategy: type[Splitter]) -> dict[str, Any]:

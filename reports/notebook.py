@@ -14,8 +14,8 @@ from evenfold.manifests.manifest import Manifest
 
 from .evaluations.decisions import audit_page, comparison_page
 from .evaluations.page import optimism, score_tiles
-from .page import Page, Remark, Section, Table, Tile, Verdict, number
-from .splits.data import counted, see, target_gap
+from .page import Page, Remark, Section, Table, Tile, Verdict, counted, number
+from .splits.data import see, target_gap
 from .splits.page import split_page
 from .splits.pictures import points
 

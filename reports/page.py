@@ -164,3 +164,13 @@ class Page:
     def band(self) -> str:
         """Return the top of the page and its first picture, to stand in another document."""
         return rendered("band.html.j2", page=self, scoped_style=scoped_style())
+
+
+def counted(n: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: 1 fold, 2 folds."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as people list them: a, b and c."""
+    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else ""

@@ -10,6 +10,7 @@ import numpy as np
 from evenfold.splitters.kernels.random import IntArray
 from numpy.typing import NDArray
 
+from .deployed import reason_of
 from .errors import SplitError
 
 
@@ -125,7 +126,9 @@ def _encode_objects(array: NDArray[Any], name: str) -> tuple[IntArray, list[Any]
     try:
         codes = np.fromiter((seen.setdefault(value, len(seen)) for value in array.tolist()), np.int64, array.size)
     except TypeError as error:
-        raise SplitError(f"{name} holds values that cannot be compared ({error}); pass numbers or text.") from None
+        raise SplitError(
+            f"{name} holds values that cannot be compared ({reason_of(error)}); pass numbers or text."
+        ) from None
     return codes, list(seen)
 
 

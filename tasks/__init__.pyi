@@ -1,5 +1,38 @@
+from .fits import (
+    fit_all as fit_all,
+    fit_draws as fit_draws,
+    fit_final as fit_final,
+    fit_fold as fit_fold,
+    fit_folds as fit_folds,
+    fit_holdout as fit_holdout,
+)
+from .outcomes import (
+    Champion as Champion,
+    DrawsResult as DrawsResult,
+    Evaluated as Evaluated,
+    FinalModel as FinalModel,
+    FoldResult as FoldResult,
+    FoldsResult as FoldsResult,
+    Growth as Growth,
+    Look as Look,
+    Registered as Registered,
+    Retraining as Retraining,
+    RunRef as RunRef,
+    SplitRef as SplitRef,
+)
+from .record.evaluations import record_evaluation as record_evaluation, record_split as record_split
+from .record.looks import record_look as record_look, record_look_scores as record_look_scores
+from .record.reading import score_stored as score_stored
+from .record.registry import read_champion as read_champion, register_model as register_model
 from .results.files import asking as asking, data_reference as data_reference, room as room
-from .runtime.engine import Call as Call, Done as Done, Engine as Engine, PlainEngine as PlainEngine
 from .runtime.home import Home as Home, default_workers as default_workers, prepare_environment as prepare_environment
 from .runtime.locks import FileLocks as FileLocks, locked as locked
-from .splits import SplitRef as SplitRef
+from .runtime.settings import Settings as Settings
+from .runtime.step import Step as Step
+from .scores import aggregate as aggregate
+from .splits import (
+    audit_split as audit_split,
+    extend as extend,
+    load_split as load_split,
+    split as split,
+)

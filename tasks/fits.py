@@ -1,118 +1,29 @@
-"""The fit steps: one model on one split, or on a block of draws."""
+"""The tasks that fit: one model on one split, on a block of splits, on all rows, and the last one, which is kept."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import skops.io
-from evenfold.estimates import FoldScore, ModelSpec, fit_and_score, fitted, score_draws
+from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fitted, score_draws
 from evenfold.manifests import Manifest
-from evenfold.tasks.results.files import sha256, write_aside
-from evenfold.tasks.runtime.engine import limited, peak_memory
-from evenfold.tasks.runtime.home import Home
+from numpy.typing import NDArray
 
-from .work import Work, key_of, key_of_all, key_of_block, key_of_split, require_unchanged, training_rows, work_of
+from .outcomes import DrawsResult, FinalModel, FoldResult, FoldsResult, KeptFile, SplitRef
+from .parameters import Apparent, Model, TimeLimit
+from .results.files import write_aside
+from .runtime.home import Home
+from .runtime.limits import fair_threads, limited, peak_memory, within
+from .runtime.step import current_key, step
+from .work import Work, key_of, key_of_all, key_of_block, key_of_split, training_rows, work_of
 
-BLOCK = 250
-
-
-def fit_fold(
-    data: str, split: dict[str, Any], i: int, model: dict[str, Any], seed: int, threads: int, key: str, home: str
-) -> dict[str, Any]:
-    """Fit split ``i``, write its test predictions as Parquet, and return score, file and digest as JSON."""
-    work = work_of(data, split, ModelSpec.of(model))
-    require_unchanged(key, key_of_split(work, i, seed))
-    score, predictions = _fitted(work, i, seed, threads)
-    file = _keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")
-    return {"score": score.to_json(), **file, "peak_memory_mb": peak_memory()}
-
-
-def _fitted(work: Work, i: int, seed: int, threads: int) -> tuple[FoldScore, pd.DataFrame]:
-    repeat, fold = work.manifest.membership.split_name(i)
-    train, test = work.pair(i)
-    # A part that is made for validating is also what an estimator that stops early may watch.
-    validation = test if work.problem.model.eval_set else None
-    with limited(threads):
-        return fit_and_score(
-            work.problem.model, work.problem, train, test, seed=seed, name=split_title(work.manifest, i),
-            repeat=repeat, fold=fold, inner=work.inner, validation=validation,
-        )  # fmt: skip
-
-
-def fit_holdout(
-    data: str, split: dict[str, Any], model: dict[str, Any], seed: int, threads: int, home: str
-) -> dict[str, Any]:
-    """Fit every row but the locked ones, score the locked ones, and return score and predictions' file as JSON."""
-    work = work_of(data, split, ModelSpec.of(model))
-    train, test = (work.place[rows] for rows in work.manifest.locked_pair())
-    with limited(threads):
-        score, predictions = fit_and_score(
-            work.problem.model, work.problem, train, test, seed=seed, name="holdout", inner=work.inner
-        )
-    key = key_of(work, f"holdout {work.manifest.split_id}", seed)
-    return {"score": score.to_json(), **_keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")}
-
-
-def fit_all(
-    data: str, split: dict[str, Any], model: dict[str, Any], seed: int, threads: int, key: str, home: str
-) -> dict[str, Any]:
-    """Fit all rows that may be used and score the same rows: the apparent score, with its predictions in a file."""
-    work = work_of(data, split, ModelSpec.of(model))
-    require_unchanged(key, key_of_all(work, seed))
-    rows = work.place[training_rows(work)]
-    with limited(threads):
-        score, predictions = fit_and_score(
-            work.problem.model, work.problem, rows, rows, seed=seed, name="all rows", inner=work.inner
-        )
-    return {"score": score.to_json(), **_keep(work.keyed(predictions), Home(Path(home)).scores / f"{key}.parquet")}
-
-
-def fit_block(
-    data: str,
-    split: dict[str, Any],
-    first: int,
-    last: int,
-    apparent: bool,
-    model: dict[str, Any],
-    seed: int,
-    threads: int,
-    key: str,
-    home: str,
-) -> dict[str, Any]:
-    """Fit the draws first..last-1; write the table of their scores and the sums of losses per row; return the files."""
-    work = work_of(data, split, ModelSpec.of(model))
-    require_unchanged(key, key_of_block(work, first, last, seed, "apparent " if apparent else ""))
-    draws = ((i, work.pair(i)) for i in range(first, last))
-    with limited(threads):
-        scored = score_draws(work.problem.model, work.problem, draws, seed=seed, apparent=apparent, inner=work.inner)
-    table, rows = scored.to_frames()
-    place = Home(Path(home)).scores
-    sums = _keep(rows, place / f"{key}-rows.parquet")
-    return {**_keep(table, place / f"{key}.parquet"), "rows": sums}
-
-
-def fit_folds(
-    data: str,
-    split: dict[str, Any],
-    first: int,
-    last: int,
-    model: dict[str, Any],
-    seed: int,
-    threads: int,
-    key: str,
-    home: str,
-) -> dict[str, Any]:
-    """Fit the folds first..last-1 of very many, and write their predictions; scores come back as JSON."""
-    work = work_of(data, split, ModelSpec.of(model))
-    require_unchanged(key, key_of_block(work, first, last, seed))
-    fitted = [_fitted(work, i, seed, threads) for i in range(first, last)]
-    predictions = work.keyed(pd.concat([each for _, each in fitted], ignore_index=True))
-    file = _keep(predictions, Home(Path(home)).scores / f"{key}.parquet")
-    return {"scores": [score.to_json() for score, _ in fitted], **file}
+Block = tuple[int, int]
+R = TypeVar("R")
 
 
 def split_title(manifest: Manifest, i: int) -> str:
@@ -120,37 +31,194 @@ def split_title(manifest: Manifest, i: int) -> str:
     return manifest.membership.split_title(i)
 
 
-def _keep(table: pd.DataFrame, path: Path) -> dict[str, Any]:
+def _tags(split: SplitRef, *_: Any, **__: Any) -> list[str]:
+    return [f"split:{split.name}", f"strategy:{split.strategy} v{split.algorithm_version}"]
+
+
+def _fold_key(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
+    return f"score/{key_of_split(work_of(split, model), i)}"
+
+
+def _fold_title(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
+    return split_title(work_of(split, model).manifest, i)
+
+
+@step(key_of=_fold_key, run_name=_fold_title, run_tags=_tags)
+def fit_fold(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeLimit = None) -> FoldResult:
+    """Fit a model on split ``i``, keep its test predictions, and return its scores.
+
+    A fit is computed once for what it depends on: the rows of this split, the columns that the model reads, the
+    recipe, the seed and the versions of the libraries. Raises EvaluationError, ModelError or SplitError.
+    """
+    work = work_of(split, model)
+    key = _unchanged(fit_fold, key_of_split(work, i))
+    return _in_time(time_limit, split_title(work.manifest, i), _fit_fold, split, i, model, key)
+
+
+def _fit_fold(split: SplitRef, i: int, model: Any, key: str) -> FoldResult:
+    work = work_of(split, model)
+    score, predictions = _scored(work, i)
+    return _fold_result(work, score, predictions, key)
+
+
+def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
+    repeat, fold = work.manifest.membership.split_name(i)
+    train, test = work.pair(i)
+    # A part that is made for validating is also what an estimator that stops early may watch.
+    validation = test if work.problem.model.eval_set else None
+    with limited(fair_threads()):
+        return fit_and_score(
+            work.problem.model, work.problem, train, test, seed=work.manifest.spec.seed,
+            name=split_title(work.manifest, i), repeat=repeat, fold=fold, inner=work.inner, validation=validation,
+        )  # fmt: skip
+
+
+def _fold_result(work: Work, score: FoldScore, predictions: pd.DataFrame, key: str) -> FoldResult:
+    return FoldResult(
+        score=score, predictions=_keep(work.keyed(predictions), key), peak_memory_mb=peak_memory(), **_about(work)
+    )
+
+
+def _about(work: Work) -> dict[str, Any]:
+    return {"split_id": work.manifest.split_id, "fingerprint": work.fingerprint, "model": work.problem.model}
+
+
+def _block_key(split: SplitRef, block: Block, model: Any = None, apparent: str = "full", **_: Any) -> str:
+    return f"score/{key_of_block(work_of(split, model), *block, 'apparent ' if apparent == 'resample' else '')}"
+
+
+@step(
+    key_of=_block_key,
+    run_name=lambda split, block, **_: f"{split.name}: draws {block[0]}-{block[1] - 1}",
+    run_tags=_tags,
+)
+def fit_draws(
+    split: SplitRef, block: Block, model: Model = None, *, apparent: Apparent = "full", time_limit: TimeLimit = None
+) -> DrawsResult:
+    """Fit a model on each draw of a block (first, last + 1); keep the table of scores and the losses per row.
+
+    ``apparent="resample"`` scores each model on its own draw as well. Asking for more draws leaves finished blocks
+    alone. Raises EvaluationError, ModelError or SplitError.
+    """
+    work = work_of(split, model)
+    more = "apparent " if apparent == "resample" else ""
+    key = _unchanged(fit_draws, key_of_block(work, *block, more))
+    name = f"draws {block[0]}-{block[1] - 1}"
+    return _in_time(time_limit, name, _fit_draws, split, block, model, bool(more), key)
+
+
+def _fit_draws(split: SplitRef, block: Block, model: Any, apparent: bool, key: str) -> DrawsResult:
+    work = work_of(split, model)
+    draws = ((i, work.pair(i)) for i in range(*block))
+    with limited(fair_threads()):
+        scored = score_draws(
+            work.problem.model, work.problem, draws, seed=work.manifest.spec.seed, apparent=apparent, inner=work.inner
+        )
+    table, losses = scored.to_frames()
+    scores, sums = _keep(table, key), _keep(losses, f"{key}-rows")
+    return DrawsResult(first=block[0], last=block[1], scores=scores, losses=sums, **_about(work))
+
+
+@step(
+    key_of=_block_key,
+    run_name=lambda split, block, **_: f"{split.name}: folds {block[0]}-{block[1] - 1}",
+    run_tags=_tags,
+)
+def fit_folds(split: SplitRef, block: Block, model: Model = None, *, time_limit: TimeLimit = None) -> FoldsResult:
+    """Fit a model on each fold of a block of very many, and keep their predictions in one file. Raises as fit_fold."""
+    work = work_of(split, model)
+    key = _unchanged(fit_folds, key_of_block(work, *block))
+    return _in_time(time_limit, f"folds {block[0]}-{block[1] - 1}", _fit_folds, split, block, model, key)
+
+
+def _fit_folds(split: SplitRef, block: Block, model: Any, key: str) -> FoldsResult:
+    work = work_of(split, model)
+    results = [_scored(work, i) for i in range(*block)]
+    predictions = work.keyed(pd.concat([table for _, table in results], ignore_index=True))
+    return FoldsResult(scores=[score for score, _ in results], predictions=_keep(predictions, key), **_about(work))
+
+
+def _all_key(split: SplitRef, model: Any = None, **_: Any) -> str:
+    return f"score/{key_of_all(work_of(split, model))}"
+
+
+@step(key_of=_all_key, run_name=lambda split, **_: f"{split.name}: all rows", run_tags=_tags)
+def fit_all(split: SplitRef, model: Model = None, *, time_limit: TimeLimit = None) -> FoldResult:
+    """Fit all rows that may be used and score the same rows: the apparent score, with its predictions."""
+    work = work_of(split, model)
+    key = _unchanged(fit_all, key_of_all(work))
+    return _in_time(time_limit, "all rows", _fit_rows, split, model, "all rows", key)
+
+
+@step(run_name=lambda split, **_: f"{split.name}: holdout", run_tags=_tags)
+def fit_holdout(split: SplitRef, model: Model = None, *, time_limit: TimeLimit = None) -> FoldResult:
+    """Fit every row but the locked ones, and score the locked ones. Record the look first: see ``record_look``."""
+    work = work_of(split, model)
+    key = key_of(work, f"holdout {work.manifest.split_id}")
+    return _in_time(time_limit, "holdout", _fit_rows, split, model, "holdout", key)
+
+
+def _fit_rows(split: SplitRef, model: Any, name: str, key: str) -> FoldResult:
+    work = work_of(split, model)
+    rows = work.place[training_rows(work)]
+    train, test = (rows, rows) if name == "all rows" else _locked(work)
+    with limited(fair_threads()):
+        score, predictions = fit_and_score(
+            work.problem.model, work.problem, train, test, seed=work.manifest.spec.seed, name=name, inner=work.inner
+        )
+    return _fold_result(work, score, predictions, key)
+
+
+def _locked(work: Work) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    train, test = work.manifest.locked_pair()
+    return work.place[train], work.place[test]
+
+
+def final_key(work: Work, i: int | None = None) -> str:
+    """Return the key of the model of all rows, or of split ``i``."""
+    return key_of_all(work) if i is None else key_of_split(work, i)
+
+
+def _final_key(split: SplitRef, model: Any = None, i: int | None = None, **_: Any) -> str:
+    return f"model/{final_key(work_of(split, model), i)}"
+
+
+def _final_title(split: SplitRef, model: Any = None, i: int | None = None, **_: Any) -> str:
+    name = "all rows" if i is None else split_title(work_of(split, model).manifest, i)
+    return f"{split.name}: model of {name}"
+
+
+@step(key_of=_final_key, run_name=_final_title, run_tags=_tags)
+def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> FinalModel:
+    """Fit all training rows, or those of split ``i``, and keep the model as a skops file."""
+    work = work_of(split, model)
+    key = _unchanged(fit_final, final_key(work, i))
+    rows, test = (work.place[training_rows(work)], None) if i is None else work.pair(i)
+    with limited(fair_threads()):
+        trained = fitted(
+            work.problem.model, work.problem, rows, seed=work.manifest.spec.seed,
+            name="the final model" if i is None else f"the model of split {i}", inner=work.inner,
+            validation=test if work.problem.model.eval_set else None,
+        )  # fmt: skip
+    path = Home.here().shared / "models" / f"{key}.skops"
+    write_aside(path, lambda aside: skops.io.dump(trained, aside))
+    return FinalModel(key=key, file=KeptFile.of(path), n_train=int(rows.size))
+
+
+def _in_time(seconds: float | None, name: str, function: Callable[..., R], *arguments: Any) -> R:
+    return within(seconds, name, function, *arguments)
+
+
+def _unchanged(task: Any, key: str) -> str:
+    """Return the key; raises EvaluationError where the task's was made of data that were written since."""
+    wanted = current_key(task.fn.__wrapped__)
+    if wanted is not None and wanted.partition("/")[2] != key:
+        raise EvaluationError("the data changed while they were evaluated; run the evaluation again.")
+    return key
+
+
+def _keep(table: pd.DataFrame, key: str) -> KeptFile:
+    path = Home.here().scores / f"{key}.parquet"
     arrow = pa.Table.from_pandas(table, preserve_index=False)
     write_aside(path, lambda aside: pq.write_table(arrow, aside, compression="zstd"))
-    return {"file": str(path), "sha256": sha256(path)}
-
-
-def kept(result: dict[str, Any]) -> bool:
-    """Return whether the file that a cached result names still lies there, undamaged."""
-    files = [result, *([result["rows"]] if "rows" in result else [])]
-    return all(Path(each["file"]).exists() and sha256(Path(each["file"])) == each["sha256"] for each in files)
-
-
-def fit_final(
-    data: str,
-    split: dict[str, Any],
-    model: dict[str, Any],
-    seed: int,
-    threads: int,
-    key: str,
-    home: str,
-    i: int | None = None,
-) -> dict[str, Any]:
-    """Fit all training rows, or those of split ``i``; keep the model as a skops file; return file, digest, rows."""
-    work = work_of(data, split, ModelSpec.of(model))
-    rows, test = (work.place[training_rows(work)], None) if i is None else work.pair(i)
-    watched = test if work.problem.model.eval_set else None
-    name = "the final model" if i is None else f"the model of split {i}"
-    with limited(threads):
-        made = fitted(
-            work.problem.model, work.problem, rows, seed=seed, name=name, inner=work.inner, validation=watched
-        )
-    path = Home(Path(home)).shared / "models" / f"{key}.skops"
-    write_aside(path, lambda aside: skops.io.dump(made, aside))
-    return {"file": str(path), "sha256": sha256(path), "n_train": int(rows.size)}
+    return KeptFile.of(path)

@@ -1,76 +1,137 @@
-"""The split step: decide once, keep the manifest, return what names it."""
+"""The tasks of the split: decide once, extend, audit, find; and what names the manifest they leave."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 from evenfold.manifests import (
+    Audit,
     Extension,
     Manifest,
     Plan,
     SplitSpec,
+    audit,
     canonical_table,
     column_names,
     data_files,
-    extend,
+    digest_json,
+    extend as extend_manifest,
     read_header,
     read_manifest,
+    read_spec,
     read_table,
     require_columns,
     require_complete,
     write_manifest,
 )
 from evenfold.splitters import SplitError
-from evenfold.tasks.results.bucket import bucket_of
-from evenfold.tasks.results.files import set_aside
-from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.locks import locked
 
-
-@dataclass(frozen=True)
-class SplitRef:
-    """Less than 1 kB that name a manifest: where it lies, and what it must be."""
-
-    uri: str
-    name: str
-    version: str
-    split_id: str
-    plan_id: str
-    kind: str
-    strategy: str
-    algorithm_version: str
-    n_rows: int
-    n_splits: int
-
-    @classmethod
-    def of(cls, manifest: Manifest, uri: str) -> SplitRef:
-        """Return the reference to a manifest that lies at ``uri``."""
-        return cls(
-            uri=uri,
-            name=manifest.name,
-            version=manifest.version,
-            split_id=manifest.split_id,
-            plan_id=manifest.plan_id,
-            kind=manifest.kind,
-            strategy=manifest.algorithm["name"],
-            algorithm_version=str(manifest.algorithm["version"]),
-            n_rows=manifest.n,
-            n_splits=manifest.n_splits,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the reference as a JSON object."""
-        return asdict(self)
-
+from .outcomes import Growth, SplitRef
+from .parameters import Data, Group, Holdout, Key, Name, NSplits, Params, Seed, Spec, Strategy, Stratify, Target, Time
+from .results.files import data_reference, from_anywhere, set_aside
+from .results.store import results_of
+from .runtime.home import Home
+from .runtime.locks import locked
+from .runtime.step import is_refreshing, step
 
 Merged = Literal["quarantine", "accept"]
 MOST_TRIES = 20
+
+
+def specification(
+    data: Any,
+    spec: Any = None,
+    *,
+    target: str | None = None,
+    group: str | None = None,
+    key: Any = None,
+    stratify: Any = None,
+    time: str | None = None,
+    strategy: str | None = None,
+    n_splits: int | None = None,
+    params: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+    holdout: float | None = None,
+) -> SplitSpec:
+    """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
+    base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
+    columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
+    fields: dict[str, Any] = {"strategy": strategy, "seed": seed, "name": name or base.get("name") or _name_of(data)}
+    fields["holdout"] = None if holdout is None else {"fraction": holdout}
+    merged = base | {field: value for field, value in fields.items() if value is not None}
+    merged["params"] = {
+        **base.get("params", {}), **(params or {}), **({} if n_splits is None else {"n_splits": n_splits})
+    }  # fmt: skip
+    merged["columns"] = base.get("columns", {}) | {role: value for role, value in columns.items() if value}
+    return read_spec(merged)
+
+
+def _name_of(data: Any) -> str:
+    stem = Path(data).stem if isinstance(data, (str, Path)) else ""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", stem).strip("._-")[:100] or "split"
+
+
+def _planned(data: Any, spec: Any = None, **columns: Any) -> Plan:
+    path = from_anywhere(data_reference(data, Home.here()))
+    return plan_of(specification(path if isinstance(data, (str, Path)) else data, spec, **columns), path)
+
+
+def _key(data: Any, spec: Any = None, **columns: Any) -> str:
+    plan = _planned(data, spec, **columns)
+    return f"split/{digest_json([plan.plan_id, plan.spec.name, from_anywhere(data_reference(data, Home.here()))])}"
+
+
+def _title(data: Any, spec: Any = None, **columns: Any) -> str:
+    plan = _planned(data, spec, **columns)
+    return f"split {plan.spec.name}: {plan.algorithm['name']} v{plan.algorithm['version']}"
+
+
+def _tags(data: Any, spec: Any = None, **columns: Any) -> list[str]:
+    plan = _planned(data, spec, **columns)
+    return [f"split:{plan.spec.name}", f"strategy:{plan.algorithm['name']} v{plan.algorithm['version']}"]
+
+
+@step(key_of=_key, run_name=_title, run_tags=_tags)
+def split(
+    data: Data,
+    spec: Spec = None,
+    *,
+    target: Target = None,
+    group: Group = None,
+    key: Key = None,
+    stratify: Stratify = None,
+    time: Time = None,
+    strategy: Strategy = None,
+    n_splits: NSplits = None,
+    params: Params = None,
+    seed: Seed = None,
+    name: Name = None,
+    holdout: Holdout = None,
+) -> SplitRef:
+    """Decide the split of ``data``, write its manifest below the home, and return what names it.
+
+    The same rows and the same rules are decided once: their cache key is made of the columns that the strategy reads,
+    the specification and the strategy's version. A plan that was decided before gives the folder that holds it, made
+    anew where it is damaged; another plan of the same name gets the next major version. Raises SplitError.
+    """
+    plan = _planned(
+        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
+        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
+    )  # fmt: skip
+    home = Home.here()
+    home.make()
+    with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
+        folder, reused = _placed(plan, home, again=is_refreshing())
+    path = from_anywhere(data_reference(data, home))
+    return SplitRef.of(read_manifest(folder), folder, path, reused)
 
 
 def plan_of(spec: SplitSpec, data: str) -> Plan:
@@ -89,73 +150,51 @@ def stamp(data: str) -> tuple[Any, ...]:
         files = [(path, path.stat()) for path in data_files(data)]
     except (SplitError, OSError):
         return (data,)
-    return tuple((str(path), each.st_mtime_ns, each.st_size, each.st_ino) for path, each in files)
+    return tuple((str(path), status.st_mtime_ns, status.st_size, status.st_ino) for path, status in files)
 
 
 def check_columns(data: str, spec: SplitSpec) -> None:
     """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
     require_columns([*spec.columns.roles(), *spec.types], column_names(data))
     names = [name for name in (spec.columns.target, spec.columns.group) if name]
-    read = read_table(data, names or None, spec.types)
-    if read.num_rows == 1:
+    table = read_table(data, names or None, spec.types)
+    if table.num_rows == 1:
         raise SplitError(f"{data} has 1 row; at least 2 are needed.")
-    table = canonical_table(read, names, spec.types)
+    canonical = canonical_table(table, names, spec.types)
     for name in names:
-        require_complete(table.column(name), name)
+        require_complete(canonical.column(name), name)
 
 
-def split_data(spec: dict[str, Any], data: str, home: str) -> dict[str, Any]:
-    """Decide the split of ``data``, write its manifest below the home and return its SplitRef as JSON.
-
-    A plan that was decided before gives the folder that holds it, made anew where it is damaged; another plan of the
-    same name gets the next major version. The decision itself is pure; only the folder is new.
-    """
-    place = Home(Path(home))
-    plan = plan_of(SplitSpec.model_validate(spec), data)
-    manifest = plan.decide()
-    with locked(place.locks, f"name/{manifest.name}"):
-        return reference(_placed(manifest, place))
-
-
-def _placed(manifest: Manifest, home: Home) -> Path:
-    """Return the version that holds this decision: the one there is, or a new one."""
-    bucket = bucket_of(home)
+def _placed(plan: Plan, home: Home, again: bool) -> tuple[Path, bool]:
+    """Return the version that holds this decision, and whether it was there before; ``again``: decide it anew."""
+    results, name = results_of(home), plan.spec.name
+    manifest = plan.decide() if again else None
     for _ in range(MOST_TRIES):
-        if bucket is not None:
-            bucket.fetch_splits(manifest.name)
-        found = _written(manifest, home)
-        if bucket is None or bucket.offer_split(found, manifest.split_id):
-            return found
-        shutil.rmtree(found)  # another machine was first with this version of another decision, which is fetched next
-    raise SplitError(f"{MOST_TRIES} versions of {manifest.name} in a row were made on other machines; run it again.")
+        results.fetch_splits(name)
+        versions = home.splits / name
+        known = find_plan(versions, plan.plan_id)
+        if known is not None and _intact(known):
+            return known, not again
+        elsewhere = _elsewhere(home, plan) if manifest is None else None
+        manifest = manifest or elsewhere or plan.decide()
+        if known is not None:
+            set_aside(known)
+            folder = write_manifest(replace(manifest, version=known.name), home.splits)
+        else:
+            folder = write_manifest(_with_version(manifest, versions), home.splits)
+        if results.offer_split(folder, manifest.split_id):
+            return folder, elsewhere is not None
+        shutil.rmtree(folder)  # another machine was first with this version of another decision, which is fetched next
+    raise SplitError(f"{MOST_TRIES} versions of {name} in a row were made on other machines; run it again.")
 
 
-def _written(manifest: Manifest, home: Home) -> Path:
-    versions = home.splits / manifest.name
-    found = find_plan(versions, manifest.plan_id)
-    if found is None:
-        return write_manifest(_with_version(manifest, versions), home.splits)
-    if not _intact(found):
-        set_aside(found)
-        return write_manifest(replace(manifest, version=found.name), home.splits)
-    return found
-
-
-def named(ref: dict[str, Any], name: str, home: str) -> dict[str, Any]:
-    """Return the reference to the same decision under ``name``, whose folder gets the manifest if it lacks it.
-
-    A name's folder is what grows: a decision that another name made first must not be looked for there alone.
-    """
-    if ref["name"] == name:
-        return ref
-    place = Home(Path(home))
-    with locked(place.locks, f"name/{name}"):
-        found = find_plan(place.splits / name, ref["plan_id"])
-        if found is None:
-            manifest = read_manifest(ref["uri"])
-            mine = replace(manifest, spec=manifest.spec.model_copy(update={"name": name}), uri=None)
-            found = write_manifest(_with_version(mine, place.splits / name), place.splits)
-    return reference(found)
+def _elsewhere(home: Home, plan: Plan) -> Manifest | None:
+    """Return the same decision as it was made under another name: a name's folder is what grows, so it gets its own."""
+    for folder in sorted(path for path in home.splits.glob("*") if path.is_dir() and path.name != plan.spec.name):
+        known = find_plan(folder, plan.plan_id)
+        if known is not None and _intact(known):
+            return replace(read_manifest(known), spec=plan.spec, uri=None)
+    return None
 
 
 def extension_of(manifest: str, data: str, batch: bool, merged: Merged) -> Extension:
@@ -167,27 +206,63 @@ def extension_of(manifest: str, data: str, batch: bool, merged: Merged) -> Exten
 def _extension(
     manifest: str, data: str, _stamp: tuple[Any, ...], _split_id: str, batch: bool, merged: Merged
 ) -> Extension:
-    return extend(read_manifest(manifest), data, batch=batch, merged=merged)
+    return extend_manifest(read_manifest(manifest), data, batch=batch, merged=merged)
 
 
-def extend_split(manifest: str, data: str, batch: bool, merged: Merged) -> dict[str, Any]:
-    """Extend the manifest in a folder, write the next version beside it, and return its SplitRef and what happened."""
-    path = Path(manifest)
-    with locked(Home.here().locks, f"name/{path.parent.name}"):
-        grown = extension_of(manifest, data, batch, merged)
-        found = path if grown.manifest.uri else write_manifest(grown.manifest, path.parent.parent)
-        bucket = bucket_of(Home.here())
-        if bucket is not None and not bucket.offer_split(found, grown.manifest.split_id):
-            shutil.rmtree(found)
-            raise SplitError(f"{path.parent.name} {found.name} was made on another machine meanwhile; run it again.")
-    told = {name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")}
-    notes = {"notes": list(grown.notes), "parent_split_id": grown.manifest.parent_split_id}
-    return {"split": reference(found), **told, **notes}
+def _extend_title(manifest: SplitRef | str | Path, **_: Any) -> str:
+    return f"extend {folder_of(manifest).parent.name}"
 
 
-def reference(folder: Path | str) -> dict[str, Any]:
-    """Return the SplitRef of the manifest in a folder, as JSON."""
-    return SplitRef.of(read_manifest(folder), str(Path(folder).absolute())).to_json()
+@step(run_name=_extend_title, retries=0)
+def extend(
+    manifest: SplitRef | str | Path, data: Data, *, batch: bool = False, merged: Merged = "quarantine"
+) -> Growth:
+    """Extend a manifest by the new rows of ``data``, write the next version beside it, and return what happened.
+
+    No assigned row or group changes its fold. Extended by the same data twice it is the same version. SplitError.
+    """
+    home, folder = Home.here(), folder_of(manifest)
+    path = from_anywhere(data_reference(data, home))
+    with locked(home.locks, f"name/{folder.parent.name}"):
+        grown = extension_of(str(folder), path, batch, merged)
+        written = folder if grown.manifest.uri else write_manifest(grown.manifest, folder.parent.parent)
+        if not results_of(home).offer_split(written, grown.manifest.split_id):
+            shutil.rmtree(written)
+            raise SplitError(
+                f"{folder.parent.name} {written.name} was made on another machine meanwhile; run it again."
+            )
+    return Growth(
+        split=SplitRef.of(read_manifest(written), written, path),
+        parent_split_id=grown.manifest.parent_split_id,
+        notes=list(grown.notes),
+        **{name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")},
+    )
+
+
+def folder_of(manifest: SplitRef | str | Path) -> Path:
+    """Return the folder of a manifest that is given as a reference or as a path."""
+    return Path(manifest.uri if isinstance(manifest, SplitRef) else manifest)
+
+
+@step(run_name=lambda split, **_: f"audit {split.name}", retries=0)
+def audit_split(
+    split: SplitRef, *, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: Any = None
+) -> Audit:
+    """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError."""
+    return audit(split.manifest(), split.data, features=features, exclude=exclude, gates=gates)
+
+
+@step(run_name=lambda reference, **_: f"load {reference}")
+def load_split(reference: str, data: str = "") -> SplitRef:
+    """Find a split that any project recorded in MLflow, download its manifest, check it, and return what names it.
+
+    ``reference``: ``name@1.1``, a name for its newest, a split_id or a plan_id. ``data``: the table that models read.
+    Raises SplitError where there is none.
+    """
+    from .record.reading import load_split as load
+
+    manifest = load(reference)
+    return SplitRef.of(manifest, str(manifest.uri), from_anywhere(data) if data else "", True)
 
 
 def _intact(folder: Path) -> bool:
@@ -198,14 +273,6 @@ def _intact(folder: Path) -> bool:
     return True
 
 
-def still_there(ref: dict[str, Any]) -> bool:
-    """Return whether the manifest that a cached reference names still lies there, undamaged."""
-    try:
-        return bool(read_manifest(ref["uri"]).split_id == ref["split_id"])
-    except (ValueError, OSError):
-        return False
-
-
 def find_plan(folder: Path, plan_id: str) -> Path | None:
     """Return the version of a name that was decided by this very plan, if there is one."""
     return next((path for path, header in _headers(folder) if header.get("plan_id") == plan_id), None)
@@ -213,9 +280,8 @@ def find_plan(folder: Path, plan_id: str) -> Path | None:
 
 def newest(home: Home, spec: SplitSpec) -> Path | None:
     """Return the newest version of the name of ``spec``, if it was decided by the same rules."""
-    folder, bucket = home.splits / spec.name, bucket_of(home)
-    if bucket is not None:
-        bucket.fetch_splits(spec.name)
+    folder = home.splits / spec.name
+    results_of(home).fetch_splits(spec.name)
     paths = [path for path, _ in _headers(folder)]
     if not paths:
         return None
@@ -232,6 +298,6 @@ def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             continue  # a damaged neighbour is found by whoever reads it
 
 
-def _with_version(manifest: Any, folder: Path) -> Any:
+def _with_version(manifest: Manifest, folder: Path) -> Manifest:
     majors = [int(path.name.partition(".")[0]) for path in folder.glob("[0-9]*.[0-9]*")]
     return replace(manifest, version=f"{max(majors, default=0) + 1}.0")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from evenfold.estimates import EvaluationError, ModelSpec, Problem, score_key
+from evenfold.estimates import ModelSpec, Problem, score_key
 from evenfold.manifests import (
     Manifest,
     SplitSpec,
@@ -24,10 +24,10 @@ from evenfold.manifests import (
     write_whole,
 )
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
-from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from numpy.typing import NDArray
 
+from .outcomes import SplitRef
 from .splits import stamp
 
 
@@ -77,10 +77,19 @@ class Work:
         return together
 
 
-def work_of(data: str, split: dict[str, Any], model: ModelSpec) -> Work:
+def work_of(split: SplitRef, model: Any = None) -> Work:
     """Return the loaded data of a split and model; the last two are kept in memory."""
-    data = from_anywhere(data)
-    return _work(data, stamp(data), split["uri"], json.dumps(model.model_dump(mode="json")))
+    if not split.data:
+        raise SplitError(f"{split.name} {split.version} names no table; say which: load_split(reference, data=...).")
+    place = split.data, stamp(split.data), split.uri
+    recipe = ModelSpec.of(model).model_dump_json()
+    work = _work(*place, _RECIPES.get((*place, recipe), recipe))
+    _RECIPES[*place, work.problem.model.model_dump_json()] = recipe
+    return work
+
+
+# A recipe that the data completed (its task, its metrics) is the same work as the one that was given.
+_RECIPES: dict[tuple[Any, ...], str] = {}
 
 
 @lru_cache(maxsize=2)
@@ -112,19 +121,19 @@ def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
     return Problem.of(frame, model, columns.target, columns.roles(), groups=columns.group)
 
 
-def key_of_split(work: Work, i: int, seed: int) -> str:
+def key_of_split(work: Work, i: int) -> str:
     """Return the score key of split ``i``: other splits, and columns that the model does not read, leave it alone."""
-    return key_of(work, work.manifest.in_use.digest(i), seed)
+    return key_of(work, work.manifest.in_use.digest(i))
 
 
-def key_of_block(work: Work, first: int, last: int, seed: int, more: str = "") -> str:
+def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:
     """Return the score key of the splits first..last-1: asking for more draws leaves finished blocks alone."""
-    return key_of(work, more + digest_json([work.manifest.in_use.digest(i) for i in range(first, last)]), seed)
+    return key_of(work, more + digest_json([work.manifest.in_use.digest(i) for i in range(first, last)]))
 
 
-def key_of_all(work: Work, seed: int) -> str:
+def key_of_all(work: Work) -> str:
     """Return the score key of the one fit on all rows: more draws leave it alone, another locked part does not."""
-    return key_of(work, f"all rows {hashlib.sha256(training_rows(work).astype('<i8').tobytes()).hexdigest()}", seed)
+    return key_of(work, f"all rows {hashlib.sha256(training_rows(work).astype('<i8').tobytes()).hexdigest()}")
 
 
 def training_rows(work: Work) -> NDArray[np.int64]:
@@ -132,19 +141,13 @@ def training_rows(work: Work) -> NDArray[np.int64]:
     return work.manifest.in_use.unlocked
 
 
-def key_of(work: Work, membership: str, seed: int) -> str:
+def key_of(work: Work, membership: str) -> str:
     """Return the score key of a membership: what a score depends on, and nothing else."""
     tuned = work.problem.model.threshold == "tuned" and work.inner is not None
     inner = {"strategy": repr(work.inner)} if tuned else None
-    model = work.problem.model
+    model, seed = work.problem.model, work.manifest.spec.seed
     membership = f"{membership} of {work.keys_digest}"
     return score_key(model, membership=membership, fingerprint=work.fingerprint, seed=seed, inner=inner)
-
-
-def require_unchanged(key: str, found: str) -> None:
-    """Raise EvaluationError where the data are not those that ``key`` was made of: they were written in between."""
-    if found != key:
-        raise EvaluationError("the data changed while they were evaluated; run the evaluation again.")
 
 
 def keep_study(home: Home, problem: Problem, table: pd.DataFrame) -> None:

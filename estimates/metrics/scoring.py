@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.estimates.results import EvaluationError
+from evenfold.splitters.deployed import cause_of, is_deployed, reason_of, shown
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 
@@ -50,7 +51,7 @@ def scores_of(
         try:
             scores[metric] = score(metric, answers, y, weights)
         except Exception as error:
-            raise EvaluationError(_undefined(metric, y, answers, name, side, first_line(error))) from error
+            raise EvaluationError(_undefined(metric, y, answers, name, side, first_line(error))) from cause_of(error)
         if np.isnan(scores[metric]):
             raise EvaluationError(_undefined(metric, y, answers, name, side, "the score is not a number."))
     return scores
@@ -59,16 +60,17 @@ def scores_of(
 def describe_classes(y: NDArray[Any]) -> str:
     """Return ``one class ('no')`` or ``2 classes ('no', 'yes')`` for the labels in ``y``."""
     levels = np.unique(y).tolist()
-    shown = ", ".join(repr(level) for level in levels[:MOST_SHOWN_CLASSES])
+    named = ", ".join(shown(repr(level)) for level in levels[:MOST_SHOWN_CLASSES])
     more = ", …" if len(levels) > MOST_SHOWN_CLASSES else ""
-    return f"{'one class' if len(levels) == 1 else f'{len(levels)} classes'} ({shown}{more})"
+    return f"{'one class' if len(levels) == 1 else f'{len(levels)} classes'} ({named}{more})"
 
 
 def _undefined(metric: str, y: NDArray[Any], answers: Any, name: str, side: str, because: str) -> str:
     start = f"{name}: {metric} is undefined: its {y.size:,} {side} {'row holds' if y.size == 1 else 'rows hold'}"
     classes = getattr(answers, "classes_", None)
     if classes is None:
-        held = f"the one value {y.min():g}" if y.min() == y.max() else f"values of {y.min():g} to {y.max():g}"
+        ends = [shown(f"{end:g}") for end in (y.min(), y.max())]
+        held = f"the one value {ends[0]}" if y.min() == y.max() else f"values of {ends[0]} to {ends[1]}"
         return f"{start} {held}; {because} Use fewer folds, or another metric such as neg_mean_absolute_error."
     if np.unique(y).size < len(classes):
         return (
@@ -80,5 +82,5 @@ def _undefined(metric: str, y: NDArray[Any], answers: Any, name: str, side: str,
 
 def first_line(error: Exception) -> str:
     """Return the first line of an error's message, as a sentence."""
-    line = str(error).strip().partition("\n")[0].rstrip()
+    line = reason_of(error) if is_deployed() else str(error).strip().partition("\n")[0].rstrip()
     return line if line.endswith(".") else line + "."

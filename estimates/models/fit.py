@@ -14,6 +14,7 @@ from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import describe_classes, scores_of
 from evenfold.estimates.results import EvaluationError, FoldScore, ModelError
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
+from evenfold.splitters.deployed import cause_of, is_deployed, reason_of
 from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from evenfold.splitters.kernels.canonical import digest_json
 from imblearn.over_sampling import RandomOverSampler
@@ -219,8 +220,14 @@ def fitted(
         held = f", which hold {describe_classes(problem.y[train])}" if problem.classes else ""
         raise EvaluationError(
             f"{name}: the model could not be fitted on its {len(train):,} training rows{held}: "
-            f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}{_missing(error, problem)}"
-        ) from error
+            f"{_first_line(error)}{_missing(error, problem)}"
+        ) from cause_of(error)
+
+
+def _first_line(error: Exception) -> str:
+    if is_deployed():
+        return reason_of(error)
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
 def _missing(error: Exception, problem: Problem) -> str:

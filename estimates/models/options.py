@@ -11,6 +11,7 @@ from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.responses import Replay
 from evenfold.estimates.metrics.scoring import MOST_SHOWN_CLASSES, first_line, method_of, score
 from evenfold.estimates.results import ModelError
+from evenfold.splitters.deployed import reason_of, shown
 from evenfold.splitters.importing import TRANSFORMER
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
@@ -37,9 +38,9 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
         except Exception as error:
             lacking = isinstance(error, AttributeError)
             needs = f"it needs {' or '.join(method_of(metric))}." if lacking else first_line(error)
-            shown = f" ({', '.join(repr(each) for each in classes[:MOST_SHOWN_CLASSES])})" if classes else ""
+            named = f" ({', '.join(shown(repr(each)) for each in classes[:MOST_SHOWN_CLASSES])})" if classes else ""
             raise ModelError(
-                f"metric {metric!r} cannot score this {task} target{shown}: {needs} Metrics that can: {suited}."
+                f"metric {metric!r} cannot score this {task} target{named}: {needs} Metrics that can: {suited}."
             ) from None
 
 
@@ -152,8 +153,9 @@ def _check_transform(transformer: Any, path: str, y: NDArray[Any], target: str) 
     try:
         clone(transformer).fit(np.asarray(y, dtype=np.float64).reshape(-1, 1))
     except Exception as error:
+        ends = shown(f"{y.min():g} to {y.max():g}")
         raise ModelError(
-            f"target_transform {path!r} cannot transform target {target!r} ({y.min():g} to {y.max():g}): {error}"
+            f"target_transform {path!r} cannot transform target {target!r} ({ends}): {reason_of(error)}"
         ) from None
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.metrics.scoring import takes_weights
 from evenfold.estimates.results import ModelError
+from evenfold.splitters.deployed import reason_of, shown
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 
@@ -77,7 +78,9 @@ def _numbers(column: pd.Series) -> NDArray[Any]:
             f"(first at {first_rows(infinite)}); drop those rows first."
         )
     if y.min() == y.max():
-        raise ModelError(f"target {column.name!r} is {y[0]:g} in all {y.size:,} rows; there is nothing to predict.")
+        raise ModelError(
+            f"target {column.name!r} is {shown(f'{y[0]:g}')} in all {y.size:,} rows; there is nothing to predict."
+        )
     return y
 
 
@@ -90,10 +93,12 @@ def _labels(column: pd.Series) -> tuple[NDArray[Any], tuple[Any, ...]]:
     try:
         levels = np.unique(y).tolist()
     except TypeError as error:
-        raise ModelError(f"target {column.name!r} mixes kinds of values ({error}); make them all text.") from None
+        raise ModelError(
+            f"target {column.name!r} mixes kinds of values ({reason_of(error)}); make them all text."
+        ) from None
     if len(levels) < 2:
         raise ModelError(
-            f"target {column.name!r} holds one class ({levels[0]!r}) in all {y.size:,} rows; "
+            f"target {column.name!r} holds one class ({shown(repr(levels[0]))}) in all {y.size:,} rows; "
             "there is nothing to predict."
         )
     return y, tuple(levels)

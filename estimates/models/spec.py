@@ -15,6 +15,7 @@ from evenfold.estimates.metrics.record import Task as Task
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.results import ModelError
 from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.splitters.deployed import reason_of, require_readable
 from evenfold.splitters.importing import ESTIMATOR, TRANSFORMER, Role, check_params, refusal, require_trusted, resolve
 from evenfold.splitters.targets import is_number
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -254,10 +255,11 @@ class ModelSpec(BaseModel):
     @classmethod
     def read(cls, path: str | Path) -> ModelSpec:
         """Return the specification in a YAML or JSON file; raises ModelError where it cannot be read."""
+        require_readable([path])
         try:
             given = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ModelError(f"the model file {str(path)!r} cannot be read: {error}") from None
+            raise ModelError(f"the model file {str(path)!r} cannot be read: {reason_of(error)}") from None
         if not isinstance(given, Mapping):
             raise ModelError(f"the model file {str(path)!r} holds no fields; write estimator: package.module:Name.")
         return cls.of(given)

@@ -8,8 +8,7 @@ from typing import Any
 
 import pandas as pd
 from evenfold.estimates import ModelSpec
-from evenfold.flows.requests import Evaluation
-from evenfold.flows.run import evaluate
+from evenfold.flows import Evaluation, evaluate
 from evenfold.manifests import Columns, SplitSpec
 from evenfold.splitters import SplitError
 from sklearn.datasets import load_breast_cancer
@@ -38,14 +37,14 @@ def run_demo(engine: Any, as_json: bool = False) -> None:
         ("flights-by-date", {**key, "group": "date"}, "BalancedGroupKFold"),
     ):
         spec = SplitSpec(name=name, columns=Columns.model_validate(columns), strategy=strategy)
-        with progress(err) as say:
-            found.append(evaluate(flights, engine=engine, say=say, spec=spec, model=model))
+        with progress(err):
+            found.append(evaluate(flights, engine=engine, spec=spec, model=model))
         show_evaluation(out, found[-1])
         out.print()
     _conclude(out, found)
     out.print("[bold]2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.[/]\n")
-    with progress(err) as say:
-        outcome = _breast_cancer(engine, say)
+    with progress(err):
+        outcome = _breast_cancer(engine)
     show_evaluation(out, outcome)
     if as_json:
         told = [json.loads(each.model_dump_json()) for each in (*found, outcome)]
@@ -66,7 +65,7 @@ def _conclude(out: Any, found: list[Evaluation]) -> None:
     )
 
 
-def _breast_cancer(engine: Any, say: Any) -> Evaluation:
+def _breast_cancer(engine: Any) -> Evaluation:
     frame = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
     spec = SplitSpec(
         name="breast-cancer",
@@ -76,4 +75,4 @@ def _breast_cancer(engine: Any, say: Any) -> Evaluation:
     )
     model = ModelSpec(estimator="evenfold.estimates:scaled_logistic_regression", metrics=("accuracy", "roc_auc"))
     keyed = pd.concat([pd.DataFrame({"patient": range(1, len(frame) + 1)}), frame], axis=1)
-    return evaluate(keyed, engine=engine, say=say, spec=spec, model=model)
+    return evaluate(keyed, engine=engine, spec=spec, model=model)

@@ -1,87 +1,84 @@
-"""The flags that several commands share."""
+"""The flags of the commands, made of what a function is asked; and how the commands are listed."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
-from enum import StrEnum
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
+from evenfold.tasks.parameters import Flag
+from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
-
-class EngineChoice(StrEnum):
-    """What runs the steps."""
-
-    prefect = "prefect"
-    plain = "plain"
-
-
-class ModelsChoice(StrEnum):
-    """Which models an evaluation keeps."""
-
-    none = "none"
-    final = "final"
-    all = "all"
-
-
-Data = Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file, a folder or a glob of them.")]
-Target = Annotated[str | None, typer.Option(help="Column to predict.")]
-Group = Annotated[str | None, typer.Option(help="Column whose rows stay together.")]
-Key = Annotated[list[str] | None, typer.Option(help="Column that names each row; repeat for several.")]
-Stratify = Annotated[list[str] | None, typer.Option(help="Column to share out evenly, instead of the target.")]
-Time = Annotated[str | None, typer.Option(help="Column that says when a row happened.")]
-Strategy = Annotated[
-    str | None, typer.Option(help="A strategy, or module:Name of your own; chosen from the columns if left out.")
-]
-Splits = Annotated[int | None, typer.Option("-k", "--n-splits", help="Number of folds or draws.")]
-Param = Annotated[list[str] | None, typer.Option(help="A parameter of the strategy, as NAME=JSON.")]
-Seed = Annotated[int | None, typer.Option(help="Decides everything that is random.  [default: 0]")]
-Name = Annotated[str | None, typer.Option(help="What the split is called.  [default: the file's name]")]
-Spec = Annotated[Path | None, typer.Option(help="YAML or JSON file with a specification; flags add to it.")]
-Locked = Annotated[float | None, typer.Option("--holdout", help="Share of the rows to lock away as a test part.")]
-Engine = Annotated[EngineChoice, typer.Option(help="Run the steps with Prefect, or plainly without.")]
-Refresh = Annotated[bool, typer.Option(help="Compute again what the cache holds.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-Model = Annotated[str | None, typer.Option(help="Import path of an estimator, or a YAML or JSON file.")]
-Metrics = Annotated[list[str] | None, typer.Option("--metric", help="A scikit-learn scorer; repeat for several.")]
-Features = Annotated[list[str] | None, typer.Option(help="A column to learn from; repeat for several.")]
-Exclude = Annotated[list[str] | None, typer.Option(help="A column not to learn from; repeat for several.")]
-Task = Annotated[str | None, typer.Option(help="classification or regression.")]
-Limit = Annotated[
-    float | None, typer.Option("--time-limit", help="Seconds after which a fit is stopped, in a process of its own.")
-]
-LogModels = Annotated[ModelsChoice, typer.Option(help="Keep models in MLflow; each is one more fit.")]
 
 
-def spec_of(
-    data: str,
-    file: Path | None,
-    columns: dict[str, Any],
-    strategy: str | None,
-    n_splits: int | None,
-    param: list[str] | None,
-    seed: int | None,
-    name: str | None,
-    holdout: float | None,
-) -> Any:
-    """Return the specification in the file with the flags put over it."""
-    from evenfold.manifests import read_spec
+def command_of(function: Callable[..., Any], act: Callable[..., None] | None = None) -> Callable[..., None]:
+    """Return the command that calls ``function``, whose flags are its parameters, and ``--json``.
 
-    base = read_spec(file).model_dump(exclude_unset=True) if file else {}
-    fields = {"strategy": strategy, "seed": seed, "name": name or base.get("name") or _name_of(data)}
-    said = values_of("--param", param, 'NAME=JSON, such as leftovers="end"')
-    params = {**base.get("params", {}), **said, **({} if n_splits is None else {"n_splits": n_splits})}
-    fields["holdout"] = None if holdout is None else {"fraction": holdout}
-    given = {field: value for field, value in columns.items() if value}
-    merged = base | {field: value for field, value in fields.items() if value is not None}
-    return read_spec(merged | {"params": params, "columns": base.get("columns", {}) | given})
+    ``act`` is called instead with what was given, ``as_json`` among it. A parameter that was not given keeps the
+    function's default. Types, descriptions and names of flags come from ``evenfold.tasks.parameters``.
+    """
+    names = function.__globals__
+    described = {
+        p.name: (names[p.annotation], p) for p in inspect.signature(function).parameters.values() if p.name != "as_json"
+    }
+    parameters = [_parameter(name, alias, p) for name, (alias, p) in described.items() if not _flag(alias).hidden]
+    parameters.append(inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json))
+
+    def command(**values: Any) -> None:
+        given = {name: value for name, value in values.items() if value is not None and value != []}
+        for name in given.keys() & described.keys():
+            flag = _flag(described[name][0])
+            if flag.example:
+                given[name] = values_of(flag.names[0], given[name], f"NAME=JSON, such as {flag.example}")
+        (act or function)(**given)
+
+    command.__name__ = function.__name__
+    command.__doc__ = _short(function.__doc__ or "")
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command
 
 
-def _name_of(data: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]", "-", Path(data).stem).strip("._-")[:100] or "split"
+def _short(text: str) -> str:
+    """Return the first sentences of a docstring, and its example."""
+    parts = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join([parts[0], *(part for part in parts[1:] if part.startswith("Example:"))])
+
+
+def _flag(alias: Any) -> Flag:
+    return next((part for part in get_args(alias)[1:] if isinstance(part, Flag)), Flag())
+
+
+def _parameter(name: str, alias: Any, parameter: inspect.Parameter) -> inspect.Parameter:
+    flag, (kind, *parts) = _flag(alias), get_args(alias)
+    text = next((part.description for part in parts if isinstance(part, FieldInfo)), None)
+    required = parameter.default is parameter.empty
+    shown: Any = _as_typed(kind, flag)
+    if flag.argument:
+        shown = Annotated[shown, typer.Argument(metavar=flag.argument, help=text)]
+    else:
+        shown = Annotated[shown if required else shown | None, typer.Option(*flag.names, help=text)]
+    default = inspect.Parameter.empty if required else parameter.default
+    if required or (isinstance(default, (bool, str, int, float, Path)) and default != ""):
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=shown)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=shown)
+
+
+def _as_typed(kind: Any, flag: Flag) -> Any:
+    """Return the type of what is typed at a terminal for a parameter of this type."""
+    options = [option for option in get_args(kind) if option is not type(None)] or [kind]
+    if flag.example or any(get_origin(option) is Sequence for option in options):
+        return list[str]
+    if get_origin(kind) is Literal:
+        return kind
+    plain = [option for option in options if option in (bool, int, float, str, Path)]
+    return (plain or [str])[0]
 
 
 def values_of(flag: str, given: list[str] | None, example: str) -> dict[str, Any]:
@@ -98,15 +95,6 @@ def values_of(flag: str, given: list[str] | None, example: str) -> dict[str, Any
         except json.JSONDecodeError:
             values[name] = value
     return values
-
-
-def model_of(given: str | None, fields: dict[str, Any]) -> Any:
-    """Return the model that a file or an import path names, with the fields of the flags put over it."""
-    from evenfold.estimates import ModelSpec
-
-    base = ModelSpec.read(given) if given and given.endswith((".yaml", ".yml", ".json")) else ModelSpec.of(given)
-    changed = {name: value for name, value in fields.items() if value}
-    return ModelSpec.of(base.model_dump(exclude_unset=True) | changed)
 
 
 SHORT = {

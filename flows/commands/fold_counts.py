@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 from evenfold.estimates import ModelSpec, Problem, fold_count_study
-from evenfold.flows.requests import Say
 from evenfold.manifests import Columns, read_table, require_columns, write_whole
 from evenfold.reports import Picture, study_svg
 from evenfold.splitters import SplitError
+from evenfold.tasks.runtime.progress import Say
 from rich.table import Table
 
 from .show import consoles

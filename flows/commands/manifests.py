@@ -198,7 +198,7 @@ def import_(
     with busy(f"reading the folds of {data}"):
         manifest = _imported(data, key, (fold_column, nnunet, groups), group, {"target": target, "name": name})
         folder = write_manifest(manifest, output or Home.here().splits)
-    made = Imported.model_validate(SplitRef.of(read_manifest(folder), str(folder)).to_json())
+    made = Imported.model_validate(SplitRef.of(read_manifest(folder), folder, data).model_dump())
     _print(made, as_json, show_import)
 
 

@@ -1,102 +1,19 @@
-"""The commands of operations: retrain, doctor, clean, load."""
+"""The commands of operations: doctor, clean, load."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from .busy import busy
-from .flags import (
-    Data,
-    Engine,
-    EngineChoice,
-    Exclude,
-    Features,
-    Group,
-    Json,
-    Key,
-    Limit,
-    Locked,
-    Metrics,
-    Model,
-    Name,
-    Param,
-    Refresh,
-    Seed,
-    Spec,
-    Splits,
-    Strategy,
-    Stratify,
-    Target,
-    Task,
-    Time,
-    model_of,
-    spec_of,
-)
+from .flags import Json
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (retrain, doctor, clean, load):
+    for command in (doctor, clean, load):
         app.command()(command)
-
-
-# As long as its list of flags, which Typer reads from the signature.
-def retrain(
-    data: Data,
-    target: Target = None,
-    group: Group = None,
-    key: Key = None,
-    stratify: Stratify = None,
-    time: Time = None,
-    strategy: Strategy = None,
-    n_splits: Splits = None,
-    param: Param = None,
-    seed: Seed = None,
-    name: Name = None,
-    spec: Spec = None,
-    holdout: Locked = None,
-    model: Model = None,
-    metric: Metrics = None,
-    features: Features = None,
-    exclude: Exclude = None,
-    task: Task = None,
-    registered_name: Annotated[str | None, typer.Option(help="Name in the registry.  [default: the split's]")] = None,
-    gates: Annotated[bool, typer.Option(help="Stop where a gate of the audit fails.")] = True,
-    run_label: Annotated[str, typer.Option(help="Another label retrains the same data again.")] = "",
-    time_limit: Limit = None,
-    engine: Engine = EngineChoice.prefect,
-    refresh: Refresh = False,
-    as_json: Json = False,
-) -> None:
-    """Let new rows of FILE join the split, compare the model with the champion, and register the winner.
-
-    Example: evenfold retrain examples/flights.parquet --target arr_delay --group date --key flight_id
-    """
-    from rich.markdown import Markdown
-
-    from evenfold import flows
-
-    from .show import consoles, progress
-
-    columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
-    request: dict[str, Any] = {
-        "spec": spec_of(data, spec, columns, strategy, n_splits, param, seed, name, holdout),
-        "model": model_of(model, {"metrics": metric, "features": features, "exclude": exclude, "task": task}),
-        "registered_name": registered_name,
-        "gates": gates,
-        "run_label": run_label,
-        "time_limit": time_limit,
-        "refresh": refresh,
-    }
-    out, err = consoles()
-    with progress(err) as say:
-        outcome = flows.retrain(data, engine=engine.value, say=say, **request)
-    if as_json:
-        out.print_json(outcome.model_dump_json())
-    else:
-        out.print(Markdown(outcome.report), soft_wrap=False)  # the console's own soft wrap would cut its lines
 
 
 def doctor(as_json: Json = False) -> None:

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.estimates import Estimate
-from evenfold.flows.requests import Evaluation, ExtendOutcome, Say, SplitOutcome, Tuning
+from evenfold.flows.outcomes import Evaluation, ExtendOutcome, SplitOutcome, Tuning
 from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Verification, read_header
-from evenfold.tasks import Home
+from evenfold.tasks import Home, Retraining, SplitRef
+from evenfold.tasks.runtime.progress import SAY, Say
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
@@ -41,14 +43,24 @@ def _clock(seconds: float) -> str:
 
 
 @contextmanager
-def progress(console: Console) -> Iterator[Say]:
-    """Yield a function that says what is under way: a live bar on a terminal, plain lines elsewhere."""
+def progress(console: Console) -> Iterator[None]:
+    """Show what is under way inside the block: a live bar on a terminal, plain lines elsewhere."""
     if not console.is_terminal:
-        yield _lines(console)
+        with _listening(_lines(console)):
+            yield
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Left())
-    with Progress(*columns, console=console, transient=True) as bar:
-        yield _bars(bar)
+    with Progress(*columns, console=console, transient=True) as bar, _listening(_bars(bar)):
+        yield
+
+
+@contextmanager
+def _listening(say: Say) -> Iterator[None]:
+    token = SAY.set(say)
+    try:
+        yield
+    finally:
+        SAY.reset(token)
 
 
 def _lines(console: Console) -> Say:
@@ -78,18 +90,18 @@ def show_split(console: Console, outcome: SplitOutcome) -> None:
     _show_where(console, outcome.split, outcome.run_id)
 
 
-def show_balance(console: Console, report: BalanceReport, split: dict[str, Any], cached: bool) -> None:
+def show_balance(console: Console, report: BalanceReport, split: SplitRef, cached: bool) -> None:
     """Print a split's identity and how even it is."""
     origin = "from the cache" if cached else "decided now"
-    console.print(f"[bold]{split['name']} {split['version']}[/]: {split['strategy']}, {_amount(split)}, {origin}")
-    console.print(f"  split_id {split['split_id'][:16]}   {_worst(report)}")
+    console.print(f"[bold]{split.name} {split.version}[/]: {split.strategy}, {_amount(split)}, {origin}")
+    console.print(f"  split_id {split.split_id[:16]}   {_worst(report)}")
 
 
-def _amount(split: dict[str, Any]) -> str:
-    what = {"draws": "draws", "pairs": "splits"}.get(split["kind"], "folds")
-    locked = read_header(Path(split["uri"]))["counts"].get("-2", 0)
+def _amount(split: SplitRef) -> str:
+    what = {"draws": "draws", "pairs": "splits"}.get(split.kind, "folds")
+    locked = read_header(Path(split.uri))["counts"].get("-2", 0)
     kept = f" and {locked:,} rows locked away" if locked else ""
-    return f"{split['n_rows']:,} rows, {split['n_splits']:,} {what}{kept}"
+    return f"{split.n_rows:,} rows, {split.n_splits:,} {what}{kept}"
 
 
 def _worst(report: BalanceReport) -> str:
@@ -106,7 +118,7 @@ def show_evaluation(console: Console, outcome: Evaluation) -> None:
     if outcome.left_out:
         console.print(f"  left out: {', '.join(outcome.left_out)} (reasons: features.json)", markup=False)
     if outcome.look:
-        console.print(f"  this is look {outcome.look} at the locked part of {outcome.split['name']}; it is recorded")
+        console.print(f"  this is look {outcome.look} at the locked part of {outcome.split.name}; it is recorded")
     if 1 < len(outcome.scores) <= MOST_FOLD_ROWS:
         metrics = list(outcome.scores[0].test)
         tables = (_fold_table(outcome, metrics[:n]) for n in range(len(metrics), 0, -1))
@@ -145,6 +157,13 @@ def show_tuning(console: Console, outcome: Tuning) -> None:
     )
     console.print(f"  {outcome.n_fits:,} fits, {outcome.n_cached:,} of them from the cache")
     _show_where(console, outcome.split, outcome.run_id)
+    if outcome.look:
+        show_evaluation(console, outcome.look)
+
+
+def show_retraining(console: Console, outcome: Retraining) -> None:
+    """Print the report of a retraining."""
+    console.print(Markdown(outcome.report), soft_wrap=False)  # the console's own soft wrap would cut its lines
 
 
 def _fold_table(outcome: Evaluation, metrics: list[str]) -> Table:
@@ -201,11 +220,11 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
 
 
-def _show_where(console: Console, split: dict[str, Any], run_id: str) -> None:
+def _show_where(console: Console, split: SplitRef, run_id: str) -> None:
     home = Home.here()
     pages = (home.path / "mlartifacts").glob(f"*/{run_id}/artifacts/**/report.html")
     page = "".join(f"  page     {_from_here(each)}\n" for each in pages)
-    manifest = _from_here(Path(split["uri"]))
+    manifest = _from_here(Path(split.uri))
     console.print(
         f"  manifest {manifest}\n{page}  MLflow run {run_id}; to look at it:\n    {ui_command(home)}",
         markup=False,
@@ -304,3 +323,12 @@ def show_import(console: Console, made: Imported) -> None:
 
 def _say(console: Console, text: str) -> None:
     console.print(text, markup=False)
+
+
+SHOWN = {
+    "split": show_split,
+    "evaluate": show_evaluation,
+    "tune": show_tuning,
+    "extend": show_extension,
+    "retrain": show_retraining,
+}

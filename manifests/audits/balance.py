@@ -11,6 +11,7 @@ from evenfold.manifests.joined import ROLES, Joined, JoinedLabels
 from evenfold.manifests.membership import LOCKED
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, listed, to_numpy, verb
+from evenfold.splitters.deployed import is_deployed, shown
 from numpy.typing import NDArray
 
 from .findings import Found, NotAsked, Outcome
@@ -36,10 +37,15 @@ def missing_classes(joined: Joined) -> Outcome:
             empty = table == 0
             told += [_missing(name, levels, codes, empty, side, joined)] if empty.any() else []
             figures[f"{name}/{side}"] = {
-                str(levels[c]): np.flatnonzero(empty[:, c]).tolist() for c in np.flatnonzero(empty.any(axis=0))[:20]
+                _class_name(levels, c): np.flatnonzero(empty[:, c]).tolist()
+                for c in np.flatnonzero(empty.any(axis=0))[:20].tolist()
             }
     cells = sum(len(splits) for each in figures.values() for splits in each.values())
     return Found(cells, "; ".join(told) + ".", {k: v for k, v in figures.items() if v}) if told else None
+
+
+def _class_name(levels: list[Any], code: int) -> str:
+    return f"class {code}" if is_deployed() else str(levels[code])
 
 
 def _missing(name: str, levels: list[Any], codes: Counts, empty: NDArray[np.bool_], side: str, joined: Joined) -> str:
@@ -47,8 +53,9 @@ def _missing(name: str, levels: list[Any], codes: Counts, empty: NDArray[np.bool
     rows = np.bincount(codes[codes >= 0], minlength=len(levels))[lacking]
     worst = lacking[int(np.argmin(rows))]
     splits = np.flatnonzero(empty[:, worst])
+    which = shown(repr(levels[worst]))
     said = (
-        f"class {levels[worst]!r} of {name!r} ({amount(int(rows.min()), 'row')}) is missing from the {side} rows of "
+        f"class {which} of {name!r} ({amount(int(rows.min()), 'row')}) is missing from the {side} rows of "
         f"{splits.size} of {amount(empty.shape[0], 'split')} ({listed(splits)}){joined.looked_at}"
     )
     others = f", and {amount(lacking.size - 1, 'other class', 'other classes')} from some" if lacking.size > 1 else ""
@@ -75,7 +82,8 @@ def class_deviation(joined: Joined) -> Outcome:
         if len(levels) * len(folds.shares()) > MOST_CELLS:
             return NotAsked(f"{name!r} has {len(levels):,} classes")
         worst += [
-            (cell, f" of class {levels[cell.level]!r} of {name!r}") for cell in _deviations(folds, codes, len(levels))
+            (cell, f" of class {shown(repr(levels[cell.level]))} of {name!r}")
+            for cell in _deviations(folds, codes, len(levels))
         ]
     return _deviation_found(folds, *max(worst)) if worst else None
 
@@ -171,10 +179,10 @@ def _too_large(groups: Counts, names: list[Any], of: str, share: float) -> Itera
         most = int(1 / held)
         remedy = f"choose n_splits of at most {most}, or a finer group column" if most > 1 else "name a finer column"
         message = (
-            f"group {names[largest]!r} holds {held:.1%} of {of}, and the largest share of a fold is {share:.1%}: the "
-            f"best reachable deviation is {best:.1%}; {remedy}."
+            f"group {shown(repr(names[largest]))} holds {held:.1%} of {of}, and the largest share of a fold is "
+            f"{share:.1%}: the best reachable deviation is {best:.1%}; {remedy}."
         )
-        yield best, message, {"group": str(names[largest]), "holds": float(held), "share": share, "best": best}
+        yield best, message, {"group": shown(names[largest]), "holds": float(held), "share": share, "best": best}
 
 
 def _too_few(holders: int, of: str, n_folds: int, share: float) -> Iterator[tuple[float, str, dict[str, Any]]]:

@@ -36,7 +36,7 @@ def export(manifest: Manifest, to: Format, path: str | Path, data: Any = None, *
     """Write the folds of ``manifest`` to ``path`` in the form that a tool reads, and return what was written.
 
     - ``sklearn``: .npy of the ``test_fold`` that PredefinedSplit takes, one number a row, in the order of the rows of
-      ``data``; without data in key order.
+      ``data``, which are needed: positions mean nothing on a frame in another order.
     - ``h2o``: .csv or .parquet with the key and a column ``fold`` (0..k-1), its ``fold_column``; with data all of
       their columns beside it.
     - ``spark``: .parquet with the key and a column ``fold`` (INT32, 0..k-1), its ``foldCol`` once joined by key; with
@@ -66,10 +66,18 @@ Content = Any  # an array, an Arrow table or text
 
 def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
     folds = _folds(manifest, repeat, "sklearn", least=-1).astype(np.int64)
-    order = "key order" if manifest.keys is not None else "the order of the rows that were split"
-    if data is not None:
-        folds, order = _in_order_of(manifest, data, folds), "the order of the data's rows"
-    return folds, f"rows in {order}; PredefinedSplit(numpy.load(...)) tests folds 0, 1, ... and never -1."
+    _require_data(data, "sklearn")
+    note = "rows in the order of the data's rows; PredefinedSplit(numpy.load(...)) tests folds 0, 1, ... and never -1."
+    return _in_order_of(manifest, data, folds), note
+
+
+def _require_data(data: Any, to: str) -> None:
+    """Raise SplitError where no data say in what order rows stand: their positions would be those of no frame."""
+    if data is None:
+        raise SplitError(
+            f"{to} tells rows by their position, so the frame whose order they stand in is needed; give data, or "
+            "export to csv, which names rows by their key."
+        )
 
 
 def _in_order_of(manifest: Manifest, data: Any, folds: NDArray[Any]) -> NDArray[Any]:
@@ -250,18 +258,7 @@ def join_rows(manifest: Manifest, data: Any, fold: int, role: Literal["train", "
     or test beside train alone). A row that a bootstrap draws twice is there twice. Locked rows are in neither role.
     Raises SplitError for a fold, role or repeat that there is not, and where the data are not those of the manifest.
     """
-    table = read_table(data, types=manifest.spec.types)
-    train, test = manifest.pair(_split(manifest, fold, role, repeat))
-    return table.take(pa.array(manifest.positions(table)[train if role == "train" else test]))
-
-
-def _split(manifest: Manifest, fold: int, role: str, repeat: int) -> int:
     if role not in ("train", "test"):
         raise SplitError(f"there is no role {role!r}; choose 'train' or 'test'.")
-    repeats = manifest.membership.n_repeats
-    folds = manifest.n_splits // repeats
-    for what, given, count in (("repeat", repeat, repeats), ("fold", fold, folds)):
-        if not 0 <= given < count:
-            choice = f"choose 0 to {count - 1}" if count > 1 else "choose 0"
-            raise SplitError(f"there is no {what} {given} in {manifest.name} {manifest.version}; {choice}.")
-    return repeat * folds + fold
+    table = read_table(data, types=manifest.spec.types)
+    return manifest.train_test(table, fold, repeat)[role == "test"]

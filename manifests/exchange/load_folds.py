@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED
-from evenfold.manifests.plan import decide
+from evenfold.manifests.plan import Plan
 from evenfold.manifests.spec import Columns
 from evenfold.manifests.tables.canonical import amount, canonical_table, column_types, key_order, listed
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import reason_of
 from numpy.typing import NDArray
 
 Sides = list[tuple[list[str], list[str]]]
@@ -31,7 +32,7 @@ def import_folds(
     key that is not unique.
     """
     columns = {"key": key, "fold": fold_column, "target": target}
-    return decide({"name": name, "columns": columns, "strategy": "Predefined"}, data)
+    return Plan({"name": name, "columns": columns, "strategy": "Predefined"}, data).decide()
 
 
 def import_groups(
@@ -53,7 +54,9 @@ def import_groups(
     column = _free_name(table.column_names)
     columns = {"key": key, "fold": column, "target": target}
     folds = known.column("fold").combine_chunks().take(pa.array(place))
-    return decide({"name": name, "columns": columns, "strategy": "Predefined"}, table.append_column(column, folds))
+    return Plan(
+        {"name": name, "columns": columns, "strategy": "Predefined"}, table.append_column(column, folds)
+    ).decide()
 
 
 def import_nnunet(
@@ -77,10 +80,10 @@ def import_nnunet(
     folds = _as_folds(pairs, table.num_rows)
     if folds is None:
         given = [[train.tolist(), test.tolist()] for train, test in pairs]
-        return decide(spec | {"strategy": "PredefinedPairs", "params": {"given_pairs": given}}, table)
+        return Plan(spec | {"strategy": "PredefinedPairs", "params": {"given_pairs": given}}, table).decide()
     column = _free_name(table.column_names)
     spec["columns"]["fold"] = column
-    return decide(spec | {"strategy": "Predefined"}, table.append_column(column, pa.array(folds)))
+    return Plan(spec | {"strategy": "Predefined"}, table.append_column(column, pa.array(folds))).decide()
 
 
 def _read_sides(path: Path) -> Sides:
@@ -91,7 +94,8 @@ def _read_sides(path: Path) -> Sides:
         raise SplitError(f"{path} cannot be read ({error.strerror}).") from None
     except (ValueError, TypeError, KeyError) as error:
         raise SplitError(
-            f"{path} is no list of {{'train': keys, 'val': keys}} ({type(error).__name__}: {error}); correct it."
+            f"{path} is no list of {{'train': keys, 'val': keys}} ({type(error).__name__}: {reason_of(error)}); "
+            "correct it."
         ) from None
     if not sides:
         raise SplitError(f"{path} holds 0 splits; at least 1 is needed.")

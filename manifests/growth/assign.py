@@ -17,6 +17,7 @@ from evenfold.manifests.tables.canonical import canonical_table, key_order, requ
 from evenfold.manifests.tables.keys import key_values, positions_in, with_keys
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import HashSplit, SplitError, Stream
+from evenfold.splitters.deployed import shown
 from evenfold.splitters.kernels.random import EXTENDING
 from evenfold.splitters.kernels.sampling import fill
 from evenfold.splitters.packing.pack import pack_into
@@ -97,10 +98,10 @@ class Arrival:
 
     def _not_new(self) -> str:
         first = int(np.flatnonzero(self.known >= 0)[0])
-        shown = ", ".join(str(value) for value in self.keys.slice(first, 1).to_pylist()[0].values())
+        key = ", ".join(shown(value) for value in self.keys.slice(first, 1).to_pylist()[0].values())
         return (
             f"{int((self.known >= 0).sum()):,} of {self.table.num_rows:,} rows of the batch are in the manifest "
-            f"already (first key {shown}); pass new rows only, or the whole table without batch."
+            f"already (first key {key}); pass new rows only, or the whole table without batch."
         )
 
 
@@ -289,9 +290,9 @@ class _Groups:
             return np.empty(0, dtype=np.int64), ()
         groups = np.unique(positions_in(self.table.select(["group"]), self.column.filter(stray)))
         rows = np.flatnonzero(np.isin(positions_in(self.table.select(["group"]), self.column), groups))
-        shown = ", ".join(str(value) for value in self.table.column("group").take(groups[:3]).to_pylist())
+        named = ", ".join(shown(value) for value in self.table.column("group").take(groups[:3]).to_pylist())
         said = (
-            f"{groups.size:,} groups ({shown}) hold {int(stray.sum()):,} rows that were assigned to another fold with "
+            f"{groups.size:,} groups ({named}) hold {int(stray.sum()):,} rows that were assigned to another fold with "
             "another group"
         )
         if policy == "accept":

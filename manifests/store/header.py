@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from evenfold.splitters.deployed import require_readable
 from evenfold.splitters.errors import SplitError
 
 SCHEMA = "evenfold-manifest/1"
@@ -18,6 +19,7 @@ REMEDY = "restore it from its MLflow run."
 def read_header(folder: str | Path) -> dict[str, Any]:
     """Return what ``manifest.json`` in ``folder`` says, unproved; SplitError where it says nothing that we read."""
     path = Path(folder) / "manifest.json"
+    require_readable([path])
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -32,7 +34,9 @@ def read_header(folder: str | Path) -> dict[str, Any]:
 
 def prove_files(header: dict[str, Any], folder: Path) -> None:
     """Raise SplitError where a file that ``header`` lists is absent or has other bytes, or one is there unlisted."""
-    for entry in _files(header, folder):
+    files = _files(header, folder)
+    require_readable(folder / entry["path"] for entry in files)  # a link among them leads anywhere
+    for entry in files:
         _prove(folder / entry["path"], entry["sha256"])
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import reason_of, shown
 from evenfold.splitters.encoding import Coded, require_present
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
@@ -111,11 +112,11 @@ def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.A
             f"column {name!r} is declared {wanted} and holds {kind} values; declare it {kind}, or cast it first."
         )
     try:
-        array = _one_chunk(_cast(column, kind, wanted))
+        array = whole(_cast(column, kind, wanted))
     except pa.ArrowException as error:
         said = "declared" if declared else "read as"
         raise SplitError(
-            f"column {name!r} is {said} {wanted} and holds something else ({error}); correct it."
+            f"column {name!r} is {said} {wanted} and holds something else ({reason_of(error)}); correct it."
         ) from None
     return _normal_form(array, wanted)
 
@@ -171,7 +172,8 @@ def _joined(text: pa.Array) -> str:
     return str(memoryview(text.buffers()[2])[ends[0] : ends[-1]], "utf-8")
 
 
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
     combined = column.combine_chunks()
     return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
 
@@ -186,7 +188,7 @@ def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
 
 def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
     """Return a complete canonical column as codes by first appearance: many times faster than by Python objects."""
-    array = _one_chunk(column) if isinstance(column, pa.ChunkedArray) else column
+    array = whole(column) if isinstance(column, pa.ChunkedArray) else column
     encoded = array.dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return Coded(codes, to_numpy(encoded.dictionary).tolist())
@@ -259,11 +261,11 @@ def _require_unique(ordered: pa.Table, key: list[str], order: NDArray[Any]) -> N
     repeats = np.flatnonzero(same)
     if repeats.size:
         at = int(repeats[0])
-        shown = ", ".join(str(ordered.column(name)[at].as_py()) for name in key)
+        first = ", ".join(str(ordered.column(name)[at].as_py()) for name in key)
         raise SplitError(
             f"key {'+'.join(key)} is not unique: {repeats.size:,} of {order.size:,} rows "
             f"{'repeats' if repeats.size == 1 else 'repeat'} an earlier key "
-            f"(first {shown!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
+            f"(first {shown(first)!r}, rows {min(order[at], order[at + 1])} and {max(order[at], order[at + 1])}); "
             "name a unique key, or several columns that are unique together."
         )
 

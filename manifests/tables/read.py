@@ -18,6 +18,7 @@ import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet as pq
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import is_deployed, reason_of, require_readable
 from narwhals.exceptions import NarwhalsError
 
 from .canonical import require_columns
@@ -61,10 +62,13 @@ def column_names(source: Any) -> list[str]:
 def data_files(source: str | Path) -> list[Path]:
     """Return the files that a path, folder or glob stands for, sorted; SplitError where there are none."""
     path = Path(source)
+    if not glob.has_magic(str(source)):
+        require_readable([path])  # before anything is told of what lies beside it
     found = [path] if path.exists() or not glob.has_magic(str(source)) else sorted(map(Path, glob.glob(str(source))))
     files = [file for place in found for file in (_inside(place) if place.is_dir() else [place])]
+    require_readable(files)
     if not files or not all(file.exists() for file in files):
-        raise SplitError(f"there is no file {source}{_beside(path)}.")
+        raise SplitError(f"there is no file {source}{'' if is_deployed() else _beside(path)}.")
     return files
 
 
@@ -107,8 +111,7 @@ def _read_path(path: str, columns: list[str] | None, types: Mapping[str, str]) -
     try:
         return _read_csv(files, columns, types) if kinds == ["CSV"] else _read_parquet(files, columns)
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise SplitError(f"{path} cannot be read as {kinds[0]} ({reason}); correct or replace it.") from None
+        raise SplitError(f"{path} cannot be read as {kinds[0]} ({reason_of(error)}); correct or replace it.") from None
     except OSError as error:
         raise SplitError(f"{path} cannot be read ({error.strerror or error}).") from None
 
@@ -179,8 +182,9 @@ def _from_frame(frame: Any, wanted: list[str] | None) -> pa.Table:
     try:
         return made[:, [names.index(name) for name in chosen]].to_arrow()
     except (pa.ArrowException, TypeError, NarwhalsError) as error:
-        reason = " ".join(" ".join(map(str, error.args)).split())
-        raise SplitError(f"a column of the frame cannot be read ({reason}); give it one plain type.") from None
+        raise SplitError(
+            f"a column of the frame cannot be read ({reason_of(error)}); give it one plain type."
+        ) from None
 
 
 def blocks_of(source: Any, columns: Iterable[str], rows: int = 100_000) -> Iterator[pa.Table]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.models.problem import Problem
 from evenfold.reports.charts import N_COLOURS, Picture
-from evenfold.reports.page import Block, Folded, Section, Table, number
+from evenfold.reports.page import Block, Folded, Section, Table, counted, number
 from numpy.typing import NDArray
 
 BINS = 10
@@ -112,7 +112,10 @@ def reliability_picture(curves: list[Reliability], limits: tuple[float, float] |
             picture.line([(x, low), (x, high)], colour)
         picture.line(zip(curve.predicted, curve.observed, strict=True), colour)
         places = zip(curve.predicted.tolist(), curve.observed.tolist(), curve.rows.tolist(), strict=True)
-        hints = [(x, y, f"{curve.name}: {rows:,} rows, predicted {x:.3f}, observed {y:.3f}") for x, y, rows in places]
+        hints = [
+            (x, y, f"{curve.name}: {counted(rows, 'row')}, predicted {x:.3f}, observed {y:.3f}")
+            for x, y, rows in places
+        ]
         picture.dots(hints, colour)
         picture.name(f"{curve.name}, off by {100 * curve.off:.1f} points on average", colour, "line")
     return picture
@@ -137,7 +140,9 @@ def _counts(curve: Reliability, limits: tuple[float, float]) -> Picture:
     )  # fmt: skip
     for predicted, rows in zip(curve.predicted.tolist(), curve.rows.tolist(), strict=True):
         left = min(int(predicted * BINS), BINS - 1) / BINS
-        picture.bar(left + 0.004, left + 1 / BINS - 0.004, 0, rows, 0, f"{left:.1f} to {left + 0.1:.1f}: {rows:,} rows")
+        picture.bar(
+            left + 0.004, left + 1 / BINS - 0.004, 0, rows, 0, f"{left:.1f} to {left + 0.1:.1f}: {counted(rows, 'row')}"
+        )
     _mark(picture, limits)
     return picture
 

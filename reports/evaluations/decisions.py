@@ -14,8 +14,20 @@ from evenfold.estimates.results import Estimate, FoldScore
 from evenfold.estimates.selection import Choice
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import Picture, around
-from evenfold.reports.page import Origin, Page, Paragraph, Remark, Section, Table, Tile, Verdict, facts, number
-from evenfold.reports.splits.data import counted, listed
+from evenfold.reports.page import (
+    Origin,
+    Page,
+    Paragraph,
+    Remark,
+    Section,
+    Table,
+    Tile,
+    Verdict,
+    counted,
+    facts,
+    listed,
+    number,
+)
 from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
 
 from .page import estimates_table, optimism, score_tiles

@@ -14,8 +14,20 @@ from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Estimate, FoldScore
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import cut
-from evenfold.reports.page import Block, Origin, Page, Paragraph, Remark, Section, Table, Tile, facts, number
-from evenfold.reports.splits.data import counted, listed
+from evenfold.reports.page import (
+    Block,
+    Origin,
+    Page,
+    Paragraph,
+    Remark,
+    Section,
+    Table,
+    Tile,
+    counted,
+    facts,
+    listed,
+    number,
+)
 from evenfold.reports.splits.page import remarks_of, verdict_of
 from evenfold.reports.templates import macro
 from markupsafe import Markup
@@ -78,7 +90,7 @@ def evaluation_html(
         sections=sections,
         details=_details(problem, scores, estimates, study, split),
         footer=[
-            f"{problem.n:,} rows",
+            f"{counted(problem.n, 'row')}",
             *([f"split {split.split_id[:12]}"] if split else []),
             *(origin or Origin()).words(),
         ],

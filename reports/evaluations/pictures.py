@@ -8,6 +8,7 @@ import numpy as np
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import Estimate, FoldScore
 from evenfold.reports.charts import Picture, around
+from evenfold.reports.page import counted
 
 from .words import direction, headline, read_ends, written
 
@@ -72,10 +73,10 @@ def _histogram(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimat
         _title(about), f"{reading.title} on the rows out of the bag ({direction(reading)})", "draws", (low, high),
         (-top * 0.16 * len(lines), top), height=220 + 22 * len(lines),
         y_ticks=[(tick, f"{tick:,.0f}") for tick in (0.0, float(counts.max()))],
-        caption=f"Of {test.size:,} draws. Training rows: the model of all rows on the rows that it has seen.",
+        caption=f"Of {counted(test.size, 'draw')}. Training rows: the model of all rows on the rows that it has seen.",
     )  # fmt: skip
     for count, left, right in zip(counts.tolist(), edges[:-1], edges[1:], strict=True):
-        picture.bar(left, right, 0, count, 0, f"{written(left)} to {written(right)}: {count:,} draws")
+        picture.bar(left, right, 0, count, 0, f"{written(left)} to {written(right)}: {counted(count, 'draw')}")
     for number, (words, value) in enumerate(lines):
         y = -top * 0.16 * (number + 0.6)
         picture.line([(value, y), (value, top)], "whole" if number == len(about) - 1 else "limit")

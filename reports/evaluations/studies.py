@@ -9,7 +9,7 @@ import pandas as pd
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.reports.charts import Picture, around, ends, stacked
-from evenfold.reports.page import Origin, Page, Paragraph, Section, Table, Verdict, number
+from evenfold.reports.page import Origin, Page, Paragraph, Section, Table, Verdict, counted, number
 
 from .words import direction, written
 
@@ -53,7 +53,7 @@ def _page(problem: Problem, title: str, pictures: dict[str, Picture], meaning: s
         for i, picture in enumerate(pictures.values())
     ]
     lead = f"{next(iter(pictures.values())).title}." if pictures else "Nothing was tried."
-    of = f"{problem.model.estimator}, {problem.n:,} rows, {problem.task}"
+    of = f"{problem.model.estimator}, {counted(problem.n, 'row')}, {problem.task}"
     footer = [of, *Origin().words()]
     return Page(title, Verdict.NONE, lead, sections=sections, details=[details], footer=footer).html()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import log, sqrt
@@ -17,6 +16,7 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import MOST_MEASURED, Draws, Labels
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import to_numpy
+from evenfold.reports.page import counted
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 from scipy.special import ndtri
@@ -112,7 +112,8 @@ def _order(manifest: Manifest, group: Column | None, time: Column | None) -> tup
         return np.lexsort((group.codes, codes)), f"rows by fold and {group.name}"
     by_fold = np.argsort(codes, kind="stable")
     kept = np.unique(np.linspace(0, manifest.n - 1, SCHEMA_ROWS).astype(np.int64))
-    name = f"{kept.size} of {manifest.n:,} rows" if kept.size < manifest.n else f"{manifest.n:,} rows"
+    of = counted(manifest.n, "row")
+    name = f"{kept.size} of {of}" if kept.size < manifest.n else of
     return by_fold[kept], f"{name}, by fold" if isinstance(manifest.membership, Labels) else name
 
 
@@ -334,13 +335,3 @@ def split_names(manifest: Manifest) -> list[str]:
 def unit_of(seen: SplitData) -> str:
     """Return what a split is called: a part, a draw, a fold or a split."""
     return "part" if seen.parts else seen.manifest.membership.unit
-
-
-def counted(n: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: 1 fold, 2 folds."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names as people list them: a, b and c."""
-    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from evenfold.reports.charts import Picture, cut, ends, short
+from evenfold.reports.page import counted
 
-from .data import SplitData, counted, picks, unit_of
+from .data import SplitData, picks, unit_of
 
 MOST_DOTS, MOST_FOLDS = 2_000, 60
 
@@ -22,7 +23,7 @@ def group_piles(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
     for i, sizes in enumerate(shown.values()):
         low = 0
         for turn, size in enumerate(sizes):
-            picture.bar(i - 0.4, i + 0.4, low, low + size, "test" if turn % 2 else "train", f"{size:,} rows")
+            picture.bar(i - 0.4, i + 0.4, low, low + size, "test" if turn % 2 else "train", f"{counted(size, 'row')}")
             low += size
     picture.name("a group", "train")
     picture.name("and the next", "test")
@@ -33,7 +34,7 @@ def _groups_title(groups: dict[int, list[int]]) -> str:
     largest = max(sizes[0] for sizes in groups.values() if sizes)
     fold = sum(map(sum, groups.values())) / len(groups)
     n = sum(map(len, groups.values()))
-    return f"{counted(n, 'group')}; the largest has {largest:,} rows, {100 * largest / fold:.2g} % of a fold"
+    return f"{counted(n, 'group')}; the largest has {counted(largest, 'row')}, {100 * largest / fold:.2g} % of a fold"
 
 
 def group_histogram(groups: dict[int, list[int]]) -> Picture:
@@ -49,9 +50,8 @@ def group_histogram(groups: dict[int, list[int]]) -> Picture:
     )  # fmt: skip
     for count, left in zip(counts.tolist(), edges.tolist(), strict=False):
         rows = f"{left:,}" if step == 1 else f"{left:,} to {left + step - 1:,}"
-        picture.bar(
-            left - 0.5 + 0.08 * step, left + step - 0.5 - 0.08 * step, 0, count, 0, f"{count:,} groups of {rows} rows"
-        )
+        gap, hint = 0.08 * step, f"{counted(count, 'group')} of {rows} rows"
+        picture.bar(left - 0.5 + gap, left + step - 0.5 - gap, 0, count, 0, hint)
     return picture
 
 
@@ -64,12 +64,12 @@ def group_picks(seen: SplitData) -> Picture:
     mean = float(found.share.mean()) * 100
     rare = f"{counted(never, 'group')} of {found.rows.size:,} in none" if never else "every group in some"
     picture = Picture(
-        f"A group is tested in {mean:.0f} % of {seen.n_seen:,} draws on average, {rare}", found.what,
+        f"A group is tested in {mean:.0f} % of {counted(seen.n_seen, 'draw')} on average, {rare}", found.what,
         "draws that test it (%)", ends(found.holds), (0, max(float(found.share.max()) * 108, 1.0)),
     )  # fmt: skip
     largest = float(found.rows.max())
     for g in order.tolist():
-        words = f"{seen.group.names[g]}: {found.rows[g]:,} rows, tested in {found.share[g]:.1%} of the draws"
+        words = f"{seen.group.names[g]}: {counted(found.rows[g], 'row')}, tested in {found.share[g]:.1%} of the draws"
         radius = 2.0 + 5.0 * (found.rows[g] / largest) ** 0.5
         hint = words if order.size <= 500 else ""
         picture.dots([(float(found.holds[g]), float(found.share[g]) * 100, hint)], 0, radius)

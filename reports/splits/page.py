@@ -11,9 +11,23 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import Labels
 from evenfold.manifests.store.write import counts
 from evenfold.reports.charts import Picture
-from evenfold.reports.page import Block, Origin, Page, Paragraph, Remark, Section, Table, Tile, Verdict, facts, number
+from evenfold.reports.page import (
+    Block,
+    Origin,
+    Page,
+    Paragraph,
+    Remark,
+    Section,
+    Table,
+    Tile,
+    Verdict,
+    counted,
+    facts,
+    listed,
+    number,
+)
 
-from .data import SplitData, counted, group_sizes, listed, part_figures, see, split_names, target_gap, unit_of
+from .data import SplitData, group_sizes, part_figures, see, split_names, target_gap, unit_of
 from .pictures import points, split_pictures
 
 MOST_ROWS = 100
@@ -52,7 +66,7 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
         findings=remarks_of(audit),
         sections=sections,
         details=_details(seen, audit),
-        footer=[f"{manifest.n:,} rows", f"split {manifest.split_id[:12]}", *(origin or Origin()).words()],
+        footer=[f"{counted(manifest.n, 'row')}", f"split {manifest.split_id[:12]}", *(origin or Origin()).words()],
     )
 
 
@@ -100,13 +114,13 @@ def _size_tile(seen: SplitData) -> Tile | None:
         return None
     rows = [fold.rows for fold in seen.balance.folds]
     low, high = min(rows), max(rows)
-    what = "rows in a fold" if unit_of(seen) == "fold" else "rows in a test set"
+    where = "fold" if unit_of(seen) == "fold" else "test set"
+    if low == high:
+        return Tile(f"{low:,}", f"{'row' if low == 1 else 'rows'} in every {where}", "as even as can be")
     bound = seen.balance.reachable.get("size")
-    even = "as even as can be" if bound is not None and seen.balance.worst["size"] <= bound + 1e-12 else ""
-    note = (
-        "in every one" if low == high else even or f"up to {100 * seen.balance.worst['size']:.2g} % from what was asked"
-    )
-    return Tile(f"{low:,}" if low == high else f"{low:,} to {high:,}", what, note)
+    even = bound is not None and seen.balance.worst["size"] <= bound + 1e-12
+    note = "as even as can be" if even else f"up to {100 * seen.balance.worst['size']:.2g} % from what was asked"
+    return Tile(f"{low:,} to {high:,}", f"rows in a {where}", note)
 
 
 def _target_tile(seen: SplitData) -> Tile | None:
@@ -186,7 +200,8 @@ def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
 
 def _folds_title(seen: SplitData) -> str:
     rows = sorted(fold.rows for fold in seen.balance.folds)
-    spread = f"{rows[0]:,} to {rows[-1]:,} rows, median {rows[len(rows) // 2]:,}"
+    spread = f"{rows[0]:,} to {counted(rows[-1], 'row')}, median {rows[len(rows) // 2]:,}"
+    spread = f"{counted(rows[0], 'row')} each" if rows[0] == rows[-1] else spread
     return f"Every split ({seen.manifest.n_splits:,}: {spread})"
 
 

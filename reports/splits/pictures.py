@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from evenfold.manifests.membership import Draws
 from evenfold.reports.charts import N_COLOURS, Picture, around, cut, ends, short
+from evenfold.reports.page import counted
 from numpy.typing import NDArray
 
 from .data import (
     MOST_COUNT,
     MOST_SPLITS,
     SplitData,
-    counted,
     cumulative,
     evenness,
     generations,
@@ -92,7 +92,7 @@ def size_deviations(seen: SplitData) -> Picture | None:
         picture.area([(left, -high), (right, -high)], [(left, high), (right, high)], "band")
         picture.name(f"no split of these rows has all folds inside ±{high:,.1f} rows", "band")
     picture.line([(left, 0), (right, 0)], "whole")
-    picture.dots([(i, n - mean, f"split {names[i]}: {n:,} rows") for i, n in enumerate(shown.tolist())], 0)
+    picture.dots([(i, n - mean, f"split {names[i]}: {counted(n, 'row')}") for i, n in enumerate(shown.tolist())], 0)
     return picture
 
 
@@ -131,7 +131,7 @@ def class_deviations(seen: SplitData) -> Picture:
 
 
 def _count(share: float, rows: int) -> str:
-    return f"{round(share * rows):,} of {rows:,} rows, {share:.2%}"
+    return f"{round(share * rows):,} of {counted(rows, 'row')}, {share:.2%}"
 
 
 def target_differences(seen: SplitData) -> Picture | None:
@@ -164,7 +164,9 @@ def target_differences(seen: SplitData) -> Picture | None:
         picture.line(
             zip(curves.values, lines[i], strict=True), i if seen.parts else 0 if i == worst else "quiet", label
         )
-        if seen.parts or i == worst:
+        if seen.parts:
+            picture.name(label, i, "line")
+        elif i == worst:
             x, y = float(curves.values[peaks[i]]), float(lines[i][peaks[i]])
             picture.text(x, y + 0.06 * high * (1 if y > 0 else -1), label, "start" if x < (low + top) / 2 else "end")
     if not seen.parts and len(lines) > 1:
@@ -315,7 +317,7 @@ def joined(seen: SplitData) -> Picture:
         x_ticks=_versions(seen, len(totals)),
     )  # fmt: skip
     for generation, total in enumerate(totals):
-        picture.bar(generation - 0.38, generation + 0.38, 0, total, 0, f"{total:,} rows")
+        picture.bar(generation - 0.38, generation + 0.38, 0, total, 0, f"{counted(total, 'row')}")
     return picture
 
 

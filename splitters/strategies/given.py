@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
+from evenfold.splitters.deployed import cause_of, reason_of
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.importing import SPLITTER, check_params, distribution_of, refusal, resolve
 from evenfold.splitters.kernels.random import IntArray, Stream
@@ -182,7 +183,9 @@ class FromSklearn(PairSplitter):
         except SplitError:
             raise
         except Exception as error:  # what a wrapped splitter raises is its own affair; here it refuses the rows
-            raise SplitError(f"{self.splitter!r} cannot split these rows ({error}); change its params.") from error
+            raise SplitError(
+                f"{self.splitter!r} cannot split these rows ({reason_of(error)}); change its params."
+            ) from cause_of(error)
 
 
 def _seeded(wrapped: Any, seed: int) -> Any:

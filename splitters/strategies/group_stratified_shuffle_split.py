@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters.base import DrawSplitter, Pair, is_real
+from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.random import IntArray, Stream
 from evenfold.splitters.kernels.sampling import groups_until, sizes_of
@@ -140,7 +141,9 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
         super()._check(rows)
         rows.require_two_groups("StratifiedShuffleSplit")
         if len(rows.levels) == 1:
-            raise SplitError(f"y has one class ({rows.levels[0]!r}) in all {rows.n:,} rows; use GroupShuffleSplit.")
+            raise SplitError(
+                f"y has one class ({shown(repr(rows.levels[0]))}) in all {rows.n:,} rows; use GroupShuffleSplit."
+            )
         if self.beta is not None and not (is_real(self.beta) and self.beta >= 0):
             raise SplitError(f"beta={self.beta!r}; choose a number of at least 0, or None for the default.")
         sizes_of(rows.n, None, self.train_size, default=0.2)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, check_count, label_type, refines
 from evenfold.splitters.catalogue import strategy_of
+from evenfold.splitters.deployed import shown
 from evenfold.splitters.encoding import encode
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
@@ -76,20 +77,28 @@ class StratifiedKFold(LabelSplitter):
         check_classes(rows, self.n_splits, self.rare)
 
 
+MOST_TEXTS = 100  # so many different texts may be classes in a small table; beyond, a tenth of the rows
+
+
 def check_classes(rows: Rows, n_splits: int, rare: str) -> None:
     """Raise SplitError where y has one class, or a class with fewer rows than folds that may not be spread."""
     if rare not in ("error", "spread"):
         raise SplitError(f"rare={rare!r}; choose 'error' or 'spread'.")
     counts = rows.class_counts()
     if counts.size == 1:
-        raise SplitError(f"y has one class ({rows.levels[0]!r}) in all {rows.n:,} rows; use KFold.")
+        raise SplitError(f"y has one class ({shown(repr(rows.levels[0]))}) in all {rows.n:,} rows; use KFold.")
+    if counts.size > max(MOST_TEXTS, rows.n // 10):
+        raise SplitError(
+            f"y holds {counts.size:,} different values in {rows.n:,} rows, such as {shown(repr(rows.levels[0]))}: "
+            "those are not classes. Numbers with decimal commas, or dates, read as text? Correct them, or use KFold."
+        )
     rarest = int(np.argmin(counts))
     if rare == "error" and counts[rarest] < n_splits:
         fewest = int(counts[rarest])
         fewer = "n_splits=2, or " if fewest == 2 else f"n_splits of 2 to {fewest}, or " if fewest > 2 else ""
         raise SplitError(
-            f"class {rows.levels[rarest]!r} has {fewest:,} of {rows.n:,} rows, fewer than n_splits={n_splits}; "
-            f"choose {fewer}rare='spread'."
+            f"class {shown(repr(rows.levels[rarest]))} has {fewest:,} of {rows.n:,} rows, fewer than "
+            f"n_splits={n_splits}; choose {fewer}rare='spread'."
         )
 
 
@@ -268,6 +277,11 @@ class Repeated(LabelSplitter):
     def shares_out(self) -> bool:
         """Whether the strategy's folds have shares."""
         return self.repeated().shares_out
+
+    @refines(LabelSplitter.by_group_table)
+    def by_group_table(self) -> bool:
+        """Whether the strategy's labels follow from the table of groups."""
+        return self.repeated().by_group_table
 
     @refines(LabelSplitter.in_memory_because)
     def in_memory_because(self) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import math
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenfold.manifests import BalanceReport, digest_json
+from evenfold.tasks.outcomes import SplitRef
+from pydantic import BaseModel, ConfigDict
+
+JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -59,34 +61,66 @@ def balance_metrics(report: BalanceReport) -> dict[str, float]:
     return metrics
 
 
-def split_tags(split: dict[str, Any]) -> dict[str, str]:
+def split_tags(split: SplitRef) -> dict[str, str]:
     """Return the tags by which any project finds what rests on a split."""
     return {
-        "evenfold.split_id": split["split_id"],
-        "evenfold.plan_id": split["plan_id"],
-        "evenfold.spec": f"{split['name']}@{split['version']}",
-        "evenfold.generation": split["version"].partition(".")[2],
-        "evenfold.kind": split["kind"],
-        "evenfold.strategy": split["strategy"],
+        "evenfold.split_id": split.split_id,
+        "evenfold.plan_id": split.plan_id,
+        "evenfold.spec": f"{split.name}@{split.version}",
+        "evenfold.generation": split.version.partition(".")[2],
+        "evenfold.kind": split.kind,
+        "evenfold.strategy": split.strategy,
     }
 
 
-def split_key(split: Mapping[str, Any]) -> str:
+def split_key(split: SplitRef) -> str:
     """Return the key of the run that records a split."""
-    return run_key(kind="split", split_id=split["split_id"], plan_id=split["plan_id"])
+    return run_key(kind="split", split_id=split.split_id, plan_id=split.plan_id)
 
 
-def split_entry(split: dict[str, Any], report: BalanceReport, tags: Mapping[str, str]) -> Entry:
+def split_entry(split: SplitRef, report: BalanceReport, tags: Mapping[str, str]) -> Entry:
     """Return what the run of a split holds."""
-    params = {name: split[name] for name in ("strategy", "algorithm_version")}
     return Entry(
         key=split_key(split),
-        name=f"split/{split['name']} v{split['version']}",
+        name=f"split/{split.name} v{split.version}",
         # Where it lies is a tag: another home may record the same split, and a parameter cannot change.
-        tags={**split_tags(split), "evenfold.uri": split["uri"], **tags},
-        params=params | {"rows": split["n_rows"], "splits": split["n_splits"]},
+        tags={**split_tags(split), "evenfold.uri": split.uri, **tags},
+        params={
+            "strategy": split.strategy, "algorithm_version": split.algorithm_version,
+            "rows": split.n_rows, "splits": split.n_splits,
+        },
         metrics=balance_metrics(report),
-    )
+    )  # fmt: skip
+
+
+class KeptModel(BaseModel):
+    """A fitted model in a skops file, and the key that says of what data and recipe it is."""
+
+    file: str
+    key: str
+
+
+class EvaluationRecord(BaseModel):
+    """What the record of an evaluation holds, as plain values and names of files.
+
+    ``children``: the score of each fold, with its peak memory. ``tables``: Parquet files by the artifact that they make
+    together. ``models``: by the name of their run. ``failure``: why there is no estimate, for a run that is FAILED.
+    """
+
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+
+    key: str
+    model: JsonObject
+    seed: int
+    split_run_id: str
+    tags: dict[str, str]
+    fingerprint: str
+    estimates: list[JsonObject]
+    children: list[JsonObject]
+    artifacts: JsonObject
+    tables: dict[str, list[str]]
+    failure: str | None = None
+    models: dict[str, KeptModel] = {}
 
 
 _PREFIX = {"out-of-bag": "boot/{}_oob", ".632": "boot/{}_632", ".632+": "boot/{}_632plus"}
@@ -111,15 +145,14 @@ def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]
     return {name: float(value) for name, value in metrics.items() if value is not None}
 
 
-def evaluation_entry(evaluation: Mapping[str, Any], tags: Mapping[str, str]) -> Entry:
+def evaluation_entry(evaluation: EvaluationRecord, tags: Mapping[str, str]) -> Entry:
     """Return what the run of an evaluation holds."""
-    model = evaluation["model"]
     return Entry(
-        key=evaluation["key"],
-        name=f"evaluate/{model['estimator'].rpartition(':')[2]}",
-        tags={**tags, **evaluation["tags"]},
-        params={f"model.{name}": value for name, value in model.items()} | {"seed": evaluation["seed"]},
-        metrics=estimate_metrics(evaluation["estimates"]),
+        key=evaluation.key,
+        name=f"evaluate/{evaluation.model['estimator'].rpartition(':')[2]}",
+        tags={**tags, **evaluation.tags},
+        params={f"model.{name}": value for name, value in evaluation.model.items()} | {"seed": evaluation.seed},
+        metrics=estimate_metrics(evaluation.estimates),
     )
 
 
@@ -131,8 +164,3 @@ def child_entry(parent_key: str, score: Mapping[str, Any], tags: Mapping[str, st
     place = {"evenfold.repeat": str(score["repeat"]), "evenfold.fold": str(score["fold"])}
     key = run_key(kind="fold", parent=parent_key, repeat=score["repeat"], fold=score["fold"])
     return Entry(key=key, name=score["name"], tags={**tags, **place}, params={}, metrics=metrics)
-
-
-def who() -> str:
-    """Return who looks: ``EVENFOLD_USER``, or the name of the account."""
-    return os.environ.get("EVENFOLD_USER") or getpass.getuser()

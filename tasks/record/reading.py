@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import ModelSpec
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import score
 from evenfold.manifests import Manifest, read_manifest
 from evenfold.splitters import SplitError
+from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
+from evenfold.tasks.runtime.step import step
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
 
-from .tracker import Tracker
+from .tracker import Tracker, tracker_of
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,9 @@ class Recorded:
         return names[: names.index("row")] or ["row"]
 
 
-def read_evaluation(run_id: str, home: str) -> Recorded:
+def read_evaluation(run_id: str) -> Recorded:
     """Return a recorded evaluation; raises SplitError where there is no such run or it kept no predictions."""
-    tracker = Tracker(Home(Path(home)), "unused")
+    tracker = Tracker(Home.here(), "unused")
     try:
         run = tracker.client.get_run(run_id)
     except Exception as error:  # MLflow has a kind of error of its own per store
@@ -68,6 +69,8 @@ def metrics_of(recorded: Recorded) -> list[str]:
 
 
 HEX = re.compile(r"[0-9a-f]{64}")
+# Folders are named by these tags, and whoever may edit the store may change them.
+SPEC = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}@\d+\.\d+")
 
 
 def load_split(reference: str, home: Home | None = None) -> Manifest:
@@ -85,6 +88,8 @@ def load_split(reference: str, home: Home | None = None) -> Manifest:
             return read_manifest(here)
     run = _found(tracker, reference)
     tags = run.data.tags
+    if not (HEX.fullmatch(tags["evenfold.split_id"]) and SPEC.fullmatch(tags["evenfold.spec"])):
+        raise SplitError(f"run {run.info.run_id} names no split that evenfold recorded; its tags were changed.")
     name, _, version = tags["evenfold.spec"].partition("@")
     here = home.splits / name / version
     if not _is(here, tags["evenfold.split_id"]):
@@ -110,7 +115,8 @@ def _found(tracker: Tracker, reference: str) -> Any:
         raise SplitError(
             f"there is no split {reference!r} in {tracker.home.tracking_uri} or below {tracker.home.splits}."
         )
-    return max(runs, key=lambda run: _order(run.data.tags["evenfold.spec"]))
+    fit = [run for run in runs if SPEC.fullmatch(run.data.tags["evenfold.spec"])] or runs[:1]
+    return max(fit, key=lambda run: _order(run.data.tags["evenfold.spec"])) if len(fit) > 1 else fit[0]
 
 
 def _order(spec: str) -> tuple[int, ...]:
@@ -136,30 +142,31 @@ def _downloaded(tracker: Tracker, run_id: str, place: Path) -> Path:
 FEWEST_ROWS = 2
 
 
-def score_stored(
-    data: str, split: dict[str, Any], champion: dict[str, Any], name: str, metric: str, home: str
-) -> dict[str, Any]:
+@step(run_name=lambda split, champion, **_: f"score {champion.name} version {champion.version}")
+def score_stored(split: SplitRef, champion: Champion, metric: str) -> StoredScore:
     """Return the stored champion's score on the generations newer than its training manifest, or why there is none.
 
     It has seen every other row, so only these say anything about it. The locked part stays closed.
     """
-    trained_on = str(champion["tags"].get("evenfold.spec", "unknown"))
+    if champion.model is None:
+        return StoredScore(why="it names no recipe")
+    trained_on = champion.tags.get("evenfold.spec", "unknown")
     line, _, generation = trained_on.rpartition(".")
-    if line != f"{split['name']}@{split['version'].partition('.')[0]}":
-        return {"why": f"it was trained on another split ({trained_on})"}
-    from .tracker import Tracker
-
+    if line != f"{split.name}@{split.version.partition('.')[0]}":
+        return StoredScore(why=f"it was trained on another split ({trained_on})")
     try:
-        work = work_of(data, split, ModelSpec.of(champion["model"]))
+        work = work_of(split, champion.model)
         rows = _newer_rows(work, int(generation))
         if rows.size < FEWEST_ROWS:
-            return {"why": f"{rows.size} rows are newer than its training rows"}
-        model = Tracker(Home(Path(home)), split["name"]).load_model(f"models:/{name}/{champion['version']}")
+            return StoredScore(why=f"{rows.size} rows are newer than its training rows")
+        estimator = champion.model.estimator if champion.model else None
+        model = tracker_of(split).load_model(f"models:/{champion.name}/{champion.version}", estimator or "")
         answers = Responses(model, work.problem.X.iloc[rows])
         weights = None if work.problem.weights is None else work.problem.weights[rows]
-        return {"score": score(metric, answers, work.problem.y[rows], weights), "rows": int(rows.size)}
+        return StoredScore(score=score(metric, answers, work.problem.y[rows], weights), rows=int(rows.size))
     except Exception as error:  # whatever keeps a stored model from loading or scoring is told, and decides nothing
-        return {"why": f"it no longer loads or scores ({type(error).__name__}: {str(error).splitlines()[0][:300]})"}
+        reason = str(error).splitlines()[0][:300]
+        return StoredScore(why=f"it no longer loads or scores ({type(error).__name__}: {reason})")
 
 
 def _newer_rows(work: Work, generation: int) -> NDArray[np.int64]:

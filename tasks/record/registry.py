@@ -3,125 +3,128 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from evenfold.tasks.runtime.home import Home
+from evenfold.estimates import ModelSpec
+from evenfold.estimates.promotion import Decision
+from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Retraining, SplitRef
+from evenfold.tasks.runtime.step import flow_run_tags, step
+from evenfold.tasks.work import work_of
+from pydantic import ValidationError
 
-from .entries import Entry, split_tags
-from .tracker import RUN_KEY, Tracker, load_final, requirements
+from .entries import Entry, run_key, split_tags
+from .tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
 
 MODEL, DECISION, OUTCOME = "evenfold.model", "evenfold.decision", "retrain.json"
 CHAMPION, CHALLENGER = "champion", "challenger"
 
 
-def read_champion(split: dict[str, Any], name: str, home: str) -> dict[str, Any] | None:
+@step(run_name=lambda split, name="", **_: f"champion of {name or split.name}")
+def read_champion(split: SplitRef, name: str = "") -> Champion | None:
     """Return the version, recipe and tags of the model that is champion, or None where there is none."""
-    tracker = Tracker(Home(Path(home)), split["name"])
-    found = [each for each in tracker.client.search_registered_models(f"name = '{name}'") if each.name == name]
-    if not found or CHAMPION not in found[0].aliases:
+    tracker, name = tracker_of(split), name or split.name
+    models = [model for model in tracker.client.search_registered_models(f"name = '{name}'") if model.name == name]
+    if not models or CHAMPION not in models[0].aliases:
         return None
-    made = tracker.client.get_model_version_by_alias(name, CHAMPION)
-    model = json.loads(made.tags[MODEL]) if MODEL in made.tags else None
-    return {"version": str(made.version), "model": model, "tags": dict(made.tags), "run_id": made.run_id}
+    version = tracker.client.get_model_version_by_alias(name, CHAMPION)
+    recipe = ModelSpec.model_validate_json(version.tags[MODEL]) if MODEL in version.tags else None
+    tags = dict(version.tags)
+    return Champion(name=name, version=str(version.version), model=recipe, tags=tags, run_id=version.run_id)
 
 
-def open_retraining(
-    split: dict[str, Any], key: str, name: str, tags: dict[str, str], params: dict[str, Any], home: str
-) -> dict[str, Any]:
+@step(run_name=lambda split, name="", **_: f"open retrain {name or split.name}")
+def open_retraining(split: SplitRef, model: Any, name: str, metric: str, label: str = "") -> Opened:
     """Find or create the run of a retraining; return its id, the decision made before, and the outcome if FINISHED."""
-    tracker = Tracker(Home(Path(home)), split["name"])
+    tracker, work = tracker_of(split), work_of(split, model)
+    recipe, seed = work.problem.model.canonical(), work.manifest.spec.seed
+    about: dict[str, Any] = {"model": recipe, "seed": seed, "label": label}
+    key = run_key(kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, **about)
     known = tracker.find(key)
-    finished = known is not None and tracker.client.get_run(known).info.status == "FINISHED"
-    outcome = json.loads(tracker.text(known, OUTCOME)) if known and finished else None
-    if known is not None and finished:
-        return {"run_id": known, "decision": None, "outcome": outcome}
-    entry = Entry(key=key, name=f"retrain/{name}", tags=split_tags(split) | tags, params=params, metrics={})
-    run_id = tracker.begin(entry)
+    if known is not None and tracker.client.get_run(known).info.status == "FINISHED":
+        outcome = _outcome(tracker, known)
+        if outcome is not None:
+            return Opened(run_id=known, outcome=outcome)
+    params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
+    tags = split_tags(split) | flow_run_tags()
+    run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
     decided = tracker.client.get_run(run_id).data.tags.get(DECISION)
-    return {"run_id": run_id, "decision": json.loads(decided) if decided else None, "outcome": None}
+    return Opened(run_id=run_id, decision=Decision(**json.loads(decided)) if decided else None)
 
 
-def record_decision(split: dict[str, Any], run_id: str, decision: dict[str, Any], home: str) -> None:
+def _outcome(tracker: Tracker, run_id: str) -> Retraining | None:
+    """Return what a finished retraining came to; None where an earlier version wrote it, and it is run again."""
+    try:
+        return Retraining.model_validate_json(tracker.text(run_id, OUTCOME))
+    except ValidationError:
+        return None
+
+
+@step(run_name=lambda split, **_: f"record the decision on {split.name}")
+def record_decision(split: SplitRef, run_id: str, decision: Decision) -> Decision:
     """Keep a decision before it is acted on: a retraining that was killed goes on with it."""
-    tracker = Tracker(Home(Path(home)), split["name"])
-    tracker.client.set_tag(run_id, DECISION, json.dumps(decision))
+    tracker_of(split).client.set_tag(run_id, DECISION, json.dumps(asdict(decision)))
+    return decision
 
 
-def read_spending(split: dict[str, Any], name: str, home: str) -> list[tuple[str, float]]:
+@step(run_name=lambda split, name="", **_: f"earlier comparisons of {name or split.name}")
+def read_spending(split: SplitRef, name: str = "") -> list[tuple[str, float]]:
     """Return the day of each earlier comparison of a name and the error that it has spent."""
-    tracker = Tracker(Home(Path(home)), split["name"])
-    runs = tracker.runs_named(f"retrain/{name}")
+    runs = tracker_of(split).runs_named(f"retrain/{name or split.name}")
     decided = [(run, json.loads(run.data.tags[DECISION])) for run in runs if DECISION in run.data.tags]
     days = (datetime.fromtimestamp(run.info.start_time / 1000, UTC).date().isoformat() for run, _ in decided)
     return [(day, decision["spent"]) for day, (_, decision) in zip(days, decided, strict=True) if decision.get("spent")]
 
 
-def register(
-    split: dict[str, Any],
-    run_id: str,
-    key: str,
-    name: str,
-    model: dict[str, Any],
-    file: str,
-    promote: bool,
-    tags: dict[str, str],
-    home: str,
-) -> dict[str, Any]:
-    """Log the final model, make it a version and the challenger, and the champion where it was promoted.
+@step(run_name=lambda split, name="", **_: f"register {name or split.name}")
+def register_model(
+    split: SplitRef, model: Any, final: FinalModel, *, run_id: str, name: str = "", promote: bool = False
+) -> Registered:
+    """Log a model of ``fit_final``, make it a version and the challenger, and the champion where it is promoted.
 
-    The same key registers one version, however often it is tried.
+    One run registers one version, however often it is tried.
     """
-    tracker = Tracker(Home(Path(home)), split["name"])
-    client = tracker.client
+    tracker, name, work = tracker_of(split), name or split.name, work_of(split, model)
+    client, key = tracker.client, tracker.client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
     if not any(each.name == name for each in client.search_registered_models(f"name = '{name}'")):
         client.create_registered_model(name, description="Retrained by evenfold.")
-    made = [each for each in client.search_model_versions(f"name = '{name}'") if each.tags.get(RUN_KEY) == key]
-    version = str(made[0].version) if made else _new_version(tracker, run_id, key, name, model, file, split, tags)
-    client.set_registered_model_alias(name, CHALLENGER, version)
+    known = [each for each in client.search_model_versions(f"name = '{name}'") if each.tags.get(RUN_KEY) == key]
+    recipe = work.problem.model.model_dump(mode="json", exclude_defaults=True)
+    tags = split_tags(split) | flow_run_tags() | {RUN_KEY: key, MODEL: json.dumps(recipe)}
+    tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
+    made = str(known[0].version) if known else _new_version(tracker, run_id, name, recipe["estimator"], final, tags)
+    client.set_registered_model_alias(name, CHALLENGER, made)
     if promote:
-        client.set_registered_model_alias(name, CHAMPION, version)
-    return {"name": name, "version": version, "uri": f"models:/{name}/{version}", "champion": promote}
+        client.set_registered_model_alias(name, CHAMPION, made)
+    return Registered(name=name, version=made, uri=f"models:/{name}/{made}", champion=promote)
 
 
 def _new_version(
-    tracker: Tracker,
-    run_id: str,
-    key: str,
-    name: str,
-    model: dict[str, Any],
-    file: str,
-    split: dict[str, Any],
-    tags: dict[str, str],
+    tracker: Tracker, run_id: str, name: str, estimator: str, final: FinalModel, tags: dict[str, str]
 ) -> str:
-    made, types = load_final(file)
-    uri = tracker.keep_model(run_id, made, types, requirements(model["estimator"]))
-    about = split_tags(split) | tags | {RUN_KEY: key, MODEL: json.dumps(model)}
+    model, types = load_final(final.file.path)
+    uri = tracker.keep_model(run_id, model, types, requirements(estimator))
     # A server checks that the source belongs to the run, or to the logged model that the URI names.
-    made_of = {"run_id": run_id, "model_id": uri.rpartition("/")[2], "tags": about}
+    source = {"run_id": run_id, "model_id": uri.rpartition("/")[2], "tags": tags}
     with tracker.process_wide():
-        return str(tracker.client.create_model_version(name, uri, **made_of).version)
+        return str(tracker.client.create_model_version(name, uri, **source).version)
 
 
-def close_retraining(
-    split: dict[str, Any],
-    run_id: str,
-    outcome: dict[str, Any],
-    report: str,
-    metrics: dict[str, float],
-    home: str,
-) -> str:
+@step(run_name=lambda split, **_: f"record retrain {split.name}")
+def close_retraining(split: SplitRef, outcome: Retraining, metrics: dict[str, float]) -> Retraining:
     """Log report and outcome, and set the run FINISHED last."""
-    tracker = Tracker(Home(Path(home)), split["name"])
+    tracker, run_id = tracker_of(split), outcome.run_id
     tracker.measured(run_id, metrics)
-    tracker.client.log_text(run_id, report, "retrain.md")
-    tracker.client.set_tag(run_id, "mlflow.note.content", report[:5000])
-    tracker.keep(run_id, OUTCOME, outcome)
+    tracker.client.log_text(run_id, outcome.report, "retrain.md")
+    tracker.client.set_tag(run_id, "mlflow.note.content", outcome.report[:5000])
+    tracker.keep(run_id, OUTCOME, outcome.model_dump(mode="json"))
     tracker.client.set_terminated(run_id, "FINISHED")
-    return run_id
+    return outcome
 
 
-def fail_retraining(split: dict[str, Any], run_id: str, reason: str, home: str) -> None:
+@step(run_name=lambda split, **_: f"record the failure of {split.name}")
+def fail_retraining(split: SplitRef, run_id: str, reason: str) -> str:
     """Mark a retraining as failed, with the reason where people look for it."""
-    Tracker(Home(Path(home)), split["name"]).fail(run_id, reason)
+    tracker_of(split).fail(run_id, reason)
+    return reason

@@ -3,56 +3,62 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import logging
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 from evenfold.tasks.results.files import write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.redaction import redacted
+from pydantic import validate_call
+from pydantic_core import to_jsonable_python
 
 WAIT_SECONDS = (1.0, 3.0)
-_STEPS: dict[str, Callable[..., str]] = {}
+P = ParamSpec("P")
+_RECORDERS: dict[str, Callable[..., str]] = {}
 
 
-def survives_outage(step: Callable[..., str]) -> Callable[..., str]:
-    """Return ``step`` such that a server that does not answer costs nothing but time.
+def survives_outage(record: Callable[P, str]) -> Callable[P, str]:
+    """Return ``record`` such that a server that does not answer costs nothing but time.
 
     It is tried three times; then the record is kept in ``<home>/spool``, and what is returned says so instead of
     naming a run. The next record that gets through sends what is kept, oldest first. Every other error is raised.
-    The step must be idempotent, and its arguments JSON with ``home`` among them.
+    It must be idempotent, and pydantic must be able to write and read its arguments as JSON.
     """
 
-    @functools.wraps(step)
-    def run(**arguments: Any) -> str:
-        home = Home(Path(arguments["home"]))
+    @functools.wraps(record)
+    def run(*args: P.args, **kwargs: P.kwargs) -> str:
+        home = Home.here()
         try:
-            done = _tried(step, arguments)
+            run_id = _tried(partial(record, *args, **kwargs))
         except Exception as error:
             if not unreachable(error):
                 raise
-            return _keep(step.__name__, arguments, home)
+            arguments = inspect.signature(record).bind(*args, **kwargs).arguments
+            return _keep(record.__name__, arguments, home)
         replay(home)
-        return done
+        return run_id
 
-    _STEPS[step.__name__] = step
+    _RECORDERS[record.__name__] = validate_call(record)
     return run
 
 
-def _tried(step: Callable[..., str], arguments: dict[str, Any]) -> str:
+def _tried(record: Callable[[], str]) -> str:
     for seconds in WAIT_SECONDS:
         try:
-            return step(**arguments)
+            return record()
         except Exception as error:
             if not unreachable(error):
                 raise
             time.sleep(seconds)
-    return step(**arguments)
+    return record()
 
 
 def unreachable(error: BaseException | None) -> bool:
@@ -68,7 +74,7 @@ def unreachable(error: BaseException | None) -> bool:
 
 def _keep(name: str, arguments: dict[str, Any], home: Home) -> str:
     path = home.spool / f"{time.time_ns()}-{os.getpid()}-{name}.json"
-    text = json.dumps({"step": name, "arguments": arguments}, default=str)
+    text = json.dumps(to_jsonable_python({"step": name, "arguments": arguments}, inf_nan_mode="constants"))
     home.make()
     home.spool.mkdir(mode=0o700, exist_ok=True)
 
@@ -99,9 +105,17 @@ def _sent(home: Home) -> Iterator[Path]:
     for path in waiting(home):
         kept = json.loads(path.read_text(encoding="utf-8"))
         try:
-            _STEPS[kept["step"]](**kept["arguments"])
+            _RECORDERS[kept["step"]](**_today(kept["arguments"]))
         except Exception as error:
             logging.getLogger("evenfold").warning("%s could not be sent: %s", path, redacted(str(error)))
             return
         path.unlink()
         yield path
+
+
+def _today(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a record as they are called today; earlier ones named the table and the home apart."""
+    if "home" not in arguments:
+        return arguments
+    renamed = {name: value for name, value in arguments.items() if name not in ("home", "data")}
+    return renamed | {"split": arguments["split"] | {"data": arguments["data"]}}

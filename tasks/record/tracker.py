@@ -20,9 +20,9 @@ from typing import Any
 import mlflow
 import mlflow.sklearn
 import skops.io
-from evenfold.manifests import BalanceReport
-from evenfold.reports.pictures import pictures_of, scores_figures
+from evenfold.splitters.deployed import is_deployed
 from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
+from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.redaction import redacted
@@ -30,8 +30,8 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunT
 from mlflow.models import Model
 from mlflow.tracking import MlflowClient
 
-from .entries import Entry, child_entry, evaluation_entry, news, split_entry, split_key, split_tags
-from .spool import survives_outage
+from .entries import Entry, KeptModel, news
+from .stored_models import load_skops, load_stored
 
 logging.getLogger("alembic").setLevel(logging.WARNING)
 # What goes wrong in the store is raised, and said by us in a sentence; this would print the traceback as well.
@@ -180,10 +180,10 @@ class Tracker:
             Model.log(None, mlflow.sklearn, name="model", run_id=run_id, model_id=made, **kept)
         return f"models:/{made}"
 
-    def load_model(self, uri: str) -> Any:
-        """Return the scikit-learn model that a URI such as models:/flights@champion names."""
+    def load_model(self, uri: str, estimator: str = "") -> Any:
+        """Return the scikit-learn model that a URI such as models:/flights@champion names; see ``load_stored``."""
         with self.process_wide():
-            return mlflow.sklearn.load_model(uri)
+            return load_stored(uri, estimator)
 
     def text(self, run_id: str, name: str) -> str:
         """Return the text of an artifact."""
@@ -195,94 +195,39 @@ class Tracker:
         folder.mkdir(parents=True, exist_ok=True)
         return Path(self.client.download_artifacts(run_id, name, str(folder)))
 
-    def reads(self, run_id: str, name: str, source: str, digest: str) -> None:
+    def reads(self, run_id: str, source: str, digest: str) -> None:
         """Say which data a run read, by our own digest: MLflow's reads the first 10,000 rows only."""
+        name = Path(source).name
         data = Dataset(name=name[:500], digest=digest[:32], source_type="local", source=json.dumps({"uri": source}))
         self.client.log_inputs(run_id, datasets=[DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
 
 
-@survives_outage
-def record_split(
-    split: dict[str, Any], report: dict[str, Any], data: str, fingerprint: str, tags: dict[str, str], home: str
-) -> str:
-    """Record a split as a run ``split/<name> v<version>`` with its manifest and balance, and return the run's id."""
-    tracker = Tracker(Home(Path(home)), split["name"])
-    with tracker.run(split_entry(split, BalanceReport.model_validate(report), tags)) as run_id:
-        tracker.client.set_tag(run_id, "evenfold.split_run_id", run_id)
-        tracker.keep(run_id, "split", Path(split["uri"]))
-        tracker.keep(run_id, "split/balance.json", report)
-        for name, picture in pictures_of(split["uri"], report, data, run_id).items():
-            tracker.keep(run_id, f"split/{name}", picture)
-        tracker.reads(run_id, Path(data).name, data, fingerprint)
-    return run_id
-
-
-@survives_outage
-def record_evaluation(
-    split: dict[str, Any],
-    evaluation: dict[str, Any],
-    data: str,
-    tags: dict[str, str],
-    home: str,
-) -> str:
-    """Record an evaluation as a run ``evaluate/<model>``, one child per fold, and return the parent's id.
-
-    ``evaluation`` holds key, model, scores, estimates, files of predictions, tables, files of models by the name of
-    their run, and ``failure`` where a fold could not be evaluated: then the parent is FAILED with the reason and the
-    finished folds are kept.
-    """
-    tracker = Tracker(Home(Path(home)), split["name"])
-    shared = (
-        split_tags(split) | {"evenfold.split_run_id": _split_run(tracker, split, evaluation["split_run_id"])} | tags
-    )
-    models, estimator = evaluation.get("models", {}), evaluation["model"]["estimator"]
-    with tracker.run(evaluation_entry(evaluation, shared)) as run_id:
-        for score in evaluation["children"]:
-            with tracker.run(child_entry(evaluation["key"], score, shared), parent=run_id) as child:
-                keep_model_of(tracker, child, models.get(score["name"]), estimator)
-        keep_model_of(tracker, run_id, models.get("all rows"), estimator)
-        for name, value in evaluation["artifacts"].items():
-            tracker.keep(run_id, name, value)
-        if evaluation["estimates"]:
-            for name, picture in scores_figures(evaluation["estimates"], evaluation["children"]).items():
-                tracker.keep(run_id, name, picture)
-        _keep_tables(tracker, run_id, evaluation)
-        tracker.reads(run_id, Path(data).name, data, evaluation["fingerprint"])
-    if evaluation["failure"]:
-        tracker.fail(run_id, evaluation["failure"])
-    return run_id
-
-
-def _split_run(tracker: Tracker, split: dict[str, Any], run_id: str) -> str:
-    """Return the split's run, which was not known yet while its record waited for the server."""
-    waited = run_id.startswith("(")
-    return (tracker.find(split_key(split)) or run_id) if waited else run_id
-
-
-def _keep_tables(tracker: Tracker, run_id: str, evaluation: dict[str, Any]) -> None:
-    import pandas as pd
-
-    for name, files in evaluation["tables"].items():
-        if files:
-            tracker.keep_table(run_id, name, pd.concat([pd.read_parquet(file) for file in files], ignore_index=True))
+def tracker_of(split: SplitRef) -> Tracker:
+    """Return the record of a split's experiment."""
+    return Tracker(Home.here(), split.name)
 
 
 KEPT = "evenfold.model_key"
 
 
 def load_final(file: str) -> tuple[Any, list[str]]:
-    """Return the model in a file that ``fit_final`` wrote, and the types in it that skops does not know by itself."""
+    """Return the model in a file that ``fit_final`` wrote, and the types in it that skops does not know by itself.
+
+    A deployed run loads of it what it would of anybody's, for results may be shared.
+    """
+    if is_deployed():
+        return load_skops(file)
     types = [str(each) for each in skops.io.get_untrusted_types(file=file)]
     return skops.io.load(file, trusted=types), types
 
 
-def keep_model_of(tracker: Tracker, run_id: str, kept: dict[str, Any] | None, estimator: str) -> None:
+def keep_model_of(tracker: Tracker, run_id: str, kept: KeptModel | None, estimator: str) -> None:
     """Log the model in a file to a run, once: the run says by a tag of what data and recipe its model is."""
-    if kept is None or tracker.client.get_run(run_id).data.tags.get(KEPT) == kept["key"]:
+    if kept is None or tracker.client.get_run(run_id).data.tags.get(KEPT) == kept.key:
         return
-    made, types = load_final(kept["file"])
+    made, types = load_final(kept.file)
     tracker.keep_model(run_id, made, types, requirements(estimator))
-    tracker.client.set_tag(run_id, KEPT, kept["key"])
+    tracker.client.set_tag(run_id, KEPT, kept.key)
 
 
 def requirements(estimator: str) -> list[str]:

@@ -2,8 +2,8 @@
 
 Work is done in a folder here; the bucket is asked for what is missing here, and given what is made here. Every object
 is put whole. Files lie under the digest of their content, so that two machines which compute one result do no harm;
-a version of a split is one object, which can be put only once. Only S3 and what speaks its protocol: others do not
-all refuse to put an object twice.
+a version of a split is one object, which can be put only once. Whatever fsspec speaks may be one (s3://, gs://,
+abfs://), if it refuses to put an object twice: that is tried before it is used.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
-from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.outcomes import Outcome
+from prefect.serializers import JSONSerializer
 
 from .files import sha256, write_aside
 
@@ -29,26 +29,28 @@ from .files import sha256, write_aside
 class Bucket:
     """A folder of a bucket, and the folder here that mirrors it; EvaluationError where it cannot be reached.
 
-    Raises SplitError where s3fs is not installed.
+    Raises SplitError where the package that speaks its protocol is not installed, or it overwrites what is there.
     """
 
     def __init__(self, url: str, here: Path) -> None:
         self.url = url.rstrip("/")
         self.here = here
-        self.place = self.url.partition("://")[2]
-        self.store = _store()
+        self.protocol, _, self.place = self.url.partition("://")
+        self.store = _store(self.protocol)
+        self._require_create_only()
 
-    def result(self, key: str) -> Any:
+    def result(self, key: str) -> Outcome | None:
         """Return the result that ``key`` names, with its files fetched; None where it is not there, or not whole."""
         text = self._get(f"results/{key}.json")
         try:
-            return None if text is None else _changed(json.loads(text), self._fetched)
+            value = None if text is None else JSONSerializer().loads(_changed(text, self._fetched))
         except LookupError:
             return None
+        return value if isinstance(value, Outcome) and value.intact() else None
 
-    def keep(self, key: str, value: Any) -> None:
+    def keep(self, key: str, value: Outcome) -> None:
         """Keep a result and the files that it names under ``key``; the result itself last."""
-        self._put(f"results/{key}.json", json.dumps(_changed(value, self._sent)).encode())
+        self._put(f"results/{key}.json", _changed(JSONSerializer().dumps(value), self._sent))
 
     def fetch_splits(self, name: str) -> None:
         """Fetch every version of a split that is not here."""
@@ -60,15 +62,35 @@ class Bucket:
     def offer_split(self, folder: Path, split_id: str) -> bool:
         """Put a version of a split; return whether the bucket holds this split under that version now."""
         packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w") as made:
+        with zipfile.ZipFile(packed, "w") as archive:
             for file in sorted(path for path in folder.iterdir() if path.is_file()):
-                made.write(file, file.name)
-        name = f"{self.place}/splits/{folder.parent.name}/{folder.name}.zip"
+                archive.write(file, file.name)
+        name = f"splits/{folder.parent.name}/{folder.name}.zip"
+        if self._create(name, packed.getvalue()):
+            return True
+        with zipfile.ZipFile(io.BytesIO(self._get(name) or b"")) as archive:
+            return bool(json.loads(archive.read("manifest.json"))["split_id"] == split_id)
+
+    def _require_create_only(self) -> None:
+        """Raise SplitError where an object can be put twice; tried once for each mirror."""
+        mark = self.here / ".creates-only"
+        if mark.exists():
+            return
+        name = f"probes/{uuid4().hex}"
+        if not self._create(name, b"once") or self._create(name, b"twice"):
+            raise SplitError(
+                f"{self.url} overwrites an object that is there already, so two machines could decide one version of a "
+                "split differently; set EVENFOLD_RESULTS to a bucket that refuses, or a folder that all machines see."
+            )
+        write_aside(mark, lambda aside: aside.write_bytes(b""))
+
+    def _create(self, name: str, content: bytes) -> bool:
+        """Put an object that must not be there yet; return whether it was put."""
         with self._reached():
             try:
-                self.store.pipe_file(name, packed.getvalue(), mode="create", Metadata={"split-id": split_id})
+                self.store.pipe_file(f"{self.place}/{name}", content, mode="create")
             except FileExistsError:
-                return bool(self.store.metadata(name, refresh=True).get("split-id") == split_id)
+                return False
         return True
 
     def _fetch_split(self, name: str, version: str) -> None:
@@ -91,18 +113,18 @@ class Bucket:
         if "uri" in named:
             self._fetch_split(*Path(named["uri"]).parts[-2:])
             return named | {"uri": str(self.here / named["uri"])}
-        path = self.here / named["file"]
+        path = self.here / named["path"]
         if not path.exists() or sha256(path) != named["sha256"]:
             content = self._get(f"files/{named['sha256']}")
             if content is None:
-                raise LookupError(named["file"])
+                raise LookupError(named["path"])
             write_aside(path, lambda aside: aside.write_bytes(content))
-        return named | {"file": str(path)}
+        return named | {"path": str(path)}
 
     def _sent(self, named: dict[str, Any]) -> dict[str, Any]:
-        where = "uri" if "uri" in named else "file"
-        if where == "file":
-            self._put(f"files/{named['sha256']}", Path(named["file"]).read_bytes())
+        where = "uri" if "uri" in named else "path"
+        if where == "path":
+            self._put(f"files/{named['sha256']}", Path(named["path"]).read_bytes())
         return named | {where: Path(named[where]).relative_to(self.here).as_posix()}
 
     def _get(self, name: str) -> bytes | None:
@@ -123,34 +145,30 @@ class Bucket:
         except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong
             raise EvaluationError(
                 f"{self.url} cannot be used ({type(error).__name__}: {error}); correct EVENFOLD_RESULTS, "
-                "AWS_ENDPOINT_URL or the credentials."
+                "the endpoint (AWS_ENDPOINT_URL) or the credentials."
             ) from error
 
 
-def bucket_of(home: Home) -> Bucket | None:
-    """Return the bucket that ``EVENFOLD_RESULTS`` names, if it names one."""
-    return _bucket(home.bucket, home.shared) if home.bucket else None
+_EXTRAS = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
 
 
-@lru_cache(maxsize=2)
-def _bucket(url: str, here: Path) -> Bucket:
-    return Bucket(url, here)
-
-
-def _store() -> Any:
+def _store(protocol: str) -> Any:
     try:
         import fsspec
 
-        return fsspec.filesystem("s3", use_listings_cache=False)
-    except ImportError:
+        return fsspec.filesystem(protocol, use_listings_cache=False)
+    except (ImportError, ValueError):
+        package = _EXTRAS.get(protocol)
         raise SplitError(
-            "EVENFOLD_RESULTS is a bucket and s3fs is not installed; pip install 'evenfold[s3]'."
+            f"EVENFOLD_RESULTS is a bucket ({protocol}://) and {package or 'what speaks it'} is not installed; "
+            + ("pip install 'evenfold[s3]'." if protocol == "s3" else f"pip install {package or 'its fsspec package'}.")
         ) from None
 
 
-def _changed(value: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
-    """Return a result with what names a file or a split changed, wherever it stands."""
-    if not isinstance(value, dict):
-        return value
-    inside = {name: _changed(each, change) for name, each in value.items()}
-    return change(inside) if "uri" in inside or {"file", "sha256"} <= set(inside) else inside
+def _changed(text: bytes, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
+    """Return a result as JSON with what names a file or a split changed, wherever it stands."""
+
+    def changed(named: dict[str, Any]) -> dict[str, Any]:
+        return change(named) if "uri" in named or {"path", "sha256"} <= set(named) else named
+
+    return json.dumps(json.loads(text, object_hook=changed)).encode()

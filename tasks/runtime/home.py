@@ -1,4 +1,4 @@
-"""Where everything lies, and the settings that embedded servers need before they are imported."""
+"""Where everything lies, and what Prefect and MLflow are told about it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from evenfold.splitters import SplitError
 
 from .redaction import redacted, without_login
+from .settings import EMBEDDED, OTHERS, Settings
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Home:
     @classmethod
     def here(cls) -> Home:
         """Return the home that the environment asks for; the folder is made when something is written."""
-        return cls(Path(os.environ.get("EVENFOLD_HOME") or ".evenfold").absolute())
+        return cls(Settings.here().home.absolute())
 
     def make(self) -> None:
         """Make the folder, for its owner alone; raises SplitError where nothing can be written there."""
@@ -36,13 +37,8 @@ class Home:
 
     @property
     def bucket(self) -> str | None:
-        """The bucket that machines share, where ``EVENFOLD_RESULTS`` names one; raises SplitError for another URL."""
-        given = os.environ.get("EVENFOLD_RESULTS")
-        if given and "://" in given and not given.startswith("s3://"):
-            raise SplitError(
-                f"EVENFOLD_RESULTS is {redacted(given)!r}; "
-                "name s3://bucket/folder, or a folder (a bucket may be mounted)."
-            )
+        """The bucket that machines share, where ``EVENFOLD_RESULTS`` names one."""
+        given = Settings.here().results
         return given if given and "://" in given else None
 
     @property
@@ -51,9 +47,9 @@ class Home:
 
         Of a bucket, the folder here that mirrors it.
         """
-        if self.bucket:
-            return self.path / "buckets" / hashlib.sha256(self.bucket.rstrip("/").encode()).hexdigest()[:16]
-        given = os.environ.get("EVENFOLD_RESULTS")
+        given = Settings.here().results
+        if given and "://" in given:
+            return self.path / "buckets" / hashlib.sha256(given.rstrip("/").encode()).hexdigest()[:16]
         return Path(given).absolute() if given else self.path
 
     def require_record(self) -> None:
@@ -115,34 +111,18 @@ class Home:
 def prepare_environment(home: Home) -> None:
     """Set what Prefect and MLflow read when they are imported, except where the user has set it already.
 
-    Task states are written by a recorder that takes them one by one unless told to take batches, which costs four to
-    seven times the work; the embedded server may need longer than its default 20 s to start.
+    For a process of ours, before the import. In anybody else's process a flow of ours sets it while it runs.
     """
-    embedded = {
-        "PREFECT_HOME": str(home.path / "prefect"),
-        "PREFECT_LOCAL_STORAGE_PATH": str(home.results),
-        "PREFECT_SERVER_EPHEMERAL_ENABLED": "true",
-        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
-        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
-        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
-        "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
-        "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        # What goes wrong is said by us in a sentence; Prefect would print the traceback as well.
-        "PREFECT_LOGGING_LEVEL": "CRITICAL",
-        "DO_NOT_TRACK": "true",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        # Its default of 7 waits for minutes on a server that is down; we try again ourselves.
-        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
-        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    }
-    for name, value in embedded.items():
+    for name, value in (embedded_settings(home) | OTHERS).items():
         os.environ.setdefault(name, value)
+
+
+def embedded_settings(home: Home) -> dict[str, str]:
+    """Return Prefect's settings for a server that is embedded below ``home``."""
+    places = {"PREFECT_HOME": str(home.path / "prefect"), "PREFECT_LOCAL_STORAGE_PATH": str(home.results)}
+    return places | EMBEDDED
 
 
 def default_workers() -> int:
     """Return how many tasks run at once: ``EVENFOLD_WORKERS``, or one per core and at most 4."""
-    given = os.environ.get("EVENFOLD_WORKERS") or str(min(4, os.cpu_count() or 1))
-    if not given.isdecimal() or int(given) < 1:
-        raise SplitError(f"EVENFOLD_WORKERS={given!r}; set a whole number of at least 1.")
-    return int(given)
+    return Settings.here().workers

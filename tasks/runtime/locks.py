@@ -12,6 +12,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from .home import Home
+
 # Prefect copies cache policies with their lock manager; what is held has to be found by every copy.
 _HELD: dict[str, tuple[str, FileLock]] = {}
 _GUARD = threading.Lock()
@@ -34,10 +36,11 @@ class FileLocks:
     """Prefect's lock manager on operating-system file locks.
 
     Prefect's own leaves a lock for ever when its holder is killed, and the next run hangs. The operating system
-    releases a dead process's locks at once. One host only.
+    releases a dead process's locks at once. One host only. Without a folder, the home's is meant, whichever that is
+    when a lock is asked for.
     """
 
-    folder: Path
+    folder: Path | None = None
 
     def acquire_lock(
         self, key: str, holder: str, acquire_timeout: float | None = None, hold_timeout: float | None = None
@@ -45,7 +48,7 @@ class FileLocks:
         """Return whether the lock is held by ``holder`` now; waits for ever unless given a time in seconds."""
         if self.is_lock_holder(key, holder):
             return True
-        lock = FileLock(_lock_path(self.folder, key), thread_local=False, is_singleton=False)
+        lock = FileLock(self._path(key), thread_local=False, is_singleton=False)
         try:
             lock.acquire(timeout=-1 if acquire_timeout is None else acquire_timeout)
         except Timeout:
@@ -73,7 +76,7 @@ class FileLocks:
 
     def wait_for_lock(self, key: str, timeout: float | None = None) -> bool:
         """Return whether the lock was free within ``timeout`` seconds; waits for ever on None."""
-        lock = FileLock(_lock_path(self.folder, key), thread_local=False, is_singleton=False)
+        lock = FileLock(self._path(key), thread_local=False, is_singleton=False)
         try:
             with lock.acquire(timeout=-1 if timeout is None else timeout):
                 return True
@@ -91,4 +94,7 @@ class FileLocks:
         return await asyncio.to_thread(self.wait_for_lock, key, timeout)
 
     def _name(self, key: str) -> str:
-        return f"{self.folder}|{key}"
+        return str(self._path(key))
+
+    def _path(self, key: str) -> Path:
+        return _lock_path(self.folder or Home.here().locks, key)

@@ -34,13 +34,14 @@ def test_every_deployment_names_a_flow_and_parameters_that_fit(described: dict[s
 
 def test_a_form_describes_every_field() -> None:
     """What people fill in has a sentence beside it."""
-    from evenfold.flows.deployed import retrain
+    from evenfold.flows import evaluate, extend, retrain, split, tune
     from prefect.utilities.callables import parameter_schema
 
-    schema = parameter_schema(retrain).model_dump()
-    fields = schema["definitions"]["RetrainRequest"]["properties"]
-    assert {"data", "spec", "model", "registered_name", "metric"} <= set(fields)
-    assert not [name for name, field in fields.items() if "description" not in field]
+    for flow in (split, evaluate, tune, extend, retrain):
+        fields = parameter_schema(flow).model_dump()["properties"]
+        assert "data" in fields
+        assert not [name for name, field in fields.items() if "description" not in field]
+    assert {"spec", "model", "target", "registered_name"} <= set(parameter_schema(retrain).model_dump()["properties"])
 
 
 def test_serve_offers_the_same_deployments() -> None:

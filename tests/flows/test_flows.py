@@ -21,6 +21,8 @@ from evenfold.manifests import decide, read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import FileLocks, Home
 from evenfold.tasks.fits import fit_fold
+from evenfold.tasks.runtime.step import UNDER_KEY
+from evenfold.tasks.scores import aggregate
 from evenfold.tasks.work import key_of_split, work_of
 from mlflow.tracking import MlflowClient
 from sklearn.datasets import load_breast_cancer
@@ -123,7 +125,7 @@ def test_flights_are_split_and_fitted_once_and_recorded_completely(prefect_home:
     frame.to_parquet(tmp_path / "feature.parquet")
     feature = run(tmp_path / "feature.parquet")
     assert (feature.cached, feature.n_cached) == (True, 0)
-    assert feature.split["split_id"] == one.split["split_id"]
+    assert feature.split.split_id == one.split.split_id
     assert feature.run_id != one.run_id
     assert values(feature) != values(one)
     assert len(runs(prefect_home)) == 13 + 6
@@ -137,8 +139,8 @@ def assert_complete(home: Home, outcome: Evaluation, children: int) -> None:
     assert sorted(run.info.run_name for run in ours) == [f"fold {i}" for i in range(children)]
     for run in (parent, split_run, *ours):
         assert run.info.status == "FINISHED"
-        assert run.data.tags["evenfold.split_id"] == outcome.split["split_id"]
-        assert run.data.tags["evenfold.plan_id"] == outcome.split["plan_id"]
+        assert run.data.tags["evenfold.split_id"] == outcome.split.split_id
+        assert run.data.tags["evenfold.plan_id"] == outcome.split.plan_id
         assert run.data.tags["evenfold.split_run_id"] == outcome.split_run_id
         for metric in run.data.metrics:
             assert len(client.get_metric_history(run.info.run_id, metric)) == 1, metric
@@ -153,16 +155,18 @@ def assert_complete(home: Home, outcome: Evaluation, children: int) -> None:
             assert child.data.metrics[f"test/{name}"] == score.test[name]
             assert child.data.metrics[f"apparent/{name}"] == score.apparent[name]
     assert {"estimates.json", "features.json", "predictions.parquet"} <= artifacts(home, outcome.run_id)
-    manifest = Path(outcome.split["uri"])
+    manifest = Path(outcome.split.uri)
     kept = {f"split/{path.name}" for path in manifest.iterdir()} | {"split/balance.json"}
     assert kept <= artifacts(home, outcome.split_run_id, "split")
     assert split_run.data.metrics["balance/worst_size"] == outcome.balance.worst["size"]
 
 
 def test_the_plain_engine_records_everything_once_too(home: Home, data: Path) -> None:
-    """It has no cache and fits again; times differ, and still no metric has two values."""
+    """Finished fits are found where Prefect's tasks find them; fitted again, still no metric has two values."""
     one, two = evaluated(data), evaluated(data)
-    assert (two.cached, two.n_cached) == (False, 0)
+    assert (one.cached, one.n_cached) == (False, 0)
+    assert (two.cached, two.n_cached) == (True, 5)
+    assert evaluated(data, refresh=True).n_cached == 0
     assert one.run_id == two.run_id
     assert len(runs(home)) == 7
     client = MlflowClient(home.tracking_uri)
@@ -176,7 +180,7 @@ def test_both_engines_give_the_same_scores(prefect_home: Home, data: Path) -> No
     """To the last bit, and the same split."""
     one, two = evaluated(data, engine="prefect"), evaluated(data)
     assert values(one) == values(two)
-    assert one.split["split_id"] == two.split["split_id"]
+    assert one.split.split_id == two.split.split_id
     assert [each.to_json() for each in one.estimates] == [each.to_json() for each in two.estimates]
     assert not {"splitters", "manifests", "estimates", "tasks", "flows", "deployments"} & set(sys.modules)
 
@@ -209,10 +213,10 @@ def test_a_split_that_was_decided_under_another_name_is_recorded_under_this_one(
     one = evaluated(data, engine="prefect")
     two = evaluated(data, engine="prefect", spec=SPEC | {"name": "other"})
     assert two.cached
-    assert two.split["split_id"] == one.split["split_id"]
-    assert two.split["name"] == "other"
-    assert Path(two.split["uri"]) == prefect_home.splits / "other" / "1.0"
-    assert read_manifest(two.split["uri"]).split_id == one.split["split_id"]
+    assert two.split.split_id == one.split.split_id
+    assert two.split.name == "other"
+    assert Path(two.split.uri) == prefect_home.splits / "other" / "1.0"
+    assert read_manifest(two.split.uri).split_id == one.split.split_id
     client = MlflowClient(prefect_home.tracking_uri)
     experiment = client.get_experiment(client.get_run(two.run_id).info.experiment_id)
     assert experiment.name == "other"
@@ -226,7 +230,7 @@ def test_two_homes_may_share_one_store(home: Home, data: Path, tmp_path: Path, m
     shutil.copy(data, tmp_path / "copy.parquet")
     two = evaluated(tmp_path / "copy.parquet")
     assert (one.run_id, one.split_run_id) == (two.run_id, two.split_run_id)
-    assert one.split["uri"] != two.split["uri"]
+    assert one.split.uri != two.split.uri
 
 
 # ---------------------------------------------------------------- the same scores
@@ -249,7 +253,7 @@ LOGISTIC = {"estimator": "evenfold.estimates:scaled_logistic_regression", "metri
 def test_the_scores_are_those_of_scikit_learn(home: Home, spec: Any, model: Any, frame: pd.DataFrame) -> None:
     """cross_validate and cross_val_score on the manifest's own folds, whatever the order of the rows."""
     outcome = evaluated(frame.sample(frac=1, random_state=1), spec=spec, model=model)
-    cv = read_manifest(outcome.split["uri"]).as_cv(frame)
+    cv = read_manifest(outcome.split.uri).as_cv(frame)
     X, y = frame[outcome.features], frame[spec["columns"]["target"]]
     estimator = Ridge() if model is not LOGISTIC else scaled_logistic_regression()
     theirs = cross_validate(estimator, X, y, cv=cv, scoring=model["metrics"], return_train_score=True)
@@ -270,11 +274,11 @@ def test_bootstrap_scores_are_those_of_scikit_learn(home: Home) -> None:
     frame = cancer()
     spec = CANCER | {"strategy": "Bootstrap", "params": {"n_splits": 12}}
     outcome = evaluated(frame, spec=spec, model=LOGISTIC)
-    cv = read_manifest(outcome.split["uri"]).as_cv(frame)
+    cv = read_manifest(outcome.split.uri).as_cv(frame)
     X, y = frame[outcome.features], frame["benign"]
     theirs = cross_validate(scaled_logistic_regression(), X, y, cv=cv, scoring=LOGISTIC["metrics"])
     table = artifact(home, outcome.run_id, "scores.parquet")
-    assert len(table) == outcome.split["n_splits"] == 12
+    assert len(table) == outcome.split.n_splits == 12
     fitted = scaled_logistic_regression().fit(X, y)
     for metric in LOGISTIC["metrics"]:
         assert table[metric].to_numpy() == pytest.approx(theirs[f"test_{metric}"], abs=1e-12, rel=0)
@@ -290,7 +294,7 @@ def test_the_assembled_estimator_reproduces_the_flow(home: Home, data: Path) -> 
     frame = small().sort_values("id", ignore_index=True)
     model = ModelSpec.of({"features": ["a", "note"], "metrics": ["r2"]} | RIDGE)
     problem = Problem.of(frame, model, "y", ["id"])
-    cv = read_manifest(outcome.split["uri"]).as_cv(frame)
+    cv = read_manifest(outcome.split.uri).as_cv(frame)
     ours = cross_val_score(assemble(model, problem, seed=0), problem.X, problem.y, cv=cv, scoring="r2")
     assert ours == pytest.approx([score.test["r2"] for score in outcome.scores], abs=1e-12, rel=0)
 
@@ -308,14 +312,14 @@ def test_what_was_deleted_or_altered_is_computed_again(prefect_home: Home, data:
     assert (two.cached, two.n_cached) == (True, 3)
     assert values(two) == values(one)
     for harm in (flip, Path.unlink):
-        harm(Path(one.split["uri"]) / "assignments-0000.parquet")
+        harm(Path(one.split.uri) / "assignments-0000.parquet")
         again = evaluated(data, engine="prefect")
         assert (again.cached, again.n_cached, again.split) == (False, 5, one.split)
-        assert read_manifest(one.split["uri"]).split_id == one.split["split_id"]
-    (Path(one.split["uri"]) / "manifest.json").unlink()
+        assert read_manifest(one.split.uri).split_id == one.split.split_id
+    (Path(one.split.uri) / "manifest.json").unlink()
     beside = evaluated(data, engine="prefect")
-    assert (beside.cached, beside.n_cached, beside.split["version"]) == (False, 5, "2.0")
-    assert beside.split["split_id"] == one.split["split_id"]
+    assert (beside.cached, beside.n_cached, beside.split.version) == (False, 5, "2.0")
+    assert beside.split.split_id == one.split.split_id
     assert evaluated(data, engine="prefect").cached
     assert len(runs(prefect_home)) == 7
 
@@ -323,7 +327,7 @@ def test_what_was_deleted_or_altered_is_computed_again(prefect_home: Home, data:
 def test_the_plain_engine_mends_a_damaged_manifest(home: Home, data: Path) -> None:
     """In its place, and what was damaged is kept aside."""
     one = evaluated(data)
-    flip(Path(one.split["uri"]) / "assignments-0000.parquet")
+    flip(Path(one.split.uri) / "assignments-0000.parquet")
     assert evaluated(data).split == one.split
     (aside,) = (home.splits / "small").glob(".damaged-*/*")
     assert (aside / "manifest.json").exists()
@@ -334,8 +338,8 @@ def test_a_neighbour_that_is_no_manifest_is_passed_over(home: Home, data: Path) 
     for number, text in enumerate(["[]", "{", '"x"', "null", '{"plan_id": []}'], start=1):
         (home.splits / "small" / f"{number}.0").mkdir(parents=True)
         (home.splits / "small" / f"{number}.0" / "manifest.json").write_text(text)
-    assert evaluated(data).split["version"] == "6.0"
-    assert evaluated(data).split["version"] == "6.0"
+    assert evaluated(data).split.version == "6.0"
+    assert evaluated(data).split.version == "6.0"
 
 
 def flip(path: Path) -> None:
@@ -454,15 +458,16 @@ def test_data_that_change_under_way_poison_no_cache(home: Home, data: Path) -> N
     """A fit whose data are not those that its key names is an error, not a result."""
     outcome = evaluated(data)
     model = ModelSpec.of(RIDGE)
-    key = key_of_split(work_of(str(data), outcome.split, model), 0, 0)
-    arguments: dict[str, Any] = {
-        "data": str(data), "split": outcome.split, "i": 0, "model": model.model_dump(mode="json"), "seed": 0,
-        "threads": 1, "home": str(home.path),
-    }  # fmt: skip
-    assert fit_fold(key=key, **arguments)["score"]["test"] == outcome.scores[0].test
+    first = fit_fold.fn(outcome.split, 0, model)
+    assert first.score.test == outcome.scores[0].test
+    token = UNDER_KEY.set(f"score/{key_of_split(work_of(outcome.split, model), 0)}")
     small().assign(a=lambda frame: frame["a"] + frame["b"]).to_parquet(data)
     with pytest.raises(EvaluationError, match="the data changed while they were evaluated; run the evaluation again"):
-        fit_fold(key=key, **arguments)
+        fit_fold.fn(outcome.split, 0, model)
+    UNDER_KEY.reset(token)
+    second = fit_fold.fn(outcome.split, 1, model)
+    with pytest.raises(EvaluationError, match="the data changed while they were evaluated"):
+        aggregate.fn(outcome.split, [first, second])
 
 
 def test_a_folder_that_grows_is_read_again(home: Home, data: Path, tmp_path: Path) -> None:
@@ -470,12 +475,12 @@ def test_a_folder_that_grows_is_read_again(home: Home, data: Path, tmp_path: Pat
     folder = tmp_path / "parts"
     folder.mkdir()
     small().iloc[:80].to_parquet(folder / "a.parquet")
-    assert evaluated(folder).split["n_rows"] == 80
+    assert evaluated(folder).split.n_rows == 80
     small().iloc[80:].to_parquet(folder / "b.parquet")
-    assert evaluated(folder).split["n_rows"] == 120
-    assert evaluated(str(folder / "*.parquet")).split["n_rows"] == 120
+    assert evaluated(folder).split.n_rows == 120
+    assert evaluated(str(folder / "*.parquet")).split.n_rows == 120
     small().iloc[80:100].to_parquet(folder / "b.parquet")
-    assert evaluated(str(folder / "*.parquet")).split["n_rows"] == 100
+    assert evaluated(str(folder / "*.parquet")).split.n_rows == 100
 
 
 def test_predictions_carry_the_keys_of_their_own_data(prefect_home: Home, data: Path) -> None:
@@ -576,7 +581,7 @@ def test_the_number_of_workers_must_be_one(prefect_home: Home, data: Path, monke
     """It comes from the environment, where anything may stand."""
     for given in ("two", "0", "-1"):
         monkeypatch.setenv("EVENFOLD_WORKERS", given)
-        with pytest.raises(SplitError, match=f"EVENFOLD_WORKERS='{given}'; set a whole number of at least 1"):
+        with pytest.raises(SplitError, match=f"EVENFOLD_WORKERS is '{given}'; set a whole number of at least 1"):
             evaluated(data, engine="prefect")
 
 
@@ -645,7 +650,7 @@ TWICE = """
 import sys
 from evenfold.flows import split
 outcome = split(sys.argv[1], spec={"name": "small", "columns": {"key": "id", "target": "y"}})
-print(outcome.cached, outcome.split["split_id"], outcome.run_id)
+print(outcome.cached, outcome.split.split_id, outcome.run_id)
 """
 
 

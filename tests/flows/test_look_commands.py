@@ -25,7 +25,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
         patch.setenv("EVENFOLD_HOME", str(home))
         columns = {"key": "id", "target": "kind"}
         outcome = split(frame, spec={"name": "few", "columns": columns, "holdout": {"fraction": 0.25}}, engine="plain")
-    return home, outcome.split["uri"], outcome.run_id
+    return home, outcome.split.uri, outcome.run_id
 
 
 def evenfold(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

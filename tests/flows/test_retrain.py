@@ -63,9 +63,9 @@ def test_the_first_run_makes_the_champion(home: Home, monkeypatch: pytest.Monkey
     import mlflow
 
     outcome = retrain("first", rows(120), GOOD)
-    assert outcome.decision["why"] == "there is no champion yet"
+    assert outcome.decision.why == "there is no champion yet"
     assert outcome.registered is not None
-    assert champion(home, "first") == outcome.registered["version"] == "1"
+    assert champion(home, "first") == outcome.registered.version == "1"
     assert str(client(home).get_model_version_by_alias("first", "challenger").version) == "1"
     assert "MLFLOW_TRACKING_URI" not in os.environ, "keeping a model must not choose the store of every later home"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", home.tracking_uri)
@@ -91,25 +91,25 @@ def test_new_rows_refit_the_same_recipe(home: Home) -> None:
     """Grown data extend the split, move no row, and the same recipe becomes champion because it is newer."""
     retrain("grow", rows(120), GOOD)
     outcome = retrain("grow", rows(150), GOOD)
-    assert outcome.split["version"] == "1.1"
-    assert outcome.growth["added"] == 30
-    assert outcome.growth["moved"] == 0
-    assert outcome.decision["why"] == "the recipe is the champion's, refitted on newer rows"
+    assert outcome.split.version == "1.1"
+    assert outcome.growth.added == 30
+    assert outcome.growth.moved == 0
+    assert outcome.decision.why == "the recipe is the champion's, refitted on newer rows"
     assert champion(home, "grow") == "2"
-    assert outcome.stored_champion["rows"] == 30
-    assert outcome.stored_champion["score"] > 0.3
+    assert outcome.stored_champion.rows == 30
+    assert outcome.stored_champion.score > 0.3
 
 
 def test_a_worse_candidate_does_not_become_champion(home: Home) -> None:
     """On the same rows nothing is registered; on newer rows the champion's recipe is refitted instead."""
     retrain("worse", rows(200), GOOD)
     same = retrain("worse", rows(200), BAD)
-    assert same.decision["winner"] == "champion"
+    assert same.decision.winner == "champion"
     assert same.registered is None
-    assert same.decision["high"] < 0
+    assert same.decision.high < 0
     grown = retrain("worse", rows(260), BAD)
-    assert grown.decision["winner"] == "champion"
-    assert "refitted on newer rows" in grown.decision["why"]
+    assert grown.decision.winner == "champion"
+    assert "refitted on newer rows" in grown.decision.why
     tags = client(home).get_model_version_by_alias("worse", "champion").tags
     assert "Ridge" in tags["evenfold.model"]
     assert champion(home, "worse") == "2"
@@ -119,10 +119,10 @@ def test_a_better_candidate_becomes_champion_on_the_same_rows(home: Home) -> Non
     """The corrected test over the same folds decides; the words and the interval are told."""
     retrain("better", rows(200), BAD)
     outcome = retrain("better", rows(200), GOOD)
-    assert outcome.decision["why"] == "the candidate is better"
-    assert outcome.decision["low"] > 0
+    assert outcome.decision.why == "the candidate is better"
+    assert outcome.decision.low > 0
     assert champion(home, "better") == "2"
-    assert outcome.decision["spent"] == pytest.approx(0.05)
+    assert outcome.decision.spent == pytest.approx(0.05)
     assert "90.0% interval" in outcome.report
 
 
@@ -130,9 +130,9 @@ def test_a_champion_of_another_split_is_compared_by_its_recipe(home: Home) -> No
     """With other rules for the split its recipe is evaluated on the new folds, and its stored model is not scored."""
     retrain("resplit", rows(150), GOOD)
     outcome = retrain("resplit", rows(150), BAD, spec={"params": {"n_splits": 4}})
-    assert outcome.split["version"] == "2.0"
-    assert outcome.decision["winner"] == "champion"
-    assert "another split (resplit@1.0)" in outcome.stored_champion["why"]
+    assert outcome.split.version == "2.0"
+    assert outcome.decision.winner == "champion"
+    assert "another split (resplit@1.0)" in outcome.stored_champion.why
 
 
 def test_a_champion_that_no_longer_loads_is_told_and_decides_nothing(home: Home) -> None:
@@ -143,9 +143,9 @@ def test_a_champion_that_no_longer_loads_is_told_and_decides_nothing(home: Home)
     source = client(home).get_model_version_by_alias("broken", "champion")
     shutil.rmtree(client(home).get_model_version_download_uri("broken", source.version).removeprefix("file://"))
     outcome = retrain("broken", rows(150), BAD)
-    assert "no longer loads" in outcome.stored_champion["why"]
-    assert outcome.decision["winner"] == "champion"
-    assert outcome.decision["difference"] is not None
+    assert "no longer loads" in outcome.stored_champion.why
+    assert outcome.decision.winner == "champion"
+    assert outcome.decision.difference is not None
 
 
 def test_a_champion_whose_recipe_is_gone_gives_way(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,8 +156,8 @@ def test_a_champion_whose_recipe_is_gone_gives_way(home: Home, monkeypatch: pyte
     gone = '{"estimator": "a_package_that_left:Model", "metrics": ["r2"]}'
     client(home).set_model_version_tag("gone", version, "evenfold.model", gone)
     outcome = retrain("gone", rows(150), GOOD)
-    assert "can no longer be evaluated" in outcome.decision["why"]
-    assert "a_package_that_left" in outcome.decision["why"]
+    assert "can no longer be evaluated" in outcome.decision.why
+    assert "a_package_that_left" in outcome.decision.why
     assert champion(home, "gone") == "2"
 
 
@@ -180,8 +180,8 @@ def test_draws_are_compared_draw_by_draw() -> None:
     draws = {"strategy": "Bootstrap", "params": {"n_splits": 20}}
     retrain("draws", rows(150), BAD, spec=draws)
     outcome = retrain("draws", rows(150), GOOD, spec=draws)
-    assert outcome.decision["winner"] == "candidate"
-    assert outcome.decision["low"] > 0
+    assert outcome.decision.winner == "candidate"
+    assert outcome.decision.low > 0
 
 
 def test_locked_rows_are_never_learnt_from(home: Home) -> None:
@@ -209,7 +209,7 @@ def test_a_failed_gate_stops_before_anything_is_fitted(home: Home) -> None:
     assert not client(home).search_registered_models("name = 'gated'")
     outcome = retrain("gated", leaky(120), GOOD, gates=False)
     assert outcome.registered is not None
-    assert outcome.audit["failed"] == ["target_like_features"]
+    assert outcome.audit.failed == ["target_like_features"]
     assert "- gate failed: " in outcome.report
 
 
@@ -217,11 +217,11 @@ def test_a_failed_gate_stops_before_anything_is_fitted(home: Home) -> None:
 def test_the_audit_looks_at_what_the_model_reads(fields: dict[str, Any]) -> None:
     """A leak that the model does not learn from stops nothing; what is only a warning is told in the report."""
     outcome = retrain(f"read-by-{next(iter(fields))}", leaky(120), {**GOOD, **fields})
-    assert set(outcome.audit["features"]) == {"a", "b", "number"}
-    assert outcome.audit["failed"] == []
-    warned = next(each for each in outcome.audit["findings"] if each["check"] == "id_like_features")
-    assert warned["severity"] == "warning"
-    assert f"- warning: {warned['message']}" in outcome.report
+    assert set(outcome.audit.features) == {"a", "b", "number"}
+    assert outcome.audit.failed == []
+    warned = next(each for each in outcome.audit.findings if each.check == "id_like_features")
+    assert warned.severity == "warning"
+    assert f"- warning: {warned.message}" in outcome.report
     assert "number" in warned["message"]
 
 
@@ -238,16 +238,15 @@ def test_a_decision_that_was_made_is_kept_when_the_rest_was_killed(home: Home, m
     retrain("killed", rows(150), BAD)
     with monkeypatch.context() as patch:
 
-        def stop(**arguments: Any) -> str:
+        def stop(*_: Any, **__: Any) -> None:
             raise KeyboardInterrupt
 
-        stop.__name__ = "close_retraining"
-        patch.setattr(registry, "close_retraining", stop)
+        patch.setattr(registry.close_retraining, "fn", stop)
         with pytest.raises(KeyboardInterrupt):
             retrain("killed", rows(150), GOOD)
     assert champion(home, "killed") == "2"
     outcome = retrain("killed", rows(150), GOOD)
-    assert outcome.decision["why"] == "the candidate is better"
+    assert outcome.decision.why == "the candidate is better"
     assert champion(home, "killed") == "2"
     assert len(client(home).search_model_versions("name = 'killed'")) == 2
     assert client(home).get_run(outcome.run_id).info.status == "FINISHED"
@@ -274,5 +273,5 @@ def test_the_rule_is_what_it_says(difference: float, se: float | None, newer: bo
 def test_a_month_after_the_other_has_less_to_spend(home: Home) -> None:
     """What earlier comparisons of the name have used up is read from its runs."""
     retrain("monthly", rows(150), GOOD)
-    spent = [retrain("monthly", rows(150 + 10 * month), BAD).decision["spent"] for month in range(3)]
+    spent = [retrain("monthly", rows(150 + 10 * month), BAD).decision.spent for month in range(3)]
     assert spent == pytest.approx([0.05, 0.025, 0.0125])

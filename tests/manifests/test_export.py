@@ -94,15 +94,23 @@ def test_scikit_learn_tests_the_same_rows(tmp_path: Path) -> None:
         assert sorted(theirs) == test.tolist()
 
 
-def test_scikit_learn_in_key_order_and_for_each_repeat(tmp_path: Path) -> None:
-    """Without data the rows are in key order; a repeat is a file of its own."""
-    manifest = split(rows(), strategy="Repeated", params=REPEATED)
+def test_scikit_learn_for_each_repeat(tmp_path: Path) -> None:
+    """A repeat is a file of its own, in the order of the data."""
+    frame = rows()
+    manifest = split(frame, strategy="Repeated", params=REPEATED)
     for repeat in range(3):
-        made = export(manifest, "sklearn", tmp_path / f"{repeat}.npy", repeat=repeat)
-        assert "in key order" in made.note
-        assert np.array_equal(np.load(tmp_path / f"{repeat}.npy"), manifest.codes[:, repeat])
+        export(manifest, "sklearn", tmp_path / f"{repeat}.npy", frame, repeat=repeat)
+        assert np.array_equal(np.load(tmp_path / f"{repeat}.npy"), manifest.fold_of(frame, repeat))
     with pytest.raises(SplitError, match="there is no repeat 3; choose 0 to 2"):
-        export(manifest, "sklearn", tmp_path / "3.npy", repeat=3)
+        export(manifest, "sklearn", tmp_path / "3.npy", frame, repeat=3)
+
+
+@pytest.mark.parametrize("columns", [{"key": "id"}, {}])
+def test_positions_without_data_are_refused(columns: dict[str, str], tmp_path: Path) -> None:
+    """They would be silently wrong on a frame in another order; nothing is written."""
+    with pytest.raises(SplitError, match=r"sklearn tells rows by their position, so the frame .* is needed"):
+        export(split(rows(), strategy="KFold", columns=columns), "sklearn", tmp_path / "folds.npy")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_train_and_test_parts_are_what_scikit_learn_means_by_minus_one(tmp_path: Path) -> None:

@@ -204,3 +204,66 @@ def test_a_draw_that_comes_out_differently_is_refused() -> None:
     drawn = replace(drawn, membership=replace(drawn.membership, recorded=other.membership.recorded))
     with pytest.raises(SplitError, match="draw 0 comes out differently from what was recorded"):
         list(drawn.as_cv(FRAME).split())
+
+
+def test_a_manifest_is_itself_a_cv_where_the_features_hold_the_key() -> None:
+    """cross_val_score scores the same folds as with as_cv, in any order of rows."""
+    manifest = decide(SPEC, FRAME)
+    shuffled = FRAME.sample(frac=1, random_state=3)
+    scores = [
+        cross_val_score(Ridge(), shuffled[["id"]], shuffled["number"], cv=cv)
+        for cv in (manifest, manifest.as_cv(shuffled))
+    ]
+    assert np.array_equal(*scores)
+    assert manifest.get_n_splits() == len(scores[0])
+
+
+def test_a_manifest_as_cv_says_in_one_sentence_what_to_pass_instead() -> None:
+    """Features without the key cannot be joined: the error names as_cv, also from inside scikit-learn."""
+    manifest = decide(SPEC, FRAME)
+    for features in (FRAME[["number"]], FRAME[["number"]].to_numpy(), None):
+        with pytest.raises(
+            SplitError, match=r"^X has no column id, by which .* pass cv=manifest\.as_cv\(frame\), .*\.$"
+        ):
+            next(manifest.split(features))
+    with pytest.raises(SplitError, match=r"pass cv=manifest\.as_cv\(frame\)"):
+        cross_val_score(Ridge(), FRAME[["number"]], FRAME["number"], cv=manifest)
+
+
+def test_a_manifest_without_a_key_is_a_cv_of_as_many_rows() -> None:
+    """Rows go by position; another number of rows is refused."""
+    manifest = decide({"columns": {"target": "number"}, "strategy": "KFold"}, FRAME)
+    X = FRAME[["number"]].to_numpy()
+    for (train, test), (ours, theirs) in zip(manifest.split(X), manifest.as_cv(FRAME).split(), strict=True):
+        assert (train.tolist(), test.tolist()) == (ours.tolist(), theirs.tolist())
+    with pytest.raises(SplitError, match=r"X has .* rows and the manifest was joined to"):
+        next(manifest.split(X[:-1]))
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_folds_and_sides_are_had_in_one_call(kind: Any) -> None:
+    """fold_of is a column in the frame's own order; train_test are frames of its own kind."""
+    manifest = decide(SPEC, FRAME)
+    shuffled = FRAME.sample(frac=1, random_state=4)
+    frame = kind(shuffled)
+    folds = manifest.fold_of(frame)
+    for fold, (train, test) in enumerate(manifest.as_cv(frame).split()):
+        assert np.flatnonzero(folds == fold).tolist() == sorted(test.tolist())
+        trained, tested = manifest.train_test(frame, fold)
+        assert type(trained) is type(tested) is kind
+        assert trained["id"].to_list() == shuffled["id"].iloc[train].to_list()
+        assert tested["id"].to_list() == shuffled["id"].iloc[test].to_list()
+
+
+def test_rows_of_draws_have_no_one_fold() -> None:
+    """train_test gives the sides of a draw; fold_of says so in one sentence."""
+    manifest = decide(SPEC | {"strategy": "Bootstrap", "params": {"n_splits": 3}}, FRAME)
+    train, test = manifest.train_test(FRAME, 2)
+    assert len(train) == len(FRAME)
+    assert not set(train["id"]) & set(test["id"])
+    with pytest.raises(
+        SplitError, match=r"holds draws, and a row has no one fold in them; take train_test\(frame, fold\)"
+    ):
+        manifest.fold_of(FRAME)
+    with pytest.raises(SplitError, match=r"there is no fold 3 in split 1.0; choose 0 to 2"):
+        manifest.train_test(FRAME, 3)

@@ -158,7 +158,7 @@ def test_the_page_opens_with_a_verdict_in_words(severity: str, verdict: Verdict)
     balance = measure(manifest, data)
     words = Page(report_html(manifest, balance, data, audited(severity, "Rows are doubled."))).words
     assert verdict_of(balance, audited(severity)) is verdict
-    assert words.index(f"{verdict.mark} {verdict.word}") < words.index("rows in a fold")
+    assert words.index(f"{verdict.mark} {verdict.word}") < words.index("rows in every fold")
     assert (": Rows are doubled. " in words) == bool(severity)
 
 

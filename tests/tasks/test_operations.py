@@ -19,8 +19,8 @@ from evenfold.manifests import read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.doctor import Finding, _server, examine
-from evenfold.tasks.results.bucket import bucket_of
 from evenfold.tasks.results.clean import age_of, clean
+from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime import orphans as orphaned
 from servers import environment, free_port, prefect_server
 
@@ -180,13 +180,13 @@ def test_clean_removes_what_is_old_and_no_manifest(home: Home) -> None:
     scores = sorted(home.scores.glob("*.parquet"))
     assert len(scores) == 5
     before = time.time() - 40 * 86_400
-    for path in [*scores[:3], *home.data.iterdir(), *Path(outcome.split["uri"]).iterdir()]:
+    for path in [*scores[:3], *home.data.iterdir(), *Path(outcome.split.uri).iterdir()]:
         os.utime(path, (before, before))
     assert clean(home, age_of("30d"), dry_run=True).files == 4
     assert len(list(home.scores.glob("*.parquet"))) == 5
     assert clean(home, age_of("30d")).files == 4
     assert sorted(home.scores.glob("*.parquet")) == scores[3:]
-    assert read_manifest(outcome.split["uri"]).split_id == outcome.split["split_id"]
+    assert read_manifest(outcome.split.uri).split_id == outcome.split.split_id
 
 
 def test_clean_waits_for_records_that_need_the_files(home: Home) -> None:
@@ -209,20 +209,17 @@ def test_a_bucket_without_what_reads_it_names_its_extra(home: Home, monkeypatch:
     monkeypatch.setenv("EVENFOLD_RESULTS", "s3://models/evenfold")
     monkeypatch.setitem(sys.modules, "s3fs", None)
     with pytest.raises(SplitError, match=r"pip install 'evenfold\[s3\]'"):
-        bucket_of(home)
+        results_of(home)
 
 
 def test_projects_share_results_by_one_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Manifests, scores, results and locks move together; records and data stay in each home; only S3 is a URL."""
+    """Manifests, scores, results and locks move together; records and data stay in each home; a bucket has a mirror."""
     monkeypatch.setenv("EVENFOLD_RESULTS", str(tmp_path / "shared"))
     one, other = Home(tmp_path / "one"), Home(tmp_path / "other")
     for name in ("splits", "scores", "results", "locks"):
         assert getattr(one, name) == getattr(other, name) == tmp_path / "shared" / name
     assert one.data != other.data
     assert one.spool != other.spool
-    monkeypatch.setenv("EVENFOLD_RESULTS", "gs://bucket/results")
-    with pytest.raises(SplitError, match="name s3://bucket/folder, or a folder"):
-        _ = one.results
     monkeypatch.setenv("EVENFOLD_RESULTS", "s3://bucket/results")
     assert one.results.is_relative_to(one.path)
     assert one.results.relative_to(one.path) == other.results.relative_to(other.path)

@@ -58,9 +58,9 @@ def test_a_server_that_is_down_loses_nothing(tmp_path: Path, monkeypatch: pytest
         assert len(runs) == 1 + 2 * (1 + 5)
 
         monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "other project"))
-        for name in ("rows@1.0", "rows", there.split["split_id"], there.split["plan_id"]):
+        for name in ("rows@1.0", "rows", there.split.split_id, there.split.plan_id):
             found = load_split(name)
-            assert found.split_id == there.split["split_id"]
+            assert found.split_id == there.split.split_id
         assert str(found.uri).startswith(str(tmp_path / "other project"))
         again = evaluate(manifest=found.uri)
         assert again.split_run_id == there.split_run_id

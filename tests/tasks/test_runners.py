@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.splitters import SplitError
-from evenfold.tasks.runtime.prefect import runner_name, task_runner
+from evenfold.tasks.runtime.runners import task_runner
 from servers import environment, prefect_server
 
 SCRIPT = """
@@ -22,7 +22,7 @@ from evenfold.flows import evaluate
 if __name__ == "__main__":
     spec = {"name": "rows", "columns": {"key": ["id"], "target": "y"}, "strategy": "StratifiedKFold"}
     found = evaluate(sys.argv[1], spec=spec, model={"estimator": "whose:Process", "params": {"folder": sys.argv[2]}})
-    print(json.dumps(dict(split=found.split["split_id"], scores=[each.test for each in found.scores], pid=os.getpid())))
+    print(json.dumps(dict(split=found.split.split_id, scores=[each.test for each in found.scores], pid=os.getpid())))
 """
 WHOSE = """
 import os
@@ -84,8 +84,8 @@ def test_processes_give_what_threads_give(api: str, tmp_path: Path) -> None:
 def test_an_unknown_runner_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """The setting's name, what it is, and what it may be."""
     monkeypatch.setenv("EVENFOLD_RUNNER", "spark")
-    with pytest.raises(SplitError, match="EVENFOLD_RUNNER is 'spark'; choose threads, processes, dask or ray"):
-        runner_name()
+    with pytest.raises(SplitError, match="EVENFOLD_RUNNER is 'spark'; set threads, processes, dask or ray"):
+        task_runner()
 
 
 def test_a_runner_that_is_not_installed_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

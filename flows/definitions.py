@@ -1,0 +1,298 @@
+"""The flows, each defined once: Python, Prefect's forms, deployments and the command line are made of these signatures.
+
+What they are made of is imported when one runs: the help of a command is there at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evenfold.tasks.parameters import (
+    AllowPartial,
+    Apparent,
+    Batch,
+    Data,
+    Engine,
+    Exclude,
+    Features,
+    Gates,
+    Grid,
+    Group,
+    Holdout,
+    Key,
+    LogModels,
+    ManifestArgument,
+    Merged,
+    Metric,
+    Metrics,
+    Model,
+    ModelTask,
+    Name,
+    NRandom,
+    NSplits,
+    On,
+    OneStandardError,
+    OnManifest,
+    Params,
+    Reason,
+    Refresh,
+    RegisteredName,
+    RunA,
+    RunB,
+    RunLabel,
+    Seed,
+    Spec,
+    Strategy,
+    Stratify,
+    Target,
+    Time,
+    TimeLimit,
+)
+
+if TYPE_CHECKING:
+    from evenfold.estimates import Comparison
+    from evenfold.tasks.outcomes import Retraining
+
+    from .outcomes import Evaluation, ExtendOutcome, SplitOutcome, Tuning
+
+
+def split(
+    data: Data,
+    spec: Spec = None,
+    *,
+    target: Target = None,
+    group: Group = None,
+    key: Key = None,
+    stratify: Stratify = None,
+    time: Time = None,
+    strategy: Strategy = None,
+    n_splits: NSplits = None,
+    params: Params = None,
+    seed: Seed = None,
+    name: Name = None,
+    holdout: Holdout = None,
+    engine: Engine = "prefect",
+    refresh: Refresh = False,
+) -> SplitOutcome:
+    """Split FILE and record the manifest.
+
+    The same rows and the same specification are split once: the second call says ``cached``. Raises SplitError where
+    the data or the specification do not allow it.
+
+    Example: evenfold split examples/flights.parquet --target arr_delay --group date --key flight_id
+    """
+    from evenfold.tasks.runtime.running import running
+    from evenfold.tasks.splits import specification
+
+    from .splitting import run_split
+
+    asked = specification(
+        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
+        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
+    )  # fmt: skip
+    with running(engine, refresh):
+        return run_split(data, asked)
+
+
+def evaluate(
+    data: Data,
+    spec: Spec = None,
+    model: Model = None,
+    *,
+    target: Target = None,
+    group: Group = None,
+    key: Key = None,
+    stratify: Stratify = None,
+    time: Time = None,
+    strategy: Strategy = None,
+    n_splits: NSplits = None,
+    params: Params = None,
+    seed: Seed = None,
+    name: Name = None,
+    holdout: Holdout = None,
+    metrics: Metrics = None,
+    features: Features = None,
+    exclude: Exclude = None,
+    task: ModelTask = None,
+    manifest: OnManifest = None,
+    on: On = "folds",
+    reason: Reason = "",
+    apparent: Apparent = "full",
+    run_label: RunLabel = "",
+    time_limit: TimeLimit = None,
+    log_models: LogModels = "none",
+    allow_partial: AllowPartial = False,
+    engine: Engine = "prefect",
+    refresh: Refresh = False,
+) -> Evaluation:
+    """Split FILE, train a model per fold, and record the estimate.
+
+    One model is trained per fold, or per draw in blocks. Finished fits come from the cache, so a run that died goes on
+    where it stopped. Raises SplitError or ModelError for bad input and EvaluationError where a fold could not be
+    evaluated; the split and the finished folds are then kept.
+
+    Example: evenfold evaluate examples/flights.parquet --target arr_delay --group date --exclude dep_delay
+    """
+    from evenfold.tasks.runtime.running import running
+    from evenfold.tasks.splits import specification
+
+    from .evaluation import recipe_of, run_evaluation
+
+    asked = specification(
+        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
+        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
+    )  # fmt: skip
+    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude, task=task)
+    with running(engine, refresh):
+        return run_evaluation(
+            data, asked, recipe, manifest=manifest, on=on, reason=reason, apparent=apparent, run_label=run_label,
+            time_limit=time_limit, log_models=log_models, allow_partial=allow_partial,
+        )  # fmt: skip
+
+
+def tune(
+    data: Data,
+    spec: Spec = None,
+    model: Model = None,
+    *,
+    grid: Grid,
+    target: Target = None,
+    group: Group = None,
+    key: Key = None,
+    stratify: Stratify = None,
+    time: Time = None,
+    strategy: Strategy = None,
+    n_splits: NSplits = None,
+    params: Params = None,
+    seed: Seed = None,
+    name: Name = None,
+    holdout: Holdout = None,
+    metrics: Metrics = None,
+    features: Features = None,
+    exclude: Exclude = None,
+    task: ModelTask = None,
+    manifest: OnManifest = None,
+    n_random: NRandom = None,
+    metric: Metric = None,
+    one_standard_error: OneStandardError = False,
+    on: On = "folds",
+    reason: Reason = "",
+    time_limit: TimeLimit = None,
+    engine: Engine = "prefect",
+    refresh: Refresh = False,
+) -> Tuning:
+    """Try every configuration of a grid on every fold, and say what the winner is worth.
+
+    Each fit of each configuration is cached on its own. With on="holdout" and a reason, the winner is fitted on all
+    rows but the locked ones and scored on those, once. Raises as ``evaluate`` does.
+
+    Example: evenfold tune examples/flights.parquet --grid grid.yaml --target arr_delay --group date
+    """
+    from evenfold.tasks.runtime.running import running
+    from evenfold.tasks.splits import specification
+
+    from .evaluation import recipe_of
+    from .tuning import run_tuning
+
+    asked = specification(
+        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
+        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
+    )  # fmt: skip
+    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude, task=task)
+    with running(engine, refresh):
+        return run_tuning(
+            data, asked, recipe, grid, manifest=manifest, n_random=n_random, metric=metric,
+            one_standard_error=one_standard_error, on=on, reason=reason, time_limit=time_limit,
+        )  # fmt: skip
+
+
+def extend(
+    manifest: ManifestArgument,
+    data: Data,
+    *,
+    batch: Batch = False,
+    merged: Merged = "quarantine",
+    engine: Engine = "prefect",
+) -> ExtendOutcome:
+    """Add the new rows of FILE to MANIFEST; no assigned row changes its fold.
+
+    The next version of the manifest is written beside it, and recorded. Raises SplitError.
+
+    Example: evenfold extend .evenfold/splits/flights/1.0 examples/flights.parquet
+    """
+    from evenfold.tasks.runtime.running import running
+
+    from .splitting import run_extension
+
+    with running(engine):
+        return run_extension(manifest, data, batch, merged)
+
+
+def retrain(
+    data: Data,
+    spec: Spec = None,
+    model: Model = None,
+    *,
+    target: Target = None,
+    group: Group = None,
+    key: Key = None,
+    stratify: Stratify = None,
+    time: Time = None,
+    strategy: Strategy = None,
+    n_splits: NSplits = None,
+    params: Params = None,
+    seed: Seed = None,
+    name: Name = None,
+    holdout: Holdout = None,
+    metrics: Metrics = None,
+    features: Features = None,
+    exclude: Exclude = None,
+    task: ModelTask = None,
+    registered_name: RegisteredName = None,
+    metric: Metric = None,
+    gates: Gates = True,
+    merged: Merged = "quarantine",
+    run_label: RunLabel = "",
+    time_limit: TimeLimit = None,
+    log_models: LogModels = "none",
+    allow_partial: AllowPartial = False,
+    engine: Engine = "prefect",
+    refresh: Refresh = False,
+) -> Retraining:
+    """Let new rows of FILE join the split, compare the model with the champion, and register the winner.
+
+    The rule of promotion is in the outcome. The same data, recipe and label are retrained once. Raises GateError where
+    a gate of the audit fails, and what ``evaluate`` raises.
+
+    Example: evenfold retrain examples/flights.parquet --target arr_delay --group date --key flight_id
+    """
+    from evenfold.tasks.runtime.running import running
+    from evenfold.tasks.splits import specification
+
+    from .evaluation import recipe_of
+    from .retraining import run_retraining
+
+    asked = specification(
+        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
+        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
+    )  # fmt: skip
+    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude, task=task)
+    with running(engine, refresh):
+        return run_retraining(
+            data, asked, recipe, registered_name=registered_name, metric=metric, gates=gates, merged=merged,
+            run_label=run_label, time_limit=time_limit, log_models=log_models, allow_partial=allow_partial,
+            refresh=refresh,
+        )  # fmt: skip
+
+
+def compare(run_a: RunA, run_b: RunB, metrics: Metrics = None) -> list[Comparison]:
+    """Compare two evaluations row by row.
+
+    Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested, and
+    the comparison says so. Raises SplitError for runs of different splits, or without predictions.
+
+    Example: evenfold compare RUN_A RUN_B --metric r2
+    """
+    from .comparison import compare_runs
+
+    return compare_runs(run_a, run_b, metrics)

@@ -1,0 +1,275 @@
+"""A Prefect flow that checks what it is asked before anything starts, and runs without Prefect too.
+
+Called by a person it starts the embedded server where there is no other, and a mistake is one sentence. Deployed, or as
+a subflow of somebody's flow, it behaves as any flow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
+
+import prefect
+import prefect.settings
+from evenfold.estimates import Comparison, EvaluationError, ModelError, ModelSpec
+from evenfold.manifests import SplitSpec, explain
+from evenfold.splitters import SplitError
+from evenfold.tasks import parameters
+from evenfold.tasks.results.files import asking, room
+from evenfold.tasks.runtime.home import Home, embedded_settings
+from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.orphans import guard
+from evenfold.tasks.runtime.runners import task_runner
+from evenfold.tasks.runtime.running import say
+from prefect.context import FlowRunContext, get_settings_context
+from prefect.logging.configuration import setup_logging
+from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+from prefect.states import Failed
+from prefect.types.entrypoint import EntrypointType
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic.fields import FieldInfo
+
+from . import outcomes
+from .outcomes import GateError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+OURS = (SplitError, ModelError, EvaluationError, GateError)
+Check = Callable[..., str]
+_NAMES = {
+    **vars(parameters),
+    **vars(outcomes),
+    "SplitSpec": SplitSpec,
+    "ModelSpec": ModelSpec,
+    "Comparison": Comparison,
+}
+_CHECKED: ContextVar[bool] = ContextVar("evenfold_checked", default=False)
+
+
+def published(check: Check) -> Callable[[Callable[P, R]], Flow[P, R]]:
+    """Return what makes a function a flow of the room.
+
+    ``check`` takes the function's parameters, raises for bad input, and returns what the run is about.
+    """
+
+    def decorate(fn: Callable[P, R]) -> Flow[P, R]:
+        # Types of other rooms are named in the signature, and looked up here.
+        hints = get_type_hints(fn, _NAMES | fn.__globals__, include_extras=True)
+        signature = inspect.signature(fn)
+        typed = [p.replace(annotation=hints[name]) for name, p in signature.parameters.items()]
+        body = _guarded(fn, check)
+        body.__signature__ = signature.replace(parameters=typed, return_annotation=hints["return"])  # type: ignore[attr-defined]
+        body.__annotations__ = hints
+        body.__doc__ = _described(fn, hints)
+        body.__module__ = __name__.rpartition(".")[0]  # where a deployment finds it
+        flow = Flow(body, name=fn.__name__, flow_run_name=_run_name(fn.__name__, check))
+        flow.check, flow.asked = check, _asked(fn.__name__, typed)
+        return flow
+
+    return decorate
+
+
+def _described(fn: Callable[..., Any], hints: dict[str, Any]) -> str:
+    """Return a docstring that lists the parameters with their descriptions, from which Prefect makes its form."""
+    lines = []
+    for name in inspect.signature(fn).parameters:
+        text = next(part.description for part in reversed(hints[name].__metadata__) if isinstance(part, FieldInfo))
+        lines.append(f"    {name}: {text}")
+    return "\n".join([inspect.getdoc(fn) or "", "", "Args:", *lines])
+
+
+def _asked(name: str, parameters: list[inspect.Parameter]) -> type[BaseModel]:
+    """Return the model that checks what a flow is asked."""
+    fields: Any = {p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters}
+    return create_model(name, __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=True), **fields)
+
+
+def _run_name(name: str, check: Check) -> Callable[[], str]:
+    def run_name() -> str:
+        context = FlowRunContext.get()
+        try:
+            return f"{name} {check(**((context.parameters if context else None) or {}))}"
+        except Exception:  # a name is no reason to fail; the flow itself says what is wrong
+            return name
+
+    return run_name
+
+
+def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
+    """Return ``fn`` such that bad input is refused first.
+
+    A mistake makes the flow run Failed with its sentence; it is not tried again, as an outage may be.
+    """
+
+    @wraps(fn)
+    def body(*args: P.args, **kwargs: P.kwargs) -> R:
+        token = _CHECKED.set(False)  # what this flow calls is checked anew
+        try:
+            if not token.old_value or token.old_value is token.MISSING:
+                given = inspect.signature(fn).bind(*args, **kwargs).arguments
+                check(**given)
+            guard()
+            home = Home.here()
+            home.make()
+            with room(home):
+                return fn(*args, **kwargs)
+        except OURS as error:
+            if FlowRunContext.get() is None:
+                raise
+            return cast(R, Failed(message=str(error), data=error))  # as Prefect takes a state for a result
+        finally:
+            _CHECKED.reset(token)
+
+    return body
+
+
+class Flow(prefect.Flow[P, R]):
+    """A flow of evenfold's: a ``prefect.Flow``, whose task runner is the one that the settings ask for."""
+
+    check: Check
+    asked: type[BaseModel]
+
+    @property
+    def task_runner(self) -> Any:
+        """The task runner: a user's choice, or by ``EVENFOLD_RUNNER``."""
+        return vars(self).get("_chosen_runner") or task_runner()
+
+    @task_runner.setter
+    def task_runner(self, _: Any) -> None:
+        return  # Prefect's default, which it sets when a flow is made
+
+    def with_options(self, *args: Any, **options: Any) -> Flow[P, R]:
+        """Return the flow with other options; see ``prefect.Flow.with_options``."""
+        made = super().with_options(*args, **options)
+        flow: Flow[P, R] = object.__new__(type(self))
+        vars(flow).update(vars(made) | {"check": self.check, "asked": self.asked})
+        runner = options.get("task_runner") or vars(self).get("_chosen_runner")
+        vars(flow).pop("task_runner", None)
+        vars(flow)["_chosen_runner"] = runner() if isinstance(runner, type) else runner
+        return flow
+
+    def to_deployment(self, *args: Any, **options: Any) -> Any:
+        """Return a deployment, found by its module; see ``prefect.Flow.to_deployment``."""
+        return super().to_deployment(*args, **_by_module(options))
+
+    def serve(self, *args: Any, **options: Any) -> Any:
+        """Serve a deployment, found by its module; see ``prefect.Flow.serve``."""
+        return super().serve(*args, **_by_module(options))
+
+    def deploy(self, *args: Any, **options: Any) -> Any:
+        """Deploy, found by its module; see ``prefect.Flow.deploy``."""
+        return super().deploy(*args, **_by_module(options))
+
+    def _called(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
+        """Run the flow and return what it came to; see its function.
+
+        Bad input raises before anything is started or written.
+        """
+        given: Any = dict(zip(self.asked.model_fields, args, strict=False)) | kwargs
+        home = Home.here()
+        with asking(given["data"], home) if "data" in given else contextlib.nullcontext(None) as path:
+            parameters = self._read(given if path is None else given | {"data": path})
+            if FlowRunContext.get() is not None or return_state:  # as any flow
+                as_any: Any = super().__call__
+                return as_any(return_state=return_state, wait_for=wait_for, **parameters)
+            self.check(**parameters)
+        token = _CHECKED.set(True)
+        try:
+            if parameters.get("engine") == "plain":
+                plainly: Any = self.fn
+                return plainly(**parameters)
+            return self._started(home, parameters)
+        finally:
+            _CHECKED.reset(token)
+
+    if not TYPE_CHECKING:  # its type is that of Prefect's own, which knows the parameters
+        __call__ = _called
+
+    def _read(self, given: dict[str, Any]) -> dict[str, Any]:
+        try:
+            asked = self.asked(**given)
+        except ValidationError as error:
+            for each in error.errors():
+                cause = each.get("ctx", {}).get("error")
+                if isinstance(cause, OURS):
+                    raise cause from None
+            raise SplitError(explain(error, "the request", self.asked)) from None
+        return {name: getattr(asked, name) for name in self.asked.model_fields}
+
+    def _started(self, home: Home, parameters: dict[str, Any]) -> Any:
+        home.make()
+        guard()  # before the embedded server starts
+        if not PREFECT_API_URL.value():
+            say("starting Prefect's embedded server, which takes 10 to 20 s (--engine plain does without)", 0, 1)
+        with room(home), _quiet(), _embedded(home):
+            _start_server(home)
+            under_prefect: Any = super().__call__
+            state = under_prefect(return_state=True, **parameters)
+        value: Any = state.result(raise_on_failure=False)
+        if isinstance(value, OURS):
+            raise value.with_traceback(None)
+        if isinstance(value, BaseException):
+            raise value
+        if not state.is_completed():
+            raise EvaluationError(f"Prefect ended the flow as {state.name} ({state.message}); run it again.")
+        return value
+
+    def __reduce__(self) -> Any:
+        return getattr, (sys.modules[self.__module__], self.fn.__name__)  # a worker has it already
+
+
+def _by_module(options: dict[str, Any]) -> dict[str, Any]:
+    # Prefect's path loader returns a placeholder flow, and no error, where an import fails.
+    return {"entrypoint_type": EntrypointType.MODULE_PATH} | options
+
+
+@contextlib.contextmanager
+def _embedded(home: Home) -> Iterator[None]:
+    """Give the embedded server its settings and its place below the home, except where the user has set them."""
+    if PREFECT_API_URL.value():
+        yield
+        return
+    chosen = {setting.name for setting in get_settings_context().profile.settings} | set(os.environ)
+    ours = {name: value for name, value in embedded_settings(home).items() if name not in chosen}
+    # The heartbeat thread holds every flow's end up for about a second, and only a real server looks at it.
+    quick = {} if "PREFECT_FLOWS_HEARTBEAT_FREQUENCY" in chosen else {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
+    settings: Any = {getattr(prefect.settings, name): value for name, value in ours.items()} | quick
+    with temporary_settings(settings):
+        yield
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Prefect's lines off the terminal, unless the user has asked for them: mistakes are told in a sentence."""
+    setup_logging()
+    loggers = [logging.getLogger(name) for name in ("prefect", "prefect.flow_runs", "prefect.task_runs")]
+    handlers = [] if "PREFECT_LOGGING_LEVEL" in os.environ else [h for logger in loggers for h in logger.handlers]
+    shown = [(h, h.level) for h in handlers if isinstance(h, logging.StreamHandler)]
+    try:
+        for handler, _ in shown:
+            handler.setLevel(logging.CRITICAL)
+        yield
+    finally:
+        for handler, level in shown:
+            handler.setLevel(level)
+
+
+def _start_server(home: Home) -> None:
+    """Start the embedded server, where there is no other; in a new home one after the other: its migrations race."""
+    if PREFECT_API_URL.value():
+        return
+    from prefect.server.api.server import SubprocessASGIServer
+
+    ready: Path = home.locks / f"prefect-{prefect.__version__}"
+    with contextlib.nullcontext() if ready.exists() else locked(home.locks, "prefect server"):
+        SubprocessASGIServer().start()
+        ready.parent.mkdir(parents=True, exist_ok=True)
+        ready.touch()

@@ -1,0 +1,270 @@
+"""What travels between tasks: typed, frozen, JSON, and never a frame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from evenfold.estimates import Estimate, FoldScore, ModelSpec
+from evenfold.estimates.promotion import Decision
+from evenfold.manifests import Audit, Manifest, read_manifest
+from pydantic import BaseModel, ConfigDict
+
+from .results.files import sha256
+
+BLOCK = 250
+
+
+class Outcome(BaseModel):
+    """What a task returns. A score that is not a number or infinite stays so in JSON."""
+
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants", arbitrary_types_allowed=True)
+
+    def intact(self) -> bool:
+        """Return whether everything that it names still lies there, undamaged."""
+        return True
+
+
+class SplitRef(Outcome):
+    """Less than 1 kB that name a manifest: where it lies, what it must be, and the table that was split.
+
+    ``reused``: this very decision was there before, under this name or another, or for another copy of the data.
+    """
+
+    uri: str
+    data: str
+    name: str
+    version: str
+    split_id: str
+    plan_id: str
+    kind: str
+    strategy: str
+    algorithm_version: str
+    n_rows: int
+    n_splits: int
+    reused: bool = False
+
+    @classmethod
+    def of(cls, manifest: Manifest, uri: Path | str, data: str, reused: bool = False) -> Self:
+        """Return the reference to a manifest that lies at ``uri``."""
+        return cls(
+            uri=str(Path(uri).absolute()),
+            data=data,
+            name=manifest.name,
+            version=manifest.version,
+            split_id=manifest.split_id,
+            plan_id=manifest.plan_id,
+            kind=manifest.kind,
+            strategy=manifest.algorithm["name"],
+            algorithm_version=str(manifest.algorithm["version"]),
+            n_rows=manifest.n,
+            n_splits=manifest.n_splits,
+            reused=reused,
+        )
+
+    def splits(self) -> list[int]:
+        """Return the number of each split, to map a task over."""
+        return list(range(self.n_splits))
+
+    def blocks(self, size: int = BLOCK) -> list[tuple[int, int]]:
+        """Return (first, last + 1) of blocks of splits, to map a task over where there are many."""
+        return [(first, min(first + size, self.n_splits)) for first in range(0, self.n_splits, size)]
+
+    def manifest(self) -> Manifest:
+        """Return the manifest; raises SplitError where it is damaged."""
+        return read_manifest(self.uri)
+
+    def intact(self) -> bool:
+        """Return whether the manifest still lies there, undamaged."""
+        try:
+            return bool(self.manifest().split_id == self.split_id)
+        except (ValueError, OSError):
+            return False
+
+
+class KeptFile(Outcome):
+    """A file that a task has written, and the SHA-256 of its bytes."""
+
+    path: str
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Return what names the file at ``path``."""
+        return cls(path=str(path), sha256=sha256(path))
+
+    def intact(self) -> bool:
+        """Return whether the file is still what was written."""
+        return Path(self.path).exists() and sha256(Path(self.path)) == self.sha256
+
+
+class Fit(Outcome):
+    """What every fit says: of which split, recipe and values. ``fingerprint``: of every column that the model read."""
+
+    split_id: str
+    fingerprint: str
+    model: ModelSpec
+
+
+class FoldResult(Fit):
+    """One model on one split: its scores, and its predictions in a file."""
+
+    score: FoldScore
+    predictions: KeptFile
+    peak_memory_mb: float = 0.0
+
+    def intact(self) -> bool:
+        """Return whether the predictions still lie there, undamaged."""
+        return self.predictions.intact()
+
+
+class FoldsResult(Fit):
+    """The models of a block of splits: their scores, and their predictions in one file."""
+
+    scores: list[FoldScore]
+    predictions: KeptFile
+
+    def intact(self) -> bool:
+        """Return whether the predictions still lie there, undamaged."""
+        return self.predictions.intact()
+
+
+class DrawsResult(Fit):
+    """A block of draws: the table of their scores, and the sums of losses per row."""
+
+    first: int
+    last: int
+    scores: KeptFile
+    losses: KeptFile
+
+    def intact(self) -> bool:
+        """Return whether both files still lie there, undamaged."""
+        return self.scores.intact() and self.losses.intact()
+
+
+class FinalModel(Outcome):
+    """A fitted model in a skops file, and how many rows it learned from."""
+
+    key: str
+    file: KeptFile
+    n_train: int
+
+    def intact(self) -> bool:
+        """Return whether the model still lies there, undamaged."""
+        return self.file.intact()
+
+
+class Evaluated(Outcome):
+    """What fits say together: the estimates, and everything that they rest on."""
+
+    split: SplitRef
+    fingerprint: str
+    model: ModelSpec
+    task: str
+    features: list[str]
+    left_out: dict[str, str]
+    folds: list[FoldResult] = []
+    blocks: list[FoldsResult] = []
+    draws: list[DrawsResult] = []
+    apparent: FoldResult | None = None
+    estimates: list[Estimate] = []
+    errors: list[str] = []
+
+    @property
+    def scores(self) -> list[FoldScore]:
+        """The score of each fold, in their order; draws have a table instead."""
+        return [fold.score for fold in self.folds] + [score for block in self.blocks for score in block.scores]
+
+    @property
+    def predictions(self) -> list[str]:
+        """The files that hold the predictions of the folds."""
+        return [fit.predictions.path for fit in self.folds] + [block.predictions.path for block in self.blocks]
+
+
+class RunRef(Outcome):
+    """A run in MLflow: its id, or a sentence in brackets while its record waits for the server; and its page."""
+
+    run_id: str
+    url: str = ""
+
+
+class Growth(Outcome):
+    """An extended split, and how many rows joined, went, came back, wait or moved."""
+
+    split: SplitRef
+    parent_split_id: str | None = None
+    added: int = 0
+    deleted: int = 0
+    returned: int = 0
+    quarantined: int = 0
+    moved: int = 0
+    notes: list[str] = []
+
+    def intact(self) -> bool:
+        """Return whether the manifest still lies there, undamaged."""
+        return self.split.intact()
+
+
+class Champion(Outcome):
+    """The version of a model that is champion: its recipe, None where its tags name none, and its tags."""
+
+    name: str
+    version: str
+    model: ModelSpec | None
+    tags: dict[str, str] = {}
+    run_id: str | None = None
+
+
+class StoredScore(Outcome):
+    """What a stored model scores on rows that are newer than its training rows, or why nothing can be said."""
+
+    score: float | None = None
+    rows: int = 0
+    why: str = ""
+
+
+class Registered(Outcome):
+    """A version of a model in the registry, and whether it is the champion."""
+
+    name: str
+    version: str
+    uri: str
+    champion: bool
+
+
+class Look(Outcome):
+    """A look at the locked part that was announced: its run, and which look it is, from 1."""
+
+    run_id: str
+    look: int
+
+
+class Tried(Outcome):
+    """A configuration that was tried, and its estimates."""
+
+    params: dict[str, object]
+    estimates: list[Estimate]
+
+
+class Retraining(Outcome):
+    """What a retraining came to; ``reused`` where the same one was finished before."""
+
+    split: SplitRef
+    growth: Growth
+    audit: Audit
+    champion: Champion | None
+    evaluation_run_id: str
+    decision: Decision
+    stored_champion: StoredScore
+    registered: Registered | None
+    run_id: str
+    report: str
+    reused: bool = False
+
+
+class Opened(Outcome):
+    """The run of a retraining: the decision that it made before it was interrupted, or its outcome if it finished."""
+
+    run_id: str
+    decision: Decision | None = None
+    outcome: Retraining | None = None

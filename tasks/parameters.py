@@ -1,0 +1,187 @@
+"""What tasks and flows are asked, each parameter once: its type, its description, and its flag on the command line.
+
+Prefect's forms, the flags of the commands and the checks of what is asked are made of these. Types of other rooms are
+named, not imported: the help of a command is there at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic.json_schema import SkipJsonSchema
+
+if TYPE_CHECKING:
+    from evenfold.estimates import ModelSpec
+    from evenfold.manifests import SplitSpec
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How the command line writes a parameter, where it is not ``--name VALUE``.
+
+    ``names``: instead of the parameter's own. ``example``: it is a mapping, written as NAME=JSON, such as this one.
+    ``values``: it is a file that holds a mapping, or a word. ``hidden``: it has no flag.
+    """
+
+    names: tuple[str, ...] = ()
+    example: str = ""
+    file: bool = False
+    hidden: bool = False
+    argument: str = ""
+
+
+def _engine(given: Any) -> Any:
+    if given not in ("prefect", "plain"):
+        from evenfold.splitters import SplitError
+
+        raise SplitError(f"there is no engine {given!r}; choose 'prefect' or 'plain'.")
+    return given
+
+
+def _several(given: Any) -> Any:
+    return [given] if isinstance(given, str) else given
+
+
+def _spec(given: Any) -> Any:
+    from evenfold.manifests import read_spec
+
+    return given if given is None else read_spec(given)
+
+
+def _model(given: Any) -> Any:
+    from evenfold.estimates import ModelSpec
+
+    if given is None:
+        return None
+    is_file = isinstance(given, Path) or (isinstance(given, str) and given.endswith((".yaml", ".yml", ".json")))
+    return ModelSpec.read(given) if is_file else ModelSpec.of(given)
+
+
+def _text(given: Any) -> Any:
+    return str(given) if isinstance(given, Path) else given
+
+
+def _grid(given: Any) -> Any:
+    if not isinstance(given, (str, Path)):
+        return given
+    import yaml
+    from evenfold.estimates import ModelError
+
+    try:
+        grid = yaml.safe_load(Path(given).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ModelError(f"the grid {str(given)!r} cannot be read: {error}") from None
+    if not isinstance(grid, dict):
+        raise ModelError(f"the grid {str(given)!r} holds no parameters; write name: [value, value] for each.")
+    return grid
+
+
+SeveralNames = str | Sequence[str]
+File = Flag(file=True)
+Hidden = Flag(hidden=True)
+
+Data = Annotated[
+    Any,
+    Field(description="Parquet or CSV file, a folder or a glob of them; in Python also a frame."),
+    WithJsonSchema({"type": "string"}),
+    Flag(argument="FILE"),
+]
+Folder = Annotated[str | Path, BeforeValidator(_text), Field(description="Folder of a manifest.")]
+ManifestArgument = Annotated[Folder, Flag(argument="MANIFEST")]
+Target = Annotated[str | None, Field(description="Column to predict.")]
+Group = Annotated[str | None, Field(description="Column whose rows stay together.")]
+Key = Annotated[
+    SeveralNames | None, BeforeValidator(_several), Field(description="Column that names each row; repeat for several.")
+]
+Stratify = Annotated[
+    SeveralNames | None,
+    BeforeValidator(_several),
+    Field(description="Column to share out evenly, instead of the target; repeat for several."),
+]
+Time = Annotated[str | None, Field(description="Column that says when a row happened.")]
+Strategy = Annotated[
+    str | None, Field(description="A strategy, or module:Name of your own; chosen from the columns if left out.")
+]
+NSplits = Annotated[int | None, Field(description="Number of folds or draws."), Flag(names=("-k", "--n-splits"))]
+Params = Annotated[
+    Mapping[str, Any] | None,
+    Field(description="A parameter of the strategy, as NAME=JSON; repeatable."),
+    Flag(names=("--param",), example='leftovers="end"'),
+]
+Seed = Annotated[int | None, Field(description="Decides everything that is random.  [default: 0]")]
+Name = Annotated[str | None, Field(description="What the split is called.  [default: the file's name]")]
+Holdout = Annotated[float | None, Field(description="Share of the rows to lock away as a test part.")]
+Spec = Annotated[
+    "SplitSpec | SkipJsonSchema[Mapping[str, Any]] | SkipJsonSchema[str] | SkipJsonSchema[Path] | None",
+    BeforeValidator(_spec),
+    Field(description="A specification, or its YAML or JSON file; what is given beside it is put over it."),
+    File,
+]
+Model = Annotated[
+    "ModelSpec | SkipJsonSchema[Mapping[str, Any]] | SkipJsonSchema[str] | SkipJsonSchema[Path] | None",
+    BeforeValidator(_model),
+    Field(description="Import path of an estimator, or a YAML or JSON file; what is given beside it is put over it."),
+    File,
+]
+Metrics = Annotated[
+    SeveralNames | None,
+    BeforeValidator(_several),
+    Field(description="A scikit-learn scorer; repeat for several."),
+    Flag(names=("--metric",)),
+]
+Features = Annotated[
+    SeveralNames | None, BeforeValidator(_several), Field(description="A column to learn from; repeat for several.")
+]
+Exclude = Annotated[
+    SeveralNames | None,
+    BeforeValidator(_several),
+    Field(description="A column not to learn from; repeat for several."),
+]
+ModelTask = Annotated[
+    Literal["classification", "regression"] | None, Field(description="What is predicted: classes or numbers.")
+]
+OnManifest = Annotated[
+    Folder | None, Field(description="Folder of a manifest to evaluate on, instead of splitting anew.")
+]
+On = Annotated[Literal["folds", "holdout"], Field(description="The folds, or the locked part, which needs a reason.")]
+Reason = Annotated[str, Field(description="Why the locked part is looked at; recorded.")]
+Apparent = Annotated[
+    Literal["full", "resample"],
+    Field(description="Bootstraps: one fit on all rows, or also each resample on itself."),
+]
+RunLabel = Annotated[str, Field(description="Another label makes another MLflow run of the same.")]
+TimeLimit = Annotated[
+    float | None, Field(gt=0, description="Seconds after which a fit is stopped; each has a process of its own then.")
+]
+LogModels = Annotated[
+    Literal["none", "final", "all"],
+    Field(description="Models in MLflow: one of all rows, or one per fold as well; each is one more fit."),
+]
+AllowPartial = Annotated[bool, Field(description="Aggregate even if folds failed, tagged as partial.")]
+Refresh = Annotated[bool, Field(description="Compute again what the cache holds.")]
+Engine = Annotated[
+    Literal["prefect", "plain"],
+    BeforeValidator(_engine),
+    Field(description="Run the steps as Prefect tasks, or plainly without Prefect."),
+]
+Batch = Annotated[bool, Field(description="The data hold new rows only, not the whole table.")]
+Merged = Annotated[
+    Literal["quarantine", "accept"], Field(description="What happens to rows of groups that became one.")
+]
+Grid = Annotated[
+    "Mapping[str, Sequence[Any]] | SkipJsonSchema[str] | SkipJsonSchema[Path]",
+    BeforeValidator(_grid),
+    Field(description="Values to try of each parameter, or their YAML or JSON file."),
+    File,
+]
+NRandom = Annotated[int | None, Field(ge=1, description="Try so many of the combinations, at random.")]
+Metric = Annotated[str | None, Field(description="The scorer that decides; the model's first if left out."), Hidden]
+OneStandardError = Annotated[bool, Field(description="Take the first that is as good as the best.")]
+RegisteredName = Annotated[str | None, Field(description="Name in the registry.  [default: the split's]")]
+Gates = Annotated[bool, Field(description="Stop where a gate of the audit fails.")]
+RunA = Annotated[str, Field(description="MLflow run of an evaluation."), Flag(argument="RUN_A")]
+RunB = Annotated[str, Field(description="MLflow run of another, on the same split."), Flag(argument="RUN_B")]

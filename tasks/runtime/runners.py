@@ -1,0 +1,65 @@
+"""Where the tasks of a flow run: threads, processes, Dask or Ray, as a setting says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from evenfold.splitters import SplitError
+
+from .settings import Settings
+
+
+def task_runner() -> Any:
+    """Return the Prefect task runner that the setting asks for.
+
+    Threads and processes run ``EVENFOLD_WORKERS`` tasks at once. ``EVENFOLD_RUNNER_ADDRESS`` names a running Dask
+    scheduler (tcp://host:8786) or Ray cluster (ray://host:10001); without it both start one of their own for the
+    flow. Workers on other machines need evenfold installed and ``EVENFOLD_HOME`` or ``EVENFOLD_RESULTS`` on a path
+    that all of them see.
+    """
+    settings = Settings.here()
+    return _RUNNERS[settings.runner](settings)
+
+
+def _threads(settings: Settings) -> Any:
+    from prefect.task_runners import ThreadPoolTaskRunner
+
+    return ThreadPoolTaskRunner(max_workers=settings.workers)
+
+
+def _processes(settings: Settings) -> Any:
+    from prefect.task_runners import ProcessPoolTaskRunner
+
+    return ProcessPoolTaskRunner(max_workers=settings.workers)
+
+
+def _dask(settings: Settings) -> Any:
+    try:
+        from prefect_dask import DaskTaskRunner
+    except ModuleNotFoundError as error:
+        raise _extra_missing("dask", error) from None
+    runner: Any = DaskTaskRunner
+    alone = {"n_workers": settings.workers, "threads_per_worker": 1, "dashboard_address": None}
+    return runner(address=settings.runner_address) if settings.runner_address else runner(cluster_kwargs=alone)
+
+
+def _ray(settings: Settings) -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        from prefect_ray import RayTaskRunner
+    except ModuleNotFoundError as error:
+        raise _extra_missing("ray", error) from None
+    runner: Any = RayTaskRunner
+    alone = {"num_cpus": settings.workers, "include_dashboard": False}
+    return runner(address=settings.runner_address) if settings.runner_address else runner(init_kwargs=alone)
+
+
+_RUNNERS: dict[str, Callable[[Settings], Any]] = {
+    "threads": _threads, "processes": _processes, "dask": _dask, "ray": _ray
+}  # fmt: skip
+
+
+def _extra_missing(name: str, error: ModuleNotFoundError) -> SplitError:
+    return SplitError(f"EVENFOLD_RUNNER is {name!r} and {error.name} is not installed; pip install 'evenfold[{name}]'.")

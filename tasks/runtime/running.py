@@ -1,0 +1,165 @@
+"""How a flow of ours runs its steps: as Prefect tasks or plainly; and what Prefect lacks.
+
+A pool whose worker dies takes every task in it along: what had not finished is run again in a new one. Whether a result
+came from the cache is told. Without Prefect the same results are kept and found in the same place.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, ParamSpec, TypeVar
+
+from evenfold.estimates import EvaluationError
+from evenfold.tasks.outcomes import Outcome
+from evenfold.tasks.results.store import results_of
+from prefect.artifacts import create_markdown_artifact
+from prefect.context import FlowRunContext
+from prefect.futures import as_completed
+
+from .home import Home
+from .limits import ALONE
+from .locks import locked
+from .progress import say as say, saying as saying
+from .runners import task_runner
+from .step import REFRESHING, UNDER_KEY, Step, keep, log, ready
+
+P = ParamSpec("P")
+R = TypeVar("R")
+EngineName = Literal["prefect", "plain"]
+DIED_TWICE = (
+    "2 worker processes died under it, as when memory runs out; set EVENFOLD_WORKERS lower or use larger machines, "
+    "and run it again"
+)
+
+
+_ENGINE: ContextVar[EngineName] = ContextVar("evenfold_engine", default="prefect")
+
+
+@contextmanager
+def running(engine: EngineName, refresh: bool = False) -> Iterator[None]:
+    """Run the steps inside the block with ``engine``; ``refresh`` computes again what the cache holds."""
+    settings: list[tuple[ContextVar[Any], Any]] = [
+        (_ENGINE, engine), (REFRESHING, refresh), (ALONE, engine == "plain")
+    ]  # fmt: skip
+    tokens = [(variable, variable.set(value)) for variable, value in settings]
+    try:
+        yield
+    finally:
+        for variable, token in tokens:
+            variable.reset(token)
+
+
+def publish(name: str, markdown: str) -> None:
+    """Show Markdown as an artifact of the flow run, where there is one; ``name`` is the same from run to run."""
+    if FlowRunContext.get() is not None and _ENGINE.get() == "prefect":
+        key = re.sub(r"[^a-z0-9]+", "-", f"evenfold-{name}".lower()).strip("-")
+        create_markdown_artifact(markdown, key=key, description="What the newest run came to.")
+
+
+@dataclass(frozen=True)
+class Finished(Generic[R]):
+    """What a step came to: its value or its error, and whether it came from the cache."""
+
+    step: Step[..., R]
+    returned: R | None = None
+    error: Exception | None = None
+    cached: bool = False
+
+    @property
+    def value(self) -> R:
+        """What the step returned; raises what it raised."""
+        if self.error is not None:
+            raise self.error
+        return self.returned  # type: ignore[return-value]
+
+
+def run(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Return what a step returns; raises what it raises."""
+    return finished(step, *args, **kwargs).value
+
+
+def finished(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
+    """Return what a step came to."""
+    if _ENGINE.get() == "plain":
+        return _plainly(step, args, kwargs)
+    submit: Any = _fresh(step)
+    return _told(step, submit(*args, return_state=True, **kwargs))
+
+
+def finished_each(
+    step: Step[..., R], calls: Sequence[tuple[Any, ...]], **shared: Any
+) -> Iterator[tuple[int, Finished[R]]]:
+    """Yield the number of each call and what it came to, in the order in which they finish."""
+    if _ENGINE.get() == "plain":
+        for number, args in enumerate(calls):
+            yield number, _plainly(step, args, shared)
+        return
+    fresh = _fresh(step)
+    lost = []
+    for number, done in _outcomes(step, {fresh.submit(*args, **shared): n for n, args in enumerate(calls)}):
+        if isinstance(done.error, BrokenExecutor):
+            lost.append(number)
+        else:
+            yield number, done
+    if lost:
+        log("a worker process died", again=len(lost))
+        with task_runner() as runner:
+            parameters = inspect.signature(step.fn)
+            again = {runner.submit(fresh, parameters.bind(*calls[n], **shared).arguments): n for n in lost}
+            for number, done in _outcomes(step, again):
+                dead = isinstance(done.error, BrokenExecutor)
+                yield number, Finished(step, error=EvaluationError(f"{step.name}: {DIED_TWICE}")) if dead else done
+
+
+def _fresh(step: Step[P, R]) -> Step[P, R]:
+    again = REFRESHING.get() and step.key_of is not None
+    return step.with_options(refresh_cache=True) if again else step
+
+
+def _outcomes(step: Step[..., R], futures: dict[Any, int]) -> Iterator[tuple[int, Finished[R]]]:
+    for future in as_completed(list(futures)):
+        try:
+            future.wait()
+            yield futures[future], _told(step, future.state)
+        except BrokenExecutor as error:
+            yield futures[future], Finished(step, error=error)
+
+
+def _told(step: Step[..., R], state: Any) -> Finished[R]:
+    value = state.result(raise_on_failure=False)
+    if isinstance(value, Exception):
+        return Finished(step, error=value)
+    return Finished(step, value, cached=state.name == "Cached")
+
+
+def _plainly(step: Step[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Finished[R]:
+    try:
+        if step.key_of is None:
+            return Finished(step, step.fn(*args, **kwargs))
+        return _kept_plainly(step, step.key_of(*args, **kwargs), args, kwargs)
+    except Exception as error:
+        return Finished(step, error=error)
+
+
+def _kept_plainly(step: Step[..., R], key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Finished[R]:
+    home = Home.here()
+    home.make()
+    with locked(home.locks, key):
+        known: Any = None if REFRESHING.get() else ready(key)
+        if known is not None:
+            return Finished(step, known, cached=True)
+        token = UNDER_KEY.set(key)
+        try:
+            value = step.fn(*args, **kwargs)
+        finally:
+            UNDER_KEY.reset(token)
+        if isinstance(value, Outcome):
+            results_of(home).keep(key, value)
+            keep(key, value)
+    return Finished(step, value)

@@ -1,0 +1,67 @@
+"""Every ``EVENFOLD_*`` setting, in one class, and the settings that embedded servers start with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from evenfold.splitters import SplitError
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """What the environment says, read anew each time it is asked."""
+
+    model_config = SettingsConfigDict(env_prefix="EVENFOLD_", frozen=True, extra="ignore", env_ignore_empty=True)
+
+    home: Path = Field(default=Path(".evenfold"), description="a folder")
+    results: str | None = Field(default=None, description="a folder, or s3://bucket/folder, gs://… or abfs://…")
+    workers: int = Field(default=min(4, os.cpu_count() or 1), ge=1, description="a whole number of at least 1")
+    runner: Literal["threads", "processes", "dask", "ray"] = Field(
+        default="threads", description="threads, processes, dask or ray"
+    )
+    runner_address: str | None = Field(default=None, description="the address of a Dask scheduler or Ray cluster")
+    user: str | None = Field(default=None, description="a name")
+    allowed_modules: str = Field(default="sklearn", description="packages, separated by commas")
+
+    @classmethod
+    def here(cls) -> Settings:
+        """Return the settings of this process; raises SplitError that names the first which does not fit."""
+        try:
+            return cls()
+        except ValidationError as error:
+            first: Any = error.errors()[0]
+            name = str(first["loc"][0])
+            wanted = cls.model_fields[name].description
+            raise SplitError(f"EVENFOLD_{name.upper()} is {first['input']!r}; set {wanted}.") from None
+
+
+def travelling() -> dict[str, str]:
+    """Return the settings that a task takes along to another process or machine."""
+    return {name: value for name, value in os.environ.items() if name.startswith("EVENFOLD_") and name != MARK}
+
+
+MARK = "EVENFOLD_STARTED_BY"  # of one machine's processes, see orphans.py
+
+# Task states are written by a recorder that takes them one by one unless told to take batches, which costs four to
+# seven times the work; the embedded server may need longer than its default 20 s to start.
+EMBEDDED = {
+    "PREFECT_SERVER_EPHEMERAL_ENABLED": "true",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    # What goes wrong is said by us in a sentence; Prefect would print the traceback as well.
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
+}
+OTHERS = {
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    # Its default of 7 waits for minutes on a server that is down; we try again ourselves.
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}

@@ -1,0 +1,283 @@
+"""A Prefect task whose results are named by content: computed once, locked, checked before they are trusted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import prefect.results
+from evenfold.estimates import EvaluationError, ModelError
+from evenfold.splitters import SplitError
+from evenfold.tasks.outcomes import Outcome
+from evenfold.tasks.results.files import write_aside
+from evenfold.tasks.results.store import results_of
+from prefect import Task, get_run_logger, tags, unmapped
+from prefect.cache_policies import NO_CACHE, CachePolicy
+from prefect.context import FlowRunContext, TaskRunContext
+from prefect.exceptions import MissingContextError
+from prefect.filesystems import LocalFileSystem
+from prefect.results import ResultStore
+from prefect.serializers import JSONSerializer
+from prefect.settings import PREFECT_UI_URL
+from prefect.tasks import TaskRunNameCallbackWithParameters
+from prefect.transactions import IsolationLevel, get_transaction
+
+from .home import Home
+from .locks import FileLocks
+from .settings import travelling
+
+REFRESHING: ContextVar[bool] = ContextVar("evenfold_refreshing", default=False)  # where no task run says it
+P = ParamSpec("P")
+R = TypeVar("R")
+RETRY_SECONDS = (2, 8, 30)
+UNDER_KEY: ContextVar[str | None] = ContextVar("evenfold_under_key", default=None)  # where no task run says it
+
+
+@dataclass
+class ByContent(CachePolicy):
+    """A result's key is made of what it depends on: content, specification and versions, in whatever file or flow.
+
+    A key is held by one task at a time, so two flows that want the same result compute it once. What is kept under
+    a key is checked first, and computed anew where it is damaged or gone.
+    """
+
+    key_of: Callable[..., str] | None = None
+
+    def compute_key(
+        self, task_ctx: TaskRunContext, inputs: dict[str, Any], flow_parameters: dict[str, Any], **kwargs: Any
+    ) -> str | None:
+        """Return the key of these inputs; None, which is never kept, where they are bad: the task then says why."""
+        assert self.key_of is not None
+        try:
+            key = self.key_of(**inputs)
+        except (SplitError, ModelError, EvaluationError):
+            return None
+        ready(key)
+        return key
+
+
+def ready(key: str) -> Outcome | None:
+    """Return what is kept under ``key``, here or in the shared bucket; None where it is damaged, which is dropped."""
+    home = Home.here()
+    path = home.results / key
+    value = _read(path)
+    if value is None or not value.intact():
+        path.unlink(missing_ok=True)
+        value = results_of(home).result(key)
+        if value is not None:
+            keep(key, value)
+    return value
+
+
+def _read(path: Path) -> Outcome | None:
+    try:
+        record: Any = prefect.results.ResultRecord.deserialize(path.read_bytes())  # type: ignore[attr-defined]
+        value = record.result
+    except Exception:  # half-written, of another version, or not there: computed again
+        return None
+    return value if isinstance(value, Outcome) else None
+
+
+def keep(key: str, value: Outcome) -> None:
+    """Keep a result here under its key, as Prefect's tasks do."""
+    results = Home.here().results
+    store = ResultStore(result_storage=LocalFileSystem(basepath=str(results)), serializer=JSONSerializer())
+    record = store.create_result_record(value, key=key)
+    write_aside(results / key, lambda aside: aside.write_bytes(record.serialize()))
+
+
+class Step(Task[P, R]):
+    """A task of evenfold's: a ``prefect.Task`` that keeps its results below the home that is in force when it runs.
+
+    ``key_of`` takes the task's parameters and returns the key of its result; without it nothing is ever cached.
+    ``run_name`` and ``run_tags`` take the same and return what the task run is called and found by.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[P, R],
+        key_of: Callable[..., str] | None = None,
+        run_name: Callable[..., str] | None = None,
+        run_tags: Callable[..., list[str]] | None = None,
+        retries: int = 2,
+    ) -> None:
+        self.key_of, self.run_tags = key_of, run_tags
+        name = fn.__name__.replace("_", " ")
+        super().__init__(
+            fn=_kept(fn),
+            name=name,
+            task_run_name=_Named(name, run_name),
+            cache_policy=ByContent(isolation_level=IsolationLevel.SERIALIZABLE, lock_manager=FileLocks(), key_of=key_of)
+            if key_of
+            else NO_CACHE,
+            persist_result=key_of is not None,
+            result_serializer="json" if key_of else None,
+            retries=retries,
+            retry_delay_seconds=list(RETRY_SECONDS[:retries]) or None,
+            retry_condition_fn=worth_another_try,
+        )
+
+    # Prefect keeps one storage for the life of a task; here a setting decides at each run, unless a user chose one.
+    @property
+    def result_storage(self) -> Any:
+        """Where results lie: the home's folder."""
+        chosen = vars(self).get("_chosen_storage")
+        return chosen if chosen is not None or self.key_of is None else Home.here().results
+
+    @result_storage.setter
+    def result_storage(self, chosen: Any) -> None:
+        vars(self)["_chosen_storage"] = chosen
+
+    def with_options(self, *args: Any, **options: Any) -> Step[P, R]:
+        """Return the task with other options; see ``prefect.Task.with_options``."""
+        made = super().with_options(*args, **options)
+        state = vars(made) | {"key_of": self.key_of, "run_tags": self.run_tags}
+        state["_chosen_storage"] = options.get("result_storage")
+        state.pop("result_storage", None)
+        return _restored(type(self), state)
+
+    def _tagged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractContextManager[Any]:
+        """Return a context in which the task runs have the tags that say what they are about."""
+        if self.run_tags is None:
+            return contextlib.nullcontext()
+        named = [arg.value if isinstance(arg, unmapped) else arg for arg in args]
+        given = {name: arg.value if isinstance(arg, unmapped) else arg for name, arg in kwargs.items()}
+        try:
+            return tags(*self.run_tags(*named, **given))
+        except Exception:  # a future that is not there yet, or bad input, of which the task itself says what is wrong
+            return contextlib.nullcontext()
+
+    if not TYPE_CHECKING:  # their types are those of Prefect's own, which know the parameters
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Run the task; see ``prefect.Task.__call__``."""
+            with self._tagged(args, _without(kwargs)):
+                return super().__call__(*args, **kwargs)
+
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            """Submit the task; see ``prefect.Task.submit``."""
+            with self._tagged(args, _without(kwargs)):
+                return super().submit(*args, **kwargs)
+
+        def map(self, *args: Any, **kwargs: Any) -> Any:
+            """Map the task; see ``prefect.Task.map``."""
+            with self._tagged(args, _without(kwargs)):
+                return super().map(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        # A worker process has the function already, under the name of this task; what it lacks are the settings.
+        state = {name: value for name, value in vars(self).items() if name not in ("fn", "key_of", "run_tags")}
+        return _arrived, (sys.modules[self.__module__], self.fn.__name__, state, travelling())
+
+
+def _without(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in kwargs.items() if name not in ("return_state", "wait_for", "deferred")}
+
+
+def _restored(kind: type[Step[P, R]], state: dict[str, Any]) -> Step[P, R]:
+    step = object.__new__(kind)
+    vars(step).update(state)
+    return step
+
+
+def _arrived(room: ModuleType, name: str, state: dict[str, Any], settings: dict[str, str]) -> Step[Any, Any]:
+    for setting, value in settings.items():
+        os.environ.setdefault(setting, value)
+    known: Step[Any, Any] = getattr(room, name)
+    return _restored(type(known), state | {attr: vars(known)[attr] for attr in ("fn", "key_of", "run_tags")})
+
+
+@dataclass(frozen=True)
+class _Named(TaskRunNameCallbackWithParameters):
+    """The name of a task run; the task's own where what it takes is not known yet, or bad."""
+
+    otherwise: str
+    run_name: Callable[..., str] | None
+
+    def __call__(self, parameters: dict[str, Any]) -> str:
+        return _or(self.otherwise, self.run_name, parameters)
+
+
+def _or(otherwise: R, function: Callable[..., R] | None, parameters: dict[str, Any]) -> R:
+    if function is None:
+        return otherwise
+    try:
+        return function(**parameters)
+    except Exception:  # a name or tag is no reason to fail; the task itself says what is wrong
+        return otherwise
+
+
+def step(
+    key_of: Callable[..., str] | None = None,
+    run_name: Callable[..., str] | None = None,
+    run_tags: Callable[..., list[str]] | None = None,
+    retries: int = 2,
+) -> Callable[[Callable[P, R]], Step[P, R]]:
+    """Return a decorator that makes a function a ``Step``."""
+    return lambda fn: Step(fn, key_of, run_name, run_tags, retries)
+
+
+def _kept(fn: Callable[P, R]) -> Callable[P, R]:
+    """Return ``fn`` such that in a task run its result is given to the bucket too, and its seconds to the log."""
+
+    @wraps(fn)
+    def perform(*args: P.args, **kwargs: P.kwargs) -> R:
+        started = time.monotonic()
+        value = fn(*args, **kwargs)
+        key = current_key(fn) if TaskRunContext.get() else None
+        if key is not None and isinstance(value, Outcome):
+            results_of(Home.here()).keep(key, value)
+        log(fn.__name__, seconds=round(time.monotonic() - started, 3))
+        return value
+
+    return perform
+
+
+def current_key(fn: Callable[..., Any]) -> str | None:
+    """Return the key under which the result of ``fn`` will be kept, where a task run of it is under way."""
+    if UNDER_KEY.get() is not None:
+        return UNDER_KEY.get()
+    run, transaction = TaskRunContext.get(), get_transaction()
+    mine = run is not None and getattr(run.task.fn, "__wrapped__", None) is fn
+    return transaction.key if mine and transaction is not None else None
+
+
+def is_refreshing() -> bool:
+    """Return whether the task run under way is to compute again what the cache holds."""
+    run = TaskRunContext.get()
+    return REFRESHING.get() if run is None else bool(run.task.refresh_cache)
+
+
+def log(message: str, **facts: Any) -> None:
+    """Write a line of ``message name=value ...`` to the log of the run under way, where there is one."""
+    text = " ".join(f"{name}={value}" for name, value in facts.items())
+    with contextlib.suppress(MissingContextError):
+        get_run_logger().info(f"{message} {text}".strip())
+
+
+def worth_another_try(task: Any, run: Any, state: Any) -> bool:
+    """Return whether a step may succeed next time: not where the data, the model or the request are to blame."""
+    error = state.result(raise_on_failure=False)
+    if isinstance(error, EvaluationError):
+        error = error.__cause__
+    return isinstance(error, Exception) and not isinstance(error, (SplitError, ModelError, ValueError, TypeError))
+
+
+def flow_run_tags() -> dict[str, str]:
+    """Return what a record says about the flow run that made it: its id, and its page where there is one."""
+    flow, task = FlowRunContext.get(), TaskRunContext.get()
+    run = flow.flow_run.id if flow and flow.flow_run else task.task_run.flow_run_id if task else None
+    if run is None:
+        return {}
+    ui = PREFECT_UI_URL.value()
+    return {"prefect.flow_run_id": str(run)} | ({"prefect.flow_run_url": f"{ui}/runs/flow-run/{run}"} if ui else {})

@@ -1,0 +1,126 @@
+"""The task that says what fits come to together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pandas as pd
+from evenfold.estimates import (
+    DrawScores,
+    Estimate,
+    EvaluationError,
+    ModelSpec,
+    aggregate as fold_estimates,
+    bootstrap_aggregate,
+    resampled_aggregate,
+)
+
+from .outcomes import DrawsResult, Evaluated, Fit, FoldResult, FoldsResult, SplitRef
+from .runtime.step import step
+from .work import Work, work_of
+
+MOST_SINGLE_FOLDS = 1_000
+
+
+def in_blocks(split: SplitRef) -> bool:
+    """Return whether splits are fitted in blocks: draws, and folds that are too many for a task each."""
+    return split.kind == "draws" or split.n_splits > MOST_SINGLE_FOLDS
+
+
+@step(run_name=lambda split, **_: f"{split.name}: aggregate", retries=0)
+def aggregate(
+    split: SplitRef,
+    results: Sequence[FoldResult | FoldsResult | DrawsResult],
+    *,
+    apparent: FoldResult | None = None,
+    errors: Sequence[str] = (),
+    interval: str = "auto",
+    level: float = 0.95,
+) -> Evaluated:
+    """Return the estimates that the results of ``fit_fold`` (``fit_folds``, ``fit_draws``) come to together.
+
+    Folds give cross-validation with its pooled score and an interval of it (``interval``: one of
+    ``evenfold.estimates.INTERVALS``); draws, which need ``apparent`` of ``fit_all``, out-of-bag, .632 and .632+.
+    Raises EvaluationError where results are of other data, models or splits than one.
+    """
+    if not results:
+        raise EvaluationError("there is no result to aggregate; fit at least one split.")
+    fits: list[Fit] = [*results, *([apparent] if apparent else [])]
+    work = _one_work(split, fits)
+    evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
+    return evaluated.model_copy(update={"estimates": estimates_of(evaluated, work, interval, level)})
+
+
+def unaggregated(
+    split: SplitRef,
+    model: ModelSpec,
+    results: Sequence[FoldResult | FoldsResult | DrawsResult],
+    apparent: FoldResult | None = None,
+    errors: Sequence[str] = (),
+) -> Evaluated:
+    """Return the results of fits without the estimates, as where too many failed."""
+    work = work_of(split, model)
+    return Evaluated(
+        split=split,
+        fingerprint=work.fingerprint,
+        model=work.problem.model,
+        task=work.problem.task,
+        features=list(work.problem.features),
+        left_out=work.problem.left_out,
+        folds=[fit for fit in results if isinstance(fit, FoldResult)],
+        blocks=[fit for fit in results if isinstance(fit, FoldsResult)],
+        draws=[fit for fit in results if isinstance(fit, DrawsResult)],
+        apparent=apparent,
+        errors=list(errors),
+    )
+
+
+def _one_work(split: SplitRef, fits: Iterable[Fit]) -> Work:
+    kinds = {(fit.split_id, fit.fingerprint, fit.model.model_dump_json()) for fit in fits}
+    first = next(iter(fits))
+    work = work_of(split, first.model)
+    if kinds != {(split.split_id, work.fingerprint, first.model.model_dump_json())}:
+        raise EvaluationError(
+            "the data changed while they were evaluated, or the results are of several models or splits; "
+            "run the evaluation again."
+        )
+    return work
+
+
+def frame_of(files: Iterable[str]) -> pd.DataFrame:
+    """Return the tables in Parquet files as one."""
+    return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
+
+
+def estimates_of(evaluated: Evaluated, work: Work, interval: str = "auto", level: float = 0.95) -> list[Estimate]:
+    """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation."""
+    if not evaluated.draws:
+        predictions = frame_of(evaluated.predictions)
+        splitter = work.manifest.splitter
+        return fold_estimates(
+            evaluated.scores,
+            predictions,
+            work.problem,
+            work.problem.model,
+            stratified=splitter.needs.y != "ignored",
+            ordered="past_before_future" in splitter.promises,
+            interval=interval,
+            level=level,
+            seed=work.manifest.spec.seed,
+        )
+    if evaluated.apparent is None:
+        raise EvaluationError("estimates from draws need the apparent score; pass apparent=fit_all(split, model).")
+    draws = DrawScores.merge(
+        [
+            DrawScores.from_frames(pd.read_parquet(block.scores.path), pd.read_parquet(block.losses.path))
+            for block in evaluated.draws
+        ]
+    )
+    apparent = evaluated.apparent
+    if "out_of_bag" in work.manifest.splitter.promises:
+        on_all = pd.read_parquet(apparent.predictions.path)
+        seed: Any = work.manifest.spec.seed
+        return bootstrap_aggregate(draws, apparent.score, on_all, work.problem, seed=seed)
+    stratified = work.manifest.splitter.needs.y != "ignored"
+    return resampled_aggregate(draws, apparent.score, stratified=stratified)

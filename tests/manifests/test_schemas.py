@@ -1,0 +1,103 @@
+"""The published JSON Schemas are those of the models, and what is written fits them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from cases import CASES
+from evenfold.manifests import audit, decide, extend, json_schemas, read_header, read_spec, write_manifest
+from evenfold.manifests.store.header import SCHEMA
+from evenfold.splitters import Splitter
+from jsonschema import Draft202012Validator, ValidationError
+from tables import spec_of, table
+
+ROOT = Path(__file__).parents[2]
+SCHEMAS = {name.split("-")[1]: schema for name, schema in json_schemas().items()}
+NAMED = [splitter for splitter in CASES if spec_of(splitter) is not None]
+
+
+def validate(name: str, value: Any) -> None:
+    """Raise ValidationError where ``value`` does not fit the schema; it goes through JSON, as others see it."""
+    Draft202012Validator(SCHEMAS[name]).validate(json.loads(json.dumps(value)))
+
+
+def test_the_published_schemas_are_those_of_the_models() -> None:
+    """docs/schemas.py writes them; a changed model without it is found here."""
+    published = {path.name: json.loads(path.read_text("utf-8")) for path in (ROOT / "docs" / "schemas").iterdir()}
+    assert published == json_schemas(), "write them again: python docs/schemas.py"
+
+
+def test_the_schemas_carry_the_number_of_the_format() -> None:
+    """And are JSON Schemas themselves."""
+    for name, schema in json_schemas().items():
+        assert name.endswith(f"-{SCHEMA.rpartition('/')[2]}.schema.json")
+        Draft202012Validator.check_schema(schema)
+    assert SCHEMAS["manifest"]["properties"]["schema"]["const"] == SCHEMA
+
+
+@pytest.mark.parametrize("splitter", NAMED, ids=repr)
+def test_headers_and_audits_of_every_strategy_fit(splitter: Splitter, tmp_path: Path) -> None:
+    """Folds, parts, draws and pairs, with their specification as it was asked for."""
+    frame, spec = table(), spec_of(splitter)
+    manifest = decide(spec, frame)
+    validate("spec", spec)
+    validate("manifest", read_header(write_manifest(manifest, tmp_path)))
+    validate("audit", audit(manifest, frame).model_dump(mode="json"))
+
+
+def test_headers_of_grown_keyless_and_many_folds_fit(tmp_path: Path) -> None:
+    """A second generation with deleted rows; no key; more folds than are counted; a holdout."""
+    frame = table(2400)
+    spec = {"columns": {"key": "id", "target": "label"}, "holdout": 0.1}
+    first = decide(spec, frame.iloc[:2000])
+    write_manifest(first, tmp_path)
+    grown = extend(first, frame.iloc[10:]).manifest
+    keyless = decide({"name": "keyless", "strategy": "KFold"}, frame)
+    many = decide({"name": "many", "columns": {"key": "id"}, "strategy": "LeaveOneOut"}, frame)
+    for manifest in (grown, keyless, many):
+        validate("manifest", read_header(write_manifest(manifest, tmp_path)))
+
+
+def test_specifications_fit_as_they_are_written() -> None:
+    """With every shorthand that the model reads; and the model reads what the schema allows."""
+    text = """
+    name: flights
+    columns: {key: flight_id, target: arr_delay, stratify: carrier}
+    strategy: BalancedGroupKFold
+    params: {n_splits: 10}
+    holdout: 0.2
+    key_encoding: hmac
+    gates: {size_deviation: 0.1, duplicate_rows: 'off'}
+    """
+    spec = yaml.safe_load(text)
+    validate("spec", spec)
+    validate("spec", read_spec(spec).model_dump(mode="json"))
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda header: header.pop("split_id"),
+        lambda header: header.update(schema="evenfold-manifest/2"),
+        lambda header: header.update(remark="a field of somebody's own"),
+        lambda header: header["files"][0].update(path="../rows.parquet"),
+        lambda header: header["files"][0].update(sha256="0" * 63),
+        lambda header: header["types"].update(id="integer"),
+        lambda header: header.update(n_rows=-1),
+    ],
+)
+def test_a_header_that_is_none_does_not_fit(harm: Any, tmp_path: Path) -> None:
+    """A missing, unknown or impossible field is named."""
+    frame = pd.DataFrame({"id": range(50)})
+    header = read_header(write_manifest(decide({"columns": {"key": "id"}}, frame), tmp_path))
+    validate("manifest", header)
+    harmed = copy.deepcopy(header)
+    harm(harmed)
+    with pytest.raises(ValidationError):
+        validate("manifest", harmed)

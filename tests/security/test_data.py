@@ -1,0 +1,285 @@
+"""A deployed run reads only what lies below its data roots, and its errors quote no cell."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import EvaluationError, ModelError, ModelSpec, Problem, fit_and_score
+from evenfold.manifests import audit, check_arrival, decide, extend, read_manifest, read_spec, write_manifest
+from evenfold.manifests.tables.read import read_table
+from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import WITHHELD, reason_of, require_readable
+
+SECRET = "Alan-Turing"
+SECRET_NUMBER = 8_675_309
+RUN = "6e5ff2a5-22a8-4b55-b2e5-9d1f2b3c4d5e"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with a project in it, where a deployed run has its working directory, and things beside it."""
+    project, beside = tmp_path / "project", tmp_path / "beside"
+    for folder in (project / "data", beside):
+        folder.mkdir(parents=True)
+        (folder / "rows.csv").write_text("id,y\n1,2\n3,4\n")
+    (beside / "private.txt").write_text(f"id,y\n1,{SECRET}\n")
+    (project / "data" / "link.csv").symlink_to(beside / "rows.csv")
+    (project / "linked").symlink_to(beside)
+    monkeypatch.chdir(project)
+    for name in ("EVENFOLD_HOME", "EVENFOLD_RESULTS", "EVENFOLD_DATA_ROOTS"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def deployed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand where a worker's process stands."""
+    monkeypatch.setenv("PREFECT__FLOW_RUN_ID", RUN)
+
+
+OUTSIDE = [
+    "../beside/rows.csv",
+    "data/../../beside/rows.csv",
+    "data/link.csv",
+    "linked/rows.csv",
+    "linked",
+    "../beside",
+    "../beside/*.csv",
+    "link*/*.csv",
+    "data/*.csv",
+    "data/[l]ink.csv",
+    "data",
+    "/etc/passwd",
+    "/proc/self/environ",
+    "~/.ssh/id_rsa",
+    "/../etc/passwd",
+    "../beside/nothing.csv",
+    "../nowhere/*.csv",
+]
+
+
+@pytest.mark.usefixtures("deployed")
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_nothing_outside_the_roots_is_read(place: Path, path: str) -> None:
+    """Not by a path, a link, a folder or a glob; and nothing is told of what lies there."""
+    with pytest.raises(SplitError, match=r"not below a folder that a deployed run may read|there is no file") as raised:
+        read_table(path)
+    assert "beside are" not in str(raised.value)
+    assert "beside it" not in str(raised.value)
+
+
+@pytest.mark.usefixtures("deployed")
+@pytest.mark.parametrize("path", ["data/rows.csv", "data/r*.csv", ".evenfold/data/frame.csv", "./data/./rows.csv"])
+def test_what_lies_below_them_is(place: Path, path: str) -> None:
+    """The working directory by default, and the home."""
+    frame = place / "project" / ".evenfold" / "data" / "frame.csv"
+    frame.parent.mkdir(parents=True)
+    frame.write_text("id,y\n1,2\n")
+    assert read_table(path).num_rows > 0
+
+
+@pytest.mark.usefixtures("deployed")
+def test_roots_are_folders_and_buckets(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several, by comma; a link to a root is followed; a name that only begins like a root is none."""
+    monkeypatch.setenv("EVENFOLD_DATA_ROOTS", "linked, s3://bucket/data")
+    assert read_table(str(place / "beside" / "rows.csv")).num_rows == 2
+    require_readable(["s3://bucket/data/a.parquet", "linked/rows.csv"])
+    for path in (
+        "data/rows.csv",
+        "s3://bucket/database/a",
+        "s3://bucket/data/../secret/a",
+        "s3://bucket/a",
+        "S3://x/a",
+    ):
+        with pytest.raises(SplitError, match="not below a folder"):
+            require_readable([path])
+    (place / "beside-too").mkdir()
+    with pytest.raises(SplitError, match="not below a folder"):
+        require_readable([place / "beside-too" / "rows.csv"])
+
+
+@pytest.mark.usefixtures("deployed")
+def test_specifications_models_and_manifests_are_files_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a request names by a path is held to the roots, also a manifest whose files are links."""
+    monkeypatch.delenv("PREFECT__FLOW_RUN_ID")
+    outside = write_manifest(decide({"columns": {"key": "id"}}, pd.DataFrame({"id": range(9)})), place / "beside")
+    monkeypatch.setenv("PREFECT__FLOW_RUN_ID", RUN)
+    for read in (read_spec, ModelSpec.read, read_manifest):
+        with pytest.raises((SplitError, ModelError), match="not below a folder"):
+            read(str(outside))  # type: ignore[operator]
+    inside = place / "project" / "splits"
+    inside.mkdir()
+    for file in outside.iterdir():
+        (inside / file.name).symlink_to(file)
+    (inside / "manifest.json").unlink()
+    (inside / "manifest.json").write_text((outside / "manifest.json").read_text())
+    with pytest.raises(SplitError, match=r"assignments-0000\.parquet.*not below a folder"):
+        read_manifest(inside)
+
+
+def test_a_person_reads_what_they_like(place: Path) -> None:
+    """At a terminal there are no roots."""
+    assert read_table("../beside/rows.csv").num_rows == 2
+    assert read_table("data/link.csv").num_rows == 2
+
+
+def rows(n: int = 60, **columns: Any) -> pd.DataFrame:
+    frame = pd.DataFrame({"id": [f"{SECRET}-{i:03}" for i in range(n)], "y": np.arange(n) % 7 + 0.5, "x": range(n)})
+    return frame.assign(
+        g=[f"{SECRET}-g{i % 20}" for i in range(n)], kind=[f"{SECRET}-{i % 2}" for i in range(n)], **columns
+    )
+
+
+KEYED = {"columns": {"key": "id", "target": "y"}, "strategy": "KFold"}
+GROUPED = {"columns": {"key": "id", "target": "y", "group": "g"}, "strategy": "BalancedGroupKFold"}
+BY_KIND = {"columns": {"key": "id", "target": "kind"}, "strategy": "StratifiedKFold"}
+
+
+class Picky:
+    """An estimator that quotes what it is given, as many do."""
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = alpha
+
+
+def fitted(frame: pd.DataFrame, spec: dict[str, Any], **model: Any) -> None:
+    manifest = decide(spec, frame)
+    recipe = ModelSpec.of({"estimator": "sklearn.linear_model:Ridge", **model})
+    columns = manifest.spec.columns
+    roles = [name for name in columns.roles() if name != columns.target]
+    problem = Problem.of(frame, recipe, str(columns.target), roles)
+    fit_and_score(problem.model, problem, *next(iter(manifest.as_cv(frame).split())), seed=0, name="fold 0")
+
+
+def written(text: str, **asked: Any) -> None:
+    Path("data/bad.csv").write_text(text)
+    decide({"columns": {"key": "id"}, **asked}, "data/bad.csv")
+
+
+def merged_groups(frame: pd.DataFrame) -> Any:
+    manifest = decide(GROUPED, frame)
+    two = frame["g"].isin([f"{SECRET}-g0", f"{SECRET}-g1", f"{SECRET}-g2", f"{SECRET}-g3"])
+    return extend(manifest, frame.assign(g=np.where(two, f"{SECRET}-g0", frame["g"])), max_missing=1)
+
+
+def lopsided() -> pd.DataFrame:
+    return rows().assign(g=np.where(np.arange(60) < 40, f"{SECRET}-g0", rows()["g"]))
+
+
+def one_of_a_kind() -> pd.DataFrame:
+    return rows().assign(kind=[f"{SECRET}-1"] * 59 + [SECRET])
+
+
+REFUSALS: dict[str, Callable[[], Any]] = {
+    "a key twice": lambda: decide(KEYED, pd.concat([rows(), rows(3)])),
+    "text for a number": lambda: decide(KEYED | {"types": {"id": "int"}}, rows()),
+    "a target of text": lambda: decide(
+        {"columns": {"key": "id", "target": "y"}, "types": {"y": "float"}, "strategy": "SortedStratifiedKFold"},
+        rows().assign(y=rows()["kind"]),
+    ),
+    "a number for a truth value": lambda: decide(
+        {"columns": {"key": "x", "stratify": "y"}, "types": {"y": "bool"}, "strategy": "StratifiedKFold"},
+        rows().assign(y=[SECRET_NUMBER] * 60),
+    ),
+    "a frame of mixed kinds": lambda: decide(KEYED, rows().assign(id=[SECRET, 5, *range(58)])),
+    "a CSV with a longer line": lambda: written(f"id,y\n1,2\n3,{SECRET},5\n"),
+    "a CSV with a wrong type": lambda: written(f"id,y\n1,2\n{SECRET},5\n", types={"id": "int"}),
+    "a CSV that is not UTF-8": lambda: (
+        Path("data/latin.csv").write_bytes(f"id,y\n1,{SECRET}\xe9\n".encode("latin1")) and decide({}, "data/latin.csv")
+    ),
+    "a batch that is known": lambda: extend(decide(KEYED, rows()), rows(), batch=True),
+    "rows that are missing": lambda: extend(decide(KEYED, rows()), rows(9)),
+    "other rows": lambda: decide(KEYED, rows()).as_cv(rows(50)),
+    "rows too many": lambda: decide(KEYED, rows(50)).as_cv(rows(60)),
+    "a class too rare": lambda: decide(BY_KIND | {"params": {"n_splits": 50}}, rows()),
+    "text that a model cannot read": lambda: fitted(
+        rows(), KEYED, features=["x", "kind"], text="ordinal", threshold=0.5
+    ),
+    "one class": lambda: fitted(rows().assign(kind=SECRET), BY_KIND),
+    "one number": lambda: fitted(rows().assign(y=float(SECRET_NUMBER)), KEYED | {"strategy": "KFold"}),
+    "a metric that cannot score": lambda: fitted(rows(), BY_KIND, metrics=["r2"]),
+    "a target of negative numbers": lambda: fitted(
+        rows().assign(y=-float(SECRET_NUMBER) - np.arange(60)), KEYED, target_transform="box-cox"
+    ),
+    "a fit that fails": lambda: fitted(rows(), BY_KIND, features=["x"], params={"solver": "no such"}, metrics=["r2"]),
+    "a specification that is none": lambda: (
+        Path("data/spec.yaml").write_text(f"{SECRET}: [\n{SECRET}") and read_spec("data/spec.yaml")
+    ),
+    "a specification of text": lambda: Path("data/t.yaml").write_text(SECRET) and read_spec("data/t.yaml"),
+    "a model that is none": lambda: Path("data/m.yaml").write_text(f"- {SECRET}: [") and ModelSpec.read("data/m.yaml"),
+    "a manifest that is none": lambda: (
+        Path("data/manifest.json").write_text(f'{{"schema": "{SECRET}"') and read_manifest("data")
+    ),
+    "a splitter that refuses": lambda: decide(
+        {"columns": {"key": "id", "target": "kind"}, "strategy": "FromSklearn"}
+        | {"params": {"splitter": "sklearn.model_selection:StratifiedKFold", "params": {"n_splits": 50}}},
+        rows(),
+    ),
+}
+TOLD: dict[str, Callable[[], str]] = {
+    "merged groups": lambda: str(merged_groups(rows()).notes),
+    "an audit of leaking groups": lambda: audit(decide(KEYED, rows()), rows(), group="g").model_dump_json(),
+    "an audit of similar keys": lambda: audit(
+        decide(KEYED, rows()), rows().assign(id=lambda frame: frame["id"].str.upper())
+    ).model_dump_json(),
+    "an audit of groups too large": lambda: audit(decide(GROUPED, lopsided()), lopsided()).model_dump_json(),
+    "an audit of a class that is missing": lambda: audit(
+        decide(BY_KIND | {"strategy": "KFold"}, one_of_a_kind()), one_of_a_kind()
+    ).model_dump_json(),
+    "a table that arrives": lambda: check_arrival(decide(GROUPED, rows()), rows(30), None).model_dump_json(),
+}
+
+
+def chain(error: BaseException | None) -> str:
+    """Return what a log with a traceback would show of an error: its text and those of its causes."""
+    texts = []
+    while error is not None:
+        texts.append(f"{type(error).__name__}: {error}")
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return "\n".join(texts)
+
+
+@pytest.mark.usefixtures("deployed", "place")
+@pytest.mark.parametrize("name", REFUSALS)
+def test_no_error_of_a_deployed_run_quotes_a_cell(name: str) -> None:
+    """Neither its sentence nor what a traceback would show of its causes; a sentence there is."""
+    with pytest.raises((SplitError, ModelError, EvaluationError)) as raised:
+        REFUSALS[name]()
+    told = chain(raised.value)
+    assert SECRET not in told
+    assert str(SECRET_NUMBER) not in told.replace(",", "")
+    assert len(str(raised.value)) > 20
+
+
+@pytest.mark.usefixtures("deployed", "place")
+@pytest.mark.parametrize("name", TOLD)
+def test_no_finding_of_a_deployed_run_quotes_a_cell(name: str) -> None:
+    """What is only told, in notes, audits and the gates of what arrives, names rows by number."""
+    assert SECRET not in TOLD[name]()
+
+
+@pytest.mark.usefixtures("place")
+def test_a_person_is_told_which_cell() -> None:
+    """At a terminal most of these sentences name the value: that is what makes them useful."""
+    quoting = 0
+    for refusal in REFUSALS.values():
+        with pytest.raises((SplitError, ModelError, EvaluationError)) as raised:
+            refusal()
+        quoting += SECRET in chain(raised.value) or str(SECRET_NUMBER) in chain(raised.value)
+        assert WITHHELD not in str(raised.value)
+    assert quoting >= 10
+    assert reason_of(ValueError(SECRET)) == SECRET
+
+
+def test_the_environment_of_a_run_is_a_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fixture sets what Prefect sets: the name that its runner gives to a run's process."""
+    from prefect.runner import _starter_engine
+
+    assert "PREFECT__FLOW_RUN_ID" in Path(str(_starter_engine.__file__)).read_text(encoding="utf-8")
+    assert os.environ.get("PREFECT__FLOW_RUN_ID") is None
