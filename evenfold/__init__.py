@@ -1,6 +1,22 @@
 """Splits of data as a first-class step for scheduled retraining with Prefect and MLflow."""
 
+from typing import Any
+
+# The names that most users need stand in __init__.pyi, and are imported when they are asked for.
+from lazy_loader import attach_stub
+
 from evenfold.splitters.display import draw_with
+
+_named, _, _names = attach_stub(__name__, __file__)
+__all__ = [*_names, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("evenfold")
+    return _named(name)
 
 
 def _drawn(result: object) -> str | None:
@@ -8,6 +24,10 @@ def _drawn(result: object) -> str | None:
     from evenfold.reports.notebook import drawn
 
     return drawn(result)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 draw_with(_drawn)

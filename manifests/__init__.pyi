@@ -1,6 +1,8 @@
 from .audits.audit import audit as audit
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
 from .balance import measure as measure
+from .engines.anywhere import decide as decide
+from .engines.stored import StoredManifest as StoredManifest
 from .exchange.diff import Change as Change, Difference as Difference, RowsMoved as RowsMoved, diff as diff
 from .exchange.export import Exported as Exported, export as export, join_rows as join_rows, openml_view as openml_view
 from .exchange.load_folds import (
@@ -14,7 +16,7 @@ from .growth.arrivals import Snapshot as Snapshot, check_arrival as check_arriva
 from .growth.extend import Extension as Extension, extend as extend, moved_rows as moved_rows
 from .identity import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
-from .plan import Plan as Plan, decide as decide, is_numeric_target as is_numeric_target
+from .plan import Plan as Plan, is_numeric_target as is_numeric_target
 from .spec import Columns as Columns, SplitSpec as SplitSpec, explain as explain, read_spec as read_spec
 from .store.header import prove_files as prove_files, read_header as read_header
 from .store.load import read_manifest as read_manifest

@@ -16,13 +16,19 @@ from numpy.typing import NDArray
 def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
     """Return the SHA-256 of a canonical column's bytes: little-endian numbers, text as lengths and UTF-8 bytes."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    digest = hashlib.sha256(f"{TYPE_NAMES[array.type]}|{len(array)}|".encode())
-    for part in _canonical_bytes(array):
+    digest = hashlib.sha256(digest_start(TYPE_NAMES[array.type], len(array)))
+    for part in canonical_bytes(array):
         digest.update(np.ascontiguousarray(part).data)
     return digest.digest()
 
 
-def _canonical_bytes(array: pa.Array) -> Iterable[NDArray[Any]]:
+def digest_start(kind: str, rows: int) -> bytes:
+    """Return what a column's digest begins with."""
+    return f"{kind}|{rows}|".encode()
+
+
+def canonical_bytes(array: pa.Array) -> Iterable[NDArray[Any]]:
+    """Yield the bytes that a canonical column is digested as; of text that misses nothing, the lengths come first."""
     if array.null_count:
         yield np.packbits(array.is_null().to_numpy(zero_copy_only=False))
         array = array.fill_null("" if pa.types.is_large_string(array.type) else pa.scalar(0).cast(array.type))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -42,20 +43,33 @@ class Plan:
         require_columns([*asked.columns.roles(), *asked.types], column_names(data))
         if not asked.strategy:  # what chooses one is read together with what it will need, and once
             data = read_table(data, asked.columns.roles() or None, asked.types)
-            asked = asked.model_copy(update={"strategy": _choose(asked, data)})
-        self.spec = asked
-        self.splitter = self.spec.splitter()
-        require_roles(self.spec, self.splitter.needs)
-        used = used_columns(self.spec, self.splitter.needs)
+
+        def numeric(name: str) -> bool:
+            return is_numeric_target(canonical_table(data, [name], asked.types).column(0))
+
+        used = self._resolve(asked, column_names(data), numeric)
         canonical = canonical_table(*_read_used(data, used, self.spec))
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
                 require_complete(canonical.column(name), name)
-        self.key = key_names(self.spec)
         self.table = _in_key_order(with_keys(canonical, self.spec, {}), self.key)
-        self.types = type_names(self.table, self.spec)
+        self._identify(type_names(self.table, self.spec), fingerprint(self.table))
+
+    def _resolve(self, spec: Any, names: list[str], numeric: Callable[[str], bool]) -> list[str]:
+        """Choose the strategy where none is named, check it against the columns; return those that decide the split."""
+        self.spec = read_spec(spec)
+        require_columns(self.spec.columns.roles(), names)
+        if not self.spec.strategy:
+            self.spec = self.spec.model_copy(update={"strategy": _choose(self.spec, numeric)})
+        self.splitter = self.spec.splitter()
+        self.key = key_names(self.spec)
+        require_roles(self.spec, self.splitter.needs)
+        return used_columns(self.spec, self.splitter.needs)
+
+    def _identify(self, types: dict[str, str], content: str) -> None:
+        self.types = types
         self.algorithm = {"name": self.spec.strategy, "version": self.splitter.version}
-        self.fingerprint = fingerprint(self.table)
+        self.fingerprint = content
         self.plan_id = plan_id(self.spec.decision(self.types), self.fingerprint, self.algorithm)
 
     def rows(self) -> Rows:
@@ -134,16 +148,6 @@ def _among_all(codes: NDArray[Any], rest: NDArray[np.int64] | None, n: int) -> N
     return among
 
 
-def decide(spec: Any, data: Any) -> Manifest:
-    """Return the manifest that ``spec`` (a SplitSpec, mapping or file) asks for on ``data`` (a file or frame).
-
-    Promises: the same rows give the same folds in any container and any row order (with a key column), on any
-    machine. Raises SplitError where the data or the specification do not allow the split; nothing is written.
-    O(n log n).
-    """
-    return Plan(spec, data).decide()
-
-
 def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
     """Return the columns that decide the split: the key, and what the strategy needs. No others are read."""
     columns = spec.columns
@@ -170,15 +174,14 @@ def _in_key_order(table: pa.Table, key: list[str]) -> pa.Table:
     return table if order is None else table.take(order)
 
 
-def _choose(spec: SplitSpec, table: pa.Table) -> str:
+def _choose(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     columns = spec.columns
     if columns.group:
         return "BalancedGroupKFold"
     balanced = columns.stratify or ([columns.target] if columns.target else [])
     if len(balanced) != 1:
         return "BalancedKFold" if balanced else "KFold"
-    canonical = canonical_table(table, balanced, spec.types)
-    return "SortedStratifiedKFold" if is_numeric_target(canonical.column(0)) else "StratifiedKFold"
+    return "SortedStratifiedKFold" if numeric(balanced[0]) else "StratifiedKFold"
 
 
 def is_numeric_target(column: pa.ChunkedArray) -> bool:

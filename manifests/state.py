@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,7 +73,7 @@ class State:
         if self.edges is not None:
             return np.searchsorted(np.array(self.edges), y.astype(np.float64), side="right"), self
         known = {_name(level): number for number, level in enumerate(self.classes or ())}
-        named = [_name([_plain(v) for v in row] if isinstance(row, list) else _plain(row)) for row in y.tolist()]
+        named = [_name([plain(v) for v in row] if isinstance(row, list) else plain(row)) for row in y.tolist()]
         codes = np.fromiter((known.setdefault(name, len(known)) for name in named), np.int64, len(named))
         new = [list(name) if isinstance(name, tuple) else name for name in list(known)[len(self.classes or ()) :]]
         return codes, replace(self, classes=[*(self.classes or ()), *new])
@@ -81,29 +82,38 @@ class State:
 def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: float) -> State | None:
     """Return what to remember of a new split; None where there are too many codes or classes to remember anything."""
     shares = shares_of(splitter, membership.n_bins, locked)
-    state = State(shares if len(shares) <= MOST_SHARES else None)
-    if rows.y is not None and rows.y.dtype.kind == "f":
-        most = max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
-        state = replace(state, edges=_edges(rows.y, 10 if rows.groups is not None else most))
-    elif rows.y is not None:
-        state = replace(state, classes=_classes(rows))
-    columns = membership.codes.T
-    if len(shares) * state.n_strata * len(columns) > MOST_CELLS:
-        small = len(shares) <= MOST_CELLS // 10 and len(state.classes or ()) <= MOST_CELLS
-        return state if small else None
-    if rows.y is None:
-        return replace(state, counts=[_sizes(codes, shares) for codes in columns])
-    strata = _first_strata(rows, state)
-    lookup = {code: number for number, code in enumerate(shares)}
-    bin_of = np.array([lookup.get(code, -1) for code in range(EXCLUDED, int(columns.max()) + 1)])
-    counts = (cell_counts(bin_of[codes - EXCLUDED], strata, len(shares), state.n_strata) for codes in columns)
+    numbers, columns = rows.y is not None and rows.y.dtype.kind == "f", membership.codes.T
+    bins = most_edges(shares, rows.groups is not None)
+    edges = _edges(rows.y, bins) if rows.y is not None and numbers else None
+    state, countable = uncounted(shares, len(columns), edges, None if numbers or rows.y is None else _classes(rows))
+    if state is None or not countable:
+        return state
+    strata = np.zeros(rows.n, dtype=np.int64) if rows.y is None else _first_strata(rows, state)
+    counts = (cell_counts(bins_of(codes, shares), strata, len(shares), state.n_strata) for codes in columns)
     return replace(state, counts=[table.tolist() for table in counts])
 
 
-def _sizes(codes: NDArray[Any], shares: dict[int, float]) -> list[list[int]]:
-    values, counts = np.unique(codes, return_counts=True)
-    known = dict(zip(values.tolist(), counts.tolist(), strict=True))
-    return [[known.get(code, 0)] for code in shares]
+def most_edges(shares: dict[int, float], grouped: bool) -> int:
+    """Return how many bins of a numeric target are told apart."""
+    return 10 if grouped else max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
+
+
+def uncounted(
+    shares: dict[int, float], repeats: int, edges: list[float] | None, classes: list[Any] | None
+) -> tuple[State | None, bool]:
+    """Return a first state without its counts, and whether these are few enough to be kept."""
+    state = State(shares if len(shares) <= MOST_SHARES else None, edges, classes)
+    if len(shares) * state.n_strata * repeats <= MOST_CELLS:
+        return state, True
+    return (state if len(shares) <= MOST_CELLS // 10 and len(classes or ()) <= MOST_CELLS else None), False
+
+
+def bins_of(codes: NDArray[Any], shares: dict[int, float]) -> NDArray[np.int64]:
+    """Return the number of each code among ``shares``, -1 for one that has no share."""
+    lookup = {code: number for number, code in enumerate(shares)}
+    known = range(EXCLUDED, int(codes.max(initial=EXCLUDED)) + 1)
+    numbers: NDArray[np.int64] = np.array([lookup.get(code, -1) for code in known])
+    return np.asarray(numbers[codes - EXCLUDED])
 
 
 def _first_strata(rows: Rows, state: State) -> NDArray[np.int64]:
@@ -119,18 +129,24 @@ def _first_strata(rows: Rows, state: State) -> NDArray[np.int64]:
 def _edges(y: NDArray[np.float64], bins: int) -> list[float]:
     ranked = y[stable_order(y)]
     cuts = np.arange(1, bins) * y.size // bins
-    return [float(edge) for edge in dict.fromkeys(ranked[cuts].tolist())]
+    return distinct(ranked[cuts].tolist())
+
+
+def distinct(edges: list[float]) -> list[float]:
+    """Return each edge once."""
+    return [float(edge) for edge in dict.fromkeys(edges)]
 
 
 def _classes(rows: Rows) -> list[Any]:
     assert rows.y is not None
     if rows.y.ndim == 1:
-        return [_plain(level) for level in rows.levels]
+        return [plain(level) for level in rows.levels]
     combinations = dict.fromkeys(map(tuple, rows.y.tolist()))
-    return [[_plain(rows.levels[j][code]) for j, code in enumerate(codes)] for codes in combinations]
+    return [[plain(rows.levels[j][code]) for j, code in enumerate(codes)] for codes in combinations]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a class as JSON holds it."""
     return value if isinstance(value, (str, int, float, bool)) else str(value)
 
 
@@ -161,17 +177,24 @@ def first_group_table(rows: Rows, column: pa.ChunkedArray, membership: Membershi
     assert rows.groups is not None
     first = np.full(rows.n_groups, rows.n, dtype=np.int64)
     np.minimum.at(first, rows.groups, np.arange(rows.n))
-    columns: dict[str, Any] = {"group": column.take(first)}
-    for repeat, folds in enumerate(membership.codes[first].T):
-        columns[fold_column(repeat)] = folds
-    columns["rows"] = np.bincount(rows.groups, minlength=rows.n_groups)
-    columns["generation"] = np.zeros(rows.n_groups, dtype=np.int16)
+    sizes, cells = np.bincount(rows.groups, minlength=rows.n_groups), None
     classes = rows.y is not None and rows.y.dtype.kind == "i" and rows.y.ndim == 1
     if classes and len(rows.levels) <= MOST_COUNTED_CLASSES:
         assert rows.y is not None
-        cells = np.bincount(rows.groups * len(rows.levels) + rows.y, minlength=rows.n_groups * len(rows.levels))
-        for level, counts in zip(rows.levels, cells.reshape(rows.n_groups, -1).T, strict=True):
-            columns[f"rows_{level}"] = counts
+        counts = np.bincount(rows.groups * len(rows.levels) + rows.y, minlength=rows.n_groups * len(rows.levels))
+        cells = counts.reshape(rows.n_groups, -1)
+    return group_table_of(column.take(first), membership.codes[first], sizes, rows.levels, cells)
+
+
+def group_table_of(
+    groups: pa.Array, codes: NDArray[Any], sizes: NDArray[Any], levels: Sequence[Any], cells: NDArray[Any] | None
+) -> pa.Table:
+    """Return the table of groups of generation 0, with ``cells`` (groups, levels) where there are few classes."""
+    columns: dict[str, Any] = {"group": groups}
+    columns |= {fold_column(repeat): np.ascontiguousarray(folds) for repeat, folds in enumerate(codes.T)}
+    columns |= {"rows": sizes, "generation": np.zeros(sizes.size, dtype=np.int16)}
+    if cells is not None and len(levels) <= MOST_COUNTED_CLASSES:
+        columns |= {f"rows_{level}": counts for level, counts in zip(levels, cells.T, strict=True)}
     return pa.table(columns)
 
 

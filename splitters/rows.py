@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -124,6 +124,19 @@ class Rows:
         """Return the rows of each class (one target column of classes)."""
         assert self.y is not None
         return np.bincount(self.y, minlength=len(self.levels))
+
+
+@dataclass(frozen=True)
+class GroupRows(Rows):
+    """Rows of which only the table of groups and classes is known: ``groups`` has one entry a group, 0, 1, 2, ...
+
+    ``sizes`` (groups), ``table`` (groups, classes) and ``weights`` (classes) are as ``table_to_pack`` returns them, and
+    ``n`` is the number of rows. A strategy that declares ``by_group_table`` labels groups as it labels their rows.
+    """
+
+    sizes: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    table: IntArray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+    weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
 
 def _count(given: dict[str, Any]) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED
-from evenfold.manifests.plan import decide
+from evenfold.manifests.plan import Plan
 from evenfold.manifests.spec import Columns
 from evenfold.manifests.tables.canonical import amount, canonical_table, column_types, key_order, listed
 from evenfold.manifests.tables.keys import positions_in
@@ -32,7 +32,7 @@ def import_folds(
     key that is not unique.
     """
     columns = {"key": key, "fold": fold_column, "target": target}
-    return decide({"name": name, "columns": columns, "strategy": "Predefined"}, data)
+    return Plan({"name": name, "columns": columns, "strategy": "Predefined"}, data).decide()
 
 
 def import_groups(
@@ -54,7 +54,9 @@ def import_groups(
     column = _free_name(table.column_names)
     columns = {"key": key, "fold": column, "target": target}
     folds = known.column("fold").combine_chunks().take(pa.array(place))
-    return decide({"name": name, "columns": columns, "strategy": "Predefined"}, table.append_column(column, folds))
+    return Plan(
+        {"name": name, "columns": columns, "strategy": "Predefined"}, table.append_column(column, folds)
+    ).decide()
 
 
 def import_nnunet(
@@ -78,10 +80,10 @@ def import_nnunet(
     folds = _as_folds(pairs, table.num_rows)
     if folds is None:
         given = [[train.tolist(), test.tolist()] for train, test in pairs]
-        return decide(spec | {"strategy": "PredefinedPairs", "params": {"given_pairs": given}}, table)
+        return Plan(spec | {"strategy": "PredefinedPairs", "params": {"given_pairs": given}}, table).decide()
     column = _free_name(table.column_names)
     spec["columns"]["fold"] = column
-    return decide(spec | {"strategy": "Predefined"}, table.append_column(column, pa.array(folds)))
+    return Plan(spec | {"strategy": "Predefined"}, table.append_column(column, pa.array(folds))).decide()
 
 
 def _read_sides(path: Path) -> Sides:

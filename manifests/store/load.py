@@ -32,7 +32,7 @@ def read_manifest(folder: str | Path) -> Manifest:
     prove_files(header, path)
     tables = {entry["path"]: pq.read_table(path / entry["path"]) for entry in header["files"]}
     newest = max(name for name in tables if name.startswith("assignments-"))
-    _compare_headers(header, tables[newest], path / newest)
+    _compare_headers(header, path / newest)
     manifest = _from_tables(path, header, tables)
     if manifest.split_id != header["split_id"]:
         raise SplitError(
@@ -81,9 +81,9 @@ def _together(tables: list[pa.Table], key: list[str]) -> tuple[pa.Table, NDArray
     return table.take(order).combine_chunks(), born[order.to_numpy()]
 
 
-def _compare_headers(header: dict[str, Any], rows: pa.Table, file: Path) -> None:
+def _compare_headers(header: dict[str, Any], file: Path) -> None:
     """Raise SplitError where the header says something else than its copy, which the rows' SHA-256 proves."""
-    copy = _told(json.loads((rows.schema.metadata or {}).get(b"evenfold", b"{}")))
+    copy = _told(json.loads((pq.read_metadata(file).metadata or {}).get(b"evenfold", b"{}")))
     said = _told({name: value for name, value in header.items() if name != "files"})
     odd = sorted(name for name, _ in copy ^ said)
     if odd:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -32,10 +33,23 @@ def write_manifest(manifest: Manifest, root: str | Path) -> Path:
     decision, as after two extensions at once, and a disk that is full are SplitErrors that leave nothing behind.
     """
     final = Path(root) / manifest.name / manifest.version
+
+    def fill(aside: Path) -> str:
+        _write_files(manifest, aside, final.parent)
+        return manifest.split_id
+
+    return appear(final, fill)
+
+
+def appear(final: Path, fill: Callable[[Path], str]) -> Path:
+    """Let ``fill`` write a manifest's files to a folder aside and return their split_id; rename it to ``final``.
+
+    Raises SplitError as ``write_manifest`` does, and leaves nothing behind then.
+    """
     made = [folder for folder in (final.parent, *final.parent.parents) if not folder.exists()]
     aside = _aside(final.parent)
     try:
-        _write_files(manifest, aside, final.parent)
+        split_id = fill(aside)
     except BaseException as error:
         shutil.rmtree(aside, ignore_errors=True)
         with suppress(OSError):  # others may have written there meanwhile
@@ -48,7 +62,7 @@ def write_manifest(manifest: Manifest, root: str | Path) -> Path:
         os.rename(aside, final)
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
-        _require_same(manifest, final, error)
+        _require_same(split_id, final, error)
     return final
 
 
@@ -62,13 +76,13 @@ def _aside(folder: Path) -> Path:
         raise SplitError(f"{folder} cannot be written ({error.strerror or error}); nothing was changed.") from None
 
 
-def _require_same(manifest: Manifest, final: Path, error: OSError) -> None:
+def _require_same(split_id: str, final: Path, error: OSError) -> None:
     if not final.exists():
         raise SplitError(f"{final} cannot be written ({error.strerror or error}); nothing was changed.")
     held = read_header(final)["split_id"]
-    if held != manifest.split_id:
+    if held != split_id:
         raise SplitError(
-            f"{final} already holds another decision ({held[:12]}, not {manifest.split_id[:12]}); "
+            f"{final} already holds another decision ({held[:12]}, not {split_id[:12]}); "
             "extend that one, or choose another name."
         )
 
@@ -82,9 +96,14 @@ def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
     for generation in range(first, manifest.generation + 1):
         for name, table in tables_of(manifest, generation).items():
             write_parquet(table.replace_schema_metadata(metadata), folder / name)
-            files.append(_entry(folder / name, table))
+            files.append(entry_of(folder / name, table))
+    write_header(folder, said | {"files": files})
+
+
+def write_header(folder: Path, header: dict[str, Any]) -> None:
+    """Write ``manifest.json``, to the disk."""
     with (folder / "manifest.json").open("w", encoding="utf-8") as stream:
-        stream.write(_a_line_each(said | {"files": files}))
+        stream.write(_a_line_each(header))
         stream.flush()
         os.fsync(stream.fileno())
 
@@ -147,12 +166,16 @@ def describe(manifest: Manifest) -> dict[str, Any]:
 def counts(manifest: Manifest) -> dict[str, int]:
     """Return the rows of each code in use (of the first repeat); left empty above 1,000 folds."""
     values, rows = np.unique(manifest.in_use.column(), return_counts=True)
-    if values.size > MOST_COUNTED_FOLDS:
-        return {}
-    return {str(value): int(count) for value, count in zip(values, rows, strict=True)}
+    return counts_of(dict(zip(values.tolist(), rows.tolist(), strict=True)))
 
 
-def _entry(path: Path, table: pa.Table) -> dict[str, Any]:
+def counts_of(rows: Mapping[int, int]) -> dict[str, int]:
+    """Return the rows of each code in order; left empty above 1,000 codes."""
+    return {str(code): rows[code] for code in sorted(rows)} if len(rows) <= MOST_COUNTED_FOLDS else {}
+
+
+def entry_of(path: Path, table: pa.Table) -> dict[str, Any]:
+    """Return what the header says of a file: its digests and sizes."""
     blocks = [digest_table(table.slice(start, BLOCK_ROWS)) for start in range(0, table.num_rows, BLOCK_ROWS)]
     return {
         "path": path.name,

@@ -112,7 +112,7 @@ def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.A
             f"column {name!r} is declared {wanted} and holds {kind} values; declare it {kind}, or cast it first."
         )
     try:
-        array = _one_chunk(_cast(column, kind, wanted))
+        array = whole(_cast(column, kind, wanted))
     except pa.ArrowException as error:
         said = "declared" if declared else "read as"
         raise SplitError(
@@ -172,7 +172,8 @@ def _joined(text: pa.Array) -> str:
     return str(memoryview(text.buffers()[2])[ends[0] : ends[-1]], "utf-8")
 
 
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
     combined = column.combine_chunks()
     return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
 
@@ -187,7 +188,7 @@ def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
 
 def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
     """Return a complete canonical column as codes by first appearance: many times faster than by Python objects."""
-    array = _one_chunk(column) if isinstance(column, pa.ChunkedArray) else column
+    array = whole(column) if isinstance(column, pa.ChunkedArray) else column
     encoded = array.dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return Coded(codes, to_numpy(encoded.dictionary).tolist())

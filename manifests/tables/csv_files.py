@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,11 +64,7 @@ def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
     """Return a CSV file as a table; ``types`` says how text is to be understood. SplitError where it is not UTF-8."""
     if file.stat().st_size == 0:
         raise SplitError(f"{file} is empty (0 bytes); it needs a line of column names and rows.")
-    dialect = dialect_of(file)
-    # Times are left to be recognised: a declared type takes only texts with a zone, or only texts without.
-    declared = {name: ARROW_TYPES[known] for name, known in types.items() if known != "timestamp"}
-    convert = pa.csv.ConvertOptions(column_types=declared, strings_can_be_null=True, decimal_point=dialect.decimal)
-    parse = pa.csv.ParseOptions(delimiter=dialect.separator)
+    parse, convert = _options(file, types)
     try:
         with pa.input_stream(str(file), compression="detect") as stream:
             table = pa.csv.read_csv(stream, parse_options=parse, convert_options=convert)
@@ -86,3 +82,24 @@ def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
             f"iconv -f latin1 -t utf-8 {file.name} > utf-8-{file.name}"
         )
     return table
+
+
+def _options(file: Path, types: Mapping[str, str]) -> tuple[pa.csv.ParseOptions, pa.csv.ConvertOptions]:
+    dialect = dialect_of(file)
+    # Times are left to be recognised: a declared type takes only texts with a zone, or only texts without.
+    declared = {name: ARROW_TYPES[known] for name, known in types.items() if known != "timestamp"}
+    convert = pa.csv.ConvertOptions(column_types=declared, strings_can_be_null=True, decimal_point=dialect.decimal)
+    return pa.csv.ParseOptions(delimiter=dialect.separator), convert
+
+
+def csv_batches(file: Path, types: Mapping[str, str], columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    """Yield ``columns`` of a CSV file, all where none are named, a megabyte at a time; first a batch without rows.
+
+    A column's type is declared, or what the first megabyte shows; a later value of another type is an ArrowInvalid.
+    """
+    parse, convert = _options(file, types)
+    convert.include_columns = list(columns)
+    with pa.input_stream(str(file), compression="detect") as stream:
+        reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
+        yield pa.RecordBatch.from_arrays([pa.array([], field.type) for field in reader.schema], schema=reader.schema)
+        yield from reader

@@ -17,7 +17,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 
-from .canonical import amount, canonical_table, column_types, key_order, missing_key, require_columns
+from .canonical import amount, canonical_table, column_types, key_order, missing_key, require_columns, whole
 
 ROW_KEY = "row_key"
 
@@ -171,16 +171,11 @@ def _first_key(rows: pa.Table) -> str:
 
 def _one_column(known: pa.Table, wanted: pa.Table) -> tuple[pa.Array, pa.Array]:
     if known.num_columns == 1:
-        return _whole(known.column(0)), _whole(wanted.column(0))
+        return whole(known.column(0)), whole(wanted.column(0))
     codes: NDArray[Any] = np.zeros(known.num_rows + wanted.num_rows, dtype=np.int64)
     for ours, theirs in zip(known.columns, wanted.columns, strict=True):
-        both = pa.concat_arrays([_whole(ours), _whole(theirs)]).dictionary_encode()
+        both = pa.concat_arrays([whole(ours), whole(theirs)]).dictionary_encode()
         codes = codes * len(both.dictionary) + both.indices.to_numpy(zero_copy_only=False)
         # Numbering anew keeps the product of many columns from overflowing.
         codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
     return pa.array(codes[: known.num_rows]), pa.array(codes[known.num_rows :])
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

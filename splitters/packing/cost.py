@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray
-from evenfold.splitters.rows import Rows
+from evenfold.splitters.rows import GroupRows, Rows
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
@@ -138,15 +139,16 @@ def table_to_pack(rows: Rows) -> tuple[IntArray, IntArray, FloatArray]:
     classes of several columns side by side, where a column of two classes is counted by its rarer one, twice as
     heavy: the cost is the same. O(n x columns).
     """
+    if isinstance(rows, GroupRows):
+        return rows.sizes, rows.table, rows.weights
     entry = np.arange(rows.n) if rows.groups is None else rows.groups
     n_entries = rows.n if rows.groups is None else rows.n_groups
     sizes = np.bincount(entry, minlength=n_entries)
     if rows.y is None:
         return sizes, np.zeros((n_entries, 0), dtype=np.int64), np.zeros(0)
     if rows.y_holds == "columns":
-        tables = [_column(entry, n_entries, codes, len(rows.levels[j])) for j, codes in enumerate(rows.y.T)]
-        weights = np.concatenate([np.full(table.shape[1], weight) for table, weight in tables])
-        return sizes, np.column_stack([table for table, _ in tables]), weights
+        columns = [group_table(entry, n_entries, codes, len(rows.levels[j])) for j, codes in enumerate(rows.y.T)]
+        return sizes, *side_by_side(columns)
     classes = _quantile_bins(rows.y) if rows.y_holds == "numbers" else (rows.y, len(rows.levels))
     table = group_table(entry, n_entries, *classes)
     return sizes, table, np.ones(table.shape[1])
@@ -165,8 +167,10 @@ def group_table(groups: IntArray, n_groups: int, y: IntArray, n_classes: int) ->
     return np.bincount(groups * n_classes + y, minlength=n_groups * n_classes).reshape(n_groups, n_classes)
 
 
-def _column(entry: IntArray, n_entries: int, codes: IntArray, n_classes: int) -> tuple[IntArray, float]:
-    table = group_table(entry, n_entries, codes, n_classes)
-    if n_classes != 2:
-        return table, 1.0
-    return table[:, [int(np.argmin(table.sum(axis=0)))]], 2.0
+def side_by_side(tables: Sequence[IntArray]) -> tuple[IntArray, FloatArray]:
+    """Return the tables of several columns as one, of two classes the rarer alone, and the weight of each class."""
+    rarer = [table[:, [int(np.argmin(table.sum(axis=0)))]] if table.shape[1] == 2 else table for table in tables]
+    weights = [
+        np.full(kept.shape[1], 2.0 if table.shape[1] == 2 else 1.0) for kept, table in zip(rarer, tables, strict=True)
+    ]
+    return np.column_stack(rarer), np.concatenate(weights)

@@ -27,6 +27,7 @@ class GroupPacker(LabelSplitter):
     """A strategy that packs groups into bins of given shares, by rows and by classes at once."""
 
     needs = Needs(y="any", groups=True)
+    by_group_table = True
     in_memory_because = ""
     size_weight: float | Literal["relative"]
     effort: Effort
@@ -270,6 +271,7 @@ class LeaveOneGroupOut(LabelSplitter):
     promises = LabelSplitter.promises | {"groups_whole", "no_empty_fold"}
     grows = False
     shares_out = False
+    by_group_table = True
     in_memory_because = ""
 
     def labels(self, rows: Rows, stream: Stream) -> IntArray:

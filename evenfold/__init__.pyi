@@ -1,0 +1,20 @@
+from .estimates import ModelSpec as ModelSpec
+from .flows import (
+    compare as compare,
+    evaluate as evaluate,
+    extend as extend,
+    load_split as load_split,
+    retrain as retrain,
+    split as split,
+    tune as tune,
+)
+from .manifests import (
+    SplitSpec as SplitSpec,
+    audit as audit,
+    decide as decide,
+    measure as measure,
+    read_manifest as read_manifest,
+    verify as verify,
+)
+
+__version__: str

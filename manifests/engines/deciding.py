@@ -1,0 +1,295 @@
+"""A split of a table of any size: sorted by an engine, decided on what a strategy looks at, written as it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import LOCKED, Labels, Membership
+from evenfold.manifests.plan import Plan
+from evenfold.manifests.state import (
+    State,
+    bins_of,
+    distinct,
+    first_group_table,
+    first_state,
+    group_table_of,
+    most_edges,
+    plain,
+    shares_of,
+    uncounted,
+)
+from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table
+from evenfold.manifests.tables.keys import key_values, type_names
+from evenfold.splitters import LabelSplitter, Rows, SplitError, Stream, all_strategies
+from evenfold.splitters.kernels.random import HOLDOUT
+from evenfold.splitters.rows import GroupRows
+from evenfold.splitters.strategies.holdout import check_fraction, locked_rows
+from numpy.typing import NDArray
+
+from .engine import Engine
+from .groups import (
+    Classes,
+    Combinations,
+    Edges,
+    Groups,
+    Numbers,
+    Quantiles,
+    distinct_values,
+    first_classes,
+    group_codes,
+    is_numeric,
+    quantiles,
+    rows_by_group,
+)
+from .ordered import Canonical, Ordered
+from .sources import Source
+
+MOST_KEYS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided, and how the codes of any stretch of rows follow from it.
+
+    ``manifest`` has the header's fields and a membership of as few rows as say it: of groups, or of all rows.
+    ``columns(shard, rows, keys)`` returns the columns of assignments of a shard, which holds ``rows`` of all.
+    """
+
+    manifest: Manifest
+    columns: Callable[[Path, slice, pa.Table | None], dict[str, Any]]
+    counting: Callable[[dict[int, int]], State | None] | None = None
+
+
+class StreamedPlan(Plan):
+    """A plan whose rows lie in key order on disk, sorted there by an engine; the same identities as ``Plan`` has."""
+
+    def __init__(self, spec: Any, source: Source, engine: Engine, folder: Path, memory: int) -> None:
+        self.engine, self.memory = engine, memory
+
+        def numeric(name: str) -> bool:
+            parts = (canonical_table(part, [name], self.spec.types) for part in source.batches([name]))
+            kind = canonical_table(_nothing(source.schema), [name], self.spec.types).schema.field(name).type
+            return is_numeric(parts, name, kind)
+
+        used = self._resolve(spec, source.schema.names, numeric)
+        require_any_engine(self.splitter, str(self.spec.strategy))
+        if not used:
+            used, source = ["row"], _numbered(source)
+        canonical = Canonical(self.spec, tuple(used), tuple(self.spec.types.items() if used != ["row"] else ()))
+        types = canonical.types(source.schema)
+        shards = engine.ordered(source, canonical, self.key, folder)
+        if not shards:
+            raise SplitError("the table has 0 rows; at least 2 are needed.")
+        self.ordered = Ordered(tuple(shards), types, tuple(self.key))
+        self.ordered.check()
+        self.digests = self.ordered.digests()
+        self._identify(type_names(_empty(types), self.spec), self.ordered.fingerprint(self.digests))
+
+    def decided(self) -> Decision:
+        """Return the decision: on the table of groups, on each key alone, or on the used columns in memory."""
+        if self.splitter.by_group_table and self.spec.columns.group:
+            return self._by_groups(self.spec.columns.group)
+        keyed = isinstance(self.splitter, LabelSplitter) and "by_key_alone" in self.splitter.promises
+        return self._by_key() if keyed and self.spec.holdout is None else self._by_rows()
+
+    def _outline(self, membership: Membership, **fields: Any) -> Manifest:
+        return Manifest(
+            spec=self.spec,
+            types=self.types,
+            fingerprint=self.fingerprint,
+            plan_id=self.plan_id,
+            algorithm=self.algorithm,
+            membership=membership,
+            keys=None,
+            **fields,
+        )
+
+    @property
+    def _locked(self) -> float:
+        return self.spec.holdout.fraction if self.spec.holdout else 0.0
+
+    def _by_rows(self) -> Decision:
+        """Decide on what the strategy sees of all rows, a few bytes a row; keys stay on disk where it sees none."""
+        needs, n = self.splitter.needs, self.ordered.n
+        names = [name for name in self.ordered.types if needs.key or name not in self.key]
+        needed = n * (32 + sum(8 if self.ordered.types[name] != "text" else 40 for name in names))
+        if needed > self.memory:
+            raise SplitError(
+                f"{self.spec.strategy} looks at {n:,} rows at once, which takes about {needed / 2**30:.1f} GB, and "
+                f"{self.memory / 2**30:.1f} GB are allowed; allow more memory, or use HashSplit, or groups."
+            )
+        self.table = self.ordered.columns(names) if names else pa.table({"row": np.arange(n)})
+        rows = self.rows()
+        membership = self._membership(rows, self.table.select(self.key) if needs.key and self.key else None)
+        labelled = isinstance(membership, Labels)
+        group = self.spec.columns.group if labelled and rows.groups is not None else None
+        outline = self._outline(
+            membership,
+            group_table=first_group_table(rows, self.table.column(group), membership) if group else None,
+            state=first_state(self.splitter, rows, membership, self._locked) if membership.kind != "pairs" else None,
+        )
+        return Decision(outline, lambda _, rows, __: membership.columns(rows))
+
+    def _by_key(self) -> Decision:
+        splitter: Any = self.splitter
+        n, few = self.ordered.n, self.ordered.n <= MOST_KEYS
+        # Above, no fold can stay empty but by a chance of 1 in e^64, so the keys need not be looked at twice.
+        keys = key_values(self.ordered.columns(self.key)) if few else np.zeros(0, dtype=np.int64)
+        splitter.check(Rows(n=n, key=keys))
+        parts = splitter.part_codes()
+        codes = np.array([*parts.values()] or range(splitter.get_n_splits()), dtype=np.int16)
+        membership = Labels.of(codes, splitter)
+        shares = shares_of(splitter, membership.n_bins, 0.0)
+
+        def columns(shard: Path, rows: slice, keys: pa.Table | None) -> dict[str, Any]:
+            assert keys is not None
+            labels = splitter.labels_of(key_values(keys)).astype(codes.dtype)
+            return replace(membership, codes=labels[:, None]).columns(slice(None))
+
+        def counting(counts: dict[int, int]) -> State | None:
+            state, countable = uncounted(shares, 1, None, None)
+            if state is None or not countable:
+                return state
+            return replace(state, counts=[[[counts.get(code, 0)] for code in shares]])
+
+        return Decision(self._outline(membership), columns, counting)
+
+    def _by_groups(self, name: str) -> Decision:
+        splitter = self.splitter
+        assert isinstance(splitter, LabelSplitter)
+        groups = Groups.of(self.ordered, name, self.engine)
+        strata = self._strata(groups)
+        tables = groups.tables(self.engine, strata)
+        sizes = tables[0].sum(axis=1)
+        rows = rows_by_group(self.ordered.n, sizes, tables if strata else [], len(tables) == 1)
+        splitter.check(rows)
+        kept = self._unlocked_groups(rows)
+        codes = splitter.decide(rows if kept is None else self._rest(groups, strata, tables, kept))
+        if kept is not None:
+            decided, codes = codes, np.full((sizes.size, *codes.shape[1:]), LOCKED, dtype=codes.dtype)
+            codes[kept] = decided
+        membership = Labels.of(codes, splitter)
+        classes = strata if isinstance(strata, Classes) and len(strata.names) == 1 else None
+        levels, cells = (classes.values(0), tables[0]) if classes else ((), None)
+        outline = self._outline(
+            membership,
+            group_table=group_table_of(groups.values, membership.codes, sizes, levels, cells),
+            state=self._state(groups, membership, strata),
+        )
+
+        def columns(shard: Path, rows: slice, keys: pa.Table | None) -> dict[str, Any]:
+            return replace(membership, codes=membership.codes[group_codes(shard)]).columns(slice(None))
+
+        return Decision(outline, columns)
+
+    def _strata(self, groups: Groups) -> Classes | Quantiles | None:
+        columns = self.spec.columns
+        names = [*columns.stratify] or [name for name in [columns.target] if name]
+        if self.splitter.needs.y == "ignored" or not names:
+            return None
+        if len(names) == 1 and self._is_numeric(names[0]):
+            return quantiles(groups, names[0])
+        return Classes(tuple(names), tuple(distinct_values(self.ordered.scan([name]), name) for name in names))
+
+    def _is_numeric(self, name: str) -> bool:
+        return is_numeric(self.ordered.scan([name]), name, self.ordered.schema.field(name).type)
+
+    def _unlocked_groups(self, rows: GroupRows) -> NDArray[np.bool_] | None:
+        """Return which groups are left when the locked part is drawn; None where nothing is locked."""
+        if self.spec.holdout is None:
+            return None
+        check_fraction(self.spec.holdout.fraction, rows)
+        if self.locks_part:
+            raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
+        kept = np.ones(rows.n_groups, dtype=np.bool_)
+        kept[locked_rows(rows, self.spec.holdout.fraction, Stream(self.spec.holdout.seed, HOLDOUT))] = False
+        return kept
+
+    @property
+    def locks_part(self) -> bool:
+        """Whether the strategy itself keeps a part for the end."""
+        return isinstance(self.splitter, LabelSplitter) and LOCKED in self.splitter.part_codes().values()
+
+    def _rest(
+        self, groups: Groups, strata: Classes | Quantiles | None, tables: list[NDArray[Any]], kept: NDArray[np.bool_]
+    ) -> GroupRows:
+        """Return the rows of the groups that are not locked, their classes and quantiles counted among them."""
+        sizes = tables[0].sum(axis=1)[kept]
+        if isinstance(strata, Classes):
+            orders = first_classes(groups, strata, kept)
+            tables = [table[kept][:, order] for table, order in zip(tables, orders, strict=True)]
+        elif strata is not None:
+            into = np.where(kept, np.cumsum(kept) - 1, -1)
+            tables = groups.tables(self.engine, quantiles(groups, strata.names[0], kept), into)
+        rest = rows_by_group(int(sizes.sum()), sizes, tables if strata else [], len(tables) == 1)
+        self.splitter.check(rest)
+        return rest
+
+    def _state(self, groups: Groups, labels: Labels, strata: Classes | Quantiles | None) -> State | None:
+        """Return the first state, as ``first_state`` does of rows in memory."""
+        shares = shares_of(self.splitter, labels.n_bins, self._locked)
+        counted: Classes | Edges | Combinations | None = None
+        edges: list[float] | None = None
+        classes: list[Any] | None = None
+        if isinstance(strata, Quantiles):
+            bins, n = most_edges(shares, grouped=True), self.ordered.n
+            values = Numbers(self.ordered, strata.names[0]).at([number * n // bins for number in range(1, bins)])
+            edges = distinct(values.tolist())
+            counted = Edges(strata.names, np.array(edges))
+        elif strata is not None and len(strata.names) > 1:
+            counted = Combinations.of(self.ordered, strata)
+            classes = [[plain(value) for value in row] for row in counted.values()]
+        elif strata is not None:
+            counted, classes = strata, [plain(value) for value in strata.values(0)]
+        state, countable = uncounted(shares, labels.n_repeats, edges, classes)
+        if state is None or not countable:
+            return state
+        into = [bins_of(codes, shares) for codes in labels.codes.T]
+        tables = [_padded(groups.tables(self.engine, counted, bins)[0], len(shares)) for bins in into]
+        return replace(state, counts=[table.tolist() for table in tables])
+
+
+def _padded(table: NDArray[Any], height: int) -> NDArray[Any]:
+    """Return a table with rows of nothing below: bins that no group is in."""
+    return np.vstack([table, np.zeros((height - table.shape[0], table.shape[1]), dtype=table.dtype)])
+
+
+def require_any_engine(splitter: Any, name: str) -> None:
+    """Raise SplitError where a strategy is decided in memory only, and name those of its kind that are not."""
+    if not splitter.in_memory_because:
+        return
+    alike = [
+        other
+        for other, strategy in all_strategies().items()
+        if strategy.kind == splitter.kind and not strategy.in_memory_because and strategy.needs.fixed is False
+    ]
+    raise SplitError(
+        f"{name} is decided in memory only, because {splitter.in_memory_because}; use {', '.join(alike)}, "
+        "or engine='memory'."
+    )
+
+
+def _nothing(schema: pa.Schema) -> pa.Table:
+    return pa.table({field.name: pa.array([], field.type) for field in schema})
+
+
+def _empty(types: dict[str, str]) -> pa.Table:
+    return pa.table({name: pa.array([], ARROW_TYPES[kind]) for name, kind in types.items()})
+
+
+def _numbered(source: Source) -> Source:
+    """Return the rows as nothing but their numbers."""
+
+    def batches(columns: list[str]) -> Any:
+        start = 0
+        for part in source.batches(source.schema.names[:1]):
+            yield pa.table({"row": np.arange(start, start + part.num_rows)})
+            start += part.num_rows
+
+    return Source(pa.schema([("row", pa.int64())]), batches, source.n_rows, None)

@@ -1,0 +1,152 @@
+"""What an engine has to be able to do, and the one that is always there: DuckDB in this process."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+import pyarrow as pa
+from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import reason_of
+
+from .ordered import Canonical, ShardWriter
+from .sources import Source, quoted
+
+EngineName = Literal["auto", "memory", "duckdb", "dask", "spark"]
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Engine(Protocol):
+    """Sorts a table by its key, and applies our Arrow functions to parts of it. All else is done by us.
+
+    Engines are never asked to print, cast or compare a value that is not canonical yet: they print doubles, normalise
+    text and order it differently.
+    """
+
+    def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> list[Path]:
+        """Write ``canonical`` of the source below ``folder`` as Parquet shards in key order; return them in order.
+
+        Without a key rows stay in the order of the source.
+        """
+
+    def map(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
+        """Yield ``function`` of each part, in the order of the parts."""
+
+
+class DuckDB:
+    """One process, out of core: DuckDB sorts within ``memory`` bytes and spills the rest to ``folder``."""
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+
+    def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> list[Path]:
+        """Return the shards: sorted by DuckDB out of core, or as they come where no key is named."""
+        parts = (canonical(part) for part in source.batches(list(canonical.used)))
+        writer = ShardWriter(folder)
+        for table in _sorted(parts, key, folder, self.memory) if key else parts:
+            writer.add(table)
+        writer.close()
+        return writer.shards
+
+    def map(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
+        """Yield ``function`` of each part, one after the other."""
+        return map(function, parts)
+
+
+def _sorted(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
+    import duckdb
+
+    first = next(parts, None)
+    if first is None:
+        return
+    stream = pa.RecordBatchReader.from_batches(first.schema, _batches(first, parts))
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        # What DuckDB holds besides its buffers, and our own batches, need as much again.
+        "memory_limit": f"{max(memory // 2, 64 << 20) >> 20}MiB",
+        "temp_directory": str(folder / "spilled"),
+        "threads": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+    }
+    with closing(duckdb.connect(config=settings)) as database:
+        database.execute("set arrow_large_buffer_size = true")
+        database.register("canonical", stream)
+        # A relation's reader keeps the order; a cursor's did not, twice, in DuckDB 2.0.0. Ordered.check looks at it.
+        order = ", ".join(quoted(name) for name in key)
+        try:
+            for batch in database.sql(f"select * from canonical order by {order}").to_arrow_reader(1 << 17):
+                yield pa.Table.from_batches([batch])
+        except duckdb.OutOfMemoryException as error:
+            raise SplitError(
+                f"{memory >> 20:,} MB of memory are too little to sort the rows ({reason_of(error)[:200]}); allow more."
+            ) from None
+        except duckdb.IOException as error:
+            raise SplitError(
+                f"the rows cannot be sorted in {folder} ({reason_of(error)[:200]}); nothing was written."
+            ) from None
+
+
+def _batches(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
+    for table in chain([first], others):
+        yield from table.to_batches()
+
+
+def bytes_of_memory(memory: str | int | None) -> int:
+    """Return ``memory`` ("2GB", "500 MB", bytes) as bytes; a quarter of what is free where it is None."""
+    if memory is None:
+        return free_memory() // 4
+    size = re.fullmatch(r"\s*([0-9.]+)\s*([kMGT]?)i?B?\s*", str(memory), re.IGNORECASE)
+    if not size:
+        raise SplitError(f"memory={memory!r}; write a size such as '2GB'.")
+    powers = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+    return int(float(size[1]) * 1024 ** powers[size[2].lower()])
+
+
+CONTROL_GROUPS = (
+    ("/sys/fs/cgroup", "memory.max", "memory.current"),
+    ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
+
+
+def free_memory() -> int:
+    """Return how many bytes of memory this process may still take: of the machine, or of its control group."""
+    free = [_meminfo()]
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        try:
+            root = Path("/sys/fs/cgroup")
+            free.append(int((root / limit).read_text()) - int((root / used).read_text()))
+        except (OSError, ValueError):  # no such group, or no limit
+            continue
+    return max(min(free), 0)
+
+
+def _meminfo() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 1024
+    except (OSError, StopIteration):
+        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) // 2
+
+
+def engine_named(name: str, source: Source, memory: int) -> Any:
+    """Return the engine called ``name``, or the one that a Dask or Spark DataFrame lies in where it is "auto"."""
+    home = type(source.native).__module__.partition(".")[0]
+    name = {"dask": "dask", "pyspark": "spark"}.get(home, "duckdb") if name == "auto" else name
+    if name == "duckdb":
+        return DuckDB(memory)
+    if name == "dask":
+        from .on_dask import Dask
+
+        return Dask()
+    if name == "spark":
+        from .on_spark import Spark
+
+        return Spark()
+    raise SplitError(f"there is no engine {name!r}; choose auto, memory, duckdb, dask or spark.")

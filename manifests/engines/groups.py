@@ -1,0 +1,360 @@
+"""Groups, classes and quantiles of rows that are read a shard at a time: all that grouped strategies look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from evenfold.manifests.tables.canonical import to_numpy, whole
+from evenfold.splitters.packing.cost import QUANTILE_BINS, side_by_side
+from evenfold.splitters.rows import GroupRows
+from evenfold.splitters.targets import MOST_CLASSES_OF_INTEGERS, is_number
+from numpy.typing import NDArray
+
+from .engine import Engine
+from .ordered import Ordered, read_shard
+
+IntArray = NDArray[np.int64]
+SAMPLE = 400_000
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Columns of classes: the values of each, by first appearance in key order."""
+
+    names: tuple[str, ...]
+    levels: tuple[pa.Array, ...]
+
+    def codes(self, table: pa.Table, start: int) -> list[IntArray]:
+        """Return the class of each row in each column."""
+        return [_index(table.column(name), known) for name, known in zip(self.names, self.levels, strict=True)]
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of classes of each column."""
+        return [len(known) for known in self.levels]
+
+    def values(self, column: int) -> list[Any]:
+        """Return the classes of a column as a manifest names them."""
+        values: list[Any] = to_numpy(self.levels[column]).tolist()
+        return values
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """A column of numbers, cut where bins begin: at the row of that value that stands at that position."""
+
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+    positions: IntArray
+
+    def codes(self, table: pa.Table, start: int) -> list[IntArray]:
+        """Return the bin of each row; ``start`` is the position of the first."""
+        y = _numbers(table.column(self.names[0]))
+        bins = np.searchsorted(self.values, y, side="right")
+        for value, position in zip(self.values.tolist(), self.positions.tolist(), strict=True):
+            bins -= (y == value) & (np.arange(start, start + y.size) < position)
+        return [bins]
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of bins."""
+        return [self.values.size + 1]
+
+
+@dataclass(frozen=True)
+class Edges:
+    """A column of numbers, cut at values."""
+
+    names: tuple[str, ...]
+    edges: NDArray[np.float64]
+
+    def codes(self, table: pa.Table, start: int) -> list[IntArray]:
+        """Return the bin of each row."""
+        return [np.searchsorted(self.edges, _numbers(table.column(self.names[0])), side="right")]
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of bins."""
+        return [self.edges.size + 1]
+
+
+@dataclass(frozen=True)
+class Combinations:
+    """The combinations of several columns' classes that rows have, by first appearance in key order."""
+
+    classes: Classes
+    known: IntArray
+
+    @classmethod
+    def of(cls, ordered: Ordered, classes: Classes) -> Combinations:
+        """Return the combinations of an ordered table."""
+        known: dict[int, None] = {}
+        for table in ordered.scan(list(classes.names)):
+            numbers, first = np.unique(_combined(classes, table), return_index=True)
+            known |= dict.fromkeys(numbers[np.argsort(first)].tolist())
+        return cls(classes, np.array([*known], dtype=np.int64))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns."""
+        return self.classes.names
+
+    def codes(self, table: pa.Table, start: int) -> list[IntArray]:
+        """Return the combination of each row."""
+        order = np.argsort(self.known)
+        return [order[np.searchsorted(self.known[order], _combined(self.classes, table))]]
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of combinations."""
+        return [self.known.size]
+
+    def values(self) -> list[list[Any]]:
+        """Return the classes of each combination."""
+        columns = np.unravel_index(self.known, self.classes.sizes)
+        named = [[self.classes.values(j)[code] for code in codes.tolist()] for j, codes in enumerate(columns)]
+        return [list(row) for row in zip(*named, strict=True)]
+
+
+def _combined(classes: Classes, table: pa.Table) -> IntArray:
+    return np.asarray(np.ravel_multi_index(classes.codes(table, 0), classes.sizes), dtype=np.int64)
+
+
+Strata = Classes | Quantiles | Edges | Combinations
+
+
+def _index(column: pa.ChunkedArray, known: pa.Array) -> IntArray:
+    return np.asarray(pc.index_in(whole(column), value_set=known).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    return to_numpy(column).astype(np.float64)
+
+
+def distinct_values(tables: Iterator[pa.Table], name: str, most: int | None = None) -> pa.Array:
+    """Return the different values of a column by first appearance; where there are more than ``most``, some of them."""
+    known: pa.Array | None = None
+    for table in tables:
+        new = whole(table.column(name)).unique()
+        known = new if known is None else pa.concat_arrays([known, new]).unique()
+        if most is not None and len(known) > most:
+            break
+    assert known is not None
+    return known
+
+
+def is_numeric(tables: Iterator[pa.Table], name: str, arrow: pa.DataType) -> bool:
+    """Return whether a column is a number to predict, as ``is_numeric_target`` does of one in memory."""
+    kind = "f" if pa.types.is_floating(arrow) else "i" if pa.types.is_integer(arrow) else "O"
+    return is_number(kind, lambda: len(distinct_values(tables, name, MOST_CLASSES_OF_INTEGERS)))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups by first appearance in key order; each shard's codes lie beside it."""
+
+    ordered: Ordered
+    name: str
+    values: pa.Array
+
+    @classmethod
+    def of(cls, ordered: Ordered, name: str, engine: Engine) -> Groups:
+        """Return the groups of an ordered table: one reading of their column, and an int32 a row on disk."""
+        parts = [(shard, name, ordered.types[name]) for shard in ordered.shards]
+        known: pa.Array | None = None
+        for shard, local in zip(ordered.shards, engine.map(_encode, parts), strict=True):
+            known = (
+                local if known is None else pa.concat_arrays([known, local.filter(pc.invert(pc.is_in(local, known)))])
+            )
+            np.save(_beside(shard, "numbers"), _index(pa.chunked_array([local]), known).astype(np.int32))
+        assert known is not None
+        return cls(ordered, name, known)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def codes(self) -> Iterator[IntArray]:
+        """Yield the group of each row, shard by shard."""
+        return map(group_codes, self.ordered.shards)
+
+    def tables(self, engine: Engine, strata: Strata | None, into: IntArray | None = None) -> list[IntArray]:
+        """Return the rows of each class in each group (groups, classes), of each column; rows alone without strata.
+
+        ``into`` sums groups up: it says for each group which row of the table counts it, -1 for none.
+        """
+        sizes = strata.sizes if strata else [1]
+        height = len(self) if into is None else int(into.max()) + 1
+        tables = [np.zeros(height * size, dtype=np.int64) for size in sizes]
+        path = None
+        if into is not None:
+            path = self.ordered.shards[0].parent / "into.npy"
+            np.save(path, into)
+        types = {name: self.ordered.types[name] for name in strata.names} if strata else {}
+        places = zip(self.ordered.shards, self.ordered.starts, strict=True)
+        for counts in engine.map(_count, [(shard, start, types, strata, path) for shard, start in places]):
+            for table, (cells, rows) in zip(tables, counts, strict=True):
+                table[cells] += rows
+        return [table.reshape(height, size) for table, size in zip(tables, sizes, strict=True)]
+
+
+def _beside(shard: Path, what: str) -> Path:
+    return shard.with_suffix(f".{what}.npy")
+
+
+def group_codes(shard: Path) -> IntArray:
+    """Return the group of each row of a shard."""
+    codes: IntArray = np.load(_beside(shard, "numbers"))[np.load(_beside(shard, "codes"))].astype(np.int64)
+    return codes
+
+
+def _encode(part: tuple[Path, str, str]) -> pa.Array:
+    """Write each row's code among its shard's own groups beside the shard; return those groups."""
+    shard, name, kind = part
+    encoded = whole(read_shard(shard, {name: kind}).column(name)).dictionary_encode()
+    np.save(_beside(shard, "codes"), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32))
+    return encoded.dictionary
+
+
+def _count(part: tuple[Path, int, dict[str, str], Strata | None, Path | None]) -> list[tuple[IntArray, IntArray]]:
+    """Return the cells of groups x classes that a shard has rows in, and their rows, of each column."""
+    shard, start, types, strata, into = part
+    groups = group_codes(shard)
+    groups = groups if into is None else np.load(into)[groups]
+    columns, sizes = [np.zeros(groups.size, dtype=np.int64)], [1]
+    if strata is not None:
+        columns, sizes = strata.codes(read_shard(shard, types), start), strata.sizes
+    cells = [(groups * size + codes)[groups >= 0] for codes, size in zip(columns, sizes, strict=True)]
+    return [np.unique(cell, return_counts=True) for cell in cells]
+
+
+def rows_by_group(n: int, sizes: IntArray, tables: list[IntArray], single: bool) -> GroupRows:
+    """Return what a strategy looks at: one column's table as it is, those of several side by side, or sizes alone."""
+    table, weights = np.zeros((sizes.size, 0), dtype=np.int64), np.zeros(0)
+    if tables and single:
+        table, weights = tables[0], np.ones(tables[0].shape[1])
+    elif tables:
+        table, weights = side_by_side(tables)
+    groups = np.arange(sizes.size)
+    names = tuple(range(sizes.size))
+    return GroupRows(n=n, groups=groups, group_levels=names, sizes=sizes, table=table, weights=weights)
+
+
+def first_classes(groups: Groups, classes: Classes, kept: NDArray[np.bool_]) -> list[IntArray]:
+    """Return the classes of each column that rows of the kept groups have, by first appearance among those rows."""
+    seen: list[list[int]] = [[] for _ in classes.names]
+    scans = zip(groups.ordered.scan(list(classes.names)), groups.codes(), strict=True)
+    for table, codes in scans:
+        for order, column in zip(seen, classes.codes(table, 0), strict=True):
+            values, first = np.unique(column[kept[codes]], return_index=True)
+            order += [code for code in values[np.argsort(first)].tolist() if code not in order]
+    return [np.array(order, dtype=np.int64) for order in seen]
+
+
+def quantiles(groups: Groups, name: str, kept: NDArray[np.bool_] | None = None) -> Quantiles:
+    """Return the cuts between ten bins of as many rows (of the kept groups alone)."""
+    numbers = Numbers(groups.ordered, name, groups if kept is not None else None, kept)
+    bins = min(QUANTILE_BINS, numbers.n)
+    ranks = [-(-number * numbers.n // bins) for number in range(1, bins)]
+    values = numbers.at(ranks)
+    return Quantiles((name,), values, numbers.positions(values, ranks))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A column of numbers whose order statistics are found in a few readings, in little memory."""
+
+    ordered: Ordered
+    name: str
+    groups: Groups | None = None
+    kept: NDArray[np.bool_] | None = None
+
+    def _values(self) -> Iterator[NDArray[np.float64]]:
+        values = (_numbers(table.column(self.name)) for table in self.ordered.scan([self.name]))
+        if self.groups is None or self.kept is None:
+            return values
+        kept = self.kept
+        return (part[kept[codes]] for part, codes in zip(values, self.groups.codes(), strict=True))
+
+    @property
+    def n(self) -> int:
+        """The number of values."""
+        return self.ordered.n if self.kept is None else sum(part.size for part in self._values())
+
+    def at(self, ranks: list[int]) -> NDArray[np.float64]:
+        """Return the values at ascending ``ranks``, exactly.
+
+        A sample says between which two values each must lie; a reading counts what is below and keeps what is inside.
+        """
+        n, wanted = self.n, np.array(ranks, dtype=np.int64)
+        step = max(1, n // SAMPLE)
+        sample = np.sort(np.concatenate([part[::step] for part in self._values()]))
+        half = int(4 * np.sqrt(0.25 * sample.size)) + 2
+        while True:
+            low = sample[np.maximum(wanted * sample.size // n - half, 0)]
+            high = sample[np.minimum(wanted * sample.size // n + half, sample.size - 1)]
+            values = self._between(low, high, wanted, whole=half >= sample.size)
+            if values is not None:
+                return values
+            half *= 4
+
+    def _between(
+        self, low: NDArray[np.float64], high: NDArray[np.float64], ranks: IntArray, whole: bool
+    ) -> NDArray[np.float64] | None:
+        """Return the values at ``ranks`` where each lies in its bracket, else None."""
+        if whole:
+            low, high = np.full(ranks.size, -np.inf), np.full(ranks.size, np.inf)
+        below, equal = np.zeros(ranks.size, dtype=np.int64), np.zeros(ranks.size, dtype=np.int64)
+        inside: list[NDArray[np.float64]] = []
+        for part in self._values():
+            ranked = np.sort(part)
+            below += np.searchsorted(ranked, low, "left")
+            equal += np.searchsorted(ranked, low, "right") - np.searchsorted(ranked, low, "left")
+            spans = zip(np.searchsorted(ranked, low, "right"), np.searchsorted(ranked, high, "right"), strict=True)
+            keep = np.zeros(ranked.size, dtype=np.bool_)
+            for first, stop in spans:
+                keep[first:stop] = True
+            inside.append(ranked[keep])
+        held = np.sort(np.concatenate(inside))
+        values = np.empty(ranks.size)
+        for i, rank in enumerate(ranks.tolist()):
+            left = rank - int(below[i]) - int(equal[i])
+            place = int(np.searchsorted(held, low[i], "right")) + left
+            if rank < below[i] or (left >= 0 and (place >= held.size or held[place] > high[i])):
+                return None
+            values[i] = low[i] if left < 0 else held[place]
+        return values
+
+    def positions(self, values: NDArray[np.float64], ranks: list[int]) -> IntArray:
+        """Return the position of the row at each rank, where ``values`` are at these ranks: equal ones by position."""
+        parts = [(np.count_nonzero(part[:, None] < values, axis=0)) for part in _stretches(self._values())]
+        turns = np.array(ranks, dtype=np.int64) - np.sum(parts, axis=0)
+        found = np.full(values.size, -1, dtype=np.int64)
+        passed = np.zeros(values.size, dtype=np.int64)
+        start = 0
+        for table, codes in zip(self.ordered.scan([self.name]), self._codes(), strict=True):
+            part = _numbers(table.column(self.name))
+            for i, value in enumerate(values.tolist()):
+                if found[i] >= 0:
+                    continue
+                places = np.flatnonzero((part == value) & codes) if codes is not None else np.flatnonzero(part == value)
+                if passed[i] + places.size > turns[i]:
+                    found[i] = start + places[turns[i] - passed[i]]
+                passed[i] += places.size
+            start += part.size
+        return found
+
+    def _codes(self) -> Iterator[NDArray[np.bool_] | None]:
+        if self.groups is None or self.kept is None:
+            return iter([None] * len(self.ordered.shards))
+        kept = self.kept
+        return (kept[codes] for codes in self.groups.codes())
+
+
+def _stretches(parts: Iterator[NDArray[np.float64]], rows: int = 100_000) -> Iterator[NDArray[np.float64]]:
+    return (part[start : start + rows] for part in parts for start in range(0, part.size, rows))

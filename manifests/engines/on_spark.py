@@ -1,0 +1,102 @@
+"""Spark as an engine: it moves and sorts canonical rows, and runs our Arrow functions on its workers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet
+from evenfold.manifests.tables.canonical import ARROW_TYPES
+from evenfold.manifests.tables.read import data_files, is_parquet
+from evenfold.splitters import SplitError
+
+from . import ordered
+from .ordered import STORED, Canonical
+from .partitioned import read_part, require_key
+from .sources import Source
+
+T = TypeVar("T")
+R = TypeVar("R")
+SPARK_TYPES = {
+    pa.int64(): "bigint",
+    pa.int32(): "int",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.large_string(): "string",
+}
+
+
+class Spark:
+    """The active Spark session, or one of its defaults; workers and this process see the same folders.
+
+    Plans stay flat: one pass makes rows canonical, one sort by ranges, and all else runs on the sorted files.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError as error:
+            raise SplitError(f"engine='spark' needs PySpark ({error}); install evenfold[spark].") from None
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers that this process starts know our code
+        self._session: Any = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+
+    def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> list[Path]:
+        """Return the shards that Spark writes: sorted by ranges of the key, UTF-8 text by its bytes as everywhere."""
+        require_key(key)
+        types = canonical.types(source.schema)
+        stored = {name: STORED.get(ARROW_TYPES[kind], ARROW_TYPES[kind]) for name, kind in types.items()}
+        schema = ", ".join(f"`{name}` {SPARK_TYPES[arrow]}" for name, arrow in stored.items())
+        frame = self._parts(source, list(canonical.used)).mapInArrow(_Made(canonical), schema)
+        ranges = max(1, -(-self._rows(source) // ordered.SHARD_ROWS))
+        written = folder / "ordered"
+        in_order = frame.repartitionByRange(ranges, *key).sortWithinPartitions(*key)
+        in_order.write.option("compression", "lz4").parquet(written.absolute().as_uri())
+        return [path for path in sorted(written.glob("part-*.parquet")) if pa.parquet.read_metadata(path).num_rows]
+
+    def map(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
+        """Yield ``function`` of each part, each a task of its own."""
+        listed = list(parts)
+        return iter(self._session.sparkContext.parallelize(listed, max(1, len(listed))).map(function).collect())
+
+    def _parts(self, source: Source, used: list[str]) -> Any:
+        if hasattr(source.native, "mapInArrow"):
+            return source.native.select(*(f"`{name}`" for name in used))
+        # Files are read by Arrow, not by Spark, whose types know neither nanoseconds nor unsigned numbers.
+        groups = [(file, group) for file in self._files(source) for group in range(_groups(file))]
+        return self._session.createDataFrame(groups, "file string, part int").repartition(max(1, len(groups)))
+
+    def _rows(self, source: Source) -> int:
+        return source.native.count() if source.n_rows is None else source.n_rows
+
+    def _files(self, source: Source) -> list[str]:
+        if isinstance(source.native, str) and "://" not in source.native and is_parquet(source.native):
+            return [str(file) for file in data_files(source.native)]
+        raise SplitError("Spark reads Parquet files, and its own data frames; pass one of them.")
+
+
+def _groups(file: str) -> int:
+    return int(pa.parquet.read_metadata(file).num_row_groups)
+
+
+class _Made:
+    """Batches of rows, or of files' row groups, made canonical."""
+
+    def __init__(self, canonical: Canonical) -> None:
+        self.canonical = canonical
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            parts = [pa.Table.from_batches([batch])]
+            if batch.schema.names == ["file", "part"]:
+                parts = [read_part((row["file"], row["part"]), list(self.canonical.used)) for row in batch.to_pylist()]
+            for part in parts:
+                table = self.canonical(part)
+                yield from table.cast(pa.schema([_plain(field) for field in table.schema])).to_batches()
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    return field.with_type(pa.string()) if pa.types.is_large_string(field.type) else field

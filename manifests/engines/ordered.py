@@ -1,0 +1,229 @@
+"""A table in key order on disk: canonical columns in Parquet shards, read one at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from evenfold.manifests.identity import canonical_bytes, digest_json, digest_start
+from evenfold.manifests.spec import SplitSpec
+from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, column_types, whole
+from evenfold.manifests.tables.keys import with_keys
+from evenfold.splitters import SplitError
+from numpy.typing import NDArray
+
+SHARD_ROWS = 1_000_000
+# What engines compare alike everywhere: times and dates as the integers that they are.
+STORED: dict[pa.DataType, pa.DataType] = {ARROW_TYPES["timestamp"]: pa.int64(), ARROW_TYPES["date"]: pa.int32()}
+
+
+@dataclass(frozen=True)
+class Canonical:
+    """Makes the used columns of any part of a table canonical, keys and all, in the types that engines compare alike.
+
+    ``declared``: the specification's types. Text is compared by its UTF-8 bytes, so what stands here in Unicode's
+    NFC form is in the same order in every engine.
+    """
+
+    spec: SplitSpec
+    used: tuple[str, ...]
+    declared: tuple[tuple[str, str], ...]
+
+    def __call__(self, part: pa.Table) -> pa.Table:
+        """Return the part's used columns, as they are stored."""
+        table = with_keys(canonical_table(part, self.used, dict(self.declared)), self.spec, {})
+        return pa.table({name: stored(whole(table.column(name))) for name in table.column_names})
+
+    def types(self, schema: pa.Schema) -> dict[str, str]:
+        """Return the canonical types of the columns that come out of parts of ``schema``."""
+        nothing = pa.table({field.name: pa.array([], field.type) for field in schema})
+        table = with_keys(canonical_table(nothing, self.used, dict(self.declared)), self.spec, {})
+        return column_types(table)
+
+
+def stored(array: pa.Array) -> pa.Array:
+    """Return a canonical column as engines are given it."""
+    return array.view(STORED[array.type]) if array.type in STORED else array
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """The rows in key order: Parquet shards of canonical columns that follow one another.
+
+    ``types`` are the columns' names in that order and their canonical types; ``key`` those that are the key.
+    """
+
+    shards: tuple[Path, ...]
+    types: dict[str, str]
+    key: tuple[str, ...]
+
+    @cached_property
+    def rows(self) -> list[int]:
+        """The number of rows of each shard."""
+        return [pq.read_metadata(shard).num_rows for shard in self.shards]
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return sum(self.rows)
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The position of each shard's first row."""
+        return [0, *np.cumsum(self.rows).tolist()[:-1]]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The canonical types of the columns."""
+        return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in self.types.items()])
+
+    def read(self, shard: Path, columns: list[str]) -> pa.Table:
+        """Return columns of one shard in their canonical types, one chunk each."""
+        return read_shard(shard, {name: self.types[name] for name in columns})
+
+    def scan(self, columns: list[str]) -> Iterator[pa.Table]:
+        """Yield the shards' columns in key order."""
+        return (self.read(shard, columns) for shard in self.shards)
+
+    def columns(self, names: list[str]) -> pa.Table:
+        """Return whole columns in key order, in memory."""
+        return pa.concat_tables(self.scan(names)).combine_chunks()
+
+    def check(self) -> None:
+        """Raise SplitError unless keys are complete, ascending and unique, and no used value is missing or infinite.
+
+        No engine's word is taken for the order: it is looked at here, row by row, also between shards.
+        """
+        last: pa.Table | None = None
+        repeats, first = 0, ""
+        faults: dict[tuple[str, str], int] = {}
+        for table in self.scan(list(self.types)):
+            self._count_faults(table, faults)
+            if self.key and table.num_rows:
+                keys = table.select(self.key)
+                joined = keys if last is None else pa.concat_tables([last, keys]).combine_chunks()
+                same = _repeated(joined)
+                if same.any() and not repeats:
+                    first = ", ".join(
+                        str(value) for value in joined.slice(int(same.argmax()), 1).to_pylist()[0].values()
+                    )
+                repeats += int(same.sum())
+                last = keys.slice(keys.num_rows - 1)
+        for (name, fault), rows in faults.items():
+            kind = "key column" if name in self.key else "column"
+            raise SplitError(
+                f"{kind} {name!r} is {fault} in {rows:,} of {self.n:,} rows; drop, fill or correct those rows first."
+            )
+        if repeats:
+            raise SplitError(
+                f"key {'+'.join(self.key)} is not unique: {repeats:,} of {self.n:,} rows "
+                f"{'repeats' if repeats == 1 else 'repeat'} an earlier key (first {first!r}); "
+                "name a unique key, or several columns that are unique together."
+            )
+
+    def _count_faults(self, table: pa.Table, faults: dict[tuple[str, str], int]) -> None:
+        for name in table.column_names:
+            column = table.column(name)
+            counts = {"missing": column.null_count}
+            if pa.types.is_floating(column.type):
+                counts["infinite"] = pc.sum(pc.is_inf(column)).as_py() or 0
+            for fault, rows in counts.items():
+                if rows:
+                    faults[name, fault] = faults.get((name, fault), 0) + rows
+
+    def digests(self) -> dict[str, str]:
+        """Return the SHA-256 of each column's canonical bytes, as ``digest_column`` has it.
+
+        Of a text column, the lengths of all rows come before the bytes of all: two readings.
+        """
+        hashes = {name: hashlib.sha256(digest_start(kind, self.n)) for name, kind in self.types.items()}
+        texts = [name for name, kind in self.types.items() if kind == "text"]
+        for turn, names in enumerate((list(self.types), texts)):
+            for table in self.scan(names) if names else ():
+                for name in names:
+                    parts = list(canonical_bytes(whole(table.column(name))))
+                    for part in parts[turn : turn + 1]:
+                        hashes[name].update(np.ascontiguousarray(part).data)
+        return {name: digest.hexdigest() for name, digest in hashes.items()}
+
+    def fingerprint(self, digests: dict[str, str]) -> str:
+        """Return what names the content, as ``fingerprint`` does of a table in memory."""
+        columns = {name: [self.types[name], digests[name]] for name in sorted(self.types)}
+        return digest_json({"rows": self.n, "columns": columns})
+
+    def digest_keys(self, digests: dict[str, str]) -> str:
+        """Return the digest of the keys, as ``digest_keys`` does of those in memory."""
+        return digest_json([digests[name] for name in self.key] if self.key else {"positions": self.n})
+
+
+def read_shard(shard: Path, types: dict[str, str]) -> pa.Table:
+    """Return columns of a shard in their canonical types, one chunk each."""
+    table = pq.read_table(shard, columns=list(types), memory_map=False, use_threads=False)
+    return pa.table({name: _canonical(table.column(name), kind) for name, kind in types.items()})
+
+
+def _canonical(column: pa.ChunkedArray, kind: str) -> pa.Array:
+    arrow = ARROW_TYPES[kind]
+    array = whole(column)
+    return array.cast(STORED[arrow]).view(arrow) if arrow in STORED else array.cast(arrow)
+
+
+def _repeated(keys: pa.Table) -> NDArray[np.bool_]:
+    """Return which rows have the key of the row after; an order that does not ascend is an AssertionError."""
+    equal = np.ones(max(keys.num_rows - 1, 0), dtype=np.bool_)
+    ascends = np.zeros_like(equal)
+    for name in keys.column_names:
+        column = whole(keys.column(name))
+        if column.null_count:
+            return np.zeros(0, dtype=np.bool_)  # said apart
+        if pa.types.is_boolean(column.type):
+            column = column.cast(pa.int8())
+        ascends |= equal & _true(pc.less(column[:-1], column[1:]))
+        equal &= _true(pc.equal(column[:-1], column[1:]))
+    assert (ascends | equal).all(), "an engine did not deliver rows in the order of their keys"
+    return equal
+
+
+def _true(mask: pa.Array) -> NDArray[Any]:
+    return np.asarray(mask.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+class ShardWriter:
+    """Writes batches that come in key order as shards of a million rows; a context."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.shards: list[Path] = []
+        self._most = SHARD_ROWS
+        self._held: list[pa.Table] = []
+        self._rows = 0
+
+    def add(self, table: pa.Table) -> None:
+        """Add the rows that follow."""
+        while table.num_rows:
+            part = table.slice(0, self._most - self._rows)
+            self._held.append(part)
+            self._rows += part.num_rows
+            table = table.slice(part.num_rows)
+            if self._rows == self._most:
+                self.close()
+
+    def close(self) -> None:
+        """Write what is held."""
+        if self._held:
+            self.shards.append(self.folder / f"ordered-{len(self.shards):06d}.parquet")
+            write_shard(pa.concat_tables(self._held), self.shards[-1])
+            self._held, self._rows = [], 0
+
+
+def write_shard(table: pa.Table, path: Path) -> None:
+    """Write a shard for ourselves: cheap to write and to read."""
+    pq.write_table(table, path, compression="lz4", use_dictionary=False, write_statistics=False)

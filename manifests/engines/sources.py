@@ -1,0 +1,190 @@
+"""What a table may lie in besides a file or a frame, read as a stream of Arrow batches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+from evenfold.manifests.tables.canonical import require_columns
+from evenfold.manifests.tables.csv_files import csv_batches
+from evenfold.manifests.tables.read import INDEX, data_files, is_parquet, parquet_data, read_table
+from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import reason_of, require_readable
+
+BATCH_ROWS = 1 << 17
+NUMBER_BYTES, TEXT_BYTES = 8, 24  # of a value in memory; of texts, a short one and its place
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table that can be read more than once, a batch at a time.
+
+    ``batches(columns)`` yields tables of at most about 131,072 rows, in the same order each time. ``n_rows`` is None
+    where only a reader to the end would know. ``native`` is what an engine may read better than through batches.
+    """
+
+    schema: pa.Schema
+    batches: Callable[[list[str]], Iterator[pa.Table]]
+    n_rows: int | None
+    native: Any
+
+    def bytes_of(self, columns: list[str]) -> int | None:
+        """Return about how many bytes ``columns`` take in memory; None where the number of rows is not known."""
+        if self.n_rows is None:
+            return None
+        types = [self.schema.field(name).type for name in columns]
+        return self.n_rows * sum(NUMBER_BYTES if is_number(arrow) else TEXT_BYTES for arrow in types)
+
+
+def is_number(arrow: pa.DataType) -> bool:
+    """Return whether values of an Arrow type have one length."""
+    return bool(pa.types.is_primitive(arrow) or pa.types.is_decimal(arrow))
+
+
+def source_of(data: Any, types: dict[str, str] | None = None) -> Source:
+    """Return what ``data`` are as a stream.
+
+    ``data``: a Parquet or CSV file, folder or glob, also behind ``s3://`` and other addresses that fsspec knows; a
+    DuckDB table as ``duckdb:///folder/file.db#table``; a DuckDB relation; a lazy frame of polars; a DataFrame of Dask
+    or Spark; any frame. Of CSV, types that the first megabyte does not show must be declared in ``types``.
+    """
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, (str, Path)):
+        return _from_address(str(data), types or {})
+    library = type(data).__module__.partition(".")[0].lstrip("_")
+    stream = _STREAMS.get(library)
+    if stream is not None and hasattr(data, stream[0]):
+        return stream[1](data)
+    table = read_table(data)
+    return Source(table.schema, lambda columns: _slices(table.select(columns)), table.num_rows, data)
+
+
+def _slices(table: pa.Table) -> Iterator[pa.Table]:
+    for start in range(0, table.num_rows, BATCH_ROWS):
+        yield table.slice(start, BATCH_ROWS)
+
+
+def _from_address(address: str, types: dict[str, str]) -> Source:
+    if address.startswith("duckdb://"):
+        return _from_database(address)
+    if "://" in address:
+        return _from_dataset(_remote(address), address)
+    if is_parquet(address):
+        return _from_dataset(parquet_data(data_files(address)), address)
+    return _from_csv(data_files(address), types, address)
+
+
+def _from_dataset(data: pa.dataset.Dataset, native: str) -> Source:
+    schema = pa.schema([field for field in data.schema if not INDEX.fullmatch(field.name)])
+
+    def batches(columns: list[str]) -> Iterator[pa.Table]:
+        require_columns(columns, schema.names)
+        read = data.to_batches(columns=columns, batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1)
+        return (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
+
+    return Source(schema, batches, data.count_rows(), native)
+
+
+def _remote(address: str) -> pa.dataset.Dataset:
+    import fsspec
+
+    require_readable([address])
+    try:
+        files, path = fsspec.core.url_to_fs(address)
+        names = sorted(files.glob(path)) if any(mark in path for mark in "*?[") else [path]
+        return pyarrow.dataset.dataset(names if len(names) > 1 else names[0], filesystem=files, format="parquet")
+    except (ImportError, ValueError, IndexError, OSError, pa.ArrowException) as error:
+        raise SplitError(f"{address} cannot be read ({reason_of(error)}); pass Parquet files.") from None
+
+
+def _from_csv(files: list[Path], types: dict[str, str], native: str) -> Source:
+    def batches(columns: list[str]) -> Iterator[pa.Table]:
+        try:
+            read = (batch for file in files for batch in csv_batches(file, types, columns))
+            yield from (piece for batch in read for piece in _slices(pa.Table.from_batches([batch])))
+        except pa.ArrowException as error:
+            raise SplitError(
+                f"{native} cannot be read as CSV ({reason_of(error)}); declare the column's type."
+            ) from None
+
+    try:
+        return Source(next(csv_batches(files[0], types)).schema, batches, None, native)
+    except (pa.ArrowException, UnicodeDecodeError):
+        table = read_table(native, types=types)  # which says what is wrong
+        return Source(table.schema, lambda columns: _slices(table.select(columns)), table.num_rows, native)
+
+
+def _from_database(address: str) -> Source:
+    import duckdb
+
+    path, _, table = address.removeprefix("duckdb://").partition("#")
+    path = path if os.path.isabs(path) and os.path.exists(path) else path.lstrip("/")
+    if not table or not os.path.exists(path):
+        raise SplitError(f"{address} names no table in a file; write duckdb:///folder/file.db#table.")
+    require_readable([path])
+    try:
+        return _from_relation(duckdb.connect(path, read_only=True).table(table))
+    except duckdb.Error as error:
+        raise SplitError(f"{address} cannot be read ({reason_of(error)}).") from None
+
+
+def _from_relation(relation: Any) -> Source:
+    schema = relation.limit(0).to_arrow_table().schema
+
+    def batches(columns: list[str]) -> Iterator[pa.Table]:
+        require_columns(columns, schema.names)
+        chosen = relation.project(", ".join(quoted(name) for name in columns))
+        return (pa.Table.from_batches([batch]) for batch in chosen.to_arrow_reader(BATCH_ROWS))
+
+    ((rows,),) = relation.aggregate("count(*)").fetchall()
+    return Source(schema, batches, int(rows), relation)
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _from_lazy(frame: Any) -> Source:
+    schema = frame.limit(0).collect().to_arrow().schema
+
+    def batches(columns: list[str]) -> Iterator[pa.Table]:
+        require_columns(columns, schema.names)
+        chosen = frame.select(columns)
+        return (part.to_arrow() for part in chosen.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True))
+
+    return Source(schema, batches, None, frame)
+
+
+def _from_dask(frame: Any) -> Source:
+    schema = pa.Schema.from_pandas(frame._meta, preserve_index=False)
+
+    def batches(columns: list[str]) -> Iterator[pa.Table]:
+        parts = (part.compute() for part in frame[columns].partitions)
+        return (piece for part in parts for piece in _slices(pa.Table.from_pandas(part, preserve_index=False)))
+
+    return Source(schema, batches, None, frame)
+
+
+def _from_spark(frame: Any) -> Source:
+    schema = frame.limit(0).toArrow().schema
+
+    def batches(columns: list[str]) -> Iterator[pa.Table]:
+        # All of the columns at once: asked for only to see whether an integer target is a number or classes.
+        yield from _slices(frame.select(*(f"`{name}`" for name in columns)).toArrow())
+
+    return Source(schema, batches, None, frame)
+
+
+_STREAMS: dict[str, tuple[str, Callable[[Any], Source]]] = {
+    "duckdb": ("to_arrow_reader", _from_relation),
+    "polars": ("collect_batches", _from_lazy),
+    "dask": ("map_partitions", _from_dask),
+    "pyspark": ("mapInArrow", _from_spark),
+}

@@ -1,0 +1,200 @@
+"""A manifest that is written while its rows are read, and read without ever being in memory as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from evenfold.manifests.identity import digest_table, split_id
+from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import fold_columns
+from evenfold.manifests.spec import SplitSpec, read_spec
+from evenfold.manifests.store.header import ROWS, read_header, sha256
+from evenfold.manifests.store.load import read_manifest
+from evenfold.manifests.store.tables import parquet_options, write_parquet
+from evenfold.manifests.store.write import BLOCK_ROWS, appear, counts_of, describe, entry_of, write_header
+from evenfold.splitters import SplitError
+
+from .deciding import Decision, StreamedPlan
+
+
+@dataclass(frozen=True)
+class StoredManifest:
+    """A manifest in its folder: the header in memory, keys and codes on demand."""
+
+    folder: Path
+
+    @cached_property
+    def header(self) -> dict[str, Any]:
+        """What ``manifest.json`` says."""
+        return read_header(self.folder)
+
+    @property
+    def split_id(self) -> str:
+        """The identity of the membership."""
+        return str(self.header["split_id"])
+
+    @property
+    def plan_id(self) -> str:
+        """The identity of what was asked of which data."""
+        return str(self.header["plan_id"])
+
+    @property
+    def fingerprint(self) -> str:
+        """The identity of the data's used columns."""
+        return str(self.header["fingerprint"])
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return int(self.header["n_rows"])
+
+    @property
+    def spec(self) -> SplitSpec:
+        """What was asked."""
+        return read_spec(self.header["spec"])
+
+    def read(self) -> Manifest:
+        """Return the manifest in memory, proved."""
+        return read_manifest(self.folder)
+
+    def batches(self, columns: list[str] | None = None, rows: int = 1 << 17) -> Iterator[pa.Table]:
+        """Yield keys and codes (or ``columns``) in key order, a batch at a time."""
+        if len(self.header["generations"]) > 1:
+            raise SplitError(f"{self.folder} has grown, and its generations lie in several files; read it as a whole.")
+        with pq.ParquetFile(self.folder / ROWS) as file:
+            for batch in file.iter_batches(rows, columns=columns):
+                yield pa.Table.from_batches([batch])
+
+
+def write_streamed(plan: StreamedPlan, decision: Decision, root: str | Path) -> StoredManifest:
+    """Write a decision as ``<root>/<name>/<version>/``, a shard at a time, as ``write_manifest`` does one in memory."""
+    final = Path(root) / plan.spec.name / decision.manifest.version
+    return StoredManifest(appear(final, lambda aside: _fill(plan, decision, aside)))
+
+
+def _fill(plan: StreamedPlan, decision: Decision, aside: Path) -> str:
+    written = _Assignments(aside / ROWS)
+    ordered, start = plan.ordered, 0
+    for shard, rows in zip(ordered.shards, ordered.rows, strict=True):
+        keys = ordered.read(shard, list(plan.key)) if plan.key else None
+        codes = decision.columns(shard, slice(start, start + rows), keys)
+        named = {} if keys is None else {name: keys.column(name) for name in keys.column_names}
+        written.add(pa.table(named | codes))
+        start += rows
+    manifest = decision.manifest
+    if decision.counting is not None:
+        manifest = replace(manifest, state=decision.counting(written.counts))
+    said = describe(replace(manifest, keys=None)) | {
+        "split_id": split_id(
+            manifest.kind,
+            ordered.digest_keys(plan.digests),
+            written.codes.hexdigest(),
+            manifest.membership.digests() or None,
+        ),
+        "n_rows": ordered.n,
+        "counts": counts_of(written.counts),
+        "generations": [{"n": 0, "rows": ordered.n}],
+    }
+    metadata = {b"evenfold": json.dumps(said, ensure_ascii=False).encode()}
+    files = [written.close(metadata)]
+    tables = manifest.membership.files()
+    if manifest.group_table is not None:
+        tables = {"groups-0000.parquet": manifest.group_table} | tables
+    for name, table in tables.items():
+        write_parquet(table.replace_schema_metadata(metadata), aside / name)
+        files.append(entry_of(aside / name, table))
+    write_header(aside, said | {"files": files})
+    return str(said["split_id"])
+
+
+class _Assignments:
+    """The assignments file, written in row groups of a million rows, and what is known of it when all are written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.codes = hashlib.sha256()
+        self.counts: dict[int, int] = {}
+        self._blocks: list[str] = []
+        self._held: list[pa.Table] = []
+        self._rows = self._total = 0
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, table: pa.Table) -> None:
+        """Add the rows that follow."""
+        columns = [table.column(name).to_numpy() for name in fold_columns(table.column_names)]
+        self.codes.update(np.ascontiguousarray(np.column_stack(columns), dtype="<i4").data)
+        for code, rows in zip(*np.unique(columns[0], return_counts=True), strict=True):
+            self.counts[int(code)] = self.counts.get(int(code), 0) + int(rows)
+        while table.num_rows:
+            part = table.slice(0, BLOCK_ROWS - self._rows)
+            self._held.append(part)
+            self._rows += part.num_rows
+            table = table.slice(part.num_rows)
+            if self._rows == BLOCK_ROWS:
+                self._flush()
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        block = pa.concat_tables(self._held).combine_chunks()
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self.path, block.schema, **parquet_options(block.schema))
+        self._writer.write_table(block, row_group_size=BLOCK_ROWS)
+        self._blocks.append(digest_table(block)[:16])
+        self._total += block.num_rows
+        self._held, self._rows = [], 0
+
+    def close(self, metadata: dict[bytes, bytes]) -> dict[str, Any]:
+        """Write what is held and the header's copy; return the file's entry."""
+        self._flush()
+        assert self._writer is not None
+        self._writer.add_key_value_metadata(metadata)
+        self._writer.close()
+        entry = {"path": self.path.name, "sha256": sha256(self.path), "bytes": self.path.stat().st_size}
+        return entry | {"rows": self._total, "blocks": self._blocks}
+
+
+@contextmanager
+def room_beside(root: str | Path) -> Iterator[Path]:
+    """Give a folder for what is spilled, on the disk of the results, and clear it; also those of killed processes."""
+    home = Path(root)
+    made = not home.exists()
+    folder = home / f".spilling-{os.uname().nodename}-{os.getpid()}-{uuid4().hex[:8]}"
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise SplitError(f"{root} cannot be written ({error.strerror}); nothing was changed.") from None
+    for stale in home.glob(f".spilling-{os.uname().nodename}-*"):
+        if not _alive(int(stale.name.rsplit("-", 2)[1])):
+            shutil.rmtree(stale, ignore_errors=True)
+    try:
+        yield folder
+    except OSError as error:
+        raise SplitError(f"{folder} cannot be written ({error.strerror or error}); nothing was changed.") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if made and home.exists() and not any(home.iterdir()):
+            home.rmdir()
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,88 @@
+"""Our flows are Prefect's: options, deployments and subflows work as for any other flow."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from evenfold.flows import compare, evaluate, extend, retrain, split, tune
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home
+from prefect import Flow, flow
+from prefect.task_runners import ThreadPoolTaskRunner
+
+RIDGE = "sklearn.linear_model:Ridge"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    path = tmp_path / "rows.parquet"
+    pd.DataFrame({"id": range(60), "x": range(60), "y": [i * 5 % 11 for i in range(60)]}).to_parquet(path)
+    return str(path)
+
+
+def test_each_is_a_flow_that_a_deployment_finds_by_its_module() -> None:
+    """Options keep the flow what it is, and a deployment's entrypoint is the name that people import."""
+    for name, made in {
+        "split": split, "evaluate": evaluate, "tune": tune, "extend": extend, "retrain": retrain, "compare": compare
+    }.items():  # fmt: skip
+        assert isinstance(made, Flow)
+        assert made.to_deployment("nightly").entrypoint == f"evenfold.flows.{name}"
+        runner: Any = ThreadPoolTaskRunner(max_workers=1)
+        changed = made.with_options(task_runner=runner, retries=2)
+        assert type(changed) is type(made)
+        assert (changed.task_runner, changed.retries) == (runner, 2)
+
+
+def test_a_subflow_of_somebodys_flow_is_a_subflow(prefect_home: Home, data: str) -> None:
+    """Its outcome is what it is elsewhere, what fails in it fails there, and an own task runner serves it."""
+
+    @flow
+    def nightly() -> Any:
+        with pytest.raises(SplitError, match="n_splits=200 with 60 rows"):
+            split(data, key="id", strategy="KFold", n_splits=200)
+        mine: Any = evaluate.with_options(task_runner=ThreadPoolTaskRunner(max_workers=1))
+        return mine(data, key="id", target="y", strategy="KFold", n_splits=3, model=RIDGE, metrics=["r2"])
+
+    outcome = nightly()
+    assert (outcome.n_fits, outcome.n_cached) == (3, 0)
+    plain = evaluate(
+        data, key="id", target="y", strategy="KFold", n_splits=3, model=RIDGE, metrics=["r2"], engine="plain"
+    )
+    assert (plain.cached, plain.n_cached) == (True, 3)
+    assert plain.estimates == outcome.estimates
+
+
+def test_tuning_uses_the_manifest_that_it_is_given(home: Home, data: str) -> None:
+    """It was accepted and ignored."""
+    given = split(data, key="id", target="y", strategy="KFold", n_splits=4, seed=7, engine="plain")
+    asked: dict[str, Any] = {"grid": {"alpha": [0.1, 10.0]}, "model": RIDGE, "metrics": ["r2"], "engine": "plain"}
+    tuned = tune(data, manifest=given.split.uri, **asked)
+    assert tuned.split.split_id == given.split.split_id
+    assert tune(data, key="id", target="y", **asked).split.split_id != given.split.split_id
+
+
+def test_an_unused_field_is_refused(home: Home, data: str) -> None:
+    """A flow takes only what it uses."""
+    with pytest.raises(SplitError, match="there is no field 'allow_partial' in the request"):
+        split(data, key="id", allow_partial=True, engine="plain")  # type: ignore[call-arg]
+    with pytest.raises(SplitError, match="there is no field 'apparent' in the request"):
+        tune(data, grid={"alpha": [1.0]}, apparent="full", engine="plain")  # type: ignore[call-arg]
+
+
+def test_the_front_door_shows_its_names_and_loads_nothing() -> None:
+    """``dir()`` has what users need, and nothing of it is imported before it is asked for."""
+    script = (
+        "import sys, evenfold\n"
+        "assert {'__version__', 'decide', 'split', 'evaluate', 'read_manifest'} <= set(dir(evenfold))\n"
+        "print({'numpy', 'pandas', 'sklearn', 'scipy', 'imblearn', 'prefect', 'mlflow'} & set(sys.modules))\n"
+        "from evenfold import decide, flows\n"
+        "assert evenfold.__version__ and decide and flows\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "set()"

@@ -1,0 +1,297 @@
+"""The same folds and identities wherever a split is decided: in memory, or out of core by DuckDB."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import signal
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cases import CASES
+from evenfold.manifests import Manifest, StoredManifest, decide, measure
+from evenfold.manifests.engines import ordered
+from evenfold.manifests.engines.ordered import Ordered
+from evenfold.manifests.store.write import describe
+from evenfold.splitters import SplitError, Splitter
+from tables import TYPES, spec_of, table
+
+NAMED = [splitter for splitter in CASES if spec_of(splitter) is not None]
+ANYWHERE = [splitter for splitter in NAMED if not splitter.in_memory_because]
+GROUPED = {"columns": {"key": "id", "group": "group", "target": "number"}, "types": TYPES}
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a hundred rows be several shards, so that every border is crossed."""
+    monkeypatch.setattr(ordered, "SHARD_ROWS", 20)
+
+
+def out_of_core(spec: Any, data: Any, folder: Path, memory: str = "1GB") -> StoredManifest:
+    return decide(spec, data, engine="duckdb", memory=memory, to=folder)
+
+
+def assert_same(stored: StoredManifest, manifest: Manifest) -> None:
+    assert stored.header == describe(manifest) | {"files": stored.header["files"]}
+    held = stored.read()
+    assert np.array_equal(held.codes, manifest.codes)
+    assert (held.group_table is None) == (manifest.group_table is None)
+    assert held.group_table is None or held.group_table.equals(manifest.group_table)
+
+
+@pytest.mark.parametrize("splitter", ANYWHERE, ids=repr)
+def test_folds_do_not_depend_on_where_they_are_decided(splitter: Splitter, tmp_path: Path) -> None:
+    """Header, codes and the table of groups are those of the decision in memory, of rows in any order."""
+    spec, rows = spec_of(splitter), table()
+    assert_same(out_of_core(spec, rows.sample(frac=1, random_state=3), tmp_path), decide(spec, rows))
+
+
+@pytest.mark.parametrize("strategy", ["BalancedGroupKFold", "StratifiedKFold", "SortedStratifiedKFold", "KFold"])
+@pytest.mark.parametrize("target", ["label", "number"])
+def test_a_locked_part_is_the_same_wherever_it_is_drawn(strategy: str, target: str, tmp_path: Path) -> None:
+    """The holdout comes first, and what is left is counted and cut anew."""
+    columns = {"key": "id", "target": target} | ({"group": "group"} if "Group" in strategy else {})
+    if (strategy, target) in (("StratifiedKFold", "number"), ("SortedStratifiedKFold", "label")):
+        columns["target"] = "label" if target == "number" else "number"
+    spec = {"columns": columns, "strategy": strategy, "types": TYPES, "holdout": 0.2}
+    assert_same(out_of_core(spec, table(), tmp_path), decide(spec, table()))
+
+
+def test_a_strategy_that_needs_all_rows_says_so_and_what_does_not(tmp_path: Path) -> None:
+    """The error names the reason and strategies of the same kind; "auto" decides such a one in memory."""
+    splitter = next(each for each in NAMED if each.in_memory_because)
+    spec = spec_of(splitter)
+    with pytest.raises(SplitError, match=r"in memory only, because .*; use .*KFold"):
+        out_of_core(spec, table(), tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert decide(spec, table(), to=tmp_path).split_id == decide(spec, table()).split_id
+
+
+def hard(n: int = 400) -> pd.DataFrame:
+    """Return rows whose keys, groups and targets are what engines treat differently."""
+    rng = np.random.default_rng(5)
+    word = np.array(["clé", unicodedata.normalize("NFD", "clé"), "Ω", "ß", "zz", "Z", "日本", "e\u0301\u0327"])
+    skewed = np.minimum(rng.zipf(1.3, n), 60)
+    return pd.DataFrame(
+        {
+            "text": [f"{word[i % 8]}-{i:05d}" for i in rng.permutation(n)],
+            "a": np.arange(n) // 7 - 20,
+            "b": [f"{word[1:][i % 7]}" for i in range(n)],
+            "when": [dt.datetime(1969, 12, 1, tzinfo=dt.UTC) + dt.timedelta(hours=i, microseconds=i) for i in range(n)],
+            "day": [dt.date(1960, 1, 1) + dt.timedelta(days=i) for i in range(n)],
+            "float": rng.normal(size=n) * 10.0 ** rng.integers(-300, 300, n),
+            "group": [f"{word[g % 8]} {g}" for g in skewed],
+            "ties": rng.integers(0, 30, n) / 4,
+            "one value": np.where(rng.random(n) < 0.8, 0.0, rng.normal(size=n)),
+            "whole": rng.integers(0, 12, n).astype(float),
+            "many": rng.integers(0, 500, n),
+            "flag": rng.random(n) < 0.3,
+            "none": np.where(rng.random(n) < 0.5, None, "x"),
+        }
+    ).sample(frac=1, random_state=1)
+
+
+KEYS: list[list[str]] = [["text"], ["a", "b"], ["b", "a"], ["when"], ["day"], ["float"], ["when", "text"]]
+
+
+@pytest.mark.parametrize("key", KEYS, ids="+".join)
+def test_keys_of_any_type_are_in_the_same_order_out_of_core(key: list[str], tmp_path: Path) -> None:
+    """Accents in either form, times before 1970, tiny and huge floats, and several columns together."""
+    spec = {"columns": {"key": key, "target": "flag", "group": "group"}}
+    assert_same(out_of_core(spec, hard(), tmp_path), decide(spec, hard()))
+
+
+@pytest.mark.parametrize("target", ["ties", "one value", "whole", "many", "flag", "when", "text"])
+def test_targets_of_any_type_are_counted_alike_out_of_core(target: str, tmp_path: Path) -> None:
+    """Ties at a cut, a value that fills several bins, whole numbers that are classes, and very many classes."""
+    spec = {"columns": {"key": "text", "target": target, "group": "group"}}
+    assert_same(out_of_core(spec, hard(), tmp_path), decide(spec, hard()))
+
+
+@pytest.mark.parametrize("holdout", [None, 0.25])
+def test_several_columns_are_shared_out_alike_out_of_core(holdout: float | None, tmp_path: Path) -> None:
+    """Columns of two classes and of more, with and without a locked part."""
+    spec = {"columns": {"key": "text", "stratify": ["flag", "whole", "b"], "group": "group"}, "holdout": holdout}
+    assert_same(out_of_core(spec, hard(), tmp_path), decide(spec, hard()))
+
+
+def test_a_strategy_is_chosen_alike_out_of_core(tmp_path: Path) -> None:
+    """By groups, by numbers, by classes, by nothing."""
+    for number, columns in enumerate(({"target": "number"}, {"target": "label"}, {}, {"group": "group"})):
+        spec = {"columns": {"key": "id", **columns}}
+        assert_same(out_of_core(spec, table(), tmp_path / str(number)), decide(spec, table()))
+
+
+def test_without_a_key_rows_stay_in_their_order(tmp_path: Path) -> None:
+    """The position is the key, also where no column at all is read."""
+    for number, columns in enumerate(({}, {"target": "label"}, {"target": "number", "group": "group"})):
+        assert_same(
+            out_of_core({"columns": columns}, table(), tmp_path / str(number)), decide({"columns": columns}, table())
+        )
+
+
+def to_folder(frame: pd.DataFrame, folder: Path) -> str:
+    (folder / "parts").mkdir()
+    frame.iloc[:20].to_parquet(folder / "parts" / "a.parquet")
+    frame.iloc[20:].to_parquet(folder / "parts" / "b.parquet")
+    return str(folder / "parts" / "*.parquet")
+
+
+def to_csv(frame: pd.DataFrame, folder: Path) -> Path:
+    frame.to_csv(folder / "data.csv", index=False)
+    return folder / "data.csv"
+
+
+def to_database(frame: pd.DataFrame, folder: Path) -> str:
+    with duckdb.connect(str(folder / "data.db")) as database:
+        database.register("frame", frame)
+        database.execute("create table rows as select * from frame")
+    return f"duckdb://{folder}/data.db#rows"
+
+
+def to_relation(frame: pd.DataFrame, folder: Path) -> Any:
+    return duckdb.connect(to_database(frame, folder).removeprefix("duckdb://").partition("#")[0]).table("rows")
+
+
+def to_memory_files(frame: pd.DataFrame, folder: Path) -> str:
+    frame.to_parquet("memory://evenfold/data.parquet")
+    return "memory://evenfold/data.parquet"
+
+
+SOURCES: list[Callable[[pd.DataFrame, Path], Any]] = [
+    to_folder,
+    to_csv,
+    to_database,
+    to_relation,
+    to_memory_files,
+    lambda frame, folder: pl.from_pandas(frame).lazy().filter(pl.col("number") > -1),
+    lambda frame, folder: pa.Table.from_pandas(frame),
+]
+
+
+@pytest.mark.parametrize("engine", ["auto", "duckdb"])
+@pytest.mark.parametrize("source", SOURCES, ids=["files", "csv", "database", "relation", "address", "lazy", "arrow"])
+def test_rows_may_lie_anywhere(source: Callable[..., Any], engine: Any, tmp_path: Path) -> None:
+    """Files, an address, a database, a relation and a lazy frame give the folds of the frame."""
+    stored = decide(GROUPED, source(table(), tmp_path), engine=engine, to=tmp_path / "splits")
+    assert stored.split_id == decide(GROUPED, table()).split_id
+    assert pa.concat_tables(stored.batches()).num_rows == stored.n == 97
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda f: f.assign(id=f["id"].mask(f.index < 3, f["id"].iloc[3])), r"not unique: 3 of 97 rows repeat"),
+        (lambda f: f.assign(id=f["id"].astype("Int64").mask(f.index < 3)), r"key column 'id' is missing in 3 of 97"),
+        (lambda f: f.assign(number=f["number"].mask(f.index < 2)), r"column 'number' is missing in 2 of 97 rows"),
+        (lambda f: f.assign(number=f["number"].mask(f.index < 2, np.inf)), r"column 'number' is infinite in 2 of 97"),
+        (lambda f: f.assign(group=f["group"].mask(f.index > 95)), r"column 'group' is missing in 1 of 97 rows"),
+        (lambda f: f.iloc[:0], r"0 rows"),
+        (lambda f: f.assign(group="one"), r"all 97 rows are one group"),
+        (lambda f: f.drop(columns="group"), r"no column 'group'"),
+    ],
+)
+def test_rows_that_cannot_be_split_leave_nothing_behind(
+    spoil: Callable[..., Any], message: str, tmp_path: Path
+) -> None:
+    """The fault is counted in a sentence, and no file stays, not even a folder."""
+    with pytest.raises(SplitError, match=message):
+        out_of_core(GROUPED, spoil(table()), tmp_path / "splits")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_engine_that_loses_the_order_is_caught(tmp_path: Path) -> None:
+    """The order is looked at within a shard and from shard to shard."""
+    for number, (first, second) in enumerate((([1, 2], [0, 3]), ([2, 1], [3, 4]))):
+        paths = [tmp_path / f"{number}-{part}.parquet" for part in range(2)]
+        for path, keys in zip(paths, (first, second), strict=True):
+            pq.write_table(pa.table({"key": keys}), path)
+        with pytest.raises(AssertionError, match="in the order of their keys"):
+            Ordered(tuple(paths), {"key": "int"}, ("key",)).check()
+
+
+def test_too_little_memory_is_said_with_the_size(tmp_path: Path) -> None:
+    """A strategy that looks at all rows says what it needs; one that looks at groups does not need it."""
+    spec = {"columns": {"key": "id", "target": "number"}, "types": TYPES}
+    with pytest.raises(SplitError, match=r"looks at 97 rows at once, which takes about .* GB; allow more|are allowed"):
+        out_of_core(spec, table(), tmp_path, memory="1kB")
+    with pytest.raises(SplitError, match="write a size such as '2GB'"):
+        out_of_core(spec, table(), tmp_path, memory="much")
+
+
+def test_without_a_folder_only_memory_can_hold_the_manifest() -> None:
+    """The error says which argument is missing."""
+    with pytest.raises(SplitError, match="pass the folder as to="):
+        decide(GROUPED, table(), engine="duckdb")  # type: ignore[call-overload]
+
+
+KILLED = """
+import sys, time
+from evenfold.manifests.engines import stored
+stored._Assignments.add = lambda self, table: (print("writing", flush=True), time.sleep(60))
+from evenfold.manifests import decide
+decide({"columns": {"key": "id", "group": "group"}}, sys.argv[1], engine="duckdb", to=sys.argv[2])
+"""
+
+
+def test_a_killed_run_leaves_nothing_half_written_and_the_next_one_completes(tmp_path: Path) -> None:
+    """After a kill while rows are written there is no manifest; the next run finishes and clears the spilled rows."""
+    table().to_parquet(tmp_path / "data.parquet")
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "data.parquet"), str(tmp_path / "splits")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"writing\n"
+        os.kill(process.pid, signal.SIGKILL)
+    assert list((tmp_path / "splits").glob(".spilling-*"))
+    assert not list((tmp_path / "splits").rglob("manifest.json"))
+    spec = {"columns": {"key": "id", "group": "group"}}
+    stored = out_of_core(spec, str(tmp_path / "data.parquet"), tmp_path / "splits")
+    assert_same(stored, decide(spec, table()))
+    assert not list((tmp_path / "splits").glob(".spilling-*"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the address space can be limited on Linux only")
+def test_a_disk_that_fills_while_rows_are_spilled_gives_a_sentence(tmp_path: Path) -> None:
+    """A limit on the size of files stands for a full disk: one sentence, and nothing stays."""
+    n = 300_000
+    pq.write_table(
+        pa.table({"id": np.random.default_rng(0).permutation(n), "group": np.arange(n) % 99}), tmp_path / "d.parquet"
+    )
+    code = (
+        "import resource, signal, sys\nfrom evenfold.manifests import decide\n"
+        "from evenfold.splitters import SplitError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (300_000,) * 2)\n"
+        "spec = {'columns': {'key': 'id', 'group': 'group'}}\n"
+        "try: decide(spec, sys.argv[1], engine='duckdb', memory='64MB', to=sys.argv[2])\n"
+        "except SplitError as error: print(error)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "d.parquet"), str(tmp_path / "splits")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "nothing was" in done.stdout, done.stderr
+    assert not (tmp_path / "splits").exists()
+
+
+def test_a_million_rows_with_text_keys_have_one_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skewed groups, keys with accents, 300 MB of memory: the same split_id, and its balance can be measured."""
+    monkeypatch.setattr(ordered, "SHARD_ROWS", 300_000)
+    rng, n = np.random.default_rng(2), 1_000_000
+    keys = pa.array([f"clé-{i:07d}" for i in rng.permutation(n)])
+    groups = pa.array(np.minimum(rng.zipf(1.2, n), 200_000)).cast(pa.string())
+    rows = pa.table({"key": keys, "group": groups, "y": rng.lognormal(size=n)})
+    pq.write_table(rows, tmp_path / "data.parquet")
+    spec = {"columns": {"key": "key", "group": "group", "target": "y"}}
+    manifest = decide(spec, tmp_path / "data.parquet")
+    stored = out_of_core(spec, tmp_path / "data.parquet", tmp_path / "splits", memory="300MB")
+    assert stored.split_id == manifest.split_id
+    assert measure(stored.read()).worst["size"] < 1.0

@@ -1,0 +1,113 @@
+"""The same folds and identities on a cluster: Dask with two processes, Spark on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from evenfold.manifests import decide
+from evenfold.manifests.engines import ordered
+from evenfold.manifests.store.write import describe
+from evenfold.splitters import SplitError
+from tables import TYPES, table
+
+HAS_DASK = importlib.util.find_spec("distributed") is not None
+HAS_SPARK = importlib.util.find_spec("pyspark") is not None and shutil.which("java") is not None
+SPECS: list[dict[str, Any]] = [
+    {"columns": {"key": "id", "group": "group", "target": "number"}, "types": TYPES},
+    {"columns": {"key": "text", "group": "group", "target": "label"}, "types": TYPES, "holdout": 0.2},
+    {"columns": {"key": ["when", "id"], "target": "number"}, "types": TYPES},
+    {"columns": {"key": "text"}, "strategy": "HashSplit"},
+    {"columns": {"key": "text", "group": "group", "stratify": ["flag", "label"]}, "types": TYPES},
+]
+
+
+def rows(n: int = 400) -> pd.DataFrame:
+    """Return rows with accents in their keys, groups of very different sizes, and times."""
+    frame = table(n)
+    words = np.array(["clé", "Ω", "e\u0301\u0327", "日本", "Z"])
+    skewed = np.minimum(np.random.default_rng(0).zipf(1.3, n), 40)
+    return frame.assign(text=[f"{words[i % 5]} {i}" for i in range(n)], group=[f"{words[g % 5]} {g}" for g in skewed])
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return three files of several row groups each, and let a shard be few rows."""
+    monkeypatch.setattr(ordered, "SHARD_ROWS", 90)
+    (tmp_path / "data").mkdir()
+    for number, part in enumerate(np.array_split(np.arange(400), 3)):
+        pq.write_table(
+            pa.Table.from_pandas(rows().iloc[part]), tmp_path / "data" / f"{number}.parquet", row_group_size=50
+        )
+    return str(tmp_path / "data")
+
+
+@pytest.fixture(scope="module")
+def dask_client() -> Iterator[Any]:
+    """Start two worker processes on loopback."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.skipif(not HAS_DASK, reason="Dask is not installed: pip install 'evenfold[dask]'")
+@pytest.mark.parametrize("spec", SPECS)
+def test_dask_decides_the_same(spec: dict[str, Any], dask_client: Any, files: str, tmp_path: Path) -> None:
+    """Files and a DataFrame, split by two processes, have the header and the groups of the split in memory."""
+    import dask.dataframe as dd
+
+    manifest = decide(spec, rows())
+    frames = dd.from_pandas(rows().sample(frac=1, random_state=2), npartitions=5, sort=False)
+    for name, data in (("files", files), ("frame", frames)):
+        stored = decide(spec, data, engine="dask", to=tmp_path / name)
+        assert stored.header == describe(manifest) | {"files": stored.header["files"]}
+        assert stored.read().group_table == manifest.group_table
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    """Start Spark in this process's Java."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {"spark.ui.enabled": "false", "spark.driver.memory": "1g", "spark.sql.session.timeZone": "Asia/Tokyo"}
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.mark.skipif(not HAS_SPARK, reason="PySpark or Java is not installed: pip install 'evenfold[spark]', and a JRE")
+@pytest.mark.parametrize("spec", SPECS)
+def test_spark_decides_the_same(spec: dict[str, Any], spark: Any, files: str, tmp_path: Path) -> None:
+    """Files and a DataFrame, in a session of another time zone, have the header of the split in memory."""
+    manifest = decide(spec, rows())
+    for name, data in (("files", files), ("frame", spark.createDataFrame(pa.Table.from_pandas(rows())))):
+        stored = decide(spec, data, engine="spark", to=tmp_path / name)
+        assert stored.header == describe(manifest) | {"files": stored.header["files"]}
+        assert stored.read().group_table == manifest.group_table
+
+
+@pytest.mark.skipif(not HAS_DASK, reason="Dask is not installed: pip install 'evenfold[dask]'")
+def test_rows_on_a_cluster_need_a_key(files: str, tmp_path: Path) -> None:
+    """A position means nothing there, and what a cluster cannot read is said."""
+    with pytest.raises(SplitError, match="name a key column"):
+        decide({"columns": {"target": "number"}}, files, engine="dask", to=tmp_path)
+    with pytest.raises(SplitError, match="Dask reads Parquet files"):
+        decide({"columns": {"key": "id"}}, rows(), engine="dask", to=tmp_path)
