@@ -17,7 +17,7 @@ from evenfold.estimates.comparison import (
     same_recipe,
     without_champion,
 )
-from evenfold.manifests import Audit, SplitSpec
+from evenfold.manifests import Audit, SplitSpec, read_header
 from evenfold.reports.markdown import estimate_table
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks.arrivals import check_table, keep_snapshot
@@ -233,12 +233,15 @@ def _grown(data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_ref
             if not isinstance(grown.error, SplitError):
                 keep_snapshot(grown.value.split)
                 return grown.value.model_copy(update={"notes": [*grown.value.notes, *notes]})
-            if on_refused == "stop":
-                raise SplitError(
-                    f"{grown.error} The retraining stopped: a new split forgets which rows were tested; to make one "
-                    "nevertheless, say on_refused=new_major (--on-refused new_major)."
-                )
-            notes.append(f"{plan.spec.name} {known.name} was not extended: {grown.error} A new split was made.")
+            # A strategy that cannot grow may be asked about the same data again: its split is there.
+            if read_header(known)["plan_id"] != plan.plan_id:
+                refused = f"{plan.spec.name} {known.name} was not extended: {grown.error}"
+                if on_refused == "stop":
+                    raise SplitError(
+                        f"{refused} The retraining stopped: a new split forgets which rows were tested; to make one "
+                        "nevertheless, say on_refused='new_major' (--on-refused new_major)."
+                    )
+                notes.append(f"{refused} A new split was made.")
         first = run(split_data, data, spec)
         keep_snapshot(first)
         return Growth(split=first, added=first.n_rows, notes=notes)
