@@ -11,6 +11,7 @@ from .exchange.load_folds import (
     import_nnunet as import_nnunet,
 )
 from .exchange.schemas import json_schemas as json_schemas
+from .exchange.warehouse import warehouse_sql as warehouse_sql
 from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport
 from .growth.arrivals import Snapshot as Snapshot, check_arrival as check_arrival
 from .growth.extend import Extension as Extension, extend as extend, moved_rows as moved_rows

@@ -18,7 +18,9 @@ from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-Format = Literal["sklearn", "h2o", "spark", "nnunet", "csv", "groups"]
+from .warehouse import Dialect, warehouse_sql
+
+Format = Literal["sklearn", "h2o", "spark", "nnunet", "csv", "groups", "sql"]
 
 
 class Exported(BaseModel):
@@ -32,7 +34,16 @@ class Exported(BaseModel):
     note: str
 
 
-def export(manifest: Manifest, to: Format, path: str | Path, data: Any = None, *, repeat: int = 0) -> Exported:
+def export(
+    manifest: Manifest,
+    to: Format,
+    path: str | Path,
+    data: Any = None,
+    *,
+    repeat: int = 0,
+    dialect: Dialect = "duckdb",
+    table: str = "rows",
+) -> Exported:
     """Write the folds of ``manifest`` to ``path`` in the form that a tool reads, and return what was written.
 
     - ``sklearn``: .npy of the ``test_fold`` that PredefinedSplit takes, one number a row, in the order of the rows of
@@ -45,15 +56,18 @@ def export(manifest: Manifest, to: Format, path: str | Path, data: Any = None, *
     - ``csv``: the key (or ``row``, the position) and every column of folds, with all their codes.
     - ``groups``: .parquet or .csv of the groups and their folds, and no rows: a split that may leave the building.
       ``import_groups`` gives each row its group's fold again.
+    - ``sql``: .sql in a ``dialect``, which gives each row of ``table`` its fold where the rows lie: see
+      ``warehouse_sql`` for what a rule or a table of groups can say.
 
     Deleted rows are left out everywhere. The first three hold the folds of one ``repeat`` and have no word for rows
     that are locked or excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is
     written. The file appears whole or not at all.
     """
-    if to not in WRITERS:
+    writers = WRITERS | {"sql": ((".sql",), lambda manifest, *_: _for_sql(manifest, dialect, table))}
+    if to not in writers:
         raise SplitError(f"there is no export to {to!r}; choose {listed(get_args(Format), most=9)}.")
     file = Path(path)
-    suffixes, make = WRITERS[to]
+    suffixes, make = writers[to]
     if file.suffix not in suffixes:
         raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(suffixes)}.")
     content, note = make(manifest, data, repeat)
@@ -130,6 +144,10 @@ def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
     for repeat in range(labels.n_repeats):
         table = table.append_column(fold_column(repeat), pa.array(labels.column(repeat)[kept]))
     return table, "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded."
+
+
+def _for_sql(manifest: Manifest, dialect: Dialect, table: str) -> tuple[Content, str]:
+    return warehouse_sql(manifest, dialect, table), f"{dialect} SQL; its last statement selects the rows with folds."
 
 
 def _folds(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[Any]:
