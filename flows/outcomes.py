@@ -6,6 +6,7 @@ from typing import Any
 
 from evenfold.estimates import Estimate, FoldScore, ModelSpec
 from evenfold.manifests import BalanceReport
+from evenfold.splitters.display import Displayed
 from evenfold.tasks.outcomes import Growth, Outcome, Retraining as Retraining, SplitRef
 
 
@@ -29,7 +30,7 @@ class ExtendOutcome(Growth):
     run_id: str
 
 
-class Evaluation(Outcome):
+class Evaluation(Displayed, Outcome):
     """What an evaluation came to: the split it rests on, every score, the estimates, and where they are recorded."""
 
     split: SplitRef
@@ -49,8 +50,23 @@ class Evaluation(Outcome):
     seconds: float
     look: int | None = None
 
+    @property
+    def summary(self) -> str:
+        """The model, the split and every score, in one line."""
+        from evenfold.reports.evaluations.words import headline  # pages are loaded when a result is shown
 
-class Tuning(Outcome):
+        scores = ", ".join(" ".join(filter(None, headline(estimate))) for estimate in self.estimates)
+        return f"Evaluation of {self.model.estimator} on {self.split.name} {self.split.version}: {scores}"
+
+    def _repr_html_(self) -> str:
+        from evenfold.reports import evaluation_band
+
+        lead = f"{str(self.model.estimator).rpartition(':')[2]}, {len(self.features):,} features."
+        title = f"Evaluation on {self.split.name} {self.split.version}"
+        return evaluation_band(title, lead, self.scores, self.estimates)
+
+
+class Tuning(Displayed, Outcome):
     """What a tuning came to: every configuration's score, the choice, and what the winner is worth."""
 
     split: SplitRef
@@ -70,3 +86,16 @@ class Tuning(Outcome):
     n_cached: int
     run_id: str
     look: Evaluation | None = None
+
+    @property
+    def summary(self) -> str:
+        """The configuration that was chosen and what to expect of it, in one line."""
+        score = f"{self.metric} {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        return f"Tuning of {len(self.configurations):,} configurations: {self.configurations[self.chosen]}, {score}"
+
+    def _repr_html_(self) -> str:
+        from evenfold.estimates.selection import Choice
+        from evenfold.reports import tuning_page
+
+        choice = Choice(self.best, self.chosen, self.naive, self.value, self.low, self.high, tuple(self.notes))
+        return tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice).band()

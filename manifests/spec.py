@@ -97,6 +97,7 @@ class SplitSpec(Strict):
     holdout: LockedPart | None = Field(default=None, description="A test part that is locked away first.")
     key_encoding: KeyEncoding | None = Field(default=None, description="Pseudonyms instead of keys.")
     gates: dict[str, float | Literal["off"]] = Field(default={}, description="Limits at which an audit fails.")
+    ignore: dict[str, str] = Field(default={}, description="Checks to ignore, as EF205: the reason why.")
     on_new_rows: Literal["fill", "hash", "freeze"] = Field(default="fill", description="What extending does.")
 
     @field_validator("holdout", mode="before")

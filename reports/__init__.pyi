@@ -6,7 +6,11 @@ from .evaluations.decisions import (
     retraining_page as retraining_page,
     tuning_page as tuning_page,
 )
-from .evaluations.page import SplitLink as SplitLink, evaluation_html as evaluation_html
+from .evaluations.page import (
+    SplitLink as SplitLink,
+    evaluation_band as evaluation_band,
+    evaluation_html as evaluation_html,
+)
 from .evaluations.studies import (
     fold_count_html as fold_count_html,
     fold_count_pictures as fold_count_pictures,

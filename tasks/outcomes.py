@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from evenfold.estimates import Estimate, FoldScore, ModelSpec
 from evenfold.estimates.comparison import Decision
 from evenfold.manifests import Audit, Manifest, read_manifest
+from evenfold.splitters.display import Displayed
 from pydantic import BaseModel, ConfigDict
 
 from .results.files import sha256
+
+if TYPE_CHECKING:
+    from evenfold.reports import Page
 
 BLOCK = 250
 
@@ -246,7 +250,7 @@ class Tried(Outcome):
     estimates: list[Estimate]
 
 
-class Retraining(Outcome):
+class Retraining(Displayed, Outcome):
     """What a retraining came to; ``reused`` where the same one was finished before."""
 
     split: SplitRef
@@ -260,6 +264,38 @@ class Retraining(Outcome):
     run_id: str
     report: str
     reused: bool = False
+
+    @property
+    def summary(self) -> str:
+        """What was decided and why, in one line."""
+        name = self.registered.name if self.registered else self.split.name
+        what = "promoted" if self.decision.promote else "not promoted"
+        return f"Retraining of {name} on {self.split.name} {self.split.version}: {what}, {self.decision.why}"
+
+    def page(self) -> Page:
+        """Return the page of the decision."""
+        from evenfold.reports import Origin, retraining_page
+
+        rows, stored = self.growth, self.stored_champion
+        joined = (
+            f"{rows.added:,} rows joined, {rows.moved:,} moved, {rows.deleted:,} deleted, {rows.quarantined:,} wait."
+        )
+        metric, score = self.decision.metric, stored.score
+        newer = stored.why if score is None else f"{metric} {score:.4g} on the {stored.rows:,} newer rows."
+        return retraining_page(
+            self.registered.name if self.registered else self.split.name,
+            self.decision,
+            [],
+            self.audit,
+            version=self.registered.version if self.registered else "",
+            growth=[joined, *rows.notes],
+            stored=newer,
+            split=f"{self.split.name} {self.split.version}",
+            origin=Origin(Path(self.split.data).name, self.run_id),
+        )
+
+    def _repr_html_(self) -> str:
+        return self.page().band()
 
 
 class Opened(Outcome):

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
+from threadpoolctl import threadpool_limits
 
 from .balance import balance_out_of_reach, class_deviation, missing_classes, size_deviation, target_deviation
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
-from .findings import Audit, Check, gates_with
+from .findings import Audit, Check, NotAsked, Outcome, gates_with, reasons_of
 from .judging import judged
 from .leaks import constant_groups, duplicate_rows, group_in_two_folds, similar_keys, time_overlap
 from .rows import absent_rows, deleted_rows, empty_folds, quarantined_rows, repeated_keys, rows_without_fold
+from .unnamed.carried import carried_targets
+from .unnamed.entities import unnamed_entities
+from .unnamed.giveaways import giveaway_features
+from .unnamed.near_duplicates import near_duplicates
+from .unnamed.populations import other_generation, other_populations
+from .unnamed.sample import Sample, read_sample
+from .unnamed.times import times_left_out
 
 
 def audit(
@@ -27,13 +35,16 @@ def audit(
     target: str | None = None,
     group: str | None = None,
     time: str | None = None,
+    ignore: Mapping[str, str] | None = None,
 ) -> Audit:
     """Return what is wrong with ``manifest`` as a split of ``data`` (a file or a frame, in any row order).
 
     ``features`` are the columns that a model would see: by default every number, truth value and category that plays
     no other part, without those to ``exclude``. ``gates`` changes limits (``GATES`` has the defaults): a number, beyond
     which the audit fails, or "off"; they go over those of the specification. ``target``, ``group`` and ``time`` ask
-    about columns that the split was not made by: "do patients leak in this random split?"
+    about columns that the split was not made by: "do patients leak in this random split?" ``ignore`` maps a check's
+    number (``EF205``) to the reason why what it finds is no fault; it goes over that of the specification, and what was
+    found is told with the reason.
 
     Promises: every check gives a finding, passes, or says why it was not asked or could not run; a check that could
     not run has not passed. Raises SplitError where the data cannot be joined at all, for an unknown column in
@@ -43,16 +54,32 @@ def audit(
     limits = gates_with({**manifest.spec.gates, **(gates or {})})
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
     names = feature_names(joined, features, exclude)
-    checks = _checks(joined, names, time is not None)
-    return judged(limits, checks, manifest, n_rows=joined.n, features=names)
+    checks = _checks(joined, names, time is not None, partial(read_sample, joined, features, tuple(exclude)))
+    reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
+    return judged(limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons)
 
 
-def _checks(joined: Joined, names: list[str], time_asked: bool) -> dict[str, Check]:
+def _checks(
+    joined: Joined, names: list[str], time_asked: bool, read: Callable[[], Sample | NotAsked]
+) -> dict[str, Check]:
     """Return what runs each check. The features are read once, by the first check that wants them."""
 
     @cache
     def features() -> Features:
         return read_features(joined, names)
+
+    sample = cache(read)
+
+    def of_features(check: Callable[[Joined, Features], Outcome]) -> Outcome:
+        return check(joined, features()) if names else NotAsked("no column of the data is a feature; name some")
+
+    def learning(check: Callable[[Sample], Outcome]) -> Outcome:
+        drawn = sample()
+        if isinstance(drawn, NotAsked):
+            return drawn
+        # Sums in parallel differ in their last bits, and threads that wait for one another burn more than they save.
+        with threadpool_limits(1):
+            return check(drawn)
 
     of_rows = {
         check.__name__: partial(check, joined)
@@ -62,10 +89,19 @@ def _checks(joined: Joined, names: list[str], time_asked: bool) -> dict[str, Che
             *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
         )
     }
+    of_samples = {
+        check.__name__: partial(learning, check)
+        for check in (
+            *(near_duplicates, unnamed_entities, giveaway_features, carried_targets),
+            *(times_left_out, other_populations, other_generation),
+        )
+    }
     return {
         **of_rows,
+        **of_samples,
         "time_overlap": lambda: time_overlap(joined, time_asked),
-        "duplicate_rows": lambda: duplicate_rows(joined, features()),
-        "id_like_features": lambda: id_like_features(joined, features()),
-        "target_like_features": lambda: target_like_features(joined, features()),
+        **{
+            check.__name__: partial(of_features, check)
+            for check in (duplicate_rows, id_like_features, target_like_features)
+        },
     }

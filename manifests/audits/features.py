@@ -14,7 +14,7 @@ from evenfold.manifests.joined import Joined
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, require_columns, to_numpy, verb
 from evenfold.manifests.tables.read import blocks_of, schema_of
-from evenfold.splitters import SplitError, Stream
+from evenfold.splitters import Stream
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
@@ -65,8 +65,6 @@ def _is_feature(kind: pa.DataType) -> bool:
 
 def read_features(joined: Joined, names: list[str]) -> Features:
     """Return the hashes and the sample of features, in one pass with the memory of a block beside them."""
-    if not names:
-        raise SplitError("no column of the data is a feature; name some.")
     rows = np.sort(Stream(0).permutation(joined.n)[:MOST_SAMPLED])
     decimals = {field.name: "float" for field in schema_of(joined.source) if pa.types.is_decimal(field.type)}
     hashes, kept, start = np.empty(joined.n, dtype=np.uint64), [], 0
@@ -113,22 +111,37 @@ def _value_hashes(array: pa.Array) -> Any:
 ID_LIKE, TARGET_LIKE = 0.99, 0.999
 LEAST_ROWS = 50
 MOST_CLASSES = 10
+EXPECTED_REPEATS, LONG_NUMBERS = 10, 10**9
 ROWS_A_VALUE = 5  # a category that stands in fewer rows follows the target by chance
 
 
 def id_like_features(joined: Joined, features: Features) -> Outcome:
-    """Look for features, floats aside, of which nearly every row has its own value. All rows are counted."""
+    """Look for features, floats aside, of which nearly every row has its own value. All rows are counted.
+
+    Whole numbers count where chance would repeat them: numbers in a narrow range, or of ten digits.
+    """
     if joined.n < LEAST_ROWS:
         return NotAsked(f"{joined.n} rows are too few to tell a name from a number")
     sample = features.sample
     likely = [name for name in sample.column_names if _distinct(sample.column(name)) >= ID_LIKE]
     shares = {name: _distinct(joined.column(name)) for name in likely}
-    alike = {name: share for name, share in shares.items() if share >= ID_LIKE}
+    alike = {name: share for name, share in shares.items() if share >= ID_LIKE and _numbers_rows(joined.column(name))}
     if not alike:
         return None
     shown = listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
     said = f"{amount(len(alike), 'feature')} {verb(len(alike), 'names', 'name')} rows: {shown}"
     return Found(len(alike), f"{said}; leave them out, or use them as the key.", {"features": alike})
+
+
+def _numbers_rows(column: pa.ChunkedArray) -> bool:
+    """Return whether so few repeats are no accident: not of whole numbers in a wide range, as populations are.
+
+    n numbers drawn from a range of R repeat one another about n^2 / 2R times.
+    """
+    if not pa.types.is_integer(column.type):
+        return True
+    least, most = pc.min_max(column).as_py().values()
+    return bool(least >= LONG_NUMBERS or len(column) ** 2 >= 2 * EXPECTED_REPEATS * (most - least + 1))
 
 
 def _distinct(column: pa.ChunkedArray) -> float:

@@ -11,6 +11,8 @@ from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import SplitError
 from pydantic import BaseModel, ConfigDict
 
+from .rules import CODES, RULES
+
 
 @dataclass(frozen=True)
 class Found:
@@ -44,6 +46,7 @@ class Finding(BaseModel):
 
     ``figure`` is what the gate limits, None where the check could not run. A check that could not run has not passed:
     where going beyond its limit fails the audit, so does this. ``note``: worth knowing, and no limit is set.
+    ``code`` is the check's number; ``reason`` is why it is ignored, empty where it is not.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,13 +59,16 @@ class Finding(BaseModel):
     limit: float | None = None
     ran: bool = True
     figures: dict[str, Any] = {}
+    reason: str = ""
+    code: str = ""
 
 
 class Audit(Displayed, BaseModel):
     """What is wrong with a split of these data, in sentences with numbers; errors first.
 
     Every check is in exactly one place: in ``findings``; in ``passed``, with what it saw within its limit, if anything;
-    in ``not_asked``, with the reason; or ``off``. ``failed`` names the gates that failed: empty where none did.
+    in ``not_asked``, with the reason; ``ignored``, with the reason given; or ``off``. ``failed`` names the gates that
+    failed: empty where none did.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -77,6 +83,7 @@ class Audit(Displayed, BaseModel):
     passed: dict[str, str]
     not_asked: dict[str, str]
     off: list[str]
+    ignored: list[Finding] = []
 
     @property
     def summary(self) -> str:
@@ -98,26 +105,7 @@ class Gate:
     figure: str
 
 
-GATES: dict[str, Gate] = {
-    "rows_without_fold": Gate(0, True, "rows of the data that the manifest does not know, or knows as deleted"),
-    "absent_rows": Gate(0, True, "rows of the manifest that the data lack"),
-    "repeated_keys": Gate(0, True, "rows of the data whose key stands in an earlier row"),
-    "empty_folds": Gate(0, True, "folds or splits without a row to test or to train on"),
-    "group_in_two_folds": Gate(0, True, "groups on both sides of a split"),
-    "time_overlap": Gate(0, True, "training rows that are not before every tested time, with the gap between"),
-    "target_like_features": Gate(0, True, "features that all but give the target"),
-    "duplicate_rows": Gate(0, False, "rows whose features stand on the other side of a split too"),
-    "similar_keys": Gate(0, False, "rows whose key differs from another's in spaces, case or Unicode form alone"),
-    "id_like_features": Gate(0, False, "features that name rows: at least 99% distinct, and no float"),
-    "constant_groups": Gate(0, False, "1 where groups say nothing: one for each row, or one for all"),
-    "missing_classes": Gate(0, False, "cells of class and split that are empty"),
-    "size_deviation": Gate(0.2, False, "largest deviation of a fold's rows from its share, relative"),
-    "class_deviation": Gate(0.2, False, "largest deviation of a fold's rows of a class from its share, relative"),
-    "target_deviation": Gate(0.2, False, "largest KS distance of a fold's numeric target from that of all rows"),
-    "balance_out_of_reach": Gate(None, False, "least deviation that one whole group forces on a fold, of all rows"),
-    "deleted_rows": Gate(None, False, "rows of the manifest that were deleted"),
-    "quarantined_rows": Gate(None, False, "rows of the manifest that are quarantined"),
-}
+GATES: dict[str, Gate] = {rule.check: Gate(rule.limit, rule.fails, rule.figure) for rule in RULES}
 
 
 # What is asked when rows arrive: a table that is cut short, shuffled or in another unit is stopped before anything is
@@ -144,6 +132,22 @@ def gates_with(given: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dict
         _require_gate(name)
         _require_limit(name, limit)
     return {name: _changed(gate, given[name]) if name in given else gate for name, gate in of.items()}
+
+
+def reasons_of(ignore: Mapping[str, str]) -> dict[str, str]:
+    """Return the reason for which each check is ignored, by the check's name.
+
+    ``ignore`` maps numbers (``EF205``) or names to reasons. Raises SplitError for an unknown one, with the nearest, and
+    for a reason of fewer than three words: what nobody can explain should not be silent.
+    """
+    checks = {code: check for check, code in CODES.items()}
+    for name, reason in ignore.items():
+        if name not in checks and name not in CODES:
+            nearest = difflib.get_close_matches(name, [*checks, *CODES], n=2, cutoff=0.4)
+            raise SplitError(f"there is no check {name!r}; did you mean {' or '.join(nearest) or 'EF101'}?")
+        if len(reason.split()) < 3:
+            raise SplitError(f"{name} is ignored with the reason {reason!r}; say why in three words or more.")
+    return {checks.get(name, name): reason for name, reason in ignore.items()}
 
 
 def _changed(gate: Gate, limit: Any) -> Gate | None:

@@ -10,16 +10,26 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.splitters.errors import SplitError
 
 from .findings import Audit, Check, CouldNotRun, Finding, Found, Gate, NotAsked, Outcome
+from .rules import CODES
 
 _SEVERITIES = ("error", "warning", "note")
 
 
 def judged(
-    limits: Mapping[str, Gate | None], checks: Mapping[str, Check], manifest: Manifest, n_rows: int, features: list[str]
+    limits: Mapping[str, Gate | None],
+    checks: Mapping[str, Check],
+    manifest: Manifest,
+    n_rows: int,
+    features: list[str],
+    reasons: Mapping[str, str] | None = None,
 ) -> Audit:
-    """Return what the checks came to beside their limits; every check is run once, those that are off are not."""
+    """Return what the checks came to beside their limits; every check is run once, those that are off are not.
+
+    What a check with a reason to be ignored finds is told with that reason, and fails nothing.
+    """
     told = [(name, gate, _outcome(checks[name])) for name, gate in limits.items() if gate]
-    findings = [_finding(name, gate, outcome) for name, gate, outcome in told if _is_finding(gate, outcome)]
+    whole = [_finding(name, gate, outcome) for name, gate, outcome in told if _is_finding(gate, outcome)]
+    findings = [finding for finding in whole if finding.check not in (reasons or {})]
     return Audit(
         name=manifest.name,
         version=manifest.version,
@@ -31,6 +41,11 @@ def judged(
         passed={name: _within(outcome) for name, gate, outcome in told if _is_passed(gate, outcome)},
         not_asked={name: outcome.reason for name, _, outcome in told if isinstance(outcome, NotAsked)},
         off=[name for name, gate in limits.items() if gate is None],
+        ignored=[
+            finding.model_copy(update={"reason": reasons[finding.check], "gate": "passed"})
+            for finding in whole
+            if reasons and finding.check in reasons
+        ],
     )
 
 
@@ -58,7 +73,13 @@ def _within(outcome: Outcome | CouldNotRun) -> str:
 def _finding(name: str, gate: Gate, outcome: Outcome | CouldNotRun) -> Finding:
     failed = gate.fails and not (isinstance(outcome, Found) and gate.limit is None)
     severity: Any = "error" if failed else "note" if gate.limit is None else "warning"
-    common = {"check": name, "severity": severity, "gate": "failed" if failed else "passed", "limit": gate.limit}
+    common = {
+        "check": name,
+        "code": CODES.get(name, ""),
+        "severity": severity,
+        "gate": "failed" if failed else "passed",
+        "limit": gate.limit,
+    }
     if isinstance(outcome, Found):
         return Finding(message=outcome.message, figure=float(outcome.figure), figures=outcome.figures, **common)
     assert isinstance(outcome, CouldNotRun)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,46 +15,11 @@ from evenfold.splitters.deployed import shown
 from evenfold.splitters.times import gap_of, times_of
 from numpy.typing import NDArray
 
+from .crossings import crossings
 from .features import Features
 from .findings import Found, NotAsked, Outcome
-
-
-@dataclass(frozen=True, eq=False)
-class Crossings:
-    """The rows with another row of their unit on the other side of a split, and how many of them each fold has."""
-
-    rows: NDArray[np.bool_]
-    places: dict[str, int]
-    looked_at: str
-
-    @property
-    def count(self) -> int:
-        """The number of such rows."""
-        return int(np.count_nonzero(self.rows))
-
-    def where(self) -> str:
-        """Return in words where they are: ``folds 0, 2 and 4``."""
-        nouns = dict.fromkeys(place.partition(" ")[0] for place in self.places if place[-1].isdigit())
-        told = [_all_of(noun, [place for place in self.places if place.startswith(noun + " ")]) for noun in nouns]
-        return listed([*told, *(place for place in self.places if not place[-1].isdigit())]) + self.looked_at
-
-
-def _all_of(noun: str, places: list[str]) -> str:
-    numbers = [place.removeprefix(noun + " ") for place in places]
-    return f"{noun}{'s' if len(numbers) > 1 else ''} {listed(numbers, most=8)}"
-
-
-def crossings(joined: Joined, units: NDArray[np.int64]) -> Crossings:
-    """Return which rows of the data cross, for ``units`` that number what belongs together (-1: nothing does).
-
-    Of labels two rows cross where their codes differ and both are trained on, tested or locked; of draws and pairs
-    where one is in train and the other in test of the same split, or one is locked and the other is not.
-    O(n x repeats), or O(n x splits).
-    """
-    shared = np.where(np.bincount(units[units >= 0], minlength=1)[units] > 1, units, -1) if units.size else units
-    shared[units < 0] = -1
-    rows, places = joined.crossing(shared)
-    return Crossings(rows, places, joined.looked_at)
+from .unnamed.near_duplicates import happen_by_chance
+from .unnamed.sample import column_of
 
 
 def group_in_two_folds(joined: Joined) -> Outcome:
@@ -91,7 +55,11 @@ def constant_groups(joined: Joined) -> Outcome:
 
 
 def duplicate_rows(joined: Joined, features: Features) -> Outcome:
-    """Look for rows whose features stand on the other side of a split too, target and key aside."""
+    """Look for rows whose features stand on the other side of a split too, target and key aside.
+
+    The figure is 0 where features of few values repeat by chance: then at least as many pairs of rows differ in one
+    feature as in none. At most 200,000 rows are compared for that.
+    """
     ranked = np.sort(features.hashes)
     repeated = np.unique(ranked[1:][ranked[1:] == ranked[:-1]])
     if not repeated.size:
@@ -100,12 +68,17 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
     found = crossings(joined, np.where(repeated[place] == features.hashes, place, -1))
     if not found.count:
         return None
+    share, places = found.count / joined.n, found.places
+    if happen_by_chance([column_of(name, features.sample.column(name)) for name in features.sample.column_names]):
+        said = f"{amount(found.count, 'row')} ({share:.1%}) {verb(found.count, 'has', 'have')} the features of another"
+        why = "as many pairs of rows differ in a single feature, so features of so few values repeat by chance"
+        return Found(0, f"{said}; {why}.", {"share": share, "folds": places})
     message = (
-        f"{amount(found.count, 'row')} ({found.count / joined.n:.1%}) {verb(found.count, 'has', 'have')} exactly "
+        f"{amount(found.count, 'row')} ({share:.1%}) {verb(found.count, 'has', 'have')} exactly "
         f"the features of a row on the other side of a split ({listed(features.sample.column_names, most=4)}), in "
         f"{found.where()}; drop the repeats, or keep them together as a group."
     )
-    return Found(found.count, message, {"share": found.count / joined.n, "folds": found.places})
+    return Found(found.count, message, {"share": share, "folds": places})
 
 
 def similar_keys(joined: Joined) -> Outcome:

@@ -267,7 +267,7 @@ def retraining_page(
         findings=[*remarks_of(audit), *([Remark("note", overfit)] if overfit else [])],
         sections=[Section("split", "What joined the split", [Paragraph(words) for words in growth])] if growth else [],
         details=[
-            Section("estimates", "The candidate's scores in figures", [estimates_table(estimates)]),
+            *([Section("estimates", "The candidate's scores", [estimates_table(estimates)])] if estimates else []),
             *([Section("stored", "The stored champion on newer rows", [Paragraph(stored)])] if stored else []),
             Section("rule", "The rule", [Paragraph(decision.words), Paragraph(decision.rule)]),
             *([Section("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),

@@ -23,6 +23,7 @@ from evenfold.reports.page import (
     Section,
     Table,
     Tile,
+    Verdict,
     counted,
     facts,
     listed,
@@ -133,6 +134,15 @@ def optimism(estimates: Sequence[Estimate]) -> str:
         training = written(metric_of(estimate.metric).shown(estimate.apparent))
         words.append(f"{title} is {training} on rows that the model has seen and {value} on new ones")
     return f"Optimism: {listed(words)}." if words else ""
+
+
+def evaluation_band(title: str, lead: str, scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> str:
+    """Return the top of an evaluation's page for a notebook: its scores, whether it overfits, and the first strip."""
+    pictures = list(score_pictures(scores, estimates).values())[:1]
+    sections = [Section("metric-0", picture.title, [picture]) for picture in pictures]
+    overfit = optimism(estimates)
+    findings = [Remark("note", overfit)] if overfit else []
+    return Page(title, Verdict.NONE, lead, score_tiles(estimates), findings, sections).band()
 
 
 @dataclass(frozen=True)

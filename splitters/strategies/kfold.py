@@ -77,6 +77,9 @@ class StratifiedKFold(LabelSplitter):
         check_classes(rows, self.n_splits, self.rare)
 
 
+MOST_TEXTS = 100  # so many different texts may be classes in a small table; beyond, a tenth of the rows
+
+
 def check_classes(rows: Rows, n_splits: int, rare: str) -> None:
     """Raise SplitError where y has one class, or a class with fewer rows than folds that may not be spread."""
     if rare not in ("error", "spread"):
@@ -84,6 +87,11 @@ def check_classes(rows: Rows, n_splits: int, rare: str) -> None:
     counts = rows.class_counts()
     if counts.size == 1:
         raise SplitError(f"y has one class ({shown(repr(rows.levels[0]))}) in all {rows.n:,} rows; use KFold.")
+    if counts.size > max(MOST_TEXTS, rows.n // 10):
+        raise SplitError(
+            f"y holds {counts.size:,} different values in {rows.n:,} rows, such as {shown(repr(rows.levels[0]))}: "
+            "those are not classes. Numbers with decimal commas, or dates, read as text? Correct them, or use KFold."
+        )
     rarest = int(np.argmin(counts))
     if rare == "error" and counts[rarest] < n_splits:
         fewest = int(counts[rarest])

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 from evenfold.estimates import FoldScore
-from evenfold.manifests import BalanceReport, measure, read_table
-from evenfold.reports import evaluation_html
+from evenfold.manifests import BalanceReport, audit, measure, read_table
+from evenfold.reports import Origin, SplitLink, evaluation_html
 from evenfold.reports.pictures import pictures_of, scores_figures, split_note
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.runtime.home import Home
@@ -147,7 +147,18 @@ def _page(evaluation: Evaluated, work: Work) -> str:
     predictions = frame_of(evaluation.predictions) if evaluation.predictions else None
     scores = evaluation.scores or _scores_of_draws(evaluation)
     study = kept_study(Home.here(), work.problem)
-    return evaluation_html(work.problem, scores, evaluation.estimates, predictions, title, study)
+    split, data = evaluation.split, evaluation.split.data
+    return evaluation_html(
+        work.problem,
+        scores,
+        evaluation.estimates,
+        predictions,
+        title,
+        study,
+        audit=audit(work.manifest, data, features=evaluation.features),
+        split=SplitLink(f"{split.name} {split.version}", split.split_id),
+        origin=Origin(Path(data).name),
+    )
 
 
 def _scores_of_draws(evaluation: Evaluated) -> list[FoldScore]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evenfold.estimates import Choice, ModelSpec
+from evenfold.reports import Origin, look_page, tuning_page
 from evenfold.tasks.outcomes import FoldResult, Look, SplitRef, Tried
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
@@ -49,6 +50,17 @@ def record_look_scores(split: SplitRef, look: Look, result: FoldResult) -> Look:
     tracker = tracker_of(split)
     tracker.measured(look.run_id, {f"holdout/{metric}": value for metric, value in result.score.test.items()})
     tracker.keep(look.run_id, "predictions", Path(result.predictions.path))
+    told = tracker.client.get_run(look.run_id).data
+    page = look_page(
+        result.score,
+        look=look.look,
+        reason=told.tags.get("evenfold.look_reason", ""),
+        by=told.tags.get("evenfold.look_by", ""),
+        split=f"{split.name} {split.version}",
+        model=told.params.get("model.estimator", ""),
+        origin=Origin(Path(split.data).name, look.run_id),
+    )
+    tracker.keep(look.run_id, "report.html", page.html())
     return look
 
 
@@ -85,4 +97,9 @@ def record_tuning(
                 pass
         trials = [{"params": trial.params, "estimates": each} for trial, each in zip(tried, records, strict=True)]
         tracker.keep(run_id, "tuning.json", {"tried": trials, "choice": chosen})
+        of_metric = [next(one for one in trial.estimates if one.metric == metric) for trial in tried]
+        means, spreads = [estimate.value for estimate in of_metric], [estimate.sd for estimate in of_metric]
+        origin = Origin(Path(split.data).name, run_id)
+        page = tuning_page(metric, [trial.params for trial in tried], means, spreads, choice, origin)
+        tracker.keep(run_id, "report.html", page.html())
     return run_id

@@ -107,6 +107,7 @@ def close_retraining(split: SplitRef, outcome: Retraining, metrics: dict[str, fl
     tracker, run_id = tracker_of(split), outcome.run_id
     tracker.measured(run_id, metrics)
     tracker.client.log_text(run_id, outcome.report, "retrain.md")
+    tracker.keep(run_id, "report.html", outcome.page().html())
     tracker.client.set_tag(run_id, "mlflow.note.content", outcome.report[:5000])
     tracker.keep(run_id, OUTCOME, outcome.model_dump(mode="json"))
     tracker.client.set_terminated(run_id, "FINISHED")

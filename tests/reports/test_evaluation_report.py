@@ -51,6 +51,7 @@ def test_the_page_says_what_the_estimates_say(recorded: Any) -> None:
     folder = artifacts(home, outcome.run_id)
     page = Page((folder / "report.html").read_text(encoding="utf-8"))
     pooled = ["confusion", "calibration"] if strategy == "StratifiedKFold" else []
+    assert "? Not audited" not in page.words
     assert page.sections[: 2 + len(pooled)] == ["metric-0", "metric-1", *pooled]
     assert page.sections[2 + len(pooled) :][:5] == ["estimates", "notes", "splits", "features", "model"]
     told = []

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import Estimate
+from evenfold.flows import evaluate, tune
 from evenfold.manifests import audit, decide, measure
 from evenfold.splitters.display import Displayed
+from mlflow import MlflowClient
 from nbclient import NotebookClient
 from pages import Page
 
@@ -84,6 +87,27 @@ def test_lines_say_what_matters() -> None:
     assert repr(audit(manifest, data)).startswith("Audit of beds 1.0: ")
     assert "size" in repr(measure(manifest, data))
     assert repr(Estimate("r2", "cross-validation", 0.5, 0.1, 0.1, 5)) == "Estimate r2 0.5: cross-validation, 5 splits"
+
+
+def test_what_flows_come_to_is_shown_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An evaluation and a tuning have one line with their scores, and the top of their page."""
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path))
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"row": range(80), "a": rng.normal(size=80), "y": rng.normal(size=80)})
+    request: dict[str, Any] = {
+        "spec": {"name": "beds", "params": {"n_splits": 3}, "columns": {"key": "row", "target": "y"}},
+        "model": {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]},
+        "engine": "plain",
+    }
+    evaluation, tuning = evaluate(data, **request), tune(data, grid={"alpha": [1.0, 9.0]}, **request)
+    for outcome, line in ((evaluation, "Evaluation of sklearn"), (tuning, "Tuning of 2 configurations: {'alpha': ")):
+        assert repr(outcome).startswith(line)
+        html = outcome._repr_html_()
+        assert Page(html).open == []
+        assert 'class="tile"' in html
+    run = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    for run_id in (evaluation.run_id, tuning.run_id):
+        assert "report.html" in [file.path for file in run.list_artifacts(run_id)]
 
 
 def test_a_result_that_nothing_draws_shows_its_line() -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from evenfold.estimates import infer_task
 from evenfold.manifests import decide
-from evenfold.splitters import BalancedKFold, Rows
+from evenfold.splitters import BalancedKFold, Rows, SplitError, StratifiedKFold
 from evenfold.splitters.targets import is_number
 
 ROWS = np.arange(200)
@@ -50,3 +50,12 @@ def test_values_are_counted_only_where_the_count_decides() -> None:
     """A hundred million floats, or texts, are not counted."""
     assert is_number("f", lambda: pytest.fail("counted"))
     assert not is_number("O", lambda: pytest.fail("counted"))
+
+
+def test_a_target_of_as_many_texts_as_rows_is_not_taken_for_classes() -> None:
+    """Misread numbers or dates: to spread 800 classes over the folds would help nobody."""
+    costs = np.array([f"{i},65" for i in range(800)], dtype=object)
+    with pytest.raises(
+        SplitError, match=r"y holds 800 different values in 800 rows, such as '0,65': those are not classes"
+    ):
+        list(StratifiedKFold(5).split(np.zeros(800), costs))

@@ -1,0 +1,1 @@
+"""The leak bench: planted leaks and clean tables, our audit beside others'."""

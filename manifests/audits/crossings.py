@@ -1,0 +1,48 @@
+"""Which rows have another row of their unit on the other side of a split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from evenfold.manifests.joined import Joined
+from evenfold.manifests.tables.canonical import listed
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Crossings:
+    """The rows with another row of their unit on the other side of a split, and how many of them each fold has."""
+
+    rows: NDArray[np.bool_]
+    places: dict[str, int]
+    looked_at: str
+
+    @property
+    def count(self) -> int:
+        """The number of such rows."""
+        return int(np.count_nonzero(self.rows))
+
+    def where(self) -> str:
+        """Return in words where they are: ``folds 0, 2 and 4``."""
+        nouns = dict.fromkeys(place.partition(" ")[0] for place in self.places if place[-1].isdigit())
+        told = [_all_of(noun, [place for place in self.places if place.startswith(noun + " ")]) for noun in nouns]
+        return listed([*told, *(place for place in self.places if not place[-1].isdigit())]) + self.looked_at
+
+
+def _all_of(noun: str, places: list[str]) -> str:
+    numbers = [place.removeprefix(noun + " ") for place in places]
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {listed(numbers, most=8)}"
+
+
+def crossings(joined: Joined, units: NDArray[np.int64]) -> Crossings:
+    """Return which rows of the data cross, for ``units`` that number what belongs together (-1: nothing does).
+
+    Of labels two rows cross where their codes differ and both are trained on, tested or locked; of draws and pairs
+    where one is in train and the other in test of the same split, or one is locked and the other is not.
+    O(n x repeats), or O(n x splits).
+    """
+    shared = np.where(np.bincount(units[units >= 0], minlength=1)[units] > 1, units, -1) if units.size else units
+    shared[units < 0] = -1
+    rows, places = joined.crossing(shared)
+    return Crossings(rows, places, joined.looked_at)

@@ -1,0 +1,190 @@
+"""Every check of an audit, once: its number, its limit, and what there is to say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What an audit asks. ``code`` never changes its meaning; ``check`` is the gate's name.
+
+    ``figure`` may be at most ``limit`` (None: any); beyond it the audit ``fails``, or warns.
+    """
+
+    code: str
+    check: str
+    limit: float | None
+    fails: bool
+    figure: str
+    why: str
+    example: str
+    mend: str
+
+
+RULES = (
+    Rule(
+        "EF101", "rows_without_fold", 0, True,
+        "rows of the data that the manifest does not know, or knows as deleted",
+        "Such rows are in no split, so no score says anything of them.",
+        "1,204 rows of a new month are in the file and not in the manifest.",
+        "Run `evenfold extend`, which gives new rows a fold and moves no other.",
+    ),
+    Rule(
+        "EF102", "absent_rows", 0, True,
+        "rows of the manifest that the data lack",
+        "Scores of the split were of rows that are gone; they cannot be repeated.",
+        "A filter upstream dropped 300 customers since the split was made.",
+        "Pass the data that were split, or run `evenfold extend`, which marks the rows as deleted.",
+    ),
+    Rule(
+        "EF103", "repeated_keys", 0, True,
+        "rows of the data whose key stands in an earlier row",
+        "A row is joined to its fold by its key; two rows of one key share a fold by accident, or one is lost.",
+        "A join upstream doubled the orders that have two invoices.",
+        "Drop the repeats, or name a key that is unique (several columns together if need be).",
+    ),
+    Rule(
+        "EF104", "empty_folds", 0, True,
+        "folds or splits without a row to test or to train on",
+        "A fold without rows has no score, and a mean over folds is then a mean over fewer.",
+        "The data are a sample of what was split, and fold 3 has no row in it.",
+        "Pass the data that were split, or split these anew.",
+    ),
+    Rule(
+        "EF105", "deleted_rows", None, False,
+        "rows of the manifest that were deleted",
+        "They are in no split; their folds are kept in case they come back.",
+        "40 customers asked to be forgotten.", "Nothing, unless the number surprises you.",
+    ),
+    Rule(
+        "EF106", "quarantined_rows", None, False,
+        "rows of the manifest that are quarantined",
+        "Two groups in different folds turned out to be one; using either part would leak.",
+        "Two patient numbers were merged in the hospital's register.",
+        "Nothing: the rows are in no split. Split anew once they are many.",
+    ),
+    Rule(
+        "EF107", "similar_keys", 0, False,
+        "rows whose key differs from another's in spaces, case or Unicode form alone",
+        "Very likely one row twice, in two folds.", "`K0012` and `k0012 `.",
+        "Correct the keys where they mean the same.",
+    ),
+    Rule(
+        "EF201", "group_in_two_folds", 0, True,
+        "groups on both sides of a split",
+        "A model recognises the group and its score says how well it remembers, not how well it will do on new ones.",
+        "Patient 4 has visits in folds 0 and 2.", "Split by group: `--group patient`, or run `evenfold extend`.",
+    ),
+    Rule(
+        "EF202", "constant_groups", 0, False,
+        "1 where groups say nothing: one for each row, or one for all",
+        "Then nothing is kept together, whatever the strategy's name promises.",
+        "The group column is the row's own number.", "Name the column of what should be new to a tested model.",
+    ),
+    Rule(
+        "EF203", "duplicate_rows", 0, False,
+        "rows whose features stand on the other side of a split too",
+        "A row that was learnt by heart is tested. Rows of few values repeat by chance, and that is no finding: then "
+        "as many pairs of rows differ in one feature as in none.",
+        "120 rows were exported twice under new keys.", "Drop the repeats, or keep them together as a group.",
+    ),
+    Rule(
+        "EF204", "near_duplicates", 0, False,
+        "rows that nearly repeat a row on the other side of a split",
+        "Re-entered, rounded, re-measured and reworded rows are repeats that no comparison of equals finds.",
+        "The same person measured again: every value within a twentieth of its spread.",
+        "Drop the repeats, or keep them together as a group.",
+    ),
+    Rule(
+        "EF205", "unnamed_entities", 0, False,
+        "columns, key parts or pairs whose levels cross folds and carry the target",
+        "Rows of a patient, a device or a shop share more than the features say. If new ones will come, the score of a "
+        "split that parts them is too good; if only known ones will, silence this with that reason.",
+        "`device` has 60 levels in every fold, and half of the target's variance lies between them.",
+        "Write the proposed `group:` line into the specification.",
+    ),
+    Rule(
+        "EF301", "target_like_features", 0, True,
+        "features that all but give the target",
+        "A copy of the target is never known before it.", "`status_code` is 3 * y + 1.", "Leave the feature out.",
+    ),
+    Rule(
+        "EF302", "giveaway_features", 0, False,
+        "features that alone tell the target as nothing else does",
+        "Something that is written down after the target is known looks like this: amounts paid, dates of closing, "
+        "gaps where nothing happened.",
+        "`paid` alone has an AUC of .97, all other features together .78.",
+        "Leave the feature out, or silence this if it is known in time.",
+    ),
+    Rule(
+        "EF303", "id_like_features", 0, False,
+        "features that name rows: at least 99% distinct, and no float",
+        "A model can only learn a name by heart, and numbers given in order carry time.",
+        "`row` counts from 1 to n.", "Leave it out, or use it as the key.",
+    ),
+    Rule(
+        "EF304", "carried_targets", 0, False,
+        "features that are made of other rows' targets",
+        "Rates over all rows hold the targets of tested rows; in use there are none.",
+        "`zip_rate` is the mean target of each ZIP code, tested rows included.",
+        "Compute it inside each fold's training rows, as a target encoder in the model's pipeline does.",
+    ),
+    Rule(
+        "EF401", "time_overlap", 0, True,
+        "training rows that are not before every tested time, with the gap between",
+        "A model that will predict tomorrow must not have seen it.", "Random folds over a year of days.",
+        "Split by time: `--strategy ForwardChaining --time day`.",
+    ),
+    Rule(
+        "EF402", "times_left_out", 0, False,
+        "times that the split ignores and the target follows",
+        "Where a target drifts, the neighbours in time of a tested row give it away.",
+        "`demand` of 10:00 is tested and that of 9:00 and 11:00 is learnt.",
+        "Split by time, or keep each stretch (a day) together as a group.",
+    ),
+    Rule(
+        "EF403", "other_populations", 0, False,
+        "folds whose rows a small model tells from the rest",
+        "Scores of folds are then of different things, and their mean of none.",
+        "Fold 4 is another site: a model tells its rows with an AUC of .72.",
+        "Split at random within what sets them apart, or by it.",
+    ),
+    Rule(
+        "EF404", "other_generation", 0, False,
+        "1 where a small model tells the newest generation from the older rows",
+        "Frozen folds stay comparable, but what they measure ages.",
+        "The rows of November come from a new shop system.", "Report the scores of old and new rows apart.",
+    ),
+    Rule(
+        "EF501", "missing_classes", 0, False,
+        "cells of class and split that are empty",
+        "A class that is not tested has no score; one that is not trained on cannot be predicted.",
+        "Class `rare` has 3 rows in 5 folds.", "Fewer folds, or a strategy that is stratified.",
+    ),
+    Rule(
+        "EF502", "size_deviation", 0.2, False,
+        "largest deviation of a fold's rows from its share, relative",
+        "Folds of different sizes weigh rows differently.", "Fold 0 holds 300 rows and its share is 200.",
+        "A strategy that balances sizes, such as BalancedGroupKFold.",
+    ),
+    Rule(
+        "EF503", "class_deviation", 0.2, False,
+        "largest deviation of a fold's rows of a class from its share, relative",
+        "Scores of folds with other shares of a class differ for that reason alone.",
+        "Fold 2 holds 30 rows of class `sick` and its share is 20.", "A strategy that is stratified.",
+    ),
+    Rule(
+        "EF504", "target_deviation", 0.2, False,
+        "largest KS distance of a fold's numeric target from that of all rows",
+        "A fold of high values is harder, or easier, for no merit of the model.",
+        "The distribution of `delay` in fold 1 is .25 from that of all rows.", "SortedStratifiedKFold.",
+    ),
+    Rule(
+        "EF505", "balance_out_of_reach", None, False,
+        "least deviation that one whole group forces on a fold, of all rows",
+        "It says why folds of whole groups cannot be more even.", "One hospital has 60 % of the rows.",
+        "Fewer folds, or nothing.",
+    ),
+)  # fmt: skip
+CODES = {rule.check: rule.code for rule in RULES}

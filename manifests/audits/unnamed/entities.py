@@ -1,0 +1,281 @@
+"""Entities that nobody named: columns, parts of the key and pairs whose levels cross folds and carry the target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from evenfold.manifests.audits.crossings import crossings
+from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
+from evenfold.manifests.tables.canonical import amount, canonical_table, verb
+from numpy.typing import NDArray
+
+from .sample import LEAST_ROWS, Array, Codes, Column, Sample
+
+LEAST_LEVELS = 10
+LEAST_NUMBERS = 20  # levels of a number; months and ratings have fewer
+LEAST_WORDS, MOST_ROWS_A_WORD = 40, 100.0  # levels without a digit are mostly descriptions: states, makes, trades
+LEAST_SHARED = 0.5  # share of rows that have another row of their level
+LEAST_CROSSING = 0.5  # share of those levels that lie in several folds
+CHANCE = 1e-6  # of all columns together
+LEAST_EFFECT = 0.1  # share of the target's variance that lies between levels (the intraclass correlation)
+CHI_SQUARE_AT_TWO_THIRDS = 0.9364  # the quantile of one squared standard normal number
+ROUGH = 1.0  # von Neumann's ratio of means in no order is 2, along a curve nearly 0
+LEAST_NUMBER_EFFECT = 0.2
+LEAST_FRACTION_EFFECT = 0.5  # of fractional numbers, which measure more often than they name
+MOST_ROWS_A_FRACTION = 20.0  # rows of one fractional number; more are a coarse measurement
+LEAST_PAIR_EFFECT, MOST_ROWS_A_PAIR, MOST_PAIRED = 0.2, 50.0, 12
+
+
+@dataclass(frozen=True)
+class Effect:
+    """How far the levels of a column differ in their target beyond chance: F, its probability, and their share."""
+
+    f: float
+    chance: float
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """What may name an entity: its words in a sentence, the ``group:`` line, and each row's code."""
+
+    name: str
+    group: str
+    codes: Codes
+    ordered: bool
+
+
+def unnamed_entities(sample: Sample) -> Outcome:
+    """Look for levels (patients, devices, shops) that lie in several folds and share their target.
+
+    A column counts if most rows share their level with another, most such levels cross folds, and the target's
+    variance between levels is beyond chance (an F test with a probability of 1e-6 over all columns) and at least .1 of
+    the whole. Numbers and times are compared with the next level only, which no smooth influence fools; levels without
+    a digit are taken for descriptions unless there are 40 and few rows each. Where a group is named, its rows' mean is
+    one observation. Then combinations of two columns, beyond what either says. O(columns x n log n).
+    """
+    target, joined = sample.target, sample.joined
+    if target is None:
+        return NotAsked("no target column is named")
+    if "past_before_future" in joined.manifest.splitter.promises:
+        return NotAsked("what is known of an entity from the past may be used in the future")
+    present = np.flatnonzero(target.present)
+    if present.size < LEAST_ROWS:
+        return NotAsked(f"{present.size} rows have a target; {LEAST_ROWS} would do")
+    sample = sample.take(present)
+    candidates = [each for each in _candidates(sample) if _may_be_an_entity(each, sample)]
+    told = {each: effect for each in candidates if (effect := _effect_beyond_chance(each, sample, len(candidates)))}
+    told = told or _combined(sample)
+    crossing = {each: found for each in told if (found := _crossing(each, sample)) >= LEAST_CROSSING}
+    if not crossing:
+        return None
+    best = max(crossing, key=lambda each: (told[each].share, -each.codes.max()))
+    effect, levels = told[best], int(np.unique(best.codes[best.codes >= 0]).size)
+    others = len(crossing) - 1
+    also = f"; so {verb(others, 'does', 'do')} {amount(others, 'other candidate')}" if others else ""
+    message = (
+        f"{best.name} looks like an entity that the split does not keep whole: {crossing[best]:.0%} of its {levels:,} "
+        f"levels lie in more than one fold, and {effect.share:.0%} of the variance of {target.name!r} between them "
+        f"(F {effect.f:.1f}){sample.looked_at}{also}; split with `{best.group}`."
+    )
+    figures = {
+        each.name: {"levels_crossing": crossing[each], "share": told[each].share, "group": each.group}
+        for each in crossing
+    }
+    return Found(len(crossing), message, {"entities": figures})
+
+
+def _candidates(sample: Sample) -> Iterator[Candidate]:
+    for column in sample.columns.values():
+        yield Candidate(repr(column.name), f"group: {column.name}", column.codes, column.kind != "category")
+    yield from _key_parts(sample)
+
+
+def _key_parts(sample: Sample) -> Iterator[Candidate]:
+    """Yield each key column of several, and the parts of a text key that separators or digits set off."""
+    spec, keys = sample.joined.manifest.spec, sample.joined.keys
+    if keys is None:
+        return
+    table = canonical_table(keys, spec.columns.key, sample.joined.manifest.types)
+    for name in spec.columns.key:
+        if name == sample.joined.columns.group:
+            continue
+        values = table.column(name).to_pylist()
+        own = [values[row] for row in sample.rows]
+        if len(spec.columns.key) > 1:
+            yield Candidate(f"the key's column {name!r}", f"group: {name}", _numbered(own), False)
+        if own and isinstance(own[0], str):
+            yield from _text_parts(name, own)
+
+
+def _text_parts(name: str, values: list[Any]) -> Iterator[Candidate]:
+    pieces = [tuple(re.findall(r"\d+|[^\W\d_]+", value or "")) for value in values]
+    most = min(max(map(len, pieces)), 8)
+    for place in range(most):
+        part = [piece[place] if place < len(piece) else None for piece in pieces]
+        said = f"part {place + 1} of the key {name!r} (as in {part[0]!r} of {values[0]!r})"
+        yield Candidate(said, f"group: {name}_part_{place + 1}", _numbered(part), False)
+    for end in range(2, most):
+        start = ["".join(piece[:end]) for piece in pieces]
+        said = f"the first {end} parts of the key {name!r} (as in {start[0]!r} of {values[0]!r})"
+        yield Candidate(said, f"group: {name}_first_{end}_parts", _numbered(start), False)
+
+
+def _numbered(values: list[Any]) -> Codes:
+    codes: dict[Any, int] = {None: -1}
+    for value in values:
+        codes.setdefault(value, len(codes) - 1)
+    return np.array([codes[value] for value in values], dtype=np.int64)
+
+
+def _may_be_an_entity(candidate: Candidate, sample: Sample) -> bool:
+    codes = candidate.codes
+    sizes = np.bincount(codes[codes >= 0], minlength=1)
+    sizes = sizes[sizes > 0]
+    n, several = codes.size, sizes[sizes > 1]
+    if sizes.size < LEAST_LEVELS or several.sum() < LEAST_SHARED * n or sizes.size > n / 2:
+        return False
+    column = sample.columns.get(candidate.group.removeprefix("group: "))
+    if column is None:
+        return True
+    if candidate.ordered:
+        return bool(sizes.size >= LEAST_NUMBERS and (not column.fractional or n <= MOST_ROWS_A_FRACTION * sizes.size))
+    return _is_coded(column) and (_has_digits(column) or n <= MOST_ROWS_A_WORD * sizes.size)
+
+
+def _has_digits(column: Column) -> bool:
+    return bool(np.mean([any(letter.isdigit() for letter in level) for level in column.levels]) >= 0.9)
+
+
+def _is_coded(column: Column) -> bool:
+    """Return whether levels may name things: numbers, levels with digits, or so many that they describe nothing."""
+    return column.kind != "category" or _has_digits(column) or column.n_levels >= LEAST_WORDS
+
+
+def _effect_beyond_chance(candidate: Candidate, sample: Sample, tests: int) -> Effect | None:
+    assert sample.target is not None
+    outcomes, codes = _units(sample.target.outcomes, candidate.codes, sample.groups)
+    effect = level_effect(outcomes, codes, candidate.ordered)
+    column = sample.columns.get(candidate.group.removeprefix("group: "))
+    least = LEAST_EFFECT if not candidate.ordered else LEAST_NUMBER_EFFECT
+    least = LEAST_FRACTION_EFFECT if column is not None and column.fractional else least
+    return effect if effect.chance * tests < CHANCE and effect.share >= least else None
+
+
+def _units(outcomes: Array, codes: Codes, groups: Codes | None) -> tuple[Array, Codes]:
+    """Return one observation for each level of each named group, or each row where no group is named."""
+    if groups is None:
+        return outcomes, codes
+    both = groups * (int(codes.max(initial=0)) + 2) + codes + 1
+    _, first, units = np.unique(both, return_index=True, return_inverse=True)
+    sizes = np.bincount(units)[:, None]
+    sums = np.stack([np.bincount(units, weights=outcome) for outcome in outcomes.T], axis=1)
+    return sums / sizes, codes[first]
+
+
+def level_effect(outcomes: Array, codes: Codes, ordered: bool) -> Effect:
+    """Return how far levels differ beyond chance: for ordered ones, how far each differs from the next.
+
+    The F statistic of a one-way analysis of variance, of the outcome that shows most; for ordered levels the
+    squares of successive differences of the levels' means (von Neumann 1941), at their upper third, take the place of
+    the variance: a smooth influence or a threshold hardly moves them. The probability of
+    several outcomes is multiplied by their number.
+    """
+    from scipy.stats import f as f_distribution
+
+    known = codes >= 0
+    levels = np.unique(codes[known], return_inverse=True)[1]
+    outcomes, n, k = outcomes[known], int(np.count_nonzero(known)), int(levels.max(initial=-1)) + 1
+    best = Effect(0.0, 1.0, 0.0)
+    if k < 2 or n - k < LEAST_LEVELS:
+        return best
+    sizes = np.bincount(levels).astype(np.float64)
+    for outcome in outcomes.T:
+        means = np.bincount(levels, weights=outcome) / sizes
+        within = float(np.square(outcome - means[levels]).sum()) / (n - k)
+        spread = float(np.var(outcome))
+        if spread <= 0:
+            continue
+        within = max(within, 1e-9 * spread)
+        if ordered and np.square(np.diff(means)).sum() < ROUGH * np.square(means - means.mean()).sum():
+            continue
+        if ordered:
+            scale = 1.0 / sizes[1:] + 1.0 / sizes[:-1]
+            # The quantile, not the mean: a jump at one threshold is no entity.
+            f = float(np.quantile(np.square(np.diff(means)) / scale, 2 / 3)) / CHI_SQUARE_AT_TWO_THIRDS / within
+            freedom = (k - 1) / 3.0
+            usual = float((2.0 / scale).mean())
+        else:
+            f = float((sizes * np.square(means - outcome.mean())).sum()) / (k - 1) / within
+            freedom, usual = float(k - 1), (n - float(np.square(sizes).sum()) / n) / (k - 1)
+        chance = float(f_distribution.sf(f, freedom, n - k)) * outcomes.shape[1]
+        share = max(f - 1.0, 0.0) / (max(f - 1.0, 0.0) + usual)
+        if share > best.share and chance < 1.0:
+            best = Effect(f, chance, share)
+    return best
+
+
+def _crossing(candidate: Candidate, sample: Sample) -> float:
+    """Return the share of the levels with several rows that lie on both sides of a split."""
+    codes = candidate.codes
+    several = np.bincount(codes[codes >= 0]) > 1
+    rows = crossings(sample.joined, sample.units(codes)).rows[sample.rows]
+    return np.unique(codes[rows & (codes >= 0)]).size / max(int(np.count_nonzero(several)), 1)
+
+
+def _combined(sample: Sample) -> dict[Candidate, Effect]:
+    """Return pairs of columns that carry the target beyond what each says alone and both say smoothly together."""
+    n = sample.rows.size
+    columns = [c for c in sample.columns.values() if 2 <= c.n_levels <= n / 4 and not c.fractional and _is_coded(c)]
+    columns = sorted(columns, key=lambda column: -column.n_levels)[:MOST_PAIRED]
+    pairs = list(combinations(columns, 2))
+    return {made: effect for a, b in pairs if (found := _pair(a, b, sample, len(pairs))) for made, effect in [found]}
+
+
+def _pair(a: Column, b: Column, sample: Sample, tests: int) -> tuple[Candidate, Effect] | None:
+    assert sample.target is not None
+    both = np.where((a.codes < 0) | (b.codes < 0), -1, a.codes * b.n_levels + b.codes)
+    codes = both.copy()
+    codes[both >= 0] = np.unique(both[both >= 0], return_inverse=True)[1]
+    sizes = np.bincount(codes[codes >= 0], minlength=1)
+    n, k = codes.size, int(codes.max(initial=-1)) + 1
+    shared = sizes[sizes > 1].sum() >= LEAST_SHARED * n
+    # A combination that hardly parts the levels of one column is that column.
+    if not shared or not max(30, 1.5 * max(a.n_levels, b.n_levels)) <= k <= n / 3 or n > MOST_ROWS_A_PAIR * k:
+        return None
+    rest = sample.target.outcomes - _smooth(a, b, sample.target.outcomes)
+    if rest.var() < 1e-6 * sample.target.outcomes.var():
+        return None
+    outcomes, units = _units(rest, codes, sample.groups)
+    effect = level_effect(outcomes, units, ordered=False)
+    if effect.chance * tests >= CHANCE or effect.share < LEAST_PAIR_EFFECT:
+        return None
+    group = f"group: {a.name}+{b.name}"
+    return Candidate(f"the combination of {a.name!r} and {b.name!r}", group, codes, False), effect
+
+
+def _smooth(a: Column, b: Column, outcomes: Array) -> Array:
+    """Return what the two columns tell of the outcomes without naming combinations: their levels, and a small tree."""
+    from sklearn.tree import DecisionTreeRegressor
+
+    told = np.tile(outcomes.mean(axis=0), (outcomes.shape[0], 1))
+    for column in (a, b):
+        told += _means(column.codes, outcomes - told)
+    X = np.column_stack([_placed(column, outcomes) for column in (a, b)])
+    tree = DecisionTreeRegressor(max_leaf_nodes=32, min_samples_leaf=20, random_state=0)
+    rest: Array = np.asarray(tree.fit(X, outcomes - told).predict(X)).reshape(outcomes.shape)
+    return told + rest
+
+
+def _means(codes: Codes, outcomes: Array) -> Array:
+    sizes = np.maximum(np.bincount(codes + 1), 1)
+    return np.stack([(np.bincount(codes + 1, weights=outcome) / sizes)[codes + 1] for outcome in outcomes.T], axis=1)
+
+
+def _placed(column: Column, outcomes: Array) -> NDArray[np.float64]:
+    return column.codes.astype(np.float64) if column.kind != "category" else _means(column.codes, outcomes[:, :1])[:, 0]

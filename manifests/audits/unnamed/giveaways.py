@@ -1,0 +1,89 @@
+"""A feature that nearly gives the target, in whatever shape: alone it tells more than all the others together."""
+
+from __future__ import annotations
+
+import numpy as np
+from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
+from evenfold.manifests.tables.canonical import amount, listed, verb
+
+from .models import is_usable, predict_from_all, predict_from_one
+from .sample import LEAST_ROWS, Column, Sample, Target
+
+# Scores from which a single feature is looked at, by whether the target is a number.
+GIVES_IT_AWAY = {False: 0.95, True: 0.94}
+ERRORS = 1.64  # standard errors of an AUC of so few rows that must not reach below .94
+SURELY = 0.94
+# How much better it must be than the best other feature, and than all the others together.
+STANDS_ALONE = {False: 0.04, True: 0.15}
+# Where several features give the target away, all the others together must be worse than this.
+OTHERS_KNOW_LITTLE = {False: 0.85, True: 0.60}
+ROWS_A_LEVEL = 20  # categories of fewer rows a level name entities, which is another check's question
+
+
+def giveaway_features(sample: Sample) -> Outcome:
+    """Look for features that tell the target as nothing else does.
+
+    Each feature's score is that of a small tree, or of its levels' means, on rows of folds that it was not learnt
+    from: mean AUC over the classes, or R² of the target's ranks. A warning needs a score of .95 (.94 for numbers) that
+    the other features do not come near, neither the best of them (.04; .15) nor all together. Strong features among
+    their like, as petal length beside petal width, are no finding. O(features x n log n) for at most 20,000 rows.
+    """
+    sample = sample.learned
+    target = sample.target
+    if target is None:
+        return NotAsked("no target column is named")
+    features = [column for column in sample.feature_columns() if _is_told_by_few(column)]
+    if target.outcomes.size < LEAST_ROWS or not features or not _varies(sample):
+        return NotAsked("too few rows with a target, or no feature to learn from")
+    scores = {c.name: target.score(predict_from_one(c, target.outcomes, sample.blocks)) for c in features}
+    least = max(GIVES_IT_AWAY[target.numeric], _sure_of(target))
+    alike = {name: score for name, score in scores.items() if score >= least}
+    if not alike:
+        return None
+    others = [column for column in features if column.name not in alike]
+    together = _joint(sample, others)
+    if not _stand_alone(scores, alike, together, target.numeric):
+        shown = listed(f"{name} ({score:.3f})" for name, score in alike.items())
+        return Found(0, f"{shown} tell much of {target.name!r} alone ({target.measure}), as other features do.")
+    shown = listed(f"{name} ({target.measure} {score:.3f})" for name, score in alike.items())
+    beside = f"all {len(others)} others together reach {together:.3f}" if others else "there is no other feature"
+    message = (
+        f"{amount(len(alike), 'feature')} alone {verb(len(alike), 'gives', 'give')} {target.name!r} nearly away: "
+        f"{shown}; {beside}{sample.looked_at}; leave {verb(len(alike), 'it', 'them')} out unless known before the "
+        "target is."
+    )
+    return Found(len(alike), message, {"features": alike, "others_together": together})
+
+
+def _sure_of(target: Target) -> float:
+    """Return the score that is above .94 by 1.64 standard errors, with as many rows as the rarest class has."""
+    rarest = np.minimum(target.outcomes.sum(axis=0), (1.0 - target.outcomes).sum(axis=0)).min()
+    return 0.0 if target.numeric else SURELY + ERRORS * float(np.sqrt(SURELY * (1.0 - SURELY) / max(rarest, 1.0))) / 2.0
+
+
+def _is_told_by_few(column: Column) -> bool:
+    if column.n_levels < 1:
+        return False
+    return column.kind != "category" or column.values.size >= ROWS_A_LEVEL * column.n_levels
+
+
+def _varies(sample: Sample) -> bool:
+    """Return whether every outcome varies outside each block, so that there is something to learn."""
+    assert sample.target is not None
+    outside = (sample.target.outcomes[sample.blocks != block] for block in np.unique(sample.blocks))
+    return all(rows.size and (np.ptp(rows, axis=0) > 0).all() for rows in outside)
+
+
+def _joint(sample: Sample, others: list[Column]) -> float:
+    assert sample.target is not None
+    if not is_usable(others):
+        return 0.0 if sample.target.numeric else 0.5
+    return sample.target.score(predict_from_all(others, sample.target.outcomes, sample.blocks))
+
+
+def _stand_alone(scores: dict[str, float], alike: dict[str, float], together: float, numeric: bool) -> bool:
+    ranked = sorted(scores.values(), reverse=True)
+    gap = STANDS_ALONE[numeric]
+    if len(alike) == 1:
+        return ranked[0] - max([together, *ranked[1:2]]) >= gap
+    return together < OTHERS_KNOW_LITTLE[numeric] and ranked[len(alike) - 1] - together >= gap

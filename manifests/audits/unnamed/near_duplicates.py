@@ -1,0 +1,254 @@
+"""Rows that are nearly the same on both sides of a split: re-entered, rounded, measured again, reworded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from evenfold.manifests.audits.crossings import crossings
+from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
+from evenfold.manifests.tables.canonical import amount
+from evenfold.splitters import Stream
+from evenfold.splitters.kernels.random import AUDITING
+from numpy.typing import NDArray
+
+from .sample import Array, Codes, Column, Sample
+from .text import is_prose, similar_texts
+
+LEAST_SHARE, LEAST_PAIRS = 0.003, 3
+NEIGHBOURS = 6  # the distance to the sixth nearest row is what is usual around a row
+CHANCE = 0.05  # of the least share that is reported, what chance may be expected to bring forth
+SLACK = 1.5  # how much further than that, in the logarithm of distance, a pair must lie
+LEAST_COLUMNS, MOST_DIMENSIONS = 3, 8
+MOST_SEARCHED = 20_000  # rows that are searched in up to twice as many dimensions as they are
+LEAST_VALUES, MOST_VALUES = 30, 300  # of a fine number, by the rows
+LEAST_DISTINCT = 10  # numbers of fewer values are compared as categories are
+FEWER = 10.0  # times as many near hits as near misses
+MOST_SETS = 60  # sets of columns that are left out in turn
+Pairs = tuple[Codes, Codes]
+_NO_PAIRS: Pairs = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+def near_duplicates(sample: Sample) -> Outcome:
+    """Look for rows that are nearly another row on the other side of a split, target and key aside.
+
+    Three looks. Rows equal in every column but one or two, where ten times fewer pairs differ in one column more:
+    chance alone makes many more near misses than hits. Rows much nearer to their nearest neighbour than
+    is usual around them: numbers as ranks, categories at a distance of one half; the ratio of the distances to the
+    nearest and the sixth nearest row falls off exponentially (Facco et al. 2017, Estimating the intrinsic dimension of
+    datasets by a minimal neighborhood information), and a pair counts where chance brings forth a twentieth of what
+    is reported at least. Texts that share most of their runs of two words (min-hash).
+    O(n log n): beyond 20,000 rows neighbours of more than eight columns are sought in two projections of eight.
+    """
+    columns = [column for column in sample.feature_columns() if column.n_levels > 1]
+    looks = [*_looks(columns), *(_texts(column) for column in columns if is_prose(column))]
+    if not looks:
+        return NotAsked(f"fewer than {LEAST_COLUMNS} numbers are fine enough to compare, and no text is prose")
+    told, figures, rows = [], {}, np.zeros(sample.joined.n, dtype=np.bool_)
+    for look in looks:
+        apart = crossings(sample.joined, sample.units(_units(look.pairs, sample.rows.size)))
+        if apart.count < max(LEAST_SHARE * sample.rows.size, 2 * LEAST_PAIRS):
+            continue
+        told.append(f"{amount(apart.count, 'row')} {look.likeness}, in {apart.where()}")
+        figures[look.name] = {"rows": apart.count, "folds": apart.places}
+        rows |= apart.rows
+    if not told:
+        return None
+    count = int(np.count_nonzero(rows))
+    message = (
+        f"{count:,} rows ({count / sample.rows.size:.1%}) nearly repeat a row on the other side of a split: "
+        f"{'; '.join(told)}{sample.looked_at}; drop the repeats, or keep them together as a group."
+    )
+    return Found(count, message, figures)
+
+
+@dataclass(frozen=True)
+class Look:
+    """Pairs of rows of the sample that are alike, and in what."""
+
+    name: str
+    pairs: Pairs
+    likeness: str
+
+
+def _looks(columns: list[Column]) -> list[Look]:
+    if sum(_is_fine(column) for column in columns) < LEAST_COLUMNS:
+        return []
+    looks = [nearest_pairs(columns)]
+    if len(columns) > LEAST_COLUMNS:
+        looks.append(nearly_equal_pairs(columns))
+    return [look for look in looks if look.pairs[0].size]
+
+
+def _is_fine(column: Column) -> bool:
+    """Return whether a number has so many values that equal or close ones are no accident of its units."""
+    return column.kind != "category" and column.n_levels >= max(
+        LEAST_VALUES, min(column.values.size // 10, MOST_VALUES)
+    )
+
+
+def _texts(column: Column) -> Look:
+    return Look(f"text of {column.name}", similar_texts(column), f"say nearly the same in {column.name!r}")
+
+
+def _units(pairs: Pairs, n: int) -> Codes:
+    """Return a number for each row, the same for rows that a chain of pairs joins, -1 for rows of no pair."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    a, b = pairs
+    units = connected_components(coo_array((np.ones(a.size), (a, b)), shape=(n, n)), directed=False)[1]
+    paired = np.zeros(n, dtype=np.bool_)
+    paired[a] = paired[b] = True
+    return np.where(paired, units, -1).astype(np.int64)
+
+
+def happen_by_chance(columns: list[Column]) -> bool:
+    """Return whether equal rows are what columns of so few values bring forth.
+
+    Then there are at least as many pairs of rows that differ in exactly one column as pairs that differ in none. Of
+    one column alone: where most rows repeat a value.
+    """
+    if len(columns) == 1:
+        return columns[0].n_levels < columns[0].values.size / 2
+    hashes = _column_hashes(columns)
+    total = hashes.sum(axis=0, dtype=np.uint64)
+    equal = _count_pairs(total)
+    return sum(_count_pairs(total - own) - equal for own in hashes) >= equal
+
+
+def nearly_equal_pairs(columns: list[Column]) -> Look:
+    """Return pairs of rows that differ in one or two columns, where ten times fewer differ in one more."""
+    hashes, n_columns = _column_hashes(columns), len(columns)
+    total = hashes.sum(axis=0, dtype=np.uint64)
+    found, counts = [_NO_PAIRS], [0.0]
+    for r in range(1, min(4, n_columns - LEAST_COLUMNS + 2)):
+        sets = _some_of(list(combinations(range(n_columns), r)))
+        pairs = [_all_pairs(total - hashes[list(chosen)].sum(axis=0, dtype=np.uint64)) for chosen in sets]
+        if any(each is None for each in pairs):
+            break  # so many that columns of so few values bring them forth
+        a, b = _once(_joined_pairs([_NO_PAIRS, *(each for each in pairs if each is not None)]))
+        differ = (hashes[:, a] != hashes[:, b]).sum(axis=0) == r
+        found.append((a[differ], b[differ]))
+        counts.append(np.count_nonzero(differ) * comb(n_columns, r) / len(sets))
+    few = [found[r] for r in range(1, len(counts) - 1) if counts[r] > FEWER * counts[r + 1]]
+    return Look("equal columns", _joined_pairs([_NO_PAIRS, *few]), "equal another in all columns but one or two")
+
+
+def _some_of(sets: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    kept = np.sort(Stream(0, AUDITING, 5).permutation(len(sets))[:MOST_SETS])
+    return [sets[i] for i in kept]
+
+
+def _all_pairs(hashes: NDArray[np.uint64]) -> Pairs | None:
+    """Return every pair of rows of the same hash, or None where there are more pairs than rows."""
+    if _count_pairs(hashes) > hashes.size:
+        return None
+    order = np.argsort(hashes, kind="stable")
+    ranked, found, step = hashes[order], [_NO_PAIRS], 1
+    while (same := np.flatnonzero(ranked[step:] == ranked[:-step])).size:
+        found.append((order[same], order[same + step]))
+        step += 1
+    return _joined_pairs(found)
+
+
+def _once(pairs: Pairs) -> Pairs:
+    both = np.unique(np.sort(np.stack(pairs), axis=0), axis=1)
+    return both[0], both[1]
+
+
+def _column_hashes(columns: list[Column]) -> NDArray[np.uint64]:
+    """Return a pseudo-random 64-bit number for each column and row, the same for equal values (columns by rows)."""
+    return np.stack([Stream(0, AUDITING, 6, i).raw(c.n_levels + 1)[c.codes] for i, c in enumerate(columns)])
+
+
+def _count_pairs(hashes: NDArray[np.uint64]) -> float:
+    ranked = np.sort(hashes)
+    ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
+    sizes = np.diff(ends, prepend=-1).astype(np.float64)
+    return float((sizes * (sizes - 1.0) / 2.0).sum())
+
+
+def _joined_pairs(pairs: list[Pairs]) -> Pairs:
+    return np.concatenate([a for a, _ in pairs]), np.concatenate([b for _, b in pairs])
+
+
+def nearest_pairs(columns: list[Column]) -> Look:
+    """Return the pairs of rows that are nearer to each other than chance puts rows of such a density."""
+    space = _space(columns)
+    look = "much nearer to another row than is usual around them"
+    if space.shape[1] < LEAST_COLUMNS:
+        return Look("distance", _NO_PAIRS, f"are {look}")
+    nearest, first, usual = _neighbours(space)
+    fit = (usual > 0) & (first > 0)
+    if np.count_nonzero(fit) < 100:
+        return Look("distance", _NO_PAIRS, f"are {look}")
+    nearness = np.log(usual[fit] / first[fit])
+    # The largest of five exponential numbers of a rate has its median at rate * t = 2.045, which copies hardly move.
+    rate = -np.log(1.0 - 0.5 ** (1.0 / (NEIGHBOURS - 1))) / max(float(np.median(nearness)), 1e-9)
+    limit = SLACK * np.log((NEIGHBOURS - 1) / (CHANCE * LEAST_SHARE)) / rate
+    rows = np.flatnonzero(fit)[nearness > limit]
+    return Look("distance", (rows, nearest[rows]), f"are {look}")
+
+
+def _space(columns: list[Column]) -> Array:
+    """Return rows as points: the ranks of numbers (0 to 1), and categories so that two levels lie about 1/2 apart."""
+    made: list[Array] = []
+    for i, column in enumerate(columns):
+        if is_prose(column) or (column.n_levels > column.values.size / 2 and column.kind == "category"):
+            continue
+        if column.kind != "category" and column.n_levels >= LEAST_DISTINCT:
+            made += _ranked(column)
+        else:
+            places = Stream(0, AUDITING, 7, i).uniform(2 * (column.n_levels + 1)).reshape(-1, 2)
+            made.append(places[column.codes] * 0.9)
+    return np.column_stack(made) if made else np.empty((0, 0))
+
+
+def _ranked(column: Column) -> list[Array]:
+    """Return the ranks of a number and, where some are missing, that they are."""
+    missing, ranks = column.codes < 0, np.full(column.values.size, 0.5)
+    present = np.sort(column.values[~missing])
+    own = column.values[~missing]
+    ranks[~missing] = (np.searchsorted(present, own, "left") + np.searchsorted(present, own, "right")) / (
+        2.0 * own.size
+    )
+    return [ranks] + ([0.5 * missing.astype(np.float64)] if missing.any() else [])
+
+
+def _neighbours(space: Array) -> tuple[Codes, Array, Array]:
+    """Return each row's nearest row that is not equal to it, the distance to it, and that to the sixth nearest."""
+    from scipy.spatial import cKDTree
+
+    distances, rows = [], []
+    for view in _views(space):
+        _, nearest = cKDTree(view).query(view, k=min(2 * NEIGHBOURS, len(view) - 1) + 1)
+        distances.append(_distances(space, nearest))
+        rows.append(nearest)
+    distance, row = np.hstack(distances), np.hstack(rows)
+    distance[row == np.arange(len(space))[:, None]] = np.inf
+    distance[distance <= 1e-12] = np.inf  # equal rows are another check's
+    if len(rows) > 1:  # the same row may be near in both views
+        repeated = np.sort(row, axis=1)
+        order = np.argsort(row, axis=1, kind="stable")
+        again = np.zeros_like(row, dtype=np.bool_)
+        np.put_along_axis(again, order[:, 1:], repeated[:, 1:] == repeated[:, :-1], axis=1)
+        distance[again] = np.inf
+    order = np.argsort(distance, axis=1, kind="stable")[:, :NEIGHBOURS]
+    ordered = np.take_along_axis(distance, order, axis=1)
+    finite = np.where(np.isfinite(ordered), ordered, 0.0)
+    return np.take_along_axis(row, order[:, :1], axis=1)[:, 0], finite[:, 0], finite[:, -1]
+
+
+def _views(space: Array) -> list[Array]:
+    rows, dimensions = space.shape
+    if dimensions <= MOST_DIMENSIONS * (2 if rows <= MOST_SEARCHED else 1):
+        return [space]
+    signs = [1.0 - 2.0 * Stream(0, AUDITING, 8, i).below(2, dimensions * MOST_DIMENSIONS) for i in range(2)]
+    return [space @ each.reshape(dimensions, MOST_DIMENSIONS) for each in signs]
+
+
+def _distances(space: Array, nearest: Codes) -> Array:
+    return np.stack([np.sqrt(np.square(space - space[column]).sum(axis=1)) for column in nearest.T], axis=1)

@@ -1,0 +1,112 @@
+"""A fold, or a generation, from another population: a small model can tell its rows from the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
+from evenfold.manifests.joined import JoinedLabels
+from evenfold.manifests.tables.canonical import listed, verb
+from evenfold.splitters import Stream
+from evenfold.splitters.kernels.random import AUDITING
+from numpy.typing import NDArray
+
+from .models import boosted, design, is_usable
+from .sample import Codes, Sample, auc
+
+TOLD_APART = 0.57  # an AUC that a drawn fold does not reach, for large samples
+ERRORS = 5.0  # and how many standard errors of an AUC without any difference it must lie above .5
+NEW_ROWS_DIFFER = 0.65  # a generation may drift; this far is another population
+MOST_ROWS, LEAST_SIDE, PARTS, MOST_FOLDS = 8_000, 20, 3, 10
+
+
+def other_populations(sample: Sample) -> Outcome:
+    """Look for folds whose rows a small model tells from the rest, out of sample: by values, categories, missingness.
+
+    A warning needs an AUC of .57 and of five standard errors above one half; groups stay whole on one side of the
+    model's own folds and count as one observation each, because a model that has seen a group knows its fold. At most
+    8,000 rows and ten folds are looked at.
+    """
+    joined = sample.joined
+    if not isinstance(joined, JoinedLabels):
+        return NotAsked("only folds and parts lie apart")
+    if "past_before_future" in joined.manifest.splitter.promises:
+        return NotAsked("the parts follow one another in time")
+    if joined.columns.time and not _is_random(sample):
+        return NotAsked("the folds follow one another in time")
+    codes = joined.codes[sample.rows, 0].astype(np.int64)
+    folds = [fold for fold in np.unique(codes).tolist() if np.count_nonzero(codes == fold) >= LEAST_SIDE][:MOST_FOLDS]
+    if len(folds) < 2 or not is_usable(sample.feature_columns()):
+        return NotAsked("fewer than two folds have the rows that a comparison needs")
+    told = {fold: _separation(sample, codes == fold) for fold in (folds if len(folds) > 2 else folds[-1:])}
+    apart = {fold: value for fold, (value, error) in told.items() if value >= max(TOLD_APART, 0.5 + ERRORS * error)}
+    if not apart:
+        return None
+    shown = listed(f"{joined.labels.code_name(fold)} (AUC {value:.3f})" for fold, value in apart.items())
+    message = (
+        f"{shown} {verb(len(apart), 'is', 'are')} from another population: a small model tells "
+        f"{verb(len(apart), 'its', 'their')} rows from the rest{sample.looked_at}; split again at random, or say what "
+        "sets them apart (a site, a period) and split by that."
+    )
+    return Found(len(apart), message, {"auc": {str(fold): value for fold, (value, _) in told.items()}})
+
+
+def other_generation(sample: Sample) -> Outcome:
+    """Look whether the rows of the newest generation come from another population than those before them.
+
+    Drift is the rule where data grow; a warning needs an AUC of .65 and of five standard errors above one half.
+    """
+    manifest = sample.joined.manifest
+    if manifest.born is None or not manifest.generation:
+        return NotAsked("the manifest has not grown")
+    new = manifest.born[sample.joined.place[sample.rows]] == manifest.generation
+    if min(np.count_nonzero(new), np.count_nonzero(~new)) < LEAST_SIDE or not is_usable(sample.feature_columns()):
+        return NotAsked(f"the newest generation has {np.count_nonzero(new)} rows, too few to compare")
+    value, error = _separation(sample, new)
+    message = (
+        f"a small model tells the {np.count_nonzero(new):,} rows of generation {manifest.generation} from the older "
+        f"ones with an AUC of {value:.3f}{sample.looked_at}"
+    )
+    if value < max(NEW_ROWS_DIFFER, 0.5 + ERRORS * error):
+        return Found(0, f"{message}.", {"auc": value})
+    return Found(1, f"{message}; scores of old and new rows are about two populations: report both.", {"auc": value})
+
+
+def _is_random(sample: Sample) -> bool:
+    """Return whether rows of neighbouring times lie in different folds, as in a split that ignores time."""
+    time = sample.joined.columns.time
+    if time is None:
+        return True
+    order = np.argsort(sample.joined.encoded(time)[0][sample.rows], kind="stable")
+    codes = sample.joined.codes[sample.rows, 0][order]
+    return bool(
+        np.mean(codes[1:] != codes[:-1]) > 0.5 * (1.0 - np.square(np.bincount(codes - codes.min()) / codes.size).sum())
+    )
+
+
+def _separation(sample: Sample, mine: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the AUC with which rows are told apart out of sample, and its standard error without a difference."""
+    kept = _balanced(mine)
+    X, categorical = design([column.take(kept) for column in sample.feature_columns()])
+    inside = mine[kept]
+    units = kept if sample.groups is None else np.where(sample.groups[kept] < 0, kept + 10**9, sample.groups[kept])
+    _, first, numbers = np.unique(units, return_index=True, return_inverse=True)
+    n_inside, n_outside = (int(np.unique(numbers[side]).size) for side in (inside, ~inside))
+    if min(n_inside, n_outside) < LEAST_SIDE:
+        return 0.5, 1.0
+    part = Stream(0, AUDITING, 3).permutation(first.size)[numbers] % PARTS
+    scores = np.zeros(kept.size)
+    for test in (part == i for i in range(PARTS)):
+        model = boosted(categorical, rounds=25).fit(X[~test], inside[~test].astype(np.float64))
+        scores[test] = model.predict(X[test])
+    values = [auc(scores[part == i], inside[part == i]) for i in range(PARTS)]
+    error = np.sqrt((n_inside + n_outside + 1) / (12.0 * n_inside * n_outside))
+    return float(np.mean(values)), float(error)
+
+
+def _balanced(mine: NDArray[np.bool_]) -> Codes:
+    """Return at most 8,000 rows, no more than twice as many of one side as of the other."""
+    sides = [np.flatnonzero(mine), np.flatnonzero(~mine)]
+    fewest = min(side.size for side in sides)
+    most = max(min(2 * fewest, MOST_ROWS - min(fewest, MOST_ROWS // 2)), 1)
+    stream = Stream(0, AUDITING, 4)
+    return np.sort(np.concatenate([side[stream.permutation(side.size)[:most]] for side in sides]))

@@ -1,0 +1,250 @@
+"""What the learning checks look at: at most a million rows, drawn once, with their folds and their target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from evenfold.manifests.audits.findings import NotAsked
+from evenfold.manifests.joined import Joined, JoinedLabels
+from evenfold.manifests.membership import NEVER_TESTED
+from evenfold.manifests.plan import is_numeric_target
+from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, to_numpy
+from evenfold.manifests.tables.read import blocks_of, schema_of
+from evenfold.splitters import SplitError, Stream
+from evenfold.splitters.kernels.random import AUDITING
+from numpy.typing import NDArray
+
+MOST_ROWS = 1_000_000  # a row's twin is found only where both are read
+MOST_LEARNED = 20_000  # small models see no more with more rows
+LEAST_ROWS = 100
+MOST_CLASSES = 10
+BLOCKS = 5
+Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column as numbers: its values, times as microseconds or days, or the code of its level; NaN where missing."""
+
+    name: str
+    kind: Literal["number", "time", "category"]
+    values: Array
+    levels: tuple[str, ...] = ()
+    fractional: bool = False
+
+    @cached_property
+    def codes(self) -> Codes:
+        """The place of each value among the distinct ones, ascending; -1 where it is missing."""
+        codes = np.full(self.values.size, -1, dtype=np.int64)
+        present = ~np.isnan(self.values)
+        codes[present] = np.unique(self.values[present], return_inverse=True)[1]
+        return codes
+
+    @cached_property
+    def n_levels(self) -> int:
+        """The number of distinct values."""
+        return int(self.codes.max(initial=-1)) + 1
+
+    def take(self, rows: NDArray[Any]) -> Column:
+        """Return the column of some rows."""
+        return Column(self.name, self.kind, self.values[rows], self.levels, self.fractional)
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What is predicted, as one column of numbers a class (of two classes one), or as the rank of a number, 0 to 1.
+
+    Rows without a target, and those of classes beyond the ten largest, are not ``present``.
+    """
+
+    name: str
+    outcomes: Array
+    present: NDArray[np.bool_]
+    numeric: bool
+    values: Array
+
+    @property
+    def measure(self) -> str:
+        """What ``score`` is called."""
+        return "R² of ranks" if self.numeric else "AUC"
+
+    def take(self, rows: NDArray[Any]) -> Target:
+        """Return the target of some rows."""
+        return Target(self.name, self.outcomes[rows], self.present[rows], self.numeric, self.values[rows])
+
+    def score(self, predicted: Array) -> float:
+        """Return how well predictions of every row fit: mean AUC over the classes, or R² of the ranks."""
+        if self.numeric:
+            spread = np.square(self.outcomes - self.outcomes.mean()).sum()
+            return 1.0 - float(np.square(self.outcomes - predicted).sum() / spread) if spread else 0.0
+        columns = zip(self.outcomes.T, predicted.T, strict=True)
+        return float(np.mean([auc(guess, truth > 0) for truth, guess in columns]))
+
+
+def auc(scores: Array, positive: NDArray[np.bool_]) -> float:
+    """Return the share of pairs of a positive and another row that ``scores`` order rightly, ties counting half."""
+    ranked, n_positive = np.sort(scores), int(np.count_nonzero(positive))
+    if not 0 < n_positive < scores.size:
+        return 0.5
+    mine = scores[positive]
+    wins = (np.searchsorted(ranked, mine, "left") + np.searchsorted(ranked, mine, "right")).sum() / 2.0
+    return float((wins - n_positive**2 / 2.0) / (n_positive * (scores.size - n_positive)))
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The rows that are looked at, drawn once and for all, with what the checks ask about them.
+
+    ``rows`` are positions in the data, in key order. ``blocks`` are the manifest's folds, several to a block where
+    there are over five, or five parts drawn at random (groups whole) where there are fewer than three or rows have
+    none. Locked and excluded rows are not in it: an audit is no look at the holdout.
+    """
+
+    joined: Joined
+    rows: Codes
+    blocks: Codes
+    columns: dict[str, Column]
+    features: tuple[str, ...]
+    target: Target | None
+    groups: Codes | None
+
+    @property
+    def looked_at(self) -> str:
+        """A remark for sentences where not all rows are in the sample."""
+        few = self.joined.n > self.rows.size + np.count_nonzero(self.joined.codes[:, 0] < NEVER_TESTED)
+        return f" (in {self.rows.size:,} of {self.joined.n:,} rows, drawn at random)" if few else ""
+
+    @cached_property
+    def learned(self) -> Sample:
+        """At most 20,000 rows that have a target, for small models to learn from."""
+        present = np.arange(self.rows.size) if self.target is None else np.flatnonzero(self.target.present)
+        kept = present[np.sort(Stream(0, AUDITING, 1).permutation(present.size)[:MOST_LEARNED])]
+        return self.take(kept)
+
+    def take(self, kept: NDArray[Any]) -> Sample:
+        """Return a part of the sample."""
+        return Sample(
+            self.joined,
+            self.rows[kept],
+            self.blocks[kept],
+            {name: column.take(kept) for name, column in self.columns.items()},
+            self.features,
+            None if self.target is None else self.target.take(kept),
+            None if self.groups is None else self.groups[kept],
+        )
+
+    def feature_columns(self) -> list[Column]:
+        """Return the columns that a model may see."""
+        return [self.columns[name] for name in self.features if name in self.columns]
+
+    def units(self, codes: Codes) -> Codes:
+        """Return codes of the sampled rows as codes of all rows of the data, -1 where a row is not in the sample."""
+        everywhere = np.full(self.joined.n, -1, dtype=np.int64)
+        everywhere[self.rows] = codes
+        return everywhere
+
+
+def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequence[str]) -> Sample | NotAsked:
+    """Return the sample, read in one pass; or why there is none.
+
+    ``features`` None: every column without a role whose type is known, text and times included, is one.
+    """
+    taken = {*joined.columns.roles(), *joined.manifest.spec.columns.roles(), *exclude}
+    fields = [field for field in schema_of(joined.source) if field.name not in taken and _is_readable(field.type)]
+    names = [field.name for field in fields]
+    usable = np.flatnonzero(joined.codes[:, 0] >= NEVER_TESTED)
+    if usable.size < LEAST_ROWS:
+        return NotAsked(f"{amount(usable.size, 'row')} in use are too few to learn from; {LEAST_ROWS} would do")
+    usable = usable[np.argsort(joined.place[usable], kind="stable")]  # in key order, whatever the order of the file
+    rows = usable[np.sort(Stream(0, AUDITING).permutation(usable.size)[:MOST_ROWS])]
+    table = _taken(joined, names, rows) if names else pa.table({})
+    target, group = joined.columns.target, joined.columns.group
+    groups = None if group is None else joined.encoded(group)[0]
+    return Sample(
+        joined,
+        rows,
+        _blocks(joined, groups)[rows],
+        {name: column_of(name, table.column(name)) for name in names},
+        tuple(names if features is None else features),
+        None if target is None else target_of(target, joined.column(target).take(pa.array(rows))),
+        None if groups is None else groups[rows],
+    )
+
+
+def _is_readable(kind: pa.DataType) -> bool:
+    try:
+        infer_type(kind, "")
+    except SplitError:
+        return False
+    return True
+
+
+def _taken(joined: Joined, names: list[str], rows: Codes) -> pa.Table:
+    decimals = {field.name: "float" for field in schema_of(joined.source) if pa.types.is_decimal(field.type)}
+    kept, start, ascending = [], 0, np.sort(rows)
+    for block in blocks_of(joined.source, names):
+        stop = start + block.num_rows
+        inside = ascending[np.searchsorted(ascending, start) : np.searchsorted(ascending, stop)]
+        kept.append(canonical_table(block.take(inside - start), names, decimals | joined.manifest.types))
+        start = stop
+    return pa.concat_tables(kept).take(pa.array(np.searchsorted(ascending, rows))).combine_chunks()
+
+
+def column_of(name: str, column: pa.ChunkedArray) -> Column:
+    """Return a canonical column as numbers."""
+    if pa.types.is_large_string(column.type):
+        encoded = column.combine_chunks().dictionary_encode()
+        codes = encoded.indices.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return Column(name, "category", np.asarray(codes, dtype=np.float64), tuple(encoded.dictionary.to_pylist()))
+    if pa.types.is_date32(column.type):
+        return Column(name, "time", _floats(column.cast(pa.int32())))
+    if pa.types.is_timestamp(column.type):
+        return Column(name, "time", _floats(column.cast(pa.int64())))
+    return Column(name, "number", _floats(column), fractional=pa.types.is_floating(column.type))
+
+
+def _floats(column: pa.ChunkedArray) -> Array:
+    values = to_numpy(
+        pc.cast(column, pa.float64(), safe=False) if not pa.types.is_boolean(column.type) else _bits(column)
+    )
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(pa.int8()).cast(pa.float64())
+
+
+def target_of(name: str, column: pa.ChunkedArray) -> Target:
+    """Return a canonical target column as ranks, or as one column of ones and zeros for each of its classes."""
+    if is_numeric_target(column):
+        values = _floats(column)
+        present = ~np.isnan(values)
+        ranks = np.full(values.size, np.nan)
+        ranked = np.sort(values[present])
+        middle = np.searchsorted(ranked, values[present], "left") + np.searchsorted(ranked, values[present], "right")
+        ranks[present] = middle / (2.0 * max(ranked.size, 1))
+        return Target(name, ranks[:, None], present, True, values)
+    encoded = column.combine_chunks().dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    sizes = np.bincount(codes[codes >= 0], minlength=1)
+    largest = np.argsort(-sizes, kind="stable")[:MOST_CLASSES]
+    shown = largest[1:] if largest.size == 2 else largest
+    outcomes = (codes[:, None] == shown).astype(np.float64)
+    return Target(name, outcomes, np.isin(codes, largest), False, codes.astype(np.float64))
+
+
+def _blocks(joined: Joined, groups: Codes | None) -> Codes:
+    codes = joined.codes[:, 0].astype(np.int64)
+    folds = np.unique(codes[codes >= NEVER_TESTED])
+    if isinstance(joined, JoinedLabels) and folds.size >= 3:
+        return np.searchsorted(folds, codes) % BLOCKS
+    together = np.arange(joined.n) if groups is None else np.where(groups < 0, np.arange(joined.n), groups)
+    parts = Stream(0, AUDITING, 2).below(BLOCKS, int(together.max(initial=0)) + 1)
+    return parts[np.maximum(joined.place, 0)] if groups is None else parts[together]

@@ -1,0 +1,76 @@
+"""Texts that say nearly the same: min-hashes of their runs of words, in bands."""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+import numpy as np
+from evenfold.splitters import Stream
+from evenfold.splitters.kernels.random import AUDITING
+from numpy.typing import NDArray
+
+from .sample import Codes, Column
+
+BANDS, ROWS_A_BAND = 16, 4  # pairs of a Jaccard similarity of .5 are found with 64 %, of .8 with 99.98 %
+SIMILAR = 0.6  # share of the min-hashes that must agree
+WORDS, LEAST_WORDS = 2, 5
+_PRIME = np.uint64((1 << 61) - 1)
+
+
+def is_prose(column: Column) -> bool:
+    """Return whether a column holds texts of several words that are mostly different."""
+    if column.kind != "category" or column.n_levels < column.values.size / 3:
+        return False
+    shown = column.levels[:200]
+    return float(np.median([text.count(" ") for text in shown])) >= LEAST_WORDS - 1
+
+
+def similar_texts(column: Column) -> tuple[Codes, Codes]:
+    """Return pairs of rows whose texts are equal, or share most of their runs of two words.
+
+    Source: Broder (1997), On the resemblance and containment of documents; bands after Indyk and Motwani (1998).
+    Case, punctuation and digits do not count. O(words) in time, 512 bytes a text.
+    """
+    signatures = _signatures(column.levels)
+    a, b = (np.concatenate(side) for side in zip(*map(_candidates, _bands(signatures)), strict=True))
+    alike = (signatures[a] == signatures[b]).mean(axis=1) >= SIMILAR
+    texts = np.where(np.isnan(column.values), -1, column.values).astype(np.int64)
+    first = np.zeros(len(column.levels), dtype=np.int64)
+    first[texts[::-1]] = np.arange(texts.size)[::-1]
+    again = np.flatnonzero((texts >= 0) & (first[texts] != np.arange(texts.size)))
+    return np.append(first[a[alike]], first[texts[again]]), np.append(first[b[alike]], again)
+
+
+def _signatures(texts: tuple[str, ...]) -> NDArray[np.uint64]:
+    size = BANDS * ROWS_A_BAND
+    factors = Stream(0, AUDITING, 9).raw(size) >> np.uint64(32) | np.uint64(1)
+    shifts = Stream(0, AUDITING, 10).raw(size) >> np.uint64(3)
+    signatures = np.empty((len(texts), size), dtype=np.uint64)
+    for i, text in enumerate(texts):
+        runs = np.array(_runs(text), dtype=np.uint64)
+        signatures[i] = ((runs[:, None] * factors + shifts) % _PRIME).min(axis=0)
+    return signatures
+
+
+def _runs(text: str) -> list[int]:
+    words = re.findall(r"[^\W\d_]+", text.casefold())
+    runs = [" ".join(words[i : i + WORDS]) for i in range(max(len(words) - WORDS + 1, 1))]
+    return [zlib.crc32(run.encode()) for run in runs]
+
+
+def _bands(signatures: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:
+    mixed = []
+    for i in range(BANDS):
+        total = np.zeros(len(signatures), dtype=np.uint64)
+        for column in signatures[:, i * ROWS_A_BAND : (i + 1) * ROWS_A_BAND].T:
+            total = (total ^ column) * np.uint64(0x9E3779B97F4A7C15)
+            total ^= total >> np.uint64(29)
+        mixed.append(total)
+    return mixed
+
+
+def _candidates(band: NDArray[np.uint64]) -> tuple[Codes, Codes]:
+    order = np.argsort(band, kind="stable")
+    same = np.flatnonzero(band[order][1:] == band[order][:-1])
+    return order[same], order[same + 1]

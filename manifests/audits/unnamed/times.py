@@ -1,0 +1,79 @@
+"""Time that leaks: rows whose neighbours in time, on the other side of a split, have nearly their target."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
+from evenfold.manifests.joined import JoinedLabels
+
+from .sample import LEAST_ROWS, Array, Codes, Column, Sample, column_of
+
+ALIKE, ERRORS = 0.2, 6.0  # correlation of neighbours, and of how many standard errors
+
+
+def times_left_out(sample: Sample) -> Outcome:
+    """Look for a time that the split ignores and the target follows: random folds then test on what lies between.
+
+    Looked at are the named time, every date and timestamp, and columns of numbers that number the rows. In that order
+    neighbours in different folds may have targets (or a class's ones and zeros) with a correlation of at most .2.
+    O(n log n) a column.
+    """
+    target, joined = sample.target, sample.joined
+    if target is None:
+        return NotAsked("no target column is named")
+    if "past_before_future" in joined.manifest.splitter.promises:
+        return NotAsked(f"{joined.manifest.spec.strategy} trains on the past alone")
+    clocks = _clocks(sample)
+    if not clocks:
+        return NotAsked("no column is a time")
+    outcomes = np.where(target.present[:, None], target.outcomes, np.nan)
+    told = {clock.name: _likeness(clock, outcomes, sample) for clock in clocks}
+    followed = {name: value for name, (value, error) in told.items() if value >= max(ALIKE, ERRORS * error)}
+    if not followed:
+        return None
+    name = max(followed, key=lambda clock: followed[clock])
+    message = (
+        f"{target.name!r} follows {name!r}, which the split ignores: rows next to one another in time, in different "
+        f"folds, have targets with a correlation of {followed[name]:.2f}{sample.looked_at}; a model will not have "
+        f"tomorrow's rows: split with ForwardChaining and time {name!r}."
+    )
+    return Found(len(followed), message, {"columns": followed})
+
+
+def _clocks(sample: Sample) -> list[Column]:
+    time, joined = sample.joined.columns.time, sample.joined
+    named = [column_of(time, joined.column(time).take(pa.array(sample.rows)))] if time else []
+    return named + [column for column in sample.columns.values() if is_clock(column)]
+
+
+def is_clock(column: Column) -> bool:
+    """Return whether a column is a time, or numbers the rows: whole numbers without a repeat, at least half of all."""
+    if column.kind != "number" or column.fractional or column.n_levels < max(column.values.size, LEAST_ROWS):
+        return column.kind == "time"
+    return bool(np.ptp(column.values) < 2 * column.values.size)
+
+
+def _likeness(clock: Column, outcomes: Array, sample: Sample) -> tuple[float, float]:
+    """Return the largest correlation of an outcome with its neighbour's, and the standard error of none."""
+    present = ~np.isnan(clock.values) & ~np.isnan(outcomes[:, 0])
+    order = np.flatnonzero(present)[np.argsort(clock.values[present], kind="stable")]
+    apart = _in_different_folds(sample, order)
+    ordered = outcomes[order]
+    if np.count_nonzero(apart) < LEAST_ROWS:
+        return 0.0, 1.0
+    pairs = [(outcome[:-1][apart], outcome[1:][apart]) for outcome in ordered.T]
+    return max(_correlation(a, b) for a, b in pairs), 1.0 / float(np.sqrt(np.count_nonzero(apart)))
+
+
+def _in_different_folds(sample: Sample, order: Codes) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    if not isinstance(sample.joined, JoinedLabels):
+        return np.ones(order.size - 1, dtype=np.bool_)  # of draws some split parts any two rows
+    codes = sample.joined.codes[sample.rows[order], 0]
+    return np.asarray(codes[1:] != codes[:-1])
+
+
+def _correlation(a: Array, b: Array) -> float:
+    a, b = a - a.mean(), b - b.mean()
+    scale = float(np.sqrt((a * a).sum() * (b * b).sum()))
+    return float((a * b).sum()) / scale if scale else 0.0

@@ -1,0 +1,73 @@
+"""An audit as SARIF, Markdown and JSON; checks that are ignored for a reason; rules that are complete."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from evenfold.manifests import GATES, Audit, audit, decide
+from evenfold.manifests.audits.formats import formatted
+from evenfold.manifests.audits.rules import RULES
+from evenfold.splitters import SplitError
+
+DATA = pd.DataFrame({"id": range(200), "y": [0, 1] * 100, "copy": [3.0, 7.0] * 100})
+SPEC = {"strategy": "KFold", "columns": {"key": "id", "target": "y"}}
+REASON = "known when the order is placed"
+
+
+def made(**spec: object) -> Audit:
+    return audit(decide(SPEC | spec, DATA), DATA)
+
+
+def test_every_rule_has_a_number_of_its_own_a_gate_and_a_page() -> None:
+    """Numbers never change their meaning, so they are written down here too."""
+    assert [rule.check for rule in RULES] == list(GATES)
+    assert len({rule.code for rule in RULES}) == len(RULES)
+    assert {rule.code: rule.check for rule in RULES}["EF205"] == "unnamed_entities"
+    assert all(rule.why.endswith(".") and rule.mend.endswith(".") and rule.example for rule in RULES)
+
+
+def test_a_finding_has_its_number() -> None:
+    """As the documentation and ``ignore`` call it."""
+    assert {found.code for found in made().findings} >= {"EF301", "EF302"}
+
+
+def test_what_is_ignored_for_a_reason_fails_nothing_and_is_told_with_it() -> None:
+    """The specification carries the reason, and it moves no row."""
+    plain, silent = made(), made(ignore={"EF301": REASON, "giveaway_features": REASON})
+    assert plain.failed == ["target_like_features"]
+    assert silent.failed == []
+    assert {found.code: found.reason for found in silent.ignored} == {"EF301": REASON, "EF302": REASON}
+    assert silent.split_id == plain.split_id
+    assert decide(SPEC | {"ignore": {"EF301": REASON}}, DATA).plan_id == decide(SPEC, DATA).plan_id
+
+
+@pytest.mark.parametrize(
+    ("ignore", "said"), [({"EF999": REASON}, "no check 'EF999'"), ({"EF301": "ok"}, "three words")]
+)
+def test_nothing_is_ignored_by_a_slip_or_without_a_reason(ignore: dict[str, str], said: str) -> None:
+    """An unknown number would silence nothing, and a word explains nothing."""
+    with pytest.raises(SplitError, match=said):
+        made(ignore=ignore)
+
+
+def test_sarif_names_the_rule_the_place_and_the_reason_of_what_is_suppressed() -> None:
+    """As code scanning reads it: 2.1.0, one rule a check, one result a finding."""
+    log = json.loads(formatted(made(ignore={"EF302": REASON}), "orders.parquet", "sarif"))
+    run = log["runs"][0]
+    results = {result["ruleId"]: result for result in run["results"]}
+    assert log["version"] == "2.1.0"
+    assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {rule.code for rule in RULES}
+    assert results["EF301"]["level"] == "error"
+    assert results["EF301"]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "orders.parquet"
+    assert results["EF302"]["suppressions"] == [{"kind": "external", "justification": REASON}]
+    assert "suppressions" not in results["EF301"]
+
+
+def test_markdown_and_json_say_the_same() -> None:
+    """A comment under a pull request, and what a program reads."""
+    found = made()
+    text = formatted(found, "orders.parquet", "md")
+    assert "| **failed** | EF301 target_like_features | 1 feature all but gives 'y'" in text
+    assert Audit.model_validate_json(formatted(found, "orders.parquet", "json")) == found

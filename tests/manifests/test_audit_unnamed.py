@@ -1,0 +1,214 @@
+"""The learning checks find what nobody named, and are silent where there is nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.manifests import Audit, audit, decide, extend
+
+N = 1200
+Change = Callable[[pd.DataFrame, np.random.Generator], Any]
+
+
+def plain(seed: int = 0) -> tuple[pd.DataFrame, np.random.Generator]:
+    """Return rows of four numbers, a category and a class that nothing is wrong with."""
+    random = np.random.default_rng(seed)
+    frame = pd.DataFrame(random.normal(size=(N, 4)), columns=list("abcd"))
+    frame["kind"] = random.choice(["oak", "elm", "ash"], N)
+    frame["y"] = (frame["a"] - frame["b"] + random.normal(size=N) > 0).astype(int)
+    frame["id"] = [f"K{i:05d}" for i in random.permutation(N)]
+    return frame, random
+
+
+def audited(frame: pd.DataFrame, **roles: str) -> Audit:
+    manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame)
+    return audit(manifest, frame, **roles)
+
+
+def alarms(made: Audit) -> dict[str, str]:
+    return {found.check: found.message for found in made.findings}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_nothing_is_wrong_with_raise_no_alarm(seed: int) -> None:
+    """Neither with classes nor with a number to predict."""
+    frame, random = plain(seed)
+    assert alarms(audited(frame)) == {}
+    assert alarms(audited(frame.assign(y=frame["a"] * 3 + random.normal(size=N)))) == {}
+
+
+def test_copies_measured_again_are_near_duplicates() -> None:
+    """A tenth of the rows again, each number off by a thousandth of its spread."""
+    frame, random = plain()
+    copies = frame.iloc[: N // 10].copy()
+    copies[list("abcd")] += random.normal(size=(N // 10, 4)) * 0.001
+    copies["id"] = copies["id"] + "-2"
+    made = audited(pd.concat([frame, copies], ignore_index=True))
+    found = next(found for found in made.findings if found.check == "near_duplicates")
+    assert 0.7 * N / 5 <= found.figure <= N / 5
+    assert "keep them together as a group" in found.message
+
+
+def test_copies_with_one_field_changed_are_near_duplicates() -> None:
+    """Everything else is equal to the last digit, which chance does not bring forth."""
+    frame, random = plain()
+    copies = frame.iloc[:60].copy()
+    copies["c"], copies["id"] = random.normal(size=60), copies["id"] + "-2"
+    assert "all columns but one" in alarms(audited(pd.concat([frame, copies], ignore_index=True)))["near_duplicates"]
+
+
+def test_rows_of_few_values_repeat_by_chance_and_that_is_no_alarm() -> None:
+    """Three coarse columns have fewer combinations than there are rows; the audit says so where it passed."""
+    frame, random = plain()
+    coarse = pd.DataFrame({name: random.integers(0, 9, N) for name in "abc"})
+    made = audited(coarse.assign(y=random.integers(0, 2, N), id=frame["id"]))
+    assert alarms(made) == {}
+    assert "repeat by chance" in made.passed["duplicate_rows"]
+
+
+def test_reworded_texts_are_near_duplicates() -> None:
+    """Another word, other capitals and a full stop do not hide a text."""
+    frame, random = plain()
+    words = np.array([a + b for a in ("ba", "lo", "mi", "ten") for b in ("rin", "dol", "pas", "ket")])
+    notes = [" ".join(random.choice(words, 15)) for _ in range(N)]
+    notes[:40] = [note.replace(note.split()[3], "again").upper() + "." for note in notes[-40:]]
+    assert "'note'" in alarms(audited(frame.assign(note=notes)))["near_duplicates"]
+
+
+def _levels(frame: pd.DataFrame, random: np.random.Generator, levels: int) -> np.ndarray:
+    codes = random.integers(0, levels, N)
+    effect = random.normal(size=levels)[codes] * 2
+    frame["y"] = (effect + frame["a"] + random.normal(size=N) > 0).astype(int)
+    return codes
+
+
+def test_an_entity_of_numbers_is_found_and_the_line_is_proposed() -> None:
+    """Its numbers say nothing by their order, unlike an age."""
+    frame, random = plain()
+    frame["patient"] = _levels(frame, random, 120)
+    assert "`group: patient`" in alarms(audited(frame))["unnamed_entities"]
+    smooth = (frame["patient"] / 60 - 1 + random.normal(size=N) > 0).astype(int)
+    assert "unnamed_entities" not in alarms(audited(frame.assign(y=smooth)))
+
+
+def test_an_entity_in_a_part_of_the_key_is_found() -> None:
+    """As in S0012-V3, of which S0012 is the subject."""
+    frame, random = plain()
+    codes = pd.Series(_levels(frame, random, 120))
+    frame["id"] = [f"S{code:04d}-V{i}" for code, i in zip(codes, codes.groupby(codes).cumcount(), strict=True)]
+    assert "of the key 'id'" in alarms(audited(frame))["unnamed_entities"]
+
+
+def test_an_entity_of_two_columns_is_found() -> None:
+    """Neither the site nor the number names a patient alone."""
+    frame, random = plain()
+    codes = _levels(frame, random, 120)
+    frame["site"], frame["number"] = codes % 10, codes // 10
+    assert "the combination of" in alarms(audited(frame))["unnamed_entities"]
+
+
+def test_a_second_entity_is_found_beside_the_named_one() -> None:
+    """Patients are whole, and their wards are not."""
+    frame, random = plain()
+    wards = random.integers(0, 40, 240)
+    patients = random.integers(0, 240, N)
+    effect = random.normal(size=40)[wards[patients]] * 2
+    frame["y"] = (effect + frame["a"] + random.normal(size=N) > 0).astype(int)
+    frame["patient"], frame["ward"] = patients, [f"W{code:02d}" for code in wards[patients]]
+    manifest = decide({"columns": {"key": "id", "target": "y", "group": "patient"}}, frame)
+    assert "`group: ward`" in alarms(audit(manifest, frame))["unnamed_entities"]
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        lambda frame, random: frame["y"] + random.normal(size=N) * 0.3,
+        lambda frame, random: random.choice([-1, 1], N) * (1 + 2 * frame["y"]) + random.normal(size=N) * 0.1,
+        lambda frame, random: random.normal(size=N) * np.where(frame["y"] == 1, np.nan, 1.0),
+        lambda frame, random: np.where(frame["y"] == 1, "paid", random.choice(["open", "late"], N)),
+        lambda frame, random: (
+            pd.Timestamp("2026-01-01") + pd.to_timedelta(60 * frame["y"] + random.integers(0, 70, N), "D")
+        ),
+    ],
+    ids=["noisy", "not monotone", "missing", "category", "date"],
+)
+def test_a_feature_that_gives_the_target_is_found_whatever_its_shape(leak: Change) -> None:
+    """Alone it tells more than all the others together."""
+    frame, random = plain()
+    made = audited(frame.assign(leak=leak(frame, random)))
+    assert "leak (AUC " in alarms(made)["giveaway_features"]
+
+
+def test_strong_features_among_their_like_are_no_alarm() -> None:
+    """Three readings of one strong cause are what learning is about."""
+    frame, random = plain()
+    for name in "abc":
+        frame[name] = frame["y"] + random.normal(size=N) * 0.38
+    assert alarms(audited(frame)) == {}
+
+
+@pytest.mark.parametrize("rows_a_level", [3, 6])
+def test_rates_over_all_rows_are_found_without_the_column_that_they_are_of(rows_a_level: int) -> None:
+    """They fit the mean target of their rows too well; the same rates of other rows do not."""
+    frame, random = plain()
+    codes = random.integers(0, N // rows_a_level, N)
+    frame["y"] = frame["a"] + random.normal(size=N)
+    honest = pd.Series(frame["a"] + random.normal(size=N)).groupby(codes).transform("mean")
+    assert alarms(audited(frame.assign(rate=honest))) == {}
+    leaking = frame["y"].groupby(codes).transform("mean")
+    assert "rate (the mean target of" in alarms(audited(frame.assign(rate=leaking)))["carried_targets"]
+
+
+def test_the_next_rows_target_is_found() -> None:
+    """A shift in the wrong direction, in the order of a date."""
+    frame, _ = plain()
+    frame["day"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(N), "D")
+    made = audited(frame.assign(later=np.roll(frame["y"], -1)))
+    assert "rows next to it" in alarms(made)["carried_targets"]
+
+
+def test_a_target_that_follows_a_date_nobody_named_is_found_in_random_folds() -> None:
+    """The neighbours of a tested hour are in training."""
+    frame, random = plain()
+    level = np.cumsum(random.normal(size=N)) / 5
+    frame["y"] = level + frame["a"]
+    frame["taken"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(N), "h")
+    shuffled = frame.sample(frac=1, random_state=1)
+    assert "ForwardChaining and time 'taken'" in alarms(audited(shuffled))["times_left_out"]
+
+
+def test_a_fold_from_another_population_is_named() -> None:
+    """One fold's numbers are shifted by their spread."""
+    frame, _ = plain()
+    manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame)
+    shifted = frame.copy()
+    rows = manifest.positions(frame)[manifest.pair(2)[1]]
+    shifted.loc[rows, "d"] += 1.3
+    assert alarms(audit(manifest, shifted))["other_populations"].startswith("fold 2 (AUC ")
+
+
+def test_a_generation_from_another_population_is_found() -> None:
+    """What grows the split by other rows is worth a sentence; what grows it by the same is not."""
+    frame, _ = plain()
+    first = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame.iloc[:900])
+    assert "other_generation" in audit(extend(first, frame).manifest, frame).passed
+    frame.loc[900:, "d"] += 2.0
+    assert "generation 1" in alarms(audit(extend(first, frame).manifest, frame))["other_generation"]
+
+
+def test_locked_rows_are_not_learnt_from() -> None:
+    """An audit is no look at the holdout: their targets change nothing in it."""
+    frame, _ = plain()
+    manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}, "holdout": 0.2}, frame)
+    locked = manifest.positions(frame)[manifest.locked_pair()[1]]
+    other = frame.assign(leak=frame["y"] + 0.0)
+    other.loc[locked, "leak"] = np.nan
+    scores = [
+        next(found for found in audit(manifest, data).findings if found.check == "giveaway_features").figures
+        for data in (other, other.assign(y=np.where(other.index.isin(locked), 1 - other["y"], other["y"])))
+    ]
+    assert scores[0] == scores[1]
