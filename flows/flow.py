@@ -250,16 +250,19 @@ def _embedded(home: Home) -> Iterator[None]:
 def _quiet() -> Iterator[None]:
     """Keep Prefect's lines off the terminal, unless the user has asked for them: mistakes are told in a sentence."""
     setup_logging()
-    loggers = [logging.getLogger(name) for name in ("prefect", "prefect.flow_runs", "prefect.task_runs")]
-    handlers = [] if "PREFECT_LOGGING_LEVEL" in os.environ else [h for logger in loggers for h in logger.handlers]
-    shown = [(h, h.level) for h in handlers if isinstance(h, logging.StreamHandler)]
+    handlers = [] if "PREFECT_LOGGING_LEVEL" in os.environ else logging.getLogger().handlers
+    shown = [handler for handler in handlers if isinstance(handler, logging.StreamHandler)]
+    for handler in shown:  # by a filter: Prefect sets levels anew when a run begins
+        handler.addFilter(_only_critical)
     try:
-        for handler, _ in shown:
-            handler.setLevel(logging.CRITICAL)
         yield
     finally:
-        for handler, level in shown:
-            handler.setLevel(level)
+        for handler in shown:
+            handler.removeFilter(_only_critical)
+
+
+def _only_critical(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.CRITICAL or not record.name.startswith("prefect")
 
 
 def _start_server(home: Home) -> None:

@@ -221,7 +221,7 @@ def test_the_audit_looks_at_what_the_model_reads(fields: dict[str, Any]) -> None
     warned = next(each for each in outcome.audit.findings if each.check == "id_like_features")
     assert warned.severity == "warning"
     assert f"- warning: {warned.message}" in outcome.report
-    assert "number" in warned["message"]
+    assert "number" in warned.message
 
 
 def test_a_gate_of_the_specification_stops_a_retraining() -> None:

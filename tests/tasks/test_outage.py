@@ -85,3 +85,26 @@ def test_only_a_server_out_of_reach_is_waited_for() -> None:
     assert unreachable(wrapped(ConnectionRefusedError()))
     assert not unreachable(wrapped(OSError(28, "No space left on device")))
     assert not unreachable(wrapped(ValueError("a wrong argument")))
+
+
+def test_a_record_of_an_earlier_version_is_still_taken(home: Home) -> None:
+    """It named table and home apart from the split; the run that it makes is the one that is made today."""
+    import json
+
+    from evenfold.tasks.record import evaluations  # noqa: F401, the recorders that a record names
+    from evenfold.tasks.record.spool import replay
+    from mlflow.tracking import MlflowClient
+
+    made = flows.split(rows(), key="id", target="y", name="rows", strategy="KFold", engine="plain")
+    split = made.split.model_dump(exclude={"data", "reused"})
+    arguments = {
+        "split": split, "report": made.balance.model_dump(mode="json"), "data": made.split.data,
+        "fingerprint": "0" * 64, "tags": {"evenfold.note": "late"}, "home": str(home.path),
+    }  # fmt: skip
+    home.spool.mkdir(parents=True)
+    record = json.dumps({"step": "record_split", "arguments": arguments})
+    (home.spool / "1-1-record_split.json").write_text(record)
+    assert replay(home) == 1
+    assert waiting(home) == []
+    run = MlflowClient(home.tracking_uri).get_run(made.run_id)
+    assert (run.info.status, run.data.tags["evenfold.note"]) == ("FINISHED", "late")

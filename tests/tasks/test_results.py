@@ -1,0 +1,78 @@
+"""The storage that machines share: a bucket that keeps results, and one that would lose them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pandas as pd
+import pytest
+from evenfold.flows import evaluate
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home
+from evenfold.tasks.results.store import Folder, Results, results_of
+
+SPEC = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "model": "sklearn.linear_model:Ridge"}
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A bucket in this process's memory, which refuses to put an object twice as S3 does."""
+    store = fsspec.filesystem("memory")
+    monkeypatch.setenv("EVENFOLD_RESULTS", "memory://models/evenfold")
+    yield store
+    store.store.clear()
+
+
+def rows(tmp_path: Path) -> str:
+    path = tmp_path / "rows.parquet"
+    pd.DataFrame({"id": range(60), "x": range(60), "y": [i * 5 % 11 for i in range(60)]}).to_parquet(path)
+    return str(path)
+
+
+def test_a_machine_fetches_what_another_computed(bucket: Any, home: Home, tmp_path: Path) -> None:
+    """With nothing in its own mirror it fits nothing; with a damaged object it computes that one again."""
+    data = rows(tmp_path)
+    first = evaluate(data, engine="plain", **SPEC)
+    assert (first.cached, first.n_cached) == (False, 0)
+    shutil.rmtree(home.shared)
+    second = evaluate(data, engine="plain", **SPEC)
+    assert (second.cached, second.n_cached) == (True, 3)
+    assert second.estimates == first.estimates
+    shutil.rmtree(home.shared)
+    damaged = next(name for name in bucket.find("models/evenfold/files"))
+    bucket.pipe_file(damaged, b"other bytes")
+    third = evaluate(data, engine="plain", **SPEC)
+    assert (third.cached, third.n_cached) == (True, 2)
+    assert third.estimates == first.estimates
+
+
+def test_a_bucket_that_overwrites_is_refused(bucket: Any, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two machines could decide one version differently; the sentence says so, and what would work."""
+
+    def overwrites(path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
+        bucket.store[path] = value
+
+    monkeypatch.setenv("EVENFOLD_RESULTS", "memory://models/another")
+    monkeypatch.setattr(type(bucket), "pipe_file", staticmethod(overwrites))
+    with pytest.raises(SplitError, match=r"overwrites an object that is there already, .* refuses, or a folder"):
+        results_of(home)
+
+
+def test_a_storage_nobody_speaks_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What to install is in the sentence, for each kind of bucket."""
+    for url, package in {"gs://a/b": "gcsfs", "abfs://a/b": "adlfs", "floppy://a/b": "its fsspec package"}.items():
+        monkeypatch.setenv("EVENFOLD_RESULTS", url)
+        with pytest.raises(SplitError, match=f"pip install {package}"):
+            results_of(home)
+
+
+def test_a_folder_and_a_bucket_are_one_protocol(bucket: Any, home: Home) -> None:
+    """What the tasks ask of one they may ask of the other."""
+    asked = [name for name in vars(Results) if not name.startswith("_")]
+    assert asked
+    for storage in (Folder(), results_of(home)):
+        assert all(callable(getattr(storage, name)) for name in asked)
