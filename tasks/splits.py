@@ -175,6 +175,7 @@ def _placed(plan: Plan, home: Home, again: bool) -> tuple[Path, bool]:
         versions = home.splits / name
         known = find_plan(versions, plan.plan_id)
         if known is not None and _intact(known):
+            _require_budget(known, plan)
             return known, not again
         elsewhere = _elsewhere(home, plan) if manifest is None else None
         manifest = manifest or elsewhere or plan.decide()
@@ -187,6 +188,17 @@ def _placed(plan: Plan, home: Home, again: bool) -> tuple[Path, bool]:
             return folder, elsewhere is not None
         shutil.rmtree(folder)  # another machine was first with this version of another decision, which is fetched next
     raise SplitError(f"{MOST_TRIES} versions of {name} in a row were made on other machines; run it again.")
+
+
+def _require_budget(known: Path, plan: Plan) -> None:
+    """Raise SplitError where the holdout is asked for with another budget of looks than it was locked with."""
+    before, asked = read_manifest(known).spec.holdout, plan.spec.holdout
+    if before and asked and before.budget != asked.budget:
+        raise SplitError(
+            f"the holdout of {plan.spec.name} {known.name} was locked with a budget of "
+            f"{before.budget or 'any number of'} looks, and {asked.budget or 'any number'} are asked for now; keep the "
+            "budget, or give the split a new name (which may lower it and never raise it)."
+        )
 
 
 def _elsewhere(home: Home, plan: Plan) -> Manifest | None:

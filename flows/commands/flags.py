@@ -107,7 +107,7 @@ SHORT = {
     "verify": "Prove that a manifest is what was written.",
     "diff": "Say which rows moved, joined or left between two manifests.",
     "show": "Show a manifest: asked, identity, how many rows are where.",
-    "export": "Write the folds as scikit-learn, H2O, Spark, nnU-Net read them.",
+    "export": "Write the folds as H2O, Spark, OpenML and others read them.",
     "import": "Make a manifest of folds that were decided elsewhere.",
     "join": "Write the rows that one fold trains on or tests.",
     "load": "Find a split in MLflow and download its manifest.",

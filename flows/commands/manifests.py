@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,6 +34,26 @@ class Tool(StrEnum):
     nnunet = "nnunet"
     csv = "csv"
     groups = "groups"
+    autogluon = "autogluon"
+    data_foundry = "data-foundry"
+    openml = "openml"
+    torch = "torch"
+    vertex = "vertex"
+    databricks = "databricks"
+    bigquery = "bigquery"
+    croissant = "croissant"
+    splitgraph = "splitgraph"
+    sql = "sql"
+
+
+class Dialect(StrEnum):
+    """A dialect of SQL."""
+
+    duckdb = "duckdb"
+    spark = "spark"
+    bigquery = "bigquery"
+    snowflake = "snowflake"
+    postgres = "postgres"
 
 
 class Role(StrEnum):
@@ -133,6 +153,8 @@ def export(
     output: Out,
     data: Annotated[str | None, typer.Option(help="File whose rows the folds are put beside.")] = None,
     repeat: Repeat = 0,
+    dialect: Annotated[Dialect, typer.Option(help="SQL of which engine, for --to sql.")] = Dialect.duckdb,
+    table: Annotated[str, typer.Option(help="Table whose rows get folds, for --to sql.")] = "rows",
     as_json: Json = False,
 ) -> None:
     """Write the folds of a manifest as another tool reads them.
@@ -144,7 +166,9 @@ def export(
     from .show import show_export
 
     with busy(f"writing {output}"):
-        made = run_export(read_manifest(manifest), to.value, output, data, repeat=repeat)
+        made = run_export(
+            read_manifest(manifest), to.value, output, data, repeat=repeat, dialect=dialect.value, table=table
+        )
     _print(made, as_json, show_export)
 
 
@@ -178,6 +202,8 @@ def import_(
     data: DataFile,
     key: Annotated[list[str], typer.Option(help="Column that names each row; repeat for several.")],
     fold_column: Annotated[str | None, typer.Option(help="Column that holds the fold of each row.")] = None,
+    split_column: Annotated[str | None, typer.Option(help="Column that says train, validation or test.")] = None,
+    positions: Annotated[Path | None, typer.Option(help="JSON or OpenML's ARFF of splits as positions.")] = None,
     nnunet: Annotated[Path | None, typer.Option(help="splits_final.json, whose keys are those of the column.")] = None,
     groups: Annotated[Path | None, typer.Option(help="Table of group and fold, as export --to groups writes.")] = None,
     group: Annotated[str | None, typer.Option(help="Column of FILE whose folds --groups holds.")] = None,
@@ -196,28 +222,34 @@ def import_(
     from .show import Imported, show_import
 
     with busy(f"reading the folds of {data}"):
-        manifest = _imported(data, key, (fold_column, nnunet, groups), group, {"target": target, "name": name})
+        sources = {"fold_column": fold_column, "split_column": split_column, "positions": positions}
+        sources |= {"nnunet": nnunet, "groups": groups}
+        manifest = _imported(data, key, sources, group, {"target": target, "name": name})
         folder = write_manifest(manifest, output or Home.here().splits)
     made = Imported.model_validate(SplitRef.of(read_manifest(folder), folder, data).model_dump())
     _print(made, as_json, show_import)
 
 
-def _imported(data: str, key: list[str], sources: tuple[Any, Any, Any], group: str | None, more: Any) -> Any:
-    from evenfold.manifests import import_folds, import_groups, import_nnunet
+def _imported(data: str, key: list[str], sources: dict[str, Any], group: str | None, more: Any) -> Any:
+    from evenfold.manifests import import_folds, import_groups, import_nnunet, import_parts, import_positions
     from evenfold.splitters import SplitError
 
-    fold_column, nnunet, groups = sources
-    if sum(each is not None for each in sources) != 1:
-        raise SplitError("folds come from a column or from a file; give one of --fold-column, --nnunet and --groups.")
-    if (groups is None) != (group is None):
+    named = [source for source, value in sources.items() if value is not None]
+    if len(named) != 1:
+        flags = ", ".join(f"--{source.replace('_', '-')}" for source in list(sources)[:-1])
+        raise SplitError(f"folds come from a column or from a file; give one of {flags} and --groups.")
+    if (sources["groups"] is None) != (group is None):
         raise SplitError("--groups (a table of group and fold) and --group (a column of the data) go together.")
-    if fold_column is not None:
-        return import_folds(data, key, str(fold_column), **more)
-    if groups is not None:
-        return import_groups(str(groups), data, key, str(group), **more)
-    if len(key) > 1:
+    if sources["nnunet"] is not None and len(key) > 1:
         raise SplitError(f"splits_final.json names rows by one key, and {len(key)} columns are given; give one --key.")
-    return import_nnunet(nnunet, data, key[0], **more)
+    read: dict[str, Callable[[Any], Any]] = {
+        "fold_column": lambda column: import_folds(data, key, column, **more),
+        "split_column": lambda column: import_parts(data, key, column, **more),
+        "positions": lambda path: import_positions(path, data, key, **more),
+        "nnunet": lambda path: import_nnunet(path, data, key[0], **more),
+        "groups": lambda path: import_groups(str(path), data, key, str(group), **more),
+    }
+    return read[named[0]](sources[named[0]])
 
 
 def _print(made: Any, as_json: bool, show: Any) -> None:

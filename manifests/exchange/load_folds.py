@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from evenfold.manifests.spec import Columns
 from evenfold.manifests.tables.canonical import amount, canonical_table, column_types, key_order, listed
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.manifests.tables.read import read_table
-from evenfold.splitters import SplitError
+from evenfold.splitters import Pair, SplitError
 from evenfold.splitters.deployed import reason_of
 from numpy.typing import NDArray
 
@@ -51,7 +52,7 @@ def import_groups(
     if unknown:
         first = ours.column("group")[int(np.flatnonzero(place < 0)[0])].as_py()
         raise SplitError(f"{amount(unknown, 'row')} of the data are of groups without a fold (first group {first!r}).")
-    column = _free_name(table.column_names)
+    column = free_name(table.column_names)
     columns = {"key": key, "fold": column, "target": target}
     folds = known.column("fold").combine_chunks().take(pa.array(place))
     return Plan(
@@ -69,19 +70,32 @@ def import_nnunet(
     Raises SplitError for a file of another shape, and for keys that the data lack.
     """
     sides = _read_sides(Path(path))
-    table = read_table(data)
     columns = Columns(key=[key], target=target)
-    keys = canonical_table(table, columns.key, {})
-    order = key_order(keys, columns.key)
-    table, keys = (table, keys) if order is None else (table.take(order), keys.take(order))
+    table, keys, _ = in_key_order(read_table(data), columns)
     place = {str(value): row for row, value in enumerate(keys.column(0).to_pylist())}
-    pairs = [tuple(_rows(side, place, str(path)) for side in pair) for pair in sides]
+    pairs = [(_rows(train, place, str(path)), _rows(test, place, str(path))) for train, test in sides]
+    return manifest_of_pairs(pairs, table, columns, name)
+
+
+def in_key_order(table: pa.Table, columns: Columns) -> tuple[pa.Table, pa.Table, NDArray[np.int64]]:
+    """Return a table and its keys in the order of the key, and the rank that each of its rows got there."""
+    keys = canonical_table(table, columns.key, {})
+    order = key_order(keys, columns.key) if columns.key else None
+    if order is None:
+        return table, keys, np.arange(table.num_rows)
+    ranks = np.empty(order.size, dtype=np.int64)
+    ranks[order] = np.arange(order.size)
+    return table.take(order), keys.take(order), ranks
+
+
+def manifest_of_pairs(pairs: Sequence[Pair], table: pa.Table, columns: Columns, name: str) -> Manifest:
+    """Return the manifest of (train, test) ranks of a table in key order: folds where a column can say them."""
     spec: dict[str, Any] = {"name": name, "columns": columns.model_dump()}
     folds = _as_folds(pairs, table.num_rows)
     if folds is None:
         given = [[train.tolist(), test.tolist()] for train, test in pairs]
         return Plan(spec | {"strategy": "PredefinedPairs", "params": {"given_pairs": given}}, table).decide()
-    column = _free_name(table.column_names)
+    column = free_name(table.column_names)
     spec["columns"]["fold"] = column
     return Plan(spec | {"strategy": "Predefined"}, table.append_column(column, pa.array(folds))).decide()
 
@@ -112,10 +126,10 @@ def _rows(names: list[str], place: dict[str, int], path: str) -> NDArray[np.int6
     return np.array(sorted(place[name] for name in names), dtype=np.int64)
 
 
-def _as_folds(pairs: list[Any], n: int) -> NDArray[np.int64] | None:
+def _as_folds(pairs: Sequence[Pair], n: int) -> NDArray[np.int64] | None:
     """Return the fold of each row, or None where no column of folds says what the pairs say."""
-    trains = sum(np.bincount(train, minlength=n) for train, _ in pairs)
-    tests = sum(np.bincount(test, minlength=n) for _, test in pairs)
+    trains = np.sum([np.bincount(train, minlength=n) for train, _ in pairs], axis=0)
+    tests = np.sum([np.bincount(test, minlength=n) for _, test in pairs], axis=0)
     as_folds = (tests <= 1) & (trains == np.where(tests == 1, len(pairs) - 1, np.where(trains > 0, len(pairs), 0)))
     apart = all(not np.intersect1d(train, test).size for train, test in pairs)
     if not apart or not np.all(as_folds):
@@ -126,6 +140,7 @@ def _as_folds(pairs: list[Any], n: int) -> NDArray[np.int64] | None:
     return folds.astype(np.int64)
 
 
-def _free_name(taken: list[str]) -> str:
+def free_name(taken: list[str]) -> str:
+    """Return a name for a column of folds that no column has."""
     names = ["fold", "nnunet_fold", *(f"nnunet_fold_{i}" for i in range(len(taken)))]
     return next(name for name in names if name not in taken)

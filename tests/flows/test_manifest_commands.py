@@ -8,13 +8,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 import pytest
 from evenfold.flows import cli
+from evenfold.flows.commands.manifests import Tool
 from evenfold.manifests import Audit, decide, extend, read_manifest, verify, write_manifest
+from evenfold.manifests.exchange.export import Format
 from evenfold.splitters import SplitError
 from typer.testing import CliRunner, Result
 
@@ -145,6 +147,24 @@ def test_export_import_and_join_go_round(place: Place) -> None:
     assert pd.read_parquet("out.parquet")["id"].tolist() == np.flatnonzero(place.manifest.codes == 2).tolist()
 
 
+def test_positions_and_words_come_in_by_flag(place: Place) -> None:
+    """A file of positions, and a column that says train and test, are the splits that they were."""
+    out = ("export", "trial/1.0", "--to", "openml", "--data", "data.parquet", "-o", "splits.arff")
+    assert place.run(*out).exit_code == 0
+    back = ("import", "data.parquet", "--positions", "splits.arff", "--key", "id", "-o", "here")
+    assert place.json(*back)["split_id"] == place.manifest.split_id
+    frame = pd.read_parquet(place.folder / "data.parquet")
+    words = np.where(np.arange(len(frame)) % 4 == 0, "TEST", "TRAIN")
+    frame.assign(split=words).to_parquet(place.folder / "words.parquet")
+    words_in = ("import", "words.parquet", "--split-column", "split", "--key", "id", "--name", "words", "-o", "here")
+    assert place.json(*words_in)["n_splits"] == 1
+
+
+def test_the_command_line_exports_to_whatever_python_does() -> None:
+    """The words of --to are those of export."""
+    assert [tool.value for tool in Tool] == list(get_args(Format))
+
+
 def test_nnunet_comes_in_by_file(place: Place) -> None:
     """splits_final.json goes out and comes back, into a folder of choice."""
     assert place.run("export", "trial/1.0", "--to", "nnunet", "-o", "splits_final.json").exit_code == 0
@@ -180,7 +200,10 @@ def test_folds_travel_by_group_without_any_row(place: Place) -> None:
             "there is no fold 5 in trial 1.0; choose 0",
         ),
         ("join data.parquet trial/1.0 --fold 1 --role test -o out.xlsx", "write to .parquet or .csv"),
-        ("import data.parquet --key id", "give one of --fold-column, --nnunet and --groups"),
+        (
+            "import data.parquet --key id",
+            "give one of --fold-column, --split-column, --positions, --nnunet and --groups",
+        ),
         ("import data.parquet --key id --groups y.csv", "--group (a column of the data) go together"),
         ("import data.parquet --key id --key y --nnunet x.json", "give one --key"),
         ("import data.parquet --key id --fold-column y", "pass whole numbers"),

@@ -254,7 +254,12 @@ def test_an_export_is_refused_in_words(tmp_path: Path) -> None:
     draws = split(rows(), strategy="Bootstrap", params={"n_splits": 3})
     pairs = split(rows(), strategy="ForwardChaining", columns={"key": "id", "time": "day"})
     for made, to, name, message in (
-        (manifest, "weka", "folds.arff", "no export to 'weka'; choose sklearn, h2o, spark, nnunet, csv and groups"),
+        (
+            manifest,
+            "weka",
+            "folds.arff",
+            "no export to 'weka'; choose sklearn, h2o, spark, .*, splitgraph and sql",
+        ),
         (manifest, "spark", "folds.csv", "folds.csv cannot be an export to spark; name it with .parquet"),
         (draws, "h2o", "folds.csv", "h2o takes one fold a row, and split 1.0 holds draws; use a split into folds"),
         (pairs, "csv", "folds.csv", "csv takes one fold a row, and split 1.0 holds pairs; export to nnunet"),

@@ -1,0 +1,70 @@
+"""What leaves for other tools: the rows of a manifest that were not deleted, their keys and their folds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from evenfold.manifests.manifest import DELETED, Manifest
+from evenfold.manifests.membership import Labels, Pairs
+from evenfold.manifests.tables.canonical import amount, listed
+from evenfold.manifests.tables.read import read_table
+from evenfold.splitters import SplitError
+from numpy.typing import NDArray
+
+
+def require_data(data: Any, to: str) -> None:
+    """Raise SplitError where no data say in what order rows stand: their positions would be those of no frame."""
+    if data is None:
+        raise SplitError(
+            f"{to} tells rows by their position, so the frame whose order they stand in is needed; give data, or "
+            "export to csv, which names rows by their key."
+        )
+
+
+def in_order_of(manifest: Manifest, data: Any, folds: NDArray[Any]) -> NDArray[Any]:
+    """Return the folds of the rows that are kept in the order of the rows of ``data``, which must be those."""
+    table = read_table(data, types=manifest.spec.types)
+    positions = manifest.positions(table)[kept_rows(manifest)]
+    if table.num_rows != folds.size:  # every row is known, so what is left are deleted rows that are back
+        raise SplitError(f"{table.num_rows - folds.size:,} rows of the data are deleted in the manifest; extend it.")
+    in_order = np.empty_like(folds)
+    in_order[positions] = folds
+    return in_order
+
+
+def folds_of_kept(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[Any]:
+    """Return the fold of every row that is kept; SplitError where a code is below ``least``."""
+    labels = labels_of(manifest, to)
+    if not 0 <= repeat < labels.n_repeats:
+        raise SplitError(f"there is no repeat {repeat}; choose 0 to {labels.n_repeats - 1}.")
+    folds = labels.column(repeat)[kept_rows(manifest)]
+    unfit = folds[folds < least]
+    if unfit.size:
+        which = listed(f"{labels.code_name(code)} ({code})" for code in np.unique(unfit)[::-1].tolist())
+        raise SplitError(
+            f"{to} has no word for {amount(unfit.size, 'row')} {which}; it would train on or test them. Export to csv, "
+            "and pass on the rows with a fold of 0 or more."
+        )
+    return np.asarray(folds)
+
+
+def labels_of(manifest: Manifest, to: str) -> Labels:
+    """Return the folds in use; SplitError where the manifest holds none."""
+    if isinstance(manifest.in_use, Labels):
+        return manifest.in_use
+    remedy = "export to nnunet" if isinstance(manifest.in_use, Pairs) else "use a split into folds"
+    title = f"{manifest.name} {manifest.version}"
+    raise SplitError(f"{to} takes one fold a row, and {title} holds {manifest.kind}; {remedy}.")
+
+
+def kept_rows(manifest: Manifest) -> NDArray[np.int64]:
+    """Return the ranks of the rows that were not deleted."""
+    return np.flatnonzero(manifest.status != DELETED)
+
+
+def kept_keys(manifest: Manifest) -> pa.Table:
+    """Return the keys of those rows; the position, as ``row``, where there is no key."""
+    keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
+    return keys.take(pa.array(kept_rows(manifest)))

@@ -1,0 +1,118 @@
+"""One split into training, validation and test as a column of three words, or as three frames; both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels
+from evenfold.manifests.plan import Plan
+from evenfold.manifests.tables.canonical import amount, listed
+from evenfold.manifests.tables.read import read_table
+from evenfold.splitters import SplitError
+from numpy.typing import NDArray
+
+from .kept import kept_keys, kept_rows, labels_of
+from .load_folds import free_name
+
+PARTS = ("train", "validation", "test")
+# What each calls the three. BigQuery takes words where it tunes, and else a column of truth values.
+WORDS: dict[str, tuple[str, str, str]] = {
+    "vertex": ("training", "validation", "test"),
+    "databricks": ("train", "validate", "test"),
+    "bigquery": ("TRAIN", "EVAL", "TEST"),
+}
+KNOWN = {word.lower(): part for words in WORDS.values() for word, part in zip(words, PARTS, strict=True)}
+TAKEN_BY = {
+    "vertex": "predefined_split_column_name='split'",
+    "databricks": "split_col='split'",
+    "bigquery": "DATA_SPLIT_METHOD='CUSTOM', DATA_SPLIT_COL='split', with NUM_TRIALS",
+}
+COLUMN = "split"
+
+
+def with_words(manifest: Manifest, data: Any, to: str) -> tuple[pa.Table, str]:
+    """Return the keys, or the data, with a column ``split`` of the words that ``to`` knows, and how it is taken."""
+    parts = parts_of(manifest, to)
+    table, known = kept_keys(manifest), parts[kept_rows(manifest)]
+    if data is not None:
+        table = read_table(data, types=manifest.spec.types)
+        table = table.take(pa.array(manifest.positions(table)[kept_rows(manifest)]))
+    if COLUMN in table.column_names:
+        raise SplitError(f"the data have a column {COLUMN!r} already; rename it, or export without the data.")
+    words = dict(zip(PARTS, WORDS[to], strict=True))
+    named = pa.array([words.get(part) for part in known.tolist()], pa.string())
+    left = int(named.null_count)
+    without = f" {amount(left, 'row')} in no part left out." if left else ""
+    table = table.append_column(COLUMN, named).filter(named.is_valid())
+    return table, f"{to} takes {TAKEN_BY[to]}.{without} Lost: strategy, seed and every fold but this one."
+
+
+def parts_of(manifest: Manifest, to: str) -> NDArray[np.object_]:
+    """Return train, validation, test or None of each row in key order; SplitError where the manifest holds more."""
+    labels = labels_of(manifest, to)
+    if labels.n_splits != 1:
+        raise SplitError(
+            f"{to} takes one split into training, validation and test, and {manifest.name} {manifest.version} tests "
+            f"{labels.n_splits:,} {labels.unit}s; split with parts (HashSplit, BalancedGroupSplit), or take "
+            "train_test(frame, fold)."
+        )
+    codes, parts = labels.column(), np.full(labels.n, None, dtype=object)
+    for part, code in _codes(labels).items():
+        parts[codes == code] = part
+    return parts
+
+
+def _codes(labels: Labels) -> dict[str, int]:
+    """Return the code of each of the three parts: by name where they are named, else by what the code means."""
+    if labels.parts and set(labels.parts) <= set(PARTS):
+        return dict(labels.parts)
+    tested = "validation" if labels.locked.size else "test"
+    return {"train": NEVER_TESTED, tested: labels.tested[0]} | ({"test": LOCKED} if labels.locked.size else {})
+
+
+def part_frames(manifest: Manifest, frame: Any) -> dict[str, Any]:
+    """Return {"train": ..., "validation": ..., "test": ...}: frames of the kind of ``frame``, in key order.
+
+    What Hugging Face's ``DatasetDict`` is made of; a part without rows is left out. The test part is handed out too:
+    look at it once. Raises SplitError where the manifest holds more than one split.
+    """
+    parts, positions = parts_of(manifest, "a dictionary of parts"), manifest.positions(frame)
+    rows = nw.from_native(frame, eager_only=True)
+    return {part: rows[positions[parts == part]].to_native() for part in PARTS if (parts == part).any()}
+
+
+def import_parts(
+    data: Any, key: str | list[str] | None, column: str = COLUMN, *, name: str = "imported", target: str | None = None
+) -> Manifest:
+    """Return a manifest of a column that says training, validation or test, in whichever of the known words.
+
+    ``data`` is a file or a frame with the column, or frames by the name of their part, as in a ``DatasetDict``. Known
+    are Vertex AI's, Databricks' and BigQuery's words, in any case. Validation is tested and test is locked; where there
+    is but one of them, it is tested. Rows without a word are in no part. Raises SplitError for any other word.
+    """
+    table = _stacked(data, column) if isinstance(data, Mapping) else read_table(data)
+    if column not in table.column_names:
+        raise SplitError(f"the data have no column {column!r}; they have {listed(table.column_names)}.")
+    words = table.column(column).to_pylist()
+    unknown = sorted({str(word) for word in words if word is not None and str(word).lower() not in KNOWN})
+    if unknown:
+        raise SplitError(f"column {column!r} holds {listed(unknown)}; known are {listed(KNOWN, most=len(KNOWN))}.")
+    parts = [None if word is None else KNOWN[str(word).lower()] for word in words]
+    codes = {"train": NEVER_TESTED, "validation": 0, "test": LOCKED if "validation" in parts else 0, None: EXCLUDED}
+    folds = pa.array([codes[part] for part in parts], pa.int64())
+    place = free_name(table.column_names)
+    columns = {"key": key, "fold": place, "target": target}
+    spec = {"name": name, "columns": columns, "strategy": "Predefined"}
+    return Plan(spec, table.append_column(place, folds)).decide()
+
+
+def _stacked(frames: Mapping[str, Any], column: str) -> pa.Table:
+    """Return frames below each other, with the name of each in a column."""
+    tables = {part: read_table(frame) for part, frame in frames.items()}
+    named = [table.append_column(column, pa.array([part] * table.num_rows)) for part, table in tables.items()]
+    return pa.concat_tables(named, promote_options="permissive")

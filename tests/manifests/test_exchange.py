@@ -1,0 +1,418 @@
+"""Splits go out in the forms of others and come back as the same split; what a form cannot say is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from evenfold.manifests import (
+    Manifest,
+    decide,
+    declaration_of,
+    export,
+    import_croissant,
+    import_folds,
+    import_parts,
+    import_positions,
+    part_frames,
+    read_split_spec,
+    spec_from_declaration,
+)
+from evenfold.splitters import SplitError
+from scipy.io import arff
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+
+PARTS = {"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}}
+REPEATED = {"strategy": {"strategy": "KFold", "params": {"n_splits": 4}}, "n_repeats": 3}
+POSITIONAL = {"data-foundry": "splits.json", "torch": "splits.json", "openml": "splits.arff"}
+
+
+def rows(n: int = 120) -> pd.DataFrame:
+    """Return rows in an order that is not that of their keys."""
+    frame = pd.DataFrame({"id": [f"case_{i:03d}" for i in range(n)], "number": np.arange(n) * 7})
+    frame["y"] = np.where(np.arange(n) % 3 == 0, "yes", "no")
+    frame["day"] = np.arange(n) // 2
+    frame["clinic"] = [f"clinic {i % 17}" for i in range(n)]
+    return frame.sample(frac=1, random_state=1, ignore_index=True)
+
+
+def split(frame: Any, strategy: str = "StratifiedKFold", **fields: Any) -> Manifest:
+    return decide({"strategy": strategy, "columns": {"key": "id", "target": "y"}} | fields, frame)
+
+
+def sides(manifest: Manifest, frame: pd.DataFrame) -> list[tuple[list[int], list[int]]]:
+    """Return the positions of both sides of every split."""
+    return [(sorted(train.tolist()), sorted(test.tolist())) for train, test in manifest.as_cv(frame).split()]
+
+
+@pytest.mark.parametrize("key", ["id", None])
+@pytest.mark.parametrize("tool", POSITIONAL)
+def test_positions_come_back_as_the_same_split(tool: Any, key: str | None, tmp_path: Path) -> None:
+    """Folds keep their split_id, with a key and without one."""
+    frame = rows()
+    manifest = split(frame, columns={"key": key, "target": "y"} if key else {"target": "y"})
+    made = export(manifest, tool, tmp_path / POSITIONAL[tool], frame)
+    assert "Lost: keys, strategy and seed" in made.note
+    back = import_positions(made.path, frame, key, target="y")
+    assert (back.spec.strategy, back.split_id) == ("Predefined", manifest.split_id)
+
+
+@pytest.mark.parametrize("strategy", ["Repeated", "ForwardChaining", "ShuffleSplit"])
+@pytest.mark.parametrize("tool", POSITIONAL)
+def test_positions_of_repeats_pairs_and_shuffles_keep_their_sides(tool: Any, strategy: str, tmp_path: Path) -> None:
+    """What no column can say comes back as pairs, split for split."""
+    frame = rows()
+    params = {"params": REPEATED} if strategy == "Repeated" else {}
+    columns = {"key": "id", "target": "y"} | ({"time": "day"} if strategy == "ForwardChaining" else {})
+    manifest = split(frame, strategy, columns=columns, **params)
+    export(manifest, tool, tmp_path / POSITIONAL[tool], frame)
+    back = import_positions(tmp_path / POSITIONAL[tool], frame, "id")
+    assert back.spec.strategy == "PredefinedPairs"
+    assert sides(back, frame) == sides(manifest, frame)
+
+
+def test_positions_are_those_of_the_frame_that_was_given(tmp_path: Path) -> None:
+    """Another order of rows gives other positions of the same rows, and without data there are none."""
+    frame = rows()
+    manifest, other = split(frame), frame.sample(frac=1, random_state=9, ignore_index=True)
+    export(manifest, "torch", tmp_path / "a.json", frame)
+    export(manifest, "torch", tmp_path / "b.json", other)
+    ours, theirs = (json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json"))
+    assert ours != theirs
+    for one, two in zip(ours, theirs, strict=True):
+        assert set(frame["id"][one["val"]]) == set(other["id"][two["val"]])
+    for tool, name in POSITIONAL.items():
+        with pytest.raises(SplitError, match=f"{tool} tells rows by their position"):
+            export(manifest, tool, tmp_path / f"none-{name}")  # type: ignore[arg-type]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "b.json"]
+
+
+def test_openml_splits_are_read_by_scipy(tmp_path: Path) -> None:
+    """A reader of ARFF that is not ours sees every row once a repeat in TEST, and in its fold."""
+    frame = rows()
+    manifest = split(frame, "Repeated", params=REPEATED)
+    export(manifest, "openml", tmp_path / "splits.arff", frame)
+    values, _ = arff.loadarff(tmp_path / "splits.arff")
+    read = pd.DataFrame(values).astype({"rowid": int, "repeat": int, "fold": int})
+    tested = read[read["type"] == b"TEST"]
+    for repeat in range(3):
+        of = tested[tested["repeat"] == repeat].set_index("rowid")["fold"].sort_index()
+        assert np.array_equal(of, manifest.fold_of(frame, repeat))
+
+
+def test_an_arff_of_anothers_order_is_read(tmp_path: Path) -> None:
+    """Attributes in another order, comments, lower case: as OpenML's server and weka write them."""
+    (tmp_path / "splits.arff").write_text(
+        "% made by hand\n@relation x\n@attribute 'fold' integer\n@attribute rowid integer\n"
+        "@attribute repeat integer\n@attribute type {TRAIN, TEST}\n@data\n"
+        "0, 0, 0, TEST\n0, 1, 0, TRAIN\n1, 1, 0, TEST\n1, 0, 0, TRAIN\n"
+    )
+    manifest = import_positions(tmp_path / "splits.arff", pd.DataFrame({"id": ["b", "a"]}), "id")
+    assert manifest.codes.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("splits", "message"),
+    [
+        ({0: {0: ([0, 1], [2, 99])}}, r"split 0 names 1 row that the data lack \(position 99 of 10 rows\)"),
+        ({0: {0: ([0, -1], [2])}}, r"position -1"),
+        ([([0, 1], [1, 2])], "both"),
+        ([], "there are 0 splits"),
+        ([([0.5], [1])], "neither"),
+        ({"train": [0], "test": [1]}, "with numbers as keys"),
+        ({0: [([0], [1])]}, "with numbers as keys"),
+        ([{"train": [0]}], "neither"),
+        (3, "neither"),
+    ],
+)
+def test_what_is_no_positions_is_refused(splits: Any, message: str) -> None:
+    """In one sentence, whatever it is."""
+    with pytest.raises(SplitError, match=message):
+        import_positions(splits, rows(10), "id")
+
+
+def test_files_that_hold_no_splits_are_refused(tmp_path: Path) -> None:
+    """JSON and ARFF that are none, and a file that is not there."""
+    for name, text in (("a.json", "{"), ("a.arff", "@relation x\n@data\n1,2\n")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(SplitError, match=f"{name} holds no splits"):
+            import_positions(tmp_path / name, rows(10), "id")
+    with pytest.raises(SplitError, match="cannot be read"):
+        import_positions(tmp_path / "no.json", rows(10), "id")
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        ("vertex", {"training", "validation", "test"}),
+        ("databricks", {"train", "validate", "test"}),
+        ("bigquery", {"TRAIN", "EVAL", "TEST"}),
+    ],
+)
+def test_three_words_come_back_as_the_same_split(tool: Any, words: set[str], name: str, tmp_path: Path) -> None:
+    """Beside the key or beside the data, locked rows and all."""
+    frame = rows()
+    manifest = split(frame, "HashSplit", params=PARTS)
+    for data in (None, frame):
+        made = export(manifest, tool, tmp_path / name, data)
+        read = pd.read_csv(tmp_path / name) if name.endswith("csv") else pd.read_parquet(tmp_path / name)
+        assert set(read["split"]) == words
+        assert list(read) == [*(["id"] if data is None else list(frame)), "split"]
+        assert "Lost: strategy, seed" in made.note
+        assert import_parts(tmp_path / name, "id").split_id == manifest.split_id
+
+
+def test_two_parts_and_a_holdout_have_their_words(tmp_path: Path) -> None:
+    """Train and test alone: test is tested. A fold beside locked rows is validation. Excluded rows are left out."""
+    frame = rows()
+    two = split(frame, "HashSplit", params={"parts": {"train": 0.7, "test": 0.3}})
+    assert set(part_frames(two, frame)) == {"train", "test"}
+    export(two, "vertex", tmp_path / "two.csv")
+    assert import_parts(tmp_path / "two.csv", "id").split_id == two.split_id
+    given = import_folds(frame.assign(given=[0, -1, -2, -3] * 30), "id", "given")
+    made = export(given, "databricks", tmp_path / "given.csv")
+    assert "30 rows in no part left out" in made.note
+    assert pd.read_csv(tmp_path / "given.csv")["split"].value_counts().to_dict() == {
+        "train": 30,
+        "validate": 30,
+        "test": 30,
+    }
+
+
+def test_folds_have_no_three_words(tmp_path: Path) -> None:
+    """Several folds, a word that is not known, a column that is not there: refused, and nothing is written."""
+    frame = rows()
+    with pytest.raises(SplitError, match=r"takes one split into training, validation and test, and .* tests 5 folds"):
+        export(split(frame), "vertex", tmp_path / "a.csv")
+    parts = split(frame, "HashSplit", params=PARTS)
+    with pytest.raises(SplitError, match="have a column 'split' already"):
+        export(parts, "vertex", tmp_path / "a.csv", frame.assign(split="x"))
+    with pytest.raises(SplitError, match="column 'split' holds live; known are training, validation, test"):
+        import_parts(frame.assign(split="live"), "id")
+    with pytest.raises(SplitError, match="no column 'part'; they have id"):
+        import_parts(frame, "id", "part")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.Table.from_pandas])
+def test_frames_by_part_come_back_as_the_same_split(kind: Any) -> None:
+    """As in a DatasetDict; frames are of the kind that was given."""
+    frame = rows()
+    manifest = split(frame, "HashSplit", params=PARTS)
+    frames = part_frames(manifest, kind(frame))
+    assert list(frames) == ["train", "validation", "test"]
+    assert {type(part) for part in frames.values()} == {type(kind(frame))}
+    assert import_parts(frames, "id").split_id == manifest.split_id
+
+
+def test_hugging_face_takes_the_frames_and_gives_them_back() -> None:
+    """With the real package: DatasetDict there and back is the same split."""
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    frame = rows()
+    manifest = split(frame, "HashSplit", params=PARTS)
+    frames = part_frames(manifest, frame)
+    of = datasets.DatasetDict(
+        {part: datasets.Dataset.from_pandas(rows, preserve_index=False) for part, rows in frames.items()}
+    )
+    back = import_parts({part: dataset.to_pandas() for part, dataset in of.items()}, "id")
+    assert back.split_id == manifest.split_id
+
+
+def test_data_foundry_takes_the_positions(tmp_path: Path) -> None:
+    """With the real package: its model of splits validates the file, and import reads the model's own field."""
+    schema = pytest.importorskip("data_foundry.schema", reason="data-foundry is not installed")
+    frame = rows()
+    manifest = split(frame, "Repeated", params=REPEATED)
+    export(manifest, "data-foundry", tmp_path / "splits.json", frame)
+    model = schema.PredictiveMLSplitsMetadata(**json.loads((tmp_path / "splits.json").read_text()))
+    assert (len(model.splits), len(model.splits[0])) == (3, 4)
+    assert sides(import_positions(model.splits, frame, "id"), frame) == sides(manifest, frame)
+
+
+GROUPED = {"columns": {"key": "id", "group": "clinic", "stratify": "y"}, "strategy": "BalancedGroupKFold"}
+TIMED = {"columns": {"key": "id", "time": "day", "target": "y"}, "strategy": "ForwardChaining"}
+STRATIFIED = {"columns": {"key": "id", "target": "y"}, "strategy": "StratifiedKFold"}
+
+
+@pytest.mark.parametrize("spec", [GROUPED, TIMED, STRATIFIED], ids=lambda spec: spec["strategy"])
+def test_declarations_come_back_as_the_same_split(spec: dict[str, Any]) -> None:
+    """Columns are kept; the folds are the same because the strategy's defaults are."""
+    declared = declaration_of(spec)
+    assert "folds are decided anew there" in declared.lost[0]
+    back = spec_from_declaration(declared.structure(), "id", target=spec["columns"].get("target"))
+    assert decide(back, rows()).split_id == decide(spec, rows()).split_id
+
+
+@pytest.mark.parametrize("spec", [GROUPED, TIMED, STRATIFIED], ids=lambda spec: spec["strategy"])
+def test_autogluon_takes_the_structure(spec: dict[str, Any]) -> None:
+    """With the real package: ValidationStructure is made of it, and its folds respect what it says."""
+    package = pytest.importorskip(
+        "autogluon.common.utils.validation_structure", reason="autogluon.common is not installed"
+    )
+    frame, structure = rows(), declaration_of(spec).structure()
+    made = package.ValidationStructure.from_input(structure)
+    folds, _, _ = made.custom_splits(frame, frame["y"], num_folds=3, num_repeats=1)
+    for train, test in folds:
+        if made.group_on:
+            assert not set(frame["clinic"].iloc[train]) & set(frame["clinic"].iloc[test])
+        if made.time_on:
+            assert frame["day"].iloc[train].max() < frame["day"].iloc[test].min()
+
+
+def test_autogluon_takes_the_folds_as_groups(tmp_path: Path) -> None:
+    """A column beside the data, one value a fold, which groups='fold' leaves out one after the other."""
+    frame = rows()
+    manifest = split(frame)
+    made = export(manifest, "autogluon", tmp_path / "rows.parquet", frame)
+    assert "groups='fold'" in made.note
+    assert import_folds(tmp_path / "rows.parquet", "id", "fold").split_id == manifest.split_id
+
+
+def test_data_foundrys_task_is_a_declaration() -> None:
+    """Its fields beyond the split are passed over; its time is always forward."""
+    task = {
+        "target_column_name": "y",
+        "problem_type": "binary_classification",
+        "objective_metric_name": "roc_auc",
+        "stratify_on": None,
+        "group_on": "clinic",
+        "group_labels": "per_sample",
+        "group_time_on": "day",
+        "type_adapter_id": "predictive-ml-task-mold-v1",
+    }
+    spec = spec_from_declaration(task, "id")
+    assert (spec.strategy, spec.columns.group, spec.columns.target) == ("BalancedGroupKFold", "clinic", "y")
+    timed = spec_from_declaration(task | {"group_on": None, "group_time_on": None, "time_on": "day"}, "id")
+    assert (timed.strategy, timed.columns.time) == ("ForwardChaining", "day")
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"group_on": ["a", "b"]}, r"group_on names 2 columns \(a and b\); join them into one"),
+        ({"time_on": "day"}, "trains on rows after those that are tested"),
+        ({"group_time_on": "visit"}, "group_time_on orders whole groups in time"),
+        ({"groupon": "a"}, "groupon: no such field"),
+    ],
+)
+def test_declarations_without_a_counterpart_are_refused(declared: dict[str, Any], message: str) -> None:
+    """In one sentence with what would work."""
+    with pytest.raises(SplitError, match=message):
+        spec_from_declaration(declared, "id")
+
+
+def test_a_group_and_a_time_together_cannot_be_declared() -> None:
+    """Neither AutoGluon nor data-foundry takes both; the folds themselves can go."""
+    with pytest.raises(SplitError, match=r"both a group \(clinic\) and a time \(day\) are named"):
+        declaration_of({"columns": {"key": "id", "group": "clinic", "time": "day"}, "strategy": "ForwardChaining"})
+    with pytest.raises(SplitError, match="declares nothing"):
+        declaration_of({"columns": {"key": "id"}, "strategy": "KFold"})
+    lost = declaration_of(STRATIFIED | {"holdout": 0.2}).lost
+    assert any("locked holdout of 0.2" in sentence for sentence in lost)
+
+
+@pytest.mark.parametrize("spec", [GROUPED, TIMED | {"columns": {**TIMED["columns"], "group": "clinic"}}])
+def test_split_graph_says_what_belongs_together(spec: dict[str, Any], tmp_path: Path) -> None:
+    """The samples come back with their groups, order and strata; decided again, groups alone make the same folds."""
+    frame = rows().assign(clinic=lambda data: "g" + (data["day"] // 4).astype(str))
+    manifest = decide(spec, frame)
+    made = export(manifest, "splitgraph", tmp_path / "split_spec.json", frame)
+    assert "Lost: the folds" in made.note
+    document = json.loads((tmp_path / "split_spec.json").read_text())
+    assert (document["splitGraph_object"], document["schema_version"]) == ("split_spec", "0.3.0")
+    back, samples = read_split_spec(tmp_path / "split_spec.json")
+    assert dict(zip(samples["sample_id"].to_pylist(), samples["group_id"].to_pylist(), strict=True)) == dict(
+        zip(frame["id"], frame["clinic"], strict=True)
+    )
+    assert back.strategy == spec["strategy"]
+    assert decide(back, samples).split_id == manifest.split_id
+
+
+def test_a_file_that_is_no_split_spec_is_refused(tmp_path: Path) -> None:
+    """Another kind, another major version, and a manifest without groups."""
+    for text, message in (
+        ("[]", "holds no object"),
+        ("{", "is no JSON"),
+        ('{"splitGraph_object": "dependency_graph"}', "is no split_spec"),
+        ('{"splitGraph_object": "split_spec", "schema_version": "1.0.0"}', "schema 0.x"),
+        ('{"splitGraph_object": "split_spec", "sample_data": [{"sample_id": "a"}]}', "lacks sample_data"),
+    ):
+        (tmp_path / "spec.json").write_text(text)
+        with pytest.raises(SplitError, match=message):
+            read_split_spec(tmp_path / "spec.json")
+    with pytest.raises(SplitError, match="give data, and split with a key and a group"):
+        export(split(rows()), "splitgraph", tmp_path / "out.json", rows())
+
+
+@pytest.mark.parametrize("fields", [{"strategy": "HashSplit", "params": PARTS}, {"strategy": "KFold"}])
+def test_croissant_comes_back_as_the_same_split(fields: dict[str, Any], tmp_path: Path) -> None:
+    """Parts by their names, folds as numbers, for which Croissant has no word."""
+    frame = rows()
+    manifest = split(frame, **fields)
+    made = export(manifest, "croissant", tmp_path / "croissant.json")
+    assert ("no word for folds" in made.note) == (fields["strategy"] == "KFold")
+    assert import_croissant(tmp_path / "croissant.json", frame, "id").split_id == manifest.split_id
+    with pytest.raises(SplitError, match="2 rows of the data have no record"):
+        import_croissant(tmp_path / "croissant.json", rows(122), "id")
+
+
+@pytest.mark.parametrize("fields", [{"strategy": "HashSplit", "params": PARTS}, {"strategy": "KFold"}])
+def test_mlcroissant_reads_the_records(fields: dict[str, Any], tmp_path: Path) -> None:
+    """With the real package: the file is valid, and every row has the part or the fold that it has here."""
+    mlcroissant = pytest.importorskip("mlcroissant", reason="mlcroissant is not installed")
+    frame = rows()
+    manifest = split(frame, **fields)
+    export(manifest, "croissant", tmp_path / "croissant.json")
+    dataset = mlcroissant.Dataset(jsonld=tmp_path / "croissant.json")
+    kind = "fold" if fields["strategy"] == "KFold" else "split"
+    read = pd.DataFrame(dataset.records("rows")).rename(columns=lambda name: name.removeprefix("rows/"))
+    read = read.map(lambda value: value.decode() if isinstance(value, bytes) else value)
+    back = import_folds(read, "id", "fold") if kind == "fold" else import_parts(read, "id")
+    assert back.split_id == manifest.split_id
+    if kind == "split":
+        assert len(list(dataset.records("splits"))) == 3
+
+
+def test_skrub_takes_as_cv() -> None:
+    """With the real package: the scores of a DataOp are those of the manifest's folds."""
+    skrub = pytest.importorskip("skrub", reason="skrub is not installed")
+    frame = rows()
+    cv, X, y = split(frame).as_cv(frame), frame[["number", "day"]], frame["y"]
+    features = skrub.var("features", X).skb.mark_as_X(cv=cv)
+    plan = features.skb.apply(LogisticRegression(), y=skrub.var("answer", y).skb.mark_as_y())
+    scores = plan.skb.cross_validate()["test_score"]
+    assert np.allclose(scores, cross_val_score(LogisticRegression(), X, y, cv=cv))
+
+
+def test_skore_takes_as_cv() -> None:
+    """With the real package: evaluate's report is of the manifest's folds."""
+    skore = pytest.importorskip("skore", reason="skore is not installed")
+    frame = rows()
+    cv, X, y = split(frame).as_cv(frame), frame[["number", "day"]], frame["y"]
+    report = skore.evaluate(LogisticRegression(), X, y, splitter=cv)
+    ours = list(cv.split())
+    assert len(report.split_indices) == len(ours) == 5
+    for (train, test), (their_train, their_test) in zip(ours, report.split_indices, strict=True):
+        assert (train.tolist(), test.tolist()) == (list(their_train), list(their_test))
+
+
+def test_index_lists_make_torch_subsets(tmp_path: Path) -> None:
+    """torch.utils.data.Subset takes any sequence and a list of positions, which is what the file holds."""
+    frame = rows()
+    manifest = split(frame)
+    export(manifest, "torch", tmp_path / "splits.json", frame)
+    for fold, of in enumerate(json.loads((tmp_path / "splits.json").read_text())):
+        train, test = manifest.train_test(frame, fold)
+        assert set(frame["id"].iloc[of["train"]]) == set(train["id"])
+        assert set(frame["id"].iloc[of["val"]]) == set(test["id"])
+    assert import_positions([(train, test) for train, test in manifest.as_cv(frame).split()], frame, "id").split_id == (
+        manifest.split_id
+    )
