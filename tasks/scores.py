@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -18,7 +19,7 @@ from evenfold.estimates import (
 
 from .outcomes import DrawsResult, Evaluated, Fit, FoldResult, FoldsResult, SplitRef
 from .runtime.step import step
-from .work import Work, work_of
+from .work import Work, key_of_split, work_of
 
 MOST_SINGLE_FOLDS = 1_000
 
@@ -77,10 +78,14 @@ def unaggregated(
 
 
 def _one_work(split: SplitRef, fits: Iterable[Fit]) -> Work:
-    kinds = {(fit.split_id, fit.fingerprint, fit.model.model_dump_json()) for fit in fits}
-    first = next(iter(fits))
-    work = work_of(split, first.model)
-    if kinds != {(split.split_id, work.fingerprint, first.model.model_dump_json())}:
+    fits = list(fits)
+    kinds = {(fit.fingerprint, fit.model.model_dump_json()) for fit in fits}
+    work = work_of(split, fits[0].model)
+    # Of two splits with a fold in common the cache has one result, which names the split that it was made for.
+    others = [fit for fit in fits if fit.split_id != split.split_id]
+    ours = {key_of_split(work, i) for i in split.splits()} if others else set()
+    foreign = [fit for fit in others if isinstance(fit, FoldResult) and Path(fit.predictions.path).stem not in ours]
+    if kinds != {(work.fingerprint, fits[0].model.model_dump_json())} or foreign:
         raise EvaluationError(
             "the data changed while they were evaluated, or the results are of several models or splits; "
             "run the evaluation again."

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from evenfold.estimates.promotion import Difference, decide
 from evenfold.flows import GateError, Retraining
-from evenfold.splitters import UntrustedNameError
+from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks import Home
 
 from evenfold import flows
@@ -133,6 +133,52 @@ def test_a_champion_of_another_split_is_compared_by_its_recipe(home: Home) -> No
     assert outcome.split.version == "2.0"
     assert outcome.decision.winner == "champion"
     assert "another split (resplit@1.0)" in outcome.stored_champion.why
+
+
+BROKEN = {
+    "cut short": (lambda frame: frame.tail(60), "110 of 150 known rows"),
+    "shuffled": (lambda frame: frame.assign(y=frame["y"].sample(frac=1, random_state=2).to_numpy()), "another y"),
+    "in another unit": (lambda frame: frame.assign(y=frame["y"] * 60), "another y"),
+    "without a column": (lambda frame: frame.drop(columns="b"), "b is gone"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_table_makes_no_champion(home: Home, name: str) -> None:
+    """The sentence says what is wrong and how to say yes; nothing is split, fitted or registered."""
+    change, sentence = BROKEN[name]
+    called = f"guarded-{name.replace(' ', '-')}"
+    retrain(called, rows(150), GOOD)
+    before = {*home.splits.rglob("*"), *home.scores.rglob("*")}
+    with pytest.raises(GateError, match=f"do not look like the next table of {called} 1.0: .*{sentence}.*: off"):
+        retrain(called, change(rows(170)), GOOD)
+    assert {*home.splits.rglob("*"), *home.scores.rglob("*")} == before
+    assert champion(home, called) == "1"
+    assert retrain(called, rows(170), GOOD).registered is not None
+    assert champion(home, called) == "2"
+
+
+def test_somebody_says_that_a_table_is_right(home: Home) -> None:
+    """By the gate's name in the specification, or for all gates at once; the outcome tells it all the same."""
+    retrain("yes", rows(150), GOOD)
+    other = rows(160).assign(y=lambda frame: frame["y"] * 60)
+    with pytest.raises(GateError, match="changed_targets: off"):
+        retrain("yes", other, GOOD)
+    outcome = retrain("yes", other, GOOD, spec={"gates": {"changed_targets": "off", "target_distribution": "off"}})
+    assert outcome.growth.added == 10
+    outcome = retrain("yes", rows(170), GOOD, gates=False)
+    assert any("have another y than before" in note for note in outcome.growth.notes)
+
+
+def test_a_refused_extension_stops(home: Home) -> None:
+    """A new split forgets which rows were tested: it is made only where somebody asks for it."""
+    spec = {"columns": {"target": "y"}, "strategy": "KFold", "name": "unkeyed"}
+    flows.retrain(rows(150), engine="plain", spec=spec, model=GOOD)
+    with pytest.raises(SplitError, match=r"has no key column.* The retraining stopped"):
+        flows.retrain(rows(160), engine="plain", spec=spec, model=GOOD, gates=False)
+    made = flows.retrain(rows(160), engine="plain", spec=spec, model=GOOD, gates=False, on_refused="new_major")
+    assert made.split.version == "2.0"
+    assert any("was not extended" in note for note in made.growth.notes)
 
 
 def test_a_champion_that_no_longer_loads_is_told_and_decides_nothing(home: Home) -> None:
