@@ -31,6 +31,7 @@ from evenfold.manifests import (
     require_complete,
     write_manifest,
 )
+from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.splitters import SplitError
 
 from .outcomes import Growth, SplitRef
@@ -209,16 +210,17 @@ def _elsewhere(home: Home, plan: Plan) -> Manifest | None:
     return None
 
 
-def extension_of(manifest: str, data: str, batch: bool, merged: Merged) -> Extension:
+def extension_of(manifest: str, data: str, batch: bool, merged: Merged, max_missing: float) -> Extension:
     """Return the extension; the same folder and file are read once per process."""
-    return _extension(manifest, data, stamp(data), read_header(Path(manifest))["split_id"], batch, merged)
+    split_id = read_header(Path(manifest))["split_id"]
+    return _extension(manifest, data, stamp(data), split_id, batch, merged, max_missing)
 
 
 @lru_cache(maxsize=1)
 def _extension(
-    manifest: str, data: str, _stamp: tuple[Any, ...], _split_id: str, batch: bool, merged: Merged
+    manifest: str, data: str, _stamp: tuple[Any, ...], _split_id: str, batch: bool, merged: Merged, max_missing: float
 ) -> Extension:
-    return extend_manifest(read_manifest(manifest), data, batch=batch, merged=merged)
+    return extend_manifest(read_manifest(manifest), data, batch=batch, merged=merged, max_missing=max_missing)
 
 
 def _extend_title(manifest: SplitRef | str | Path, **_: Any) -> str:
@@ -227,7 +229,12 @@ def _extend_title(manifest: SplitRef | str | Path, **_: Any) -> str:
 
 @step(run_name=_extend_title, retries=0)
 def extend(
-    manifest: SplitRef | str | Path, data: Data, *, batch: bool = False, merged: Merged = "quarantine"
+    manifest: SplitRef | str | Path,
+    data: Data,
+    *,
+    batch: bool = False,
+    merged: Merged = "quarantine",
+    max_missing: float = MOST_MISSING,
 ) -> Growth:
     """Extend a manifest by the new rows of ``data``, write the next version beside it, and return what happened.
 
@@ -236,7 +243,7 @@ def extend(
     home, folder = Home.here(), folder_of(manifest)
     path = from_anywhere(data_reference(data, home))
     with locked(home.locks, f"name/{folder.parent.name}"):
-        grown = extension_of(str(folder), path, batch, merged)
+        grown = extension_of(str(folder), path, batch, merged, max_missing)
         written = folder if grown.manifest.uri else write_manifest(grown.manifest, folder.parent.parent)
         if not results_of(home).offer_split(written, grown.manifest.split_id):
             shutil.rmtree(written)

@@ -43,6 +43,17 @@ class Tool(StrEnum):
     bigquery = "bigquery"
     croissant = "croissant"
     splitgraph = "splitgraph"
+    sql = "sql"
+
+
+class Dialect(StrEnum):
+    """A dialect of SQL."""
+
+    duckdb = "duckdb"
+    spark = "spark"
+    bigquery = "bigquery"
+    snowflake = "snowflake"
+    postgres = "postgres"
 
 
 class Role(StrEnum):
@@ -157,6 +168,8 @@ def export(
     output: Out,
     data: Annotated[str | None, typer.Option(help="File whose rows the folds are put beside.")] = None,
     repeat: Repeat = 0,
+    dialect: Annotated[Dialect, typer.Option(help="SQL of which engine, for --to sql.")] = Dialect.duckdb,
+    table: Annotated[str, typer.Option(help="Table whose rows get folds, for --to sql.")] = "rows",
     as_json: Json = False,
 ) -> None:
     """Write the folds of a manifest as another tool reads them.
@@ -168,7 +181,9 @@ def export(
     from .show import show_export
 
     with busy(f"writing {output}"):
-        made = run_export(read_manifest(manifest), to.value, output, data, repeat=repeat)
+        made = run_export(
+            read_manifest(manifest), to.value, output, data, repeat=repeat, dialect=dialect.value, table=table
+        )
     _print(made, as_json, show_export)
 
 
