@@ -13,6 +13,7 @@ from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import flow_run_tags, step
 
+from .datasets import data_input
 from .entries import Entry, estimate_metrics, run_key, split_tags
 from .tracker import tracker_of
 
@@ -40,7 +41,7 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
             metrics={},
         )
         with tracker.run(entry) as run_id:
-            tracker.reads(run_id, split.data, split.split_id)
+            tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "testing"))
     return Look(run_id=run_id, look=number)
 
 
