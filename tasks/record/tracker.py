@@ -100,6 +100,18 @@ class Tracker:
         found = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
         return str(found[0].info.run_id) if found else None
 
+    def runs_named(self, name: str) -> list[Any]:
+        """Return every run of the experiment that is called ``name``."""
+        token, runs = None, []
+        while True:
+            page = self.client.search_runs(
+                [self.experiment_id], f"tags.`mlflow.runName` = '{name}'", max_results=1_000, page_token=token
+            )
+            runs += list(page)
+            token = page.token
+            if not token:
+                return runs
+
     def _open(self, entry: Entry, parent: str | None) -> str:
         run_id = self.find(entry.key)
         if run_id is None:

@@ -108,13 +108,16 @@ def _units(pairs: Pairs, n: int) -> Codes:
 def happen_by_chance(columns: list[Column]) -> bool:
     """Return whether equal rows are what columns of so few values bring forth.
 
-    Then there are at least as many pairs of rows that differ in exactly one column as pairs that differ in none. Of
-    one column alone: where most rows repeat a value.
+    Then there are at least as many pairs of rows that differ in exactly one column as pairs that differ in none, or
+    one combination of coarse values alone is that of a hundredth of the rows. Of one column nothing can be said.
     """
     if len(columns) == 1:
-        return columns[0].n_levels < columns[0].values.size / 2
+        return True
     hashes = _column_hashes(columns)
     total = hashes.sum(axis=0, dtype=np.uint64)
+    coarse = not any(_is_fine(column) for column in columns)
+    if coarse and np.unique(total, return_counts=True)[1].max() >= 0.01 * total.size:
+        return True
     equal = _count_pairs(total)
     return sum(_count_pairs(total - own) - equal for own in hashes) >= equal
 
