@@ -68,10 +68,10 @@ def _columns(split: SplitRef) -> dict[str, str]:
     first = data_files(split.data)[0]
     if first.suffix not in (".parquet", ".pq"):
         return split.manifest().types
-    kinds = (("int", "int"), ("uint", "int"), ("float", "float"), ("double", "float"), ("bool", "bool"))
-    kinds += (("timestamp", "timestamp"), ("date", "date"))
+    kinds = {"int": "int", "uint": "int", "float": "float", "double": "float", "bool": "bool"}
+    kinds |= {"timestamp": "timestamp", "date": "date"}
     return {
-        field.name: next((kind for start, kind in kinds if str(field.type).startswith(start)), "text")
+        field.name: next((kind for start, kind in kinds.items() if str(field.type).startswith(start)), "text")
         for field in pq.read_schema(first)
     }
 
