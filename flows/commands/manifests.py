@@ -63,6 +63,14 @@ class Role(StrEnum):
     test = "test"
 
 
+class AuditFormat(StrEnum):
+    """What an audit is printed as for other programs and people."""
+
+    json = "json"
+    md = "md"
+    sarif = "sarif"
+
+
 ManifestFolder = Annotated[Path, typer.Argument(metavar="MANIFEST", help="Folder of a manifest.")]
 DataFile = Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file, a folder or a glob of them.")]
 Out = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
@@ -80,7 +88,9 @@ def audit(
     group: Annotated[str | None, typer.Option(help="Look for this column's groups on both sides of a split.")] = None,
     time: Annotated[str | None, typer.Option(help="Require that training rows are older than tested ones.")] = None,
     gate: Annotated[list[str] | None, typer.Option(help="A limit, as NAME=NUMBER or NAME=off; repeatable.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Why a check is ignored, as EF205=REASON; repeat.")] = None,
     store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
+    kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON, Markdown or SARIF.")] = None,
     as_json: Json = False,
 ) -> None:
     """Say what is wrong with a split of FILE: leaks, rows that do not fit, uneven folds. Exit code 1: a gate failed.
@@ -88,6 +98,7 @@ def audit(
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
     """
     from evenfold.manifests import audit as run_audit, read_manifest, write_whole
+    from evenfold.manifests.audits.formats import formatted
 
     from .show import show_audit
 
@@ -101,10 +112,14 @@ def audit(
             target=target,
             group=group,
             time=time,
+            ignore=values_of("--ignore", ignore, "CODE=REASON, such as EF205='no new shops will open'"),
         )
     if store:
         write_whole(manifest / "audit.json", made.model_dump_json(indent=1))
-    _print(made, as_json, show_audit)
+    if kind:
+        typer.echo(formatted(made, data, kind.value))
+    else:
+        _print(made, as_json, show_audit)
     if made.failed:
         raise typer.Exit(GATE_FAILED)
 
