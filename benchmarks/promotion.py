@@ -108,7 +108,7 @@ def rows() -> list[dict[str, Any]]:
                 "ours": f"{share:.2f}",
                 "peer": f"{other}: {theirs:.2f}",
                 "ratio": round(share / theirs, 2) if theirs else 1.0,
-                "target": f"at most {most + error:.2f}" if most is not None else "to be seen in docs/estimates.md",
+                "target": f"at most {most + error:.2f}" if most is not None else "none: the price of the two above",
                 "met": most is None or share <= most + error,
             }
         )

@@ -15,6 +15,7 @@ from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import flow_run_tags, step
 
+from .datasets import data_input
 from .entries import Entry, estimate_metrics, run_key, split_tags
 from .tracker import Tracker, tracker_of
 
@@ -58,7 +59,7 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
             metrics={},
         )
         with tracker.run(entry) as run_id:
-            tracker.reads(run_id, split.data, split.split_id)
+            tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "testing"))
     return Look(run_id=run_id, look=number)
 
 
