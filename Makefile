@@ -49,7 +49,7 @@ partners: $(VENV)/.installed
 
 # Real servers, kills, races: an hour or more. EVENFOLD_SOAK_KILLS and EVENFOLD_SOAK_RACES shorten it.
 soak: $(VENV)/.installed
-	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[dev,dask,s3,servers]' 'moto[server]'
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[dev,dask,spark,s3,servers]' 'moto[server]'
 	$(BIN)/python -m pytest -m soak -rA
 	for seed in 1 2 3 4 5 6 7 8 9 10; do EVENFOLD_SOAK_EXAMPLES=100 $(BIN)/python -m pytest --quiet \
 		-m 'hypothesis and not soak' --hypothesis-seed=$$seed || exit 1; done

@@ -15,7 +15,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-MODULES = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
+HERE = Path(__file__).parent
+MODULES = sorted(
+    path.stem if path.is_file() else path.name
+    for path in (*HERE.glob("[a-z]*.py"), *(folder.parent for folder in HERE.glob("[a-z]*/__init__.py")))
+)
 RESULTS = ROOT / "docs" / "benchmarks.json"
 PEERS = ("numpy", "scikit-learn", "iterative-stratification", "prefect", "mlflow")
 

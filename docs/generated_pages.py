@@ -14,7 +14,13 @@ ROOMS = ("splitters", "manifests", "estimates", "reports", "tasks", "flows")
 
 def generated_pages() -> dict[str, str]:
     """Return the text of each generated page by its path below docs/."""
-    return {**strategy_pages(), "commands.md": commands_page(), **reference_pages(), "changelog.md": changelog_page()}
+    return {
+        **strategy_pages(),
+        **finding_pages(),
+        "commands.md": commands_page(),
+        **reference_pages(),
+        "changelog.md": changelog_page(),
+    }
 
 
 def strategy_pages() -> dict[str, str]:
@@ -26,6 +32,14 @@ def strategy_pages() -> dict[str, str]:
 
     words = {check.promise: check.name for check in CHECKS if check.promise}
     return pages({type(case).__name__: case for case in reversed(CASES)}, words)
+
+
+def finding_pages() -> dict[str, str]:
+    """Return a page per check of the audit, by its path, and the table of all."""
+    sys.path[:0] = [str(ROOT / "docs")]
+    from finding_pages import pages
+
+    return pages()
 
 
 def commands_page() -> str:

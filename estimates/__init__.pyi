@@ -5,7 +5,13 @@ from .bootstrap import (
     bootstrap_score_estimate as bootstrap_score_estimate,
     resampled_aggregate as resampled_aggregate,
 )
-from .comparison import Comparison as Comparison, compare as compare
+from .comparison import (
+    Comparison as Comparison,
+    compare as compare,
+    compare_all as compare_all,
+    mcnemar as mcnemar,
+    permutation_test as permutation_test,
+)
 from .draws import DrawScores as DrawScores, score_draws as score_draws
 from .folds import aggregate as aggregate, pooled_score as pooled_score
 from .intervals.bootstrap import bootstrap_interval as bootstrap_interval, resampled_interval as resampled_interval
@@ -47,6 +53,7 @@ from .models.spec import (
     infer_task as infer_task,
     scaled_logistic_regression as scaled_logistic_regression,
 )
+from .promotion import Decision as Decision, to_spend as to_spend
 from .results import (
     Estimate as Estimate,
     EvaluationError as EvaluationError,

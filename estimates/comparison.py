@@ -1,32 +1,41 @@
-"""Two models on the same rows: which is better, by how much, and whether the data can tell."""
+"""Two recipes on the same rows: which is better, by how much, and whether the data can tell."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.rows import interval_of
+from evenfold.estimates.intervals.rows import standard_error
 from evenfold.estimates.intervals.splits import CorrectedT, corrected_resampled_t
 from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import influence_of, metric_of
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import score
+from evenfold.splitters import Stream
 from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
+from scipy import stats
 
 from .results import Interval, ModelError
+
+Verdict = Literal["better", "worse", "equivalent", "unknown"]
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Displayed):
-    """Two models' scores on the same rows. ``difference`` is B's score minus A's, so above 0 B is better.
+    """Two recipes' scores on the same rows. ``difference`` is B's score minus A's, so above 0 B is better.
 
-    ``a``, ``b``: pooled scores (mean over repeats). ``interval``: of the difference, from paired differences of rows,
-    None where the metric has no such form. ``test``: the corrected t of the folds' differences, None where the folds
-    differ or there is one. ``words``: the result in a sentence. ``notes``: what to know of it.
+    ``a``, ``b``: pooled scores (mean over repeats). ``interval``: of the difference between the *recipes*, trained on
+    such rows, on new ones; None where nothing says how sure it is. ``of_models``: of the difference between *these
+    fitted models* on new rows, which is shorter. ``p``: of no difference between the recipes, from ``interval``'s
+    test. ``test``: the corrected t of the folds' differences, None where the folds differ or there is one.
+    ``verdict``: of B: ``better`` or ``worse`` where the interval excludes 0, ``equivalent`` where it lies within the
+    ``margin``, else ``unknown``. ``words``: the result in sentences. ``notes``: what to know of it. ``se``: the
+    standard error of the recipes' difference and its degrees of freedom.
     """
 
     metric: str
@@ -38,6 +47,16 @@ class Comparison(Displayed):
     n_rows: int
     words: str
     notes: tuple[str, ...] = ()
+    of_models: Interval | None = None
+    p: float | None = None
+    verdict: Verdict = "unknown"
+    margin: float = 0.0
+    se: tuple[float, float] | None = None
+
+    @property
+    def resolution(self) -> float | None:
+        """The smallest difference that would have been told from none: half the interval's width."""
+        return None if self.interval is None else (self.interval.high - self.interval.low) / 2
 
     @property
     def summary(self) -> str:
@@ -54,26 +73,101 @@ def compare(
     groups: str | None = None,
     classes: tuple[Any, ...] | None = None,
     level: float = 0.95,
+    margin: float = 0.0,
     stratified: bool = False,
     names: tuple[str, str] = ("A", "B"),
 ) -> Comparison:
     """Return the comparison of two frames of predictions, row by row.
 
     ``on``: the columns that name a row (the key); rows of one frame only are left out, and counted in a note.
-    ``groups``: a column of both frames whose rows err together. ``stratified``: whether the folds are stratified on
-    the target, which the corrected t is warned about. ``classes``: the labels, or None for those in y; a fractional y
-    is regression. A paired comparison is sharper than two intervals: what is hard for both cancels out.
+    ``groups``: a column of both frames whose rows err together; by default ``group``, where both frames have it.
+    ``classes``: the labels, or None for those in y; a metric of numbers has none. ``margin``: the difference that does
+    not matter, in the metric's units. ``stratified``: whether the folds are stratified on the target.
+
+    The test: the difference over its standard error, from the rows' paired influences. Its variance is that of the
+    fitted models' difference times 1/repeats + n/n_train (Nadeau and Bengio 2003), for other rows would have trained
+    other models; with repeats it is at least the corrected t's. A paired comparison is sharper than two intervals:
+    what is hard for both cancels out. Of recipes that are equal it calls one better or worse in at most .07 of the
+    cases at level .95 in the settings of ``benchmarks/comparisons.py``.
     Raises ModelError where no row is shared or the shared rows' targets differ.
     """
+    metric = metric_of(metric).name
     a, b, notes = _paired(predictions_a, predictions_b, list(on), names)
-    labels = _classes(a) if classes is None else classes
+    labels = _classes(metric, a) if classes is None else classes
     values = [[_score(metric, part, labels) for _, part in frame.groupby("repeat")] for frame in (a, b)]
     score_a, score_b = (float(np.mean(each)) for each in values)
     difference = score_b - score_a
-    interval = _by_rows(metric, a, b, labels, groups, list(on), difference, level)
+    if groups is None and "group" in a and "group" in b:
+        groups = "group"
     test = _by_folds(metric, a, b, labels, stratified, level)
-    said = _words(metric, score_a, score_b, difference, interval or (test and test.interval) or None, names)
-    return Comparison(metric, score_a, score_b, difference, interval, test, len(a), said, notes)
+    of_rows = _by_rows(metric, a, b, labels, groups, list(on))
+    training = _training(a, b)
+    se = _of_recipes(of_rows, training, test)
+    interval = _interval(difference, se, level, "these recipes on new data", "paired rows, corrected for training")
+    of_models = _interval(difference, of_rows, level, "these fitted models", "paired rows")
+    if training.alone:
+        interval = of_models
+    p = None if se is None else _p(difference, *se)
+    made = Comparison(
+        metric, score_a, score_b, difference, interval, test, len(a), "", notes, of_models, p,
+        _verdict(interval, margin), margin, se,
+    )  # fmt: skip
+    return replace(made, words=_words(made, names))
+
+
+def _verdict(interval: Interval | None, margin: float) -> Verdict:
+    if interval is None:
+        return "unknown"
+    if interval.low > 0:
+        return "better"
+    if interval.high < 0:
+        return "worse"
+    return "equivalent" if max(-interval.low, interval.high) < margin else "unknown"
+
+
+@dataclass(frozen=True)
+class _Training:
+    """How the models were trained: 1/repeats and n/n_train of shared folds; ``alone``: one split, one model each."""
+
+    repeats: int
+    ratio: float
+    alone: bool
+
+    @property
+    def inflation(self) -> float:
+        """How many times the variance of the recipes' difference is that of the fitted models'."""
+        return 1.0 if self.alone else 1 / self.repeats + self.ratio
+
+
+def _training(a: pd.DataFrame, b: pd.DataFrame) -> _Training:
+    sizes = a.groupby(["repeat", "fold"]).size()
+    n = len(a) / a["repeat"].nunique()
+    alone = len(sizes) == 1
+    return _Training(int(a["repeat"].nunique()), 0.0 if alone else n / float(np.mean(n - sizes.to_numpy())), alone)
+
+
+Spread = tuple[float, float]  # a standard error and its degrees of freedom
+
+
+def _of_recipes(of_rows: Spread | None, training: _Training, test: CorrectedT | None) -> Spread | None:
+    """Return the spread of the recipes' difference; with repeats it is at least the corrected t's."""
+    if of_rows is None:
+        return None if test is None else (test.se, test.df)
+    se, df = of_rows[0] * sqrt(training.inflation), of_rows[1]
+    return (test.se, test.df) if training.repeats > 1 and test is not None and test.se > se else (se, df)
+
+
+def _interval(difference: float, spread: Spread | None, level: float, of: str, method: str) -> Interval | None:
+    if spread is None:
+        return None
+    half = float(stats.t.ppf(0.5 + level / 2, spread[1])) * spread[0]
+    return Interval(difference - half, difference + half, level, method, of=of)
+
+
+def _p(difference: float, se: float, df: float) -> float:
+    if se == 0:
+        return 1.0 if difference == 0 else 0.0
+    return float(2 * stats.t.sf(abs(difference) / se, df))
 
 
 def _paired(
@@ -103,9 +197,11 @@ def _paired(
     return left.reset_index(), right.reset_index(), tuple(notes)
 
 
-def _classes(frame: pd.DataFrame) -> tuple[Any, ...]:
-    y = frame["y"].to_numpy()
-    return () if y.dtype.kind == "f" else tuple(np.unique(y).tolist())
+def _classes(metric: str, frame: pd.DataFrame) -> tuple[Any, ...]:
+    """Return the labels; a metric that is for numbers has none, and one that is for no task goes by y."""
+    y, task = frame["y"].to_numpy(), metric_of(metric).task
+    numbers = task == "regression" or (task is None and y.dtype.kind == "f")
+    return () if numbers else tuple(np.unique(y).tolist())
 
 
 def _answered(part: pd.DataFrame, classes: tuple[Any, ...]) -> Answered:
@@ -119,27 +215,21 @@ def _score(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float:
 
 
 def _by_rows(
-    metric: str,
-    a: pd.DataFrame,
-    b: pd.DataFrame,
-    classes: tuple[Any, ...],
-    groups: str | None,
-    on: list[str],
-    difference: float,
-    level: float,
-) -> Interval | None:
+    metric: str, a: pd.DataFrame, b: pd.DataFrame, classes: tuple[Any, ...], groups: str | None, on: list[str]
+) -> Spread | None:
+    """Return the standard error of the fitted models' difference and its degrees of freedom, from paired rows."""
     moves = np.empty(len(a))
     for places in a.groupby("repeat").indices.values():
-        found = [influence_of(metric, _answered(frame.iloc[places], classes)) for frame in (a, b)]
-        if found[0] is None or found[1] is None:
+        both = [influence_of(metric, _answered(frame.iloc[places], classes)) for frame in (a, b)]
+        if both[0] is None or both[1] is None:
             return None
-        moves[places] = found[1][1] - found[0][1]
+        moves[places] = both[1][1] - both[0][1]
     keys = a.groupby(on, sort=False).ngroup().to_numpy().astype(np.int64)  # repeats of a row are averaged first
     influence = np.bincount(keys, weights=moves) / np.bincount(keys)
     units = None if groups is None else _groups_of(a, groups, keys)
     if np.unique(keys if units is None else units).size < 2 or not np.all(np.isfinite(influence)):
         return None
-    return interval_of(difference, influence, units, level=level)
+    return standard_error(influence, units)
 
 
 def _groups_of(frame: pd.DataFrame, groups: str, keys: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -169,20 +259,43 @@ def _by_folds(
     return corrected_resampled_t(differences, trained, tested, level=level, stratified=stratified)
 
 
-def _words(
-    metric: str, a: float, b: float, difference: float, interval: Interval | None, names: tuple[str, str]
-) -> str:
-    better, apart = names[1] if difference > 0 else names[0], f"{abs(difference):.3g}"
+def _words(made: Comparison, names: tuple[str, str]) -> str:
+    record, interval = metric_of(made.metric), made.interval
+    first, second = names
+    if made.difference == 0 and (interval is None or interval.high == interval.low):
+        return f"{first} and {second} score alike on every row."
+    better, apart = second if made.difference > 0 else first, f"{abs(made.difference):.3g}"
     if interval is None:
-        return f"{better} has the better {metric} by {apart}; whether by chance cannot be told."
+        return f"{better} has the better {record.title} by {apart}; whether by chance cannot be told."
     level = f"{interval.level:.0%}"
-    if interval.low <= 0 <= interval.high:
-        between = f"{level} [{interval.low:.3g}, {interval.high:.3g}]"
-        return (
-            f"These rows cannot tell: {metric} of {names[1]} minus that of {names[0]} is {difference:.3g}, {between}."
-        )
-    low, high = sorted((abs(interval.low), abs(interval.high)))
-    return f"{better} is better by {apart} {metric}, {level} [{low:.3g}, {high:.3g}]{_fewer(metric, a, b)}."
+    low, high = (record.shown(end) for end in (interval.low, interval.high))
+    between = f"{level} [{min(low, high):.3g}, {max(low, high):.3g}]"
+    apart_as_read = (
+        f"{record.title} of {second} minus that of {first} is {record.shown(made.difference):.3g}, {between}"
+    )
+    if made.verdict in ("better", "worse"):
+        ends = sorted((abs(interval.low), abs(interval.high)))
+        said = f"{better} is better by {apart} {record.title}, {level} [{ends[0]:.3g}, {ends[1]:.3g}]"
+        return f"{said}{_fewer(made.metric, made.a, made.b)}, {_on_what(interval)}."
+    if made.verdict == "equivalent":
+        return f"{first} and {second} are equivalent within {made.margin:g}: {apart_as_read}, {_on_what(interval)}."
+    return (
+        f"These rows cannot tell the recipes apart: {apart_as_read}; differences below {made.resolution:.2g} cannot "
+        f"be seen on them.{_by_models(made, names)}"
+    )
+
+
+def _on_what(interval: Interval) -> str:
+    return "as recipes on new data" if interval.of.startswith("these recipes") else "as fitted models on new rows"
+
+
+def _by_models(made: Comparison, names: tuple[str, str]) -> str:
+    """Return what the fitted models alone would say, where that is more."""
+    models = made.of_models
+    if models is None or models.low <= 0 <= models.high:
+        return ""
+    better = names[1] if made.difference > 0 else names[0]
+    return f" Of these fitted models, that of {better} is the better one."
 
 
 def _fewer(metric: str, a: float, b: float) -> str:
@@ -194,94 +307,73 @@ def _fewer(metric: str, a: float, b: float) -> str:
     return f"; {1 - good / worse:.0%} {what} on the same rows" if worse > 0 else ""
 
 
-RULE = (
-    "The candidate's recipe wins where the corrected t test over the same folds finds it better, or where it scores no "
-    "lower than the champion's recipe and there are rows that the champion has not seen. Otherwise the champion's "
-    "recipe stays, and is refitted where there are such rows. A winner that was refitted becomes the champion."
-)
+def mcnemar(right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]) -> float:
+    """Return the exact p of McNemar's test that two classifiers are right equally often, from one look at some rows.
 
-
-@dataclass(frozen=True)
-class Decision:
-    """What a comparison of recipes came to.
-
-    ``winner``: whose recipe is refitted. ``promote``: whether the refitted model becomes the champion. ``difference``:
-    the candidate's score minus the champion's (higher is better), with its interval, None without a comparison.
+    Only the rows on which one is right and the other wrong count. Source: McNemar (1947), Note on the sampling error
+    of the difference between correlated proportions or percentages.
     """
-
-    winner: Literal["candidate", "champion"]
-    promote: bool
-    why: str
-    metric: str
-    difference: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    words: str = ""
-    rule: str = RULE
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
+    only_a, only_b = int(np.sum(right_a & ~right_b)), int(np.sum(right_b & ~right_a))
+    return 1.0 if only_a + only_b == 0 else float(stats.binomtest(only_a, only_a + only_b, 0.5).pvalue)
 
 
-def without_champion(metric: str, why: str) -> Decision:
-    """Return the decision where there is no champion, or none that can be compared."""
-    return Decision("candidate", True, why, metric)
+def compare_all(
+    candidates: Mapping[str, pd.DataFrame], metric: str, reference: pd.DataFrame, **how: Any
+) -> dict[str, Comparison]:
+    """Return the comparison of every candidate with a reference, its p and verdict corrected for their number.
 
-
-def same_recipe(metric: str, newer: bool) -> Decision:
-    """Return the decision where candidate and champion are one recipe."""
-    why = "the recipe is the champion's, refitted on newer rows" if newer else "recipe and rows are the champion's"
-    return Decision("champion", newer, why, metric)
-
-
-def decide(metric: str, compared: dict[str, Any], newer: bool) -> Decision:
-    """Return the decision by RULE; ``compared`` is what ``compare_predictions`` or ``compare_draws`` returned."""
-    low, high, difference = compared["low"], compared["high"], compared["difference"]
-    told = {name: compared[name] for name in ("difference", "low", "high", "p", "words")}
-    if low is not None and low > 0:
-        return Decision("candidate", True, "the candidate is better by the corrected test", metric, **told)
-    if high is not None and high < 0:
-        why = "the candidate is worse by the corrected test"
-        return Decision("champion", newer, f"{why}{_refitted(newer)}", metric, **told)
-    if newer and difference >= 0:
-        return Decision("candidate", True, "the candidate is not worse, and newer", metric, **told)
-    why = "the test cannot tell them apart, and the candidate " + (
-        "scores lower" if newer else "has seen no newer rows"
-    )
-    return Decision("champion", newer, f"{why}{_refitted(newer)}", metric, **told)
-
-
-def _refitted(newer: bool) -> str:
-    return "; the champion's recipe is refitted on newer rows" if newer else ""
-
-
-def compare_predictions(
-    champion: pd.DataFrame, candidate: pd.DataFrame, metric: str, on: list[str], stratified: bool
-) -> dict[str, Any]:
-    """Return the candidate's score minus the champion's over the same rows and folds, with the corrected interval."""
-    names = ("the champion", "the candidate")
-    found = compare(champion, candidate, metric, on=on, stratified=stratified, names=names)
-    return _of_test(found.difference, found.test, found)
-
-
-def compare_draws(champion: pd.DataFrame, candidate: pd.DataFrame, metric: str) -> dict[str, Any]:
-    """Return the same from two tables of scores of the same draws."""
-    both = champion.merge(candidate, on="draw", suffixes=("_a", "_b"))
-    differences = (both[f"{metric}_b"] - both[f"{metric}_a"]).dropna()
-    test = (
-        corrected_resampled_t(differences, both["n_train_a"].mean(), both["n_test_a"].mean()) if len(both) > 1 else None
-    )
-    return _of_test(float(differences.mean()), test, None)
-
-
-def _of_test(difference: float, test: Any, found: Comparison | None) -> dict[str, Any]:
-    interval = test.interval if test is not None else None
-    return {
-        "difference": difference,
-        "low": interval.low if interval is not None else None,
-        "high": interval.high if interval is not None else None,
-        "p": test.p if test is not None else None,
-        "words": found.words if found is not None else "",
+    Holm (1979): the chance that any candidate that is no different is called better or worse is at most 1 - level.
+    ``how``: as for ``compare``.
+    """
+    made = {
+        name: compare(reference, frame, metric, **how | {"names": ("the reference", name)})
+        for name, frame in candidates.items()
     }
+    order = sorted((one.p, name) for name, one in made.items() if one.p is not None)
+    least = 0.0
+    for rank, (p, name) in enumerate(order):
+        least = max(least, min(1.0, p * (len(order) - rank)))
+        one = made[name]
+        alpha = 1 - (one.interval.level if one.interval else 0.95)
+        note = f"p is corrected for {len(order)} candidates (Holm): {least:.3g} instead of {p:.3g}."
+        lost = one.verdict in ("better", "worse") and least > alpha
+        chance = f"Among {len(order)} candidates chance alone can make such a difference. " if lost else ""
+        verdict: Verdict = "unknown" if lost else one.verdict
+        made[name] = replace(one, p=least, verdict=verdict, words=chance + one.words, notes=(*one.notes, note))
+    return made
+
+
+# The purpose of the stream, so that these permutations share no numbers with any split.
+PERMUTED = 1935
+
+
+def permutation_test(
+    metric: str, predictions: pd.DataFrame, classes: tuple[Any, ...] = (), *, n_permutations: int = 999, seed: int = 0
+) -> float:
+    """Return the p that predictions say nothing of the target: how often a random pairing scores as well.
+
+    Whole groups keep their targets in order where the frame has a column ``group`` of groups that are equally large;
+    else rows are permuted. No model is fitted again, so it is a test of these predictions.
+    """
+    first = predictions[predictions["repeat"] == predictions["repeat"].min()].reset_index(drop=True)
+    reached, stream = _score(metric, first, classes), Stream(seed, PERMUTED)
+    y, blocks = first["y"].to_numpy(), _equal_groups(first)
+    as_well = 0
+    for _ in range(n_permutations):
+        order = stream.permutation(len(y)) if blocks is None else blocks[stream.permutation(len(blocks))].reshape(-1)
+        shuffled = y[order] if blocks is None else _placed(y[order], blocks)
+        as_well += _score(metric, first.assign(y=shuffled), classes) >= reached
+    return (1 + as_well) / (1 + n_permutations)
+
+
+def _equal_groups(frame: pd.DataFrame) -> NDArray[np.int64] | None:
+    if "group" not in frame:
+        return None
+    rows = list(frame.groupby("group", sort=False).indices.values())
+    return np.stack(rows) if len({len(each) for each in rows}) == 1 and len(rows[0]) > 1 else None
+
+
+def _placed(values: NDArray[Any], blocks: NDArray[np.int64]) -> NDArray[Any]:
+    placed = np.empty_like(values)
+    placed[blocks.reshape(-1)] = values
+    return placed

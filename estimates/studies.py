@@ -55,7 +55,7 @@ def stratification_study(
     ``hold_out``: the first fold's score; ``fold_mean``: the mean over folds; ``pooled``: all predictions together.
     A ratio below 1 means that stratifying makes that estimate steadier from one partition to the next; it says
     nothing of how near the estimate is to the truth, which for the pooled score it hardly changes. ``say`` is told
-    how many of how many models are fitted.
+    how many of how many models are fitted. Where the problem has groups they stay whole.
     """
     told = []
     every = _ways(problem)
@@ -102,6 +102,14 @@ def _ways(problem: Problem) -> dict[str, Any]:
     def by(splitter: type[LabelSplitter], y: Any) -> Any:
         return lambda k, seed: splitter(k, random_state=seed).assign(y=y)
 
+    if problem.groups is not None:  # rows of a group stay together, so the ways are ways of dealing whole groups
+        groups, codes = np.unique(problem.groups, return_inverse=True)
+        return {
+            "random": lambda k, seed: KFold(k, random_state=seed).assign(groups)[codes],
+            "balanced": lambda k, seed: BalancedGroupKFold(k, random_state=seed).assign(
+                y=problem.y if problem.classes else None, groups=problem.groups
+            ),
+        }
     ways = {"random": by(KFold, problem.y)}
     if problem.classes:
         return ways | {"stratified": by(StratifiedKFold, problem.y)}

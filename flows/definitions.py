@@ -22,6 +22,7 @@ from evenfold.tasks.parameters import (
     Key,
     LogModels,
     ManifestArgument,
+    MaxMissing,
     Merged,
     Metric,
     Metrics,
@@ -33,6 +34,7 @@ from evenfold.tasks.parameters import (
     On,
     OneStandardError,
     OnManifest,
+    OnRefused,
     Params,
     Reason,
     Refresh,
@@ -212,11 +214,13 @@ def extend(
     *,
     batch: Batch = False,
     merged: Merged = "quarantine",
+    max_missing: MaxMissing = 0.1,
     engine: Engine = "prefect",
 ) -> ExtendOutcome:
     """Add the new rows of FILE to MANIFEST; no assigned row changes its fold.
 
-    The next version of the manifest is written beside it, and recorded. Raises SplitError.
+    The next version of the manifest is written beside it, and recorded. FILE is the whole table, or with --batch new
+    rows alone; where more of the known rows are missing than --max-missing allows, nothing is written: SplitError.
 
     Example: evenfold extend .evenfold/splits/flights/1.0 examples/flights.parquet
     """
@@ -225,7 +229,7 @@ def extend(
     from .splitting import run_extension
 
     with running(engine):
-        return run_extension(manifest, data, batch, merged)
+        return run_extension(manifest, data, batch, merged, max_missing)
 
 
 def retrain(
@@ -252,6 +256,7 @@ def retrain(
     metric: Metric = None,
     gates: Gates = True,
     merged: Merged = "quarantine",
+    on_refused: OnRefused = "stop",
     run_label: RunLabel = "",
     time_limit: TimeLimit = None,
     log_models: LogModels = "none",
@@ -261,8 +266,9 @@ def retrain(
 ) -> Retraining:
     """Let new rows of FILE join the split, compare the model with the champion, and register the winner.
 
-    The rule of promotion is in the outcome. The same data, recipe and label are retrained once. Raises GateError where
-    a gate of the audit fails, and what ``evaluate`` raises.
+    The rule of promotion is in the outcome. The same data, recipe and label are retrained once. Before anything is
+    learnt, FILE is compared with the last table: rows that vanished, targets that changed or shifted, lost columns and
+    odd numbers of new rows stop it, as a failed gate of the audit does: GateError. Raises what ``evaluate`` raises too.
 
     Example: evenfold retrain examples/flights.parquet --target arr_delay --group date --key flight_id
     """
@@ -280,8 +286,8 @@ def retrain(
     with running(engine, refresh):
         return run_retraining(
             data, asked, recipe, registered_name=registered_name, metric=metric, gates=gates, merged=merged,
-            run_label=run_label, time_limit=time_limit, log_models=log_models, allow_partial=allow_partial,
-            refresh=refresh,
+            on_refused=on_refused, run_label=run_label, time_limit=time_limit, log_models=log_models,
+            allow_partial=allow_partial, refresh=refresh,
         )  # fmt: skip
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
+from math import ceil, inf
 from typing import Any
 
 from evenfold.estimates import EvaluationError, ModelSpec
-from evenfold.tasks.fits import fit_all, fit_draws, fit_fold, fit_folds
+from evenfold.tasks.fits import fit_all, fit_draws, fit_fold, fit_folds, fit_short_folds
 from evenfold.tasks.outcomes import DrawsResult, Evaluated, FoldResult, FoldsResult, SplitRef
 from evenfold.tasks.record.evaluations import failure_of
-from evenfold.tasks.runtime.running import finished_each, run, say
+from evenfold.tasks.runtime.running import Finished, finished_each, run, say, workers_at_once
+from evenfold.tasks.runtime.step import REFRESHING
 from evenfold.tasks.scores import aggregate, in_blocks, unaggregated
 
+SHORT_SECONDS = 1.0  # the cost of a task run, some 50 ms, is less than a twentieth of a longer fit
+BLOCK_SECONDS = 2.0
 Result = FoldResult | FoldsResult | DrawsResult
 
 
@@ -46,33 +52,26 @@ def fit_splits(
     """Fit every split; finished fits come from the cache, and one that fails does not stop the others."""
     fits = Fits(split, model)
     if not in_blocks(split):
-        fits.results = _fitted(fits, fit_fold, [(split, i, model) for i in split.splits()], 1, quiet, time_limit)
+        fits.results = _collected(fits, _each_fold(fits, time_limit), [1] * split.n_splits, quiet)
         return fits
     blocks = [(split, block, model) for block in split.blocks()]
+    sizes = [last - first for first, last in split.blocks()]
     if split.kind != "draws":
-        fits.results = _fitted(fits, fit_folds, blocks, None, quiet, time_limit)
+        fits.results = _collected(fits, finished_each(fit_folds, blocks, time_limit=time_limit), sizes, quiet)
         return fits
-    whole = _fitted(fits, fit_all, [(split, model)], 1, True, time_limit)
+    whole = _collected(fits, finished_each(fit_all, [(split, model)], time_limit=time_limit), [1], True)
     fits.apparent = whole[0] if whole else None
-    fits.results = _fitted(fits, fit_draws, blocks, None, quiet, time_limit, apparent=apparent)
+    draws = finished_each(fit_draws, blocks, time_limit=time_limit, apparent=apparent)
+    fits.results = _collected(fits, draws, sizes, quiet)
     return fits
 
 
-def _fitted(
-    fits: Fits,
-    step: Any,
-    calls: list[tuple[Any, ...]],
-    size: int | None,
-    quiet: bool,
-    time_limit: float | None,
-    **more: Any,
-) -> list[Any]:
-    sizes = [size or call[1][1] - call[1][0] for call in calls]
+def _collected(fits: Fits, outcomes: Iterator[tuple[int, Finished[Any]]], sizes: list[int], quiet: bool) -> list[Any]:
     total, before = fits.n_fits + sum(sizes), fits.n_fits
     results: dict[int, Any] = {}
     if not quiet:
         say("fitting models", before, total)
-    for number, done in finished_each(step, calls, time_limit=time_limit, **more):
+    for number, done in outcomes:
         fits.n_fits += sizes[number]
         fits.n_cached += sizes[number] if done.cached else 0
         if done.error is None:
@@ -82,6 +81,60 @@ def _fitted(
         if not quiet:
             say("fitting models", fits.n_fits, total)
     return [results[number] for number in sorted(results)]
+
+
+def _each_fold(fits: Fits, time_limit: float | None) -> Iterator[tuple[int, Finished[FoldResult]]]:
+    """Yield what each fold came to: in a task of its own, or, where its fit is shorter than that costs, in a block."""
+    every, workers = fits.split.splits(), workers_at_once()
+    # A limit starts a process for each fit, which takes seconds: no such fit is short.
+    if workers is None or time_limit is not None:
+        yield from _one_by_one(fits, every, time_limit)
+        return
+    # Every worker has a fold while the first to finish says how long a fit takes: long fits lose nothing by it.
+    begun = _one_by_one(fits, every[:workers], None)
+    number, first = next(begun)
+    yield number, first
+    seconds = inf if first.error else first.value.score.seconds_fit + first.value.score.seconds_score
+    blocks = short_blocks(len(every[:workers]), len(every), seconds, workers)
+    if blocks:
+        yield from _block_by_block(fits, blocks)
+    else:
+        yield from _one_by_one(fits, every[workers:], None)
+    yield from begun
+
+
+def short_blocks(first: int, last: int, seconds: float, workers: int) -> list[tuple[int, int]]:
+    """Return the folds first..last-1 as even blocks of at most some ``BLOCK_SECONDS``; none where fits are long.
+
+    There are as many blocks for each worker, so that none waits for another.
+    """
+    if seconds >= SHORT_SECONDS or last - first <= workers:
+        return []
+    rounds = ceil((last - first) * seconds / BLOCK_SECONDS / workers)
+    n_blocks = min(last - first, workers * max(1, rounds))
+    edges = [first + (last - first) * i // n_blocks for i in range(n_blocks + 1)]
+    return list(pairwise(edges))
+
+
+def _one_by_one(fits: Fits, folds: list[int], time_limit: float | None) -> Iterator[tuple[int, Finished[FoldResult]]]:
+    calls = [(fits.split, i, fits.model) for i in folds]
+    for place, done in finished_each(fit_fold, calls, time_limit=time_limit):
+        yield folds[place], done
+
+
+def _block_by_block(fits: Fits, blocks: list[tuple[int, int]]) -> Iterator[tuple[int, Finished[FoldResult]]]:
+    unfinished: list[int] = []
+    calls = [(fits.split, block, fits.model) for block in blocks]
+    for place, done in finished_each(fit_short_folds, calls, refresh=REFRESHING.get()):
+        folds = range(*blocks[place])
+        results = done.value if done.error is None else [(None, False)] * len(folds)
+        for i, (result, cached) in zip(folds, results, strict=True):
+            if result is None:
+                unfinished.append(i)
+            else:
+                yield i, Finished(fit_fold, result, cached=cached)
+    # Alone, a fold is tried as often as any other, and its own task run says why it failed.
+    yield from _one_by_one(fits, unfinished, None)
 
 
 def _reason(error: Exception) -> str:

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from evenfold.estimates import Estimate, EvaluationError, ModelError, ModelSpec
-from evenfold.estimates.comparison import (
+from evenfold.estimates.promotion import (
     Decision,
+    Difference,
     compare_draws,
     compare_predictions,
     decide,
     same_recipe,
+    to_spend,
     without_champion,
 )
-from evenfold.manifests import Audit, SplitSpec
+from evenfold.manifests import Audit, SplitSpec, read_header
 from evenfold.reports.markdown import estimate_table
 from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.tasks.arrivals import check_table, keep_snapshot
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import BLOCK, Champion, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
+from evenfold.tasks.parameters import OnRefused
 from evenfold.tasks.record.evaluations import balance_of
 from evenfold.tasks.record.reading import score_stored
 from evenfold.tasks.record.registry import (
@@ -28,6 +34,7 @@ from evenfold.tasks.record.registry import (
     fail_retraining,
     open_retraining,
     read_champion,
+    read_spending,
     record_decision,
     register_model,
 )
@@ -56,14 +63,15 @@ def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
     return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})
 
 
-def compared(split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric: str) -> Any:
+def compared(split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric: str) -> Difference:
     """Return the scores of the candidate minus the champion's, on the same folds or draws."""
     work = work_of(split, candidate)
     after = kept_scores(split, work)
     before = kept_scores(split, work_of(split, champion))
     if split.kind == "draws":
-        return compare_draws(before, after, metric)
-    stratified = "even_classes" in work.manifest.splitter.promises
+        out_of_bag = "out_of_bag" in work.manifest.splitter.promises
+        return compare_draws(before, after, metric, n_rows=work.problem.n if out_of_bag else None)
+    stratified = work.manifest.splitter.needs.y != "ignored"
     on = list(work.keys.column_names) if work.keys is not None else ["row"]
     return compare_predictions(before, after, metric, on, stratified)
 
@@ -110,7 +118,8 @@ def _difference(decision: Decision) -> str:
     sentence = f"Candidate minus champion, {decision.metric}: {decision.difference:.4g}"
     if decision.low is None:
         return f"{sentence}."
-    return f"{sentence}, corrected 95% interval [{decision.low:.4g}, {decision.high:.4g}], p = {decision.p:.3g}."
+    level = "95%" if decision.level is None else f"{decision.level:.1%}"
+    return f"{sentence}, {level} interval [{decision.low:.4g}, {decision.high:.4g}], p = {decision.p:.3g}."
 
 
 def _growth(growth: Growth) -> str:
@@ -160,14 +169,18 @@ def run_retraining(
     registered_name: str | None,
     metric: str | None,
     merged: Merged,
+    on_refused: OnRefused,
+    gates: bool,
     refresh: bool,
     **more: Any,
 ) -> Retraining:
     """Retrain; the same data, recipe and label are retrained once."""
-    growth = _grown(data, spec, merged)
+    growth = _grown(data, spec, recipe, merged, on_refused, gates)
     split = growth.split
     candidate = work_of(split, recipe).problem.model
-    course = Course(split, growth, candidate, registered_name or split.name, metric or candidate.metrics[0], **more)
+    course = Course(
+        split, growth, candidate, registered_name or split.name, metric or candidate.metrics[0], gates, **more
+    )
     opened = run(open_retraining, split, candidate, course.name, course.metric, course.run_label)
     if opened.outcome and not refresh:
         return opened.outcome.model_copy(update={"reused": True})
@@ -209,19 +222,51 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
     return outcome
 
 
-def _grown(data: str, spec: SplitSpec, merged: Merged) -> Growth:
-    """Return the newest manifest of the same rules, extended by the new rows, or a first one; and what happened."""
+def _grown(data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_refused: OnRefused, gates: bool) -> Growth:
+    """Return the newest manifest of the same rules, extended by the new rows, or a first one; and what happened.
+
+    Raises GateError where the data do not look like the next table, before anything is written.
+    """
     with saying("splitting"):
-        plan = plan_of(spec, from_anywhere(data))
+        path = from_anywhere(data)
+        plan = plan_of(spec, path)
         known = newest(Home.here(), plan.spec)
         notes = []
         if known is not None:
-            grown = finished(extend, str(known), data, merged=merged)
+            notes += _looked_at(known, path, spec, recipe, merged, gates)
+            # How many rows may be missing is a gate here.
+            grown = finished(extend, str(known), data, merged=merged, max_missing=1)
             if not isinstance(grown.error, SplitError):
-                return grown.value
-            notes.append(f"{plan.spec.name} {known.name} was not extended: {grown.error} A new split was made.")
+                keep_snapshot(grown.value.split)
+                return grown.value.model_copy(update={"notes": [*grown.value.notes, *notes]})
+            # A strategy that cannot grow may be asked about the same data again: its split is there.
+            if read_header(known)["plan_id"] != plan.plan_id:
+                refused = f"{plan.spec.name} {known.name} was not extended: {grown.error}"
+                if on_refused == "stop":
+                    raise SplitError(
+                        f"{refused} The retraining stopped: a new split forgets which rows were tested; to make one "
+                        "nevertheless, say on_refused='new_major' (--on-refused new_major)."
+                    )
+                notes.append(f"{refused} A new split was made.")
         first = run(split_data, data, spec)
+        keep_snapshot(first)
         return Growth(split=first, added=first.n_rows, notes=notes)
+
+
+def _looked_at(known: Path, data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, gates: bool) -> list[str]:
+    """Return what is to be said of the data as the next table; raises GateError where they do not look like it."""
+    if not spec.columns.key:
+        return []  # which rows are known cannot be told; extending says so
+    found = run(check_table, str(known), data, recipe=recipe, merged=merged, gates=spec.gates)
+    stopping = [finding for finding in found.findings if finding.gate == "failed"]
+    if stopping and gates:
+        off = ", ".join(f"{finding.check}: off" for finding in stopping)
+        raise GateError(
+            f"the data do not look like the next table of {found.name} {found.version}: "
+            f"{' '.join(finding.message for finding in stopping)} If they are right, say so by gates: {{{off}}} in the "
+            "specification, or by --no-gates."
+        )
+    return [finding.message for finding in found.findings] + [text for text in found.passed.values() if text]
 
 
 def _audited(course: Course) -> Audit:
@@ -260,7 +305,9 @@ def _decide(course: Course, champion: Champion | None) -> Decision:
         raise
     except (EvaluationError, ModelError, SplitError) as error:
         return without_champion(course.metric, f"the champion's recipe can no longer be evaluated: {error}")
-    return decide(course.metric, compared(course.split, course.candidate, measured, course.metric), newer)
+    difference = compared(course.split, course.candidate, measured, course.metric)
+    spent = [(date.fromisoformat(day), error) for day, error in run(read_spending, course.split, course.name)]
+    return decide(course.metric, difference, newer, error=to_spend(spent, date.today()))
 
 
 def _registered(course: Course, decision: Decision, champion: Champion | None, run_id: str) -> Registered | None:

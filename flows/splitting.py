@@ -43,10 +43,10 @@ def run_split(data: str, spec: SplitSpec) -> SplitOutcome:
     return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id)
 
 
-def run_extension(manifest: str | Path, data: str, batch: bool, merged: Merged) -> ExtendOutcome:
+def run_extension(manifest: str | Path, data: str, batch: bool, merged: Merged, max_missing: float) -> ExtendOutcome:
     """Extend a manifest, measure it and record the new version."""
     with saying("extending"):
-        growth = run(extend_manifest, str(manifest), data, batch=batch, merged=merged)
+        growth = run(extend_manifest, str(manifest), data, batch=batch, merged=merged, max_missing=max_missing)
         grown = growth.split.manifest()
         report = measure(grown, None if batch else read_table(growth.split.data, types=grown.spec.types))
     run_id = recorded(Split(growth.split, False, report))
@@ -89,7 +89,9 @@ def check_split(**asked: Any) -> str:
     return spec.name
 
 
-def check_extension(*, manifest: Any, data: Any, batch: bool = False, merged: Merged = "quarantine", **_: Any) -> str:
+def check_extension(
+    *, manifest: Any, data: Any, batch: bool = False, merged: Merged = "quarantine", max_missing: float, **_: Any
+) -> str:
     """Raise SplitError for bad input; return what the split is called."""
-    extension_of(str(manifest), from_anywhere(data), batch, merged)
+    extension_of(str(manifest), from_anywhere(data), batch, merged, max_missing)
     return Path(manifest).parent.name

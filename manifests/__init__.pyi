@@ -20,6 +20,7 @@ from .exchange.positions import import_positions as import_positions
 from .exchange.samples import import_croissant as import_croissant, read_split_spec as read_split_spec
 from .exchange.schemas import json_schemas as json_schemas
 from .exchange.sql_view import openml_view as openml_view
+from .exchange.warehouse import warehouse_sql as warehouse_sql
 from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport
 from .growth.arrivals import Snapshot as Snapshot, check_arrival as check_arrival
 from .growth.extend import Extension as Extension, extend as extend, moved_rows as moved_rows

@@ -17,7 +17,7 @@ from evenfold.splitters import Pair, SplitError, Splitter
 from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 
-from .identity import digest_codes, digest_keys, split_id
+from .identity import digest_codes, digest_json, digest_keys, split_id
 from .membership import Kind, Labels, Membership
 from .spec import SplitSpec
 from .state import State
@@ -142,6 +142,19 @@ class Manifest(Displayed):
             digests = [*digests, digest_codes(self.status)]
         keys, codes = digest_keys(self.keys, self.n), digest_codes(self.membership.codes)
         return split_id(self.kind, keys, codes, digests or None)
+
+    @cached_property
+    def locked_digest(self) -> str:
+        """What names the rows that were locked first, whatever the split is called, and however it is made or grown.
+
+        Rows that were locked and then deleted count, and rows that a later generation locked do not, so neither gives a
+        holdout that was looked at a new name. Without keys: the positions among so many rows of this fingerprint.
+        """
+        locked = self.membership.locked if self.born is None else self.at_generation(0).membership.locked
+        if self.keys is None:
+            return digest_json([self.fingerprint, digest_codes(locked)])
+        keys = self.keys if self.born is None else self.keys.filter(pa.array(self.born == 0))
+        return digest_keys(keys.take(pa.array(locked)), locked.size)
 
     @property
     def kind(self) -> Kind:

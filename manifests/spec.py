@@ -64,6 +64,7 @@ class LockedPart(Strict):
     fraction: float = Field(default=0.2, description="Share of the rows, between 0 and 1.")
     seed: int = Field(default=0, ge=0, description="Decides which rows.")
     locked: Literal[True] = Field(default=True, description="Each look at it is recorded.")
+    budget: int | None = Field(default=None, ge=1, description="How many looks there may be; none where not given.")
 
     @field_validator("fraction")
     @classmethod
@@ -141,7 +142,8 @@ class SplitSpec(Strict):
             "seed": self.seed,
         }
         if self.holdout:
-            decided["holdout"] = self.holdout.model_dump(exclude_defaults=True)
+            # How often it may be looked at moves no row.
+            decided["holdout"] = self.holdout.model_dump(exclude_defaults=True, exclude={"budget"})
         if self.key_encoding:
             decided["key_encoding"] = self.key_encoding.model_dump(exclude={"secret"}) | {"check": secret_check(self)}
         return decided | ({} if self.on_new_rows == "fill" else {"on_new_rows": self.on_new_rows})

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from evenfold.estimates import Estimate, FoldScore, ModelSpec
-from evenfold.estimates.comparison import Decision
+from evenfold.estimates.promotion import Decision
 from evenfold.manifests import Audit, Manifest, read_manifest
 from evenfold.splitters.display import Displayed
 from pydantic import BaseModel, ConfigDict

@@ -70,11 +70,13 @@ def _grid(given: Any) -> Any:
         return given
     import yaml
     from evenfold.estimates import ModelError
+    from evenfold.splitters.deployed import reason_of, require_readable
 
     try:
+        require_readable([given])
         grid = yaml.safe_load(Path(given).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ModelError(f"the grid {str(given)!r} cannot be read: {error}") from None
+        raise ModelError(f"the grid {str(given)!r} cannot be read: {reason_of(error)}") from None
     if not isinstance(grid, dict):
         raise ModelError(f"the grid {str(given)!r} holds no parameters; write name: [value, value] for each.")
     return grid
@@ -169,6 +171,13 @@ Engine = Annotated[
     Field(description="Run the steps as Prefect tasks, or plainly without Prefect."),
 ]
 Batch = Annotated[bool, Field(description="The data hold new rows only, not the whole table.")]
+MaxMissing = Annotated[
+    float, Field(ge=0, le=1, description="Share of the known rows that may be missing; more is refused.")
+]
+OnRefused = Annotated[
+    Literal["stop", "new_major"],
+    Field(description="Where the split cannot be extended: stop, or split anew and forget which rows were tested."),
+]
 Merged = Annotated[
     Literal["quarantine", "accept"], Field(description="What happens to rows of groups that became one.")
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -18,7 +19,7 @@ from evenfold.estimates import (
 
 from .outcomes import DrawsResult, Evaluated, Fit, FoldResult, FoldsResult, SplitRef
 from .runtime.step import step
-from .work import Work, work_of
+from .work import Work, key_of_split, work_of
 
 MOST_SINGLE_FOLDS = 1_000
 
@@ -35,18 +36,21 @@ def aggregate(
     *,
     apparent: FoldResult | None = None,
     errors: Sequence[str] = (),
+    interval: str = "auto",
+    level: float = 0.95,
 ) -> Evaluated:
     """Return the estimates that the results of ``fit_fold`` (``fit_folds``, ``fit_draws``) come to together.
 
-    Folds give cross-validation with its pooled score and interval; draws, which need ``apparent`` of ``fit_all``,
-    out-of-bag, .632 and .632+. Raises EvaluationError where results are of other data, models or splits than one.
+    Folds give cross-validation with its pooled score and an interval of it (``interval``: one of
+    ``evenfold.estimates.INTERVALS``); draws, which need ``apparent`` of ``fit_all``, out-of-bag, .632 and .632+.
+    Raises EvaluationError where results are of other data, models or splits than one.
     """
     if not results:
         raise EvaluationError("there is no result to aggregate; fit at least one split.")
     fits: list[Fit] = [*results, *([apparent] if apparent else [])]
     work = _one_work(split, fits)
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
-    return evaluated.model_copy(update={"estimates": estimates_of(evaluated, work)})
+    return evaluated.model_copy(update={"estimates": estimates_of(evaluated, work, interval, level)})
 
 
 def unaggregated(
@@ -74,10 +78,14 @@ def unaggregated(
 
 
 def _one_work(split: SplitRef, fits: Iterable[Fit]) -> Work:
-    kinds = {(fit.split_id, fit.fingerprint, fit.model.model_dump_json()) for fit in fits}
-    first = next(iter(fits))
-    work = work_of(split, first.model)
-    if kinds != {(split.split_id, work.fingerprint, first.model.model_dump_json())}:
+    fits = list(fits)
+    kinds = {(fit.fingerprint, fit.model.model_dump_json()) for fit in fits}
+    work = work_of(split, fits[0].model)
+    # Of two splits with a fold in common the cache has one result, which names the split that it was made for.
+    others = [fit for fit in fits if fit.split_id != split.split_id]
+    ours = {key_of_split(work, i) for i in split.splits()} if others else set()
+    foreign = [fit for fit in others if isinstance(fit, FoldResult) and Path(fit.predictions.path).stem not in ours]
+    if kinds != {(work.fingerprint, fits[0].model.model_dump_json())} or foreign:
         raise EvaluationError(
             "the data changed while they were evaluated, or the results are of several models or splits; "
             "run the evaluation again."
@@ -90,7 +98,7 @@ def frame_of(files: Iterable[str]) -> pd.DataFrame:
     return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
 
 
-def estimates_of(evaluated: Evaluated, work: Work) -> list[Estimate]:
+def estimates_of(evaluated: Evaluated, work: Work, interval: str = "auto", level: float = 0.95) -> list[Estimate]:
     """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation."""
     if not evaluated.draws:
         predictions = frame_of(evaluated.predictions)
@@ -102,6 +110,8 @@ def estimates_of(evaluated: Evaluated, work: Work) -> list[Estimate]:
             work.problem.model,
             stratified=splitter.needs.y != "ignored",
             ordered="past_before_future" in splitter.promises,
+            interval=interval,
+            level=level,
             seed=work.manifest.spec.seed,
         )
     if evaluated.apparent is None:

@@ -31,6 +31,7 @@ from evenfold.manifests import (
     require_complete,
     write_manifest,
 )
+from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.splitters import SplitError
 
 from .outcomes import Growth, SplitRef
@@ -174,6 +175,7 @@ def _placed(plan: Plan, home: Home, again: bool) -> tuple[Path, bool]:
         versions = home.splits / name
         known = find_plan(versions, plan.plan_id)
         if known is not None and _intact(known):
+            _require_budget(known, plan)
             return known, not again
         elsewhere = _elsewhere(home, plan) if manifest is None else None
         manifest = manifest or elsewhere or plan.decide()
@@ -188,6 +190,17 @@ def _placed(plan: Plan, home: Home, again: bool) -> tuple[Path, bool]:
     raise SplitError(f"{MOST_TRIES} versions of {name} in a row were made on other machines; run it again.")
 
 
+def _require_budget(known: Path, plan: Plan) -> None:
+    """Raise SplitError where the holdout is asked for with another budget of looks than it was locked with."""
+    before, asked = read_manifest(known).spec.holdout, plan.spec.holdout
+    if before and asked and before.budget != asked.budget:
+        raise SplitError(
+            f"the holdout of {plan.spec.name} {known.name} was locked with a budget of "
+            f"{before.budget or 'any number of'} looks, and {asked.budget or 'any number'} are asked for now; keep the "
+            "budget, or give the split a new name (which may lower it and never raise it)."
+        )
+
+
 def _elsewhere(home: Home, plan: Plan) -> Manifest | None:
     """Return the same decision as it was made under another name: a name's folder is what grows, so it gets its own."""
     for folder in sorted(path for path in home.splits.glob("*") if path.is_dir() and path.name != plan.spec.name):
@@ -197,16 +210,17 @@ def _elsewhere(home: Home, plan: Plan) -> Manifest | None:
     return None
 
 
-def extension_of(manifest: str, data: str, batch: bool, merged: Merged) -> Extension:
+def extension_of(manifest: str, data: str, batch: bool, merged: Merged, max_missing: float) -> Extension:
     """Return the extension; the same folder and file are read once per process."""
-    return _extension(manifest, data, stamp(data), read_header(Path(manifest))["split_id"], batch, merged)
+    split_id = read_header(Path(manifest))["split_id"]
+    return _extension(manifest, data, stamp(data), split_id, batch, merged, max_missing)
 
 
 @lru_cache(maxsize=1)
 def _extension(
-    manifest: str, data: str, _stamp: tuple[Any, ...], _split_id: str, batch: bool, merged: Merged
+    manifest: str, data: str, _stamp: tuple[Any, ...], _split_id: str, batch: bool, merged: Merged, max_missing: float
 ) -> Extension:
-    return extend_manifest(read_manifest(manifest), data, batch=batch, merged=merged)
+    return extend_manifest(read_manifest(manifest), data, batch=batch, merged=merged, max_missing=max_missing)
 
 
 def _extend_title(manifest: SplitRef | str | Path, **_: Any) -> str:
@@ -215,7 +229,12 @@ def _extend_title(manifest: SplitRef | str | Path, **_: Any) -> str:
 
 @step(run_name=_extend_title, retries=0)
 def extend(
-    manifest: SplitRef | str | Path, data: Data, *, batch: bool = False, merged: Merged = "quarantine"
+    manifest: SplitRef | str | Path,
+    data: Data,
+    *,
+    batch: bool = False,
+    merged: Merged = "quarantine",
+    max_missing: float = MOST_MISSING,
 ) -> Growth:
     """Extend a manifest by the new rows of ``data``, write the next version beside it, and return what happened.
 
@@ -224,7 +243,7 @@ def extend(
     home, folder = Home.here(), folder_of(manifest)
     path = from_anywhere(data_reference(data, home))
     with locked(home.locks, f"name/{folder.parent.name}"):
-        grown = extension_of(str(folder), path, batch, merged)
+        grown = extension_of(str(folder), path, batch, merged, max_missing)
         written = folder if grown.manifest.uri else write_manifest(grown.manifest, folder.parent.parent)
         if not results_of(home).offer_split(written, grown.manifest.split_id):
             shutil.rmtree(written)

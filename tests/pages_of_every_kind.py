@@ -19,7 +19,7 @@ from evenfold.estimates import (
     fold_count_study,
     stratification_study,
 )
-from evenfold.estimates.comparison import Decision
+from evenfold.estimates.promotion import Decision
 from evenfold.manifests import Manifest, audit, decide, extend, measure
 from evenfold.reports import (
     SplitLink,

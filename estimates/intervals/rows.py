@@ -39,19 +39,30 @@ def interval_of(value: float, influence: Floats, groups: ArrayLike | None = None
     The general form of ``pooled_interval``: for a mean the influence of a row is its loss minus the mean.
     """
     units = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
-    se, n_units = standard_error(influence, units)
-    half = float(stats.t.ppf(0.5 + level / 2, n_units - 1)) * se
+    se, df = standard_error(influence, units)
+    half = float(stats.t.ppf(0.5 + level / 2, df)) * se
     return Interval(value - half, value + half, level, _named("pooled rows", units))
 
 
-def standard_error(influence: Floats, units: Codes | None) -> tuple[float, int]:
-    """Return the standard error of a score whose rows have this influence, and the number of independent units."""
+def standard_error(influence: Floats, units: Codes | None, *, tails: bool = False) -> tuple[float, float]:
+    """Return the standard error of a score whose rows have this influence, and its degrees of freedom.
+
+    Those are the number of independent units less 1; with ``tails`` no more than 2 n / (kurtosis - 1), by which a
+    variance of n such units is as uncertain as one of normal numbers (Satterthwaite): a few units that hold most of
+    the variance are few observations of it.
+    """
     sums = influence if units is None else np.bincount(units, weights=influence).astype(np.float64)
     if sums.size < 2:
         raise ModelError(
             f"an interval needs 2 independent rows or groups, and there is {sums.size}; use a finer grouping."
         )
-    return sqrt(sums.size / (sums.size - 1) * float(np.sum(np.square(sums)))) / influence.size, int(sums.size)
+    squares = np.square(sums)
+    se = sqrt(sums.size / (sums.size - 1) * float(np.sum(squares))) / influence.size
+    df = float(sums.size - 1)
+    if tails and se > 0:
+        kurtosis = sums.size * float(np.sum(np.square(squares))) / float(np.sum(squares)) ** 2
+        df = min(df, 2 * sums.size / (kurtosis - 1)) if kurtosis > 1 else df
+    return se, df
 
 
 def _named(method: str, units: Codes | None) -> str:
@@ -118,8 +129,9 @@ def _from_rows(evidence: Evidence, level: float, name: str, inflation: float, un
         return Declined(f"an interval needs 2 independent rows or groups, and there is {n_units}.")
     if not np.any(np.abs(influence) > 1e-12 * max(abs(value), 1.0)):
         return _of_certain(evidence, value, units, inflation, level)
-    se, n_units = standard_error(influence, units)
-    low, high = within_range(evidence.metric, value, se * sqrt(inflation), n_units - 1, level)
+    shares = evidence.metric.loss is not None and evidence.metric.loss.share  # Wilson knows how uncertain they are
+    se, df = standard_error(influence, units, tails=not shares)
+    low, high = within_range(evidence.metric, value, se * sqrt(inflation), df, level)
     return Interval(low, high, level, _named(name, None if units is of_row is None else units))
 
 

@@ -43,6 +43,17 @@ class Tool(StrEnum):
     bigquery = "bigquery"
     croissant = "croissant"
     splitgraph = "splitgraph"
+    sql = "sql"
+
+
+class Dialect(StrEnum):
+    """A dialect of SQL."""
+
+    duckdb = "duckdb"
+    spark = "spark"
+    bigquery = "bigquery"
+    snowflake = "snowflake"
+    postgres = "postgres"
 
 
 class Role(StrEnum):
@@ -50,6 +61,14 @@ class Role(StrEnum):
 
     train = "train"
     test = "test"
+
+
+class AuditFormat(StrEnum):
+    """What an audit is printed as for other programs and people."""
+
+    json = "json"
+    md = "md"
+    sarif = "sarif"
 
 
 ManifestFolder = Annotated[Path, typer.Argument(metavar="MANIFEST", help="Folder of a manifest.")]
@@ -69,7 +88,9 @@ def audit(
     group: Annotated[str | None, typer.Option(help="Look for this column's groups on both sides of a split.")] = None,
     time: Annotated[str | None, typer.Option(help="Require that training rows are older than tested ones.")] = None,
     gate: Annotated[list[str] | None, typer.Option(help="A limit, as NAME=NUMBER or NAME=off; repeatable.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Why a check is ignored, as EF205=REASON; repeat.")] = None,
     store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
+    kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON, Markdown or SARIF.")] = None,
     as_json: Json = False,
 ) -> None:
     """Say what is wrong with a split of FILE: leaks, rows that do not fit, uneven folds. Exit code 1: a gate failed.
@@ -77,6 +98,7 @@ def audit(
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
     """
     from evenfold.manifests import audit as run_audit, read_manifest, write_whole
+    from evenfold.manifests.audits.formats import formatted
 
     from .show import show_audit
 
@@ -90,10 +112,14 @@ def audit(
             target=target,
             group=group,
             time=time,
+            ignore=values_of("--ignore", ignore, "CODE=REASON, such as EF205='no new shops will open'"),
         )
     if store:
         write_whole(manifest / "audit.json", made.model_dump_json(indent=1))
-    _print(made, as_json, show_audit)
+    if kind:
+        typer.echo(formatted(made, data, kind.value))
+    else:
+        _print(made, as_json, show_audit)
     if made.failed:
         raise typer.Exit(GATE_FAILED)
 
@@ -142,6 +168,8 @@ def export(
     output: Out,
     data: Annotated[str | None, typer.Option(help="File whose rows the folds are put beside.")] = None,
     repeat: Repeat = 0,
+    dialect: Annotated[Dialect, typer.Option(help="SQL of which engine, for --to sql.")] = Dialect.duckdb,
+    table: Annotated[str, typer.Option(help="Table whose rows get folds, for --to sql.")] = "rows",
     as_json: Json = False,
 ) -> None:
     """Write the folds of a manifest as another tool reads them.
@@ -153,7 +181,9 @@ def export(
     from .show import show_export
 
     with busy(f"writing {output}"):
-        made = run_export(read_manifest(manifest), to.value, output, data, repeat=repeat)
+        made = run_export(
+            read_manifest(manifest), to.value, output, data, repeat=repeat, dialect=dialect.value, table=table
+        )
     _print(made, as_json, show_export)
 
 

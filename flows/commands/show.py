@@ -279,6 +279,8 @@ def show_audit(console: Console, made: Audit) -> None:
     for each in made.findings:
         mark = "failed " if each.gate == "failed" else each.severity
         console.print(f"  {mark:8} {each.check}: {each.message}", style=_STYLES[each.severity], markup=False)
+    for each in made.ignored:
+        _say(console, f"  ignored  {each.code} {each.check}: {each.message} Reason: {each.reason}")
     _say(console, f"  {len(made.passed)} checks passed{'' if made.findings else ', nothing was found'}")
     for name, reason in made.not_asked.items():
         _say(console, f"  not asked {name}: {reason}")

@@ -145,7 +145,7 @@ def reasons_of(ignore: Mapping[str, str]) -> dict[str, str]:
         if name not in checks and name not in CODES:
             nearest = difflib.get_close_matches(name, [*checks, *CODES], n=2, cutoff=0.4)
             raise SplitError(f"there is no check {name!r}; did you mean {' or '.join(nearest) or 'EF101'}?")
-        if len(reason.split()) < 3:
+        if not isinstance(reason, str) or len(reason.split()) < 3:
             raise SplitError(f"{name} is ignored with the reason {reason!r}; say why in three words or more.")
     return {checks.get(name, name): reason for name, reason in ignore.items()}
 

@@ -21,6 +21,7 @@ from .kept import folds_of_kept, in_order_of, kept_keys, kept_rows, labels_of, r
 from .parts import with_words
 from .positions import for_data_foundry, for_openml, for_torch
 from .samples import for_croissant, for_split_graph
+from .warehouse import Dialect, warehouse_sql
 
 Format = Literal[
     "sklearn",
@@ -38,6 +39,7 @@ Format = Literal[
     "bigquery",
     "croissant",
     "splitgraph",
+    "sql",
 ]
 
 
@@ -52,7 +54,16 @@ class Exported(BaseModel):
     note: str
 
 
-def export(manifest: Manifest, to: Format, path: str | Path, data: Any = None, *, repeat: int = 0) -> Exported:
+def export(
+    manifest: Manifest,
+    to: Format,
+    path: str | Path,
+    data: Any = None,
+    *,
+    repeat: int = 0,
+    dialect: Dialect = "duckdb",
+    table: str = "rows",
+) -> Exported:
     """Write the folds of ``manifest`` to ``path`` in the form that a tool reads, and return what was written.
 
     - ``sklearn``: .npy of the ``test_fold`` that PredefinedSplit takes, one number a row, in the order of the rows of
@@ -72,16 +83,19 @@ def export(manifest: Manifest, to: Format, path: str | Path, data: Any = None, *
       split into parts; ``import_parts`` reads it again.
     - ``croissant``: .json, Croissant 1.1 with a record a row: key and split (of parts) or fold.
     - ``splitgraph``: .json, splitGraph's split_spec of the data's rows: what belongs together, in which order.
+    - ``sql``: .sql in a ``dialect``, which gives each row of ``table`` its fold where the rows lie: see
+      ``warehouse_sql`` for what a rule or a table of groups can say.
 
     ``note`` says how the file is taken, and what the form has no word for. Deleted rows are left out everywhere. The
     first four hold the folds of one ``repeat`` and have no word for rows
     that are locked or excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is
     written. The file appears whole or not at all.
     """
-    if to not in WRITERS:
-        raise SplitError(f"there is no export to {to!r}; choose {listed(get_args(Format), most=len(WRITERS))}.")
+    writers = WRITERS | {"sql": ((".sql",), lambda manifest, *_: _for_sql(manifest, dialect, table))}
+    if to not in writers:
+        raise SplitError(f"there is no export to {to!r}; choose {listed(get_args(Format), most=len(writers))}.")
     file = Path(path)
-    suffixes, make = WRITERS[to]
+    suffixes, make = writers[to]
     if file.suffix not in suffixes:
         raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(suffixes)}.")
     content, note = make(manifest, data, repeat)
@@ -143,6 +157,10 @@ def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
     for repeat in range(labels.n_repeats):
         table = table.append_column(fold_column(repeat), pa.array(labels.column(repeat)[kept]))
     return table, "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded."
+
+
+def _for_sql(manifest: Manifest, dialect: Dialect, table: str) -> tuple[Content, str]:
+    return warehouse_sql(manifest, dialect, table), f"{dialect} SQL; its last statement selects the rows with folds."
 
 
 WRITERS: dict[str, tuple[tuple[str, ...], Callable[[Manifest, Any, int], tuple[Content, str]]]] = {

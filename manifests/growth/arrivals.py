@@ -211,7 +211,7 @@ def target_distribution(arrived: _Arrived) -> Outcome:
     then = now.take(pa.array(arrived.joined.row_of[last]))
     if arrived.kept_target is not None:  # as it was, for the whole column may have changed
         then = arrived.kept_target.take(pa.array(last)).drop_null()
-    numbers = KINDS[arrived.manifest.types[columns.target]] == "number"
+    numbers = KINDS[infer_type(now.type, columns.target)] == "number"
     distance, n_compared = (_of_numbers if numbers else _of_classes)(now.take(pa.array(new)), then)
     units = [_n_units(arrived, rows) for rows in (new, arrived.joined.row_of[last])]
     chance = sum(sqrt(log(4 * n_compared / FALSE_ALARMS) / (2 * n)) for n in units)

@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenfold.estimates.comparison import Comparison, Decision
+from evenfold.estimates.comparison import Comparison
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.promotion import Decision
 from evenfold.estimates.results import Estimate, FoldScore
 from evenfold.estimates.selection import Choice
 from evenfold.manifests.audits.findings import Audit

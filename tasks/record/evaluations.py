@@ -20,6 +20,7 @@ from evenfold.tasks.work import Work, kept_study, work_of
 from prefect.artifacts import create_markdown_artifact
 from prefect.context import TaskRunContext
 
+from .datasets import data_input, split_input
 from .entries import (
     EvaluationRecord,
     KeptModel,
@@ -72,7 +73,7 @@ def _recorded_split(split: SplitRef, report: BalanceReport, fingerprint: str, ta
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
         for name, picture in pictures_of(split.uri, report.model_dump(mode="json"), split.data, run_id).items():
             tracker.keep(run_id, f"split/{name}", picture)
-        tracker.reads(run_id, split.data, fingerprint)
+        tracker.reads(run_id, data_input(split, fingerprint, "training"), split_input(split, run_id, report))
     return run_id
 
 
@@ -196,7 +197,11 @@ def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: di
         for name, files in evaluation.tables.items():
             if files:
                 tracker.keep_table(run_id, name, frame_of(files))
-        tracker.reads(run_id, split.data, evaluation.fingerprint)
+        judged_on = split_input(split, shared["evenfold.split_run_id"])
+        tracker.reads(run_id, data_input(split, evaluation.fingerprint, "training"), judged_on)
+        if evaluation.estimates:
+            recipe = estimator.rpartition(":")[2]
+            tracker.judge(run_id, recipe, judged_on.dataset, {"estimator": estimator, "seed": evaluation.seed})
     if evaluation.failure:
         tracker.fail(run_id, evaluation.failure)
     return run_id

@@ -4,33 +4,52 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from evenfold.estimates import Choice, ModelSpec
+from evenfold.estimates.holdouts.ledger import Ledger, level_of_look
 from evenfold.reports import Origin, look_page, tuning_page
 from evenfold.tasks.outcomes import FoldResult, Look, SplitRef, Tried
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import flow_run_tags, step
 
+from .datasets import data_input
 from .entries import Entry, estimate_metrics, run_key, split_tags
-from .tracker import tracker_of
+from .tracker import Tracker, tracker_of
 
 
 @step(run_name=lambda split, **_: f"record a look at {split.name}")
 def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
     """Record that somebody is about to look at the locked part, and return the run and the number of the look.
 
-    The look is recorded before the rows are touched: where it cannot be recorded, nobody looks.
+    The look is in the ledger and in the tracker before the rows are touched: where either cannot be written, where the
+    ledger was tampered with or the holdout's budget is spent, nobody looks. Looks are counted by the rows that are
+    locked, under whatever name the split goes, in this home's ledger or in the tracker, whichever knows more.
+    ``evenfold.look_level`` is the level at which an interval of this look holds together with those of all others.
     """
-    tracker, recipe = tracker_of(split), model.canonical()
-    with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{split.name}"):
-        before = tracker.client.search_runs([tracker.experiment_id], "tags.`evenfold.look` != ''", max_results=1000)
-        number = len(before) + 1
+    tracker, recipe, manifest = tracker_of(split), model.canonical(), split.manifest()
+    holdout, part = manifest.locked_digest, manifest.spec.holdout
+    ledger = Ledger(tracker.home.path / "looks", holdout)
+    with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{holdout}"):
+        by = Settings.here().user or getpass.getuser()
+        opened = ledger.open_look(
+            by=by,
+            when=datetime.now(UTC).isoformat(timespec="seconds"),
+            reason=reason,
+            model=recipe,
+            budget=part.budget if part else None,
+            elsewhere=_recorded(tracker, holdout),
+        )
+        number = int(opened["look"])
         look = {
             "evenfold.look": str(number),
             "evenfold.look_reason": reason,
-            "evenfold.look_by": Settings.here().user or getpass.getuser(),
+            "evenfold.look_by": by,
+            "evenfold.look_digest": opened["digest"],
+            "evenfold.look_level": f"{level_of_look(number):.6g}",
+            "evenfold.holdout": holdout,
         }
         entry = Entry(
             key=run_key(kind="look", split_id=split.split_id, number=number),
@@ -40,8 +59,14 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
             metrics={},
         )
         with tracker.run(entry) as run_id:
-            tracker.reads(run_id, split.data, split.split_id)
+            tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "testing"))
     return Look(run_id=run_id, look=number)
+
+
+def _recorded(tracker: Tracker, holdout: str) -> int:
+    """Return how many looks at this holdout the tracker knows of, in whatever experiment."""
+    everywhere = [experiment.experiment_id for experiment in tracker.client.search_experiments()]
+    return len(tracker.client.search_runs(everywhere, f"tags.`evenfold.holdout` = '{holdout}'", max_results=1000))
 
 
 @step(run_name=lambda split, **_: f"record what was seen of {split.name}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 from evenfold.estimates import ModelSpec
-from evenfold.estimates.comparison import Decision
+from evenfold.estimates.promotion import Decision
 from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Retraining, SplitRef
 from evenfold.tasks.runtime.step import flow_run_tags, step
 from evenfold.tasks.work import work_of
@@ -65,6 +66,15 @@ def record_decision(split: SplitRef, run_id: str, decision: Decision) -> Decisio
     """Keep a decision before it is acted on: a retraining that was killed goes on with it."""
     tracker_of(split).client.set_tag(run_id, DECISION, json.dumps(asdict(decision)))
     return decision
+
+
+@step(run_name=lambda split, name="", **_: f"earlier comparisons of {name or split.name}")
+def read_spending(split: SplitRef, name: str = "") -> list[tuple[str, float]]:
+    """Return the day of each earlier comparison of a name and the error that it has spent."""
+    runs = tracker_of(split).runs_named(f"retrain/{name or split.name}")
+    decided = [(run, json.loads(run.data.tags[DECISION])) for run in runs if DECISION in run.data.tags]
+    days = (datetime.fromtimestamp(run.info.start_time / 1000, UTC).date().isoformat() for run, _ in decided)
+    return [(day, decision["spent"]) for day, (_, decision) in zip(days, decided, strict=True) if decision.get("spent")]
 
 
 @step(run_name=lambda split, name="", **_: f"register {name or split.name}")

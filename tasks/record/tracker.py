@@ -26,7 +26,7 @@ from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.redaction import redacted
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+from mlflow.entities import Dataset, DatasetInput, LoggedModelStatus, Metric, Param, RunTag
 from mlflow.models import Model
 from mlflow.tracking import MlflowClient
 
@@ -40,6 +40,7 @@ logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
+JUDGED = "evenfold.judged_model"
 
 
 class Tracker:
@@ -98,6 +99,18 @@ class Tracker:
         """Return the run that ``key`` names, if there is one."""
         found = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
         return str(found[0].info.run_id) if found else None
+
+    def runs_named(self, name: str) -> list[Any]:
+        """Return every run of the experiment that is called ``name``."""
+        token, runs = None, []
+        while True:
+            page = self.client.search_runs(
+                [self.experiment_id], f"tags.`mlflow.runName` = '{name}'", max_results=1_000, page_token=token
+            )
+            runs += list(page)
+            token = page.token
+            if not token:
+                return runs
 
     def _open(self, entry: Entry, parent: str | None) -> str:
         run_id = self.find(entry.key)
@@ -183,11 +196,34 @@ class Tracker:
         folder.mkdir(parents=True, exist_ok=True)
         return Path(self.client.download_artifacts(run_id, name, str(folder)))
 
-    def reads(self, run_id: str, source: str, digest: str) -> None:
-        """Say which data a run read, by our own digest: MLflow's reads the first 10,000 rows only."""
-        name = Path(source).name
-        data = Dataset(name=name[:500], digest=digest[:32], source_type="local", source=json.dumps({"uri": source}))
-        self.client.log_inputs(run_id, datasets=[DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
+    def reads(self, run_id: str, *inputs: DatasetInput) -> None:
+        """Say which data and which split a run rests on."""
+        self.client.log_inputs(run_id, datasets=list(inputs))
+
+    def judge(self, run_id: str, name: str, dataset: Dataset, params: Mapping[str, Any]) -> None:
+        """Let a light logged model hold the run's metrics, each with the split that it was judged on; once.
+
+        So MLflow's search of logged models by dataset finds and ranks whatever was ever judged on a split.
+        """
+        run = self.client.get_run(run_id)
+        made = run.data.tags.get(JUDGED)
+        if made is None:
+            values = {key: str(value)[:5900] for key, value in params.items()}
+            model = self.client.create_logged_model(
+                self.experiment_id, name, source_run_id=run_id, params=values, model_type="evenfold-recipe"
+            )
+            made = self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id
+            self.client.set_tag(run_id, JUDGED, made)
+        held = self.client.get_logged_model(made).metrics or []
+        known = {(metric.key, metric.value) for metric in held}
+        about = {"model_id": made, "dataset_name": dataset.name, "dataset_digest": dataset.digest, "run_id": run_id}
+        points = [
+            Metric(name, value, run.info.start_time, 0, **about)
+            for name, value in run.data.metrics.items()
+            if (name, value) not in known
+        ]
+        for start in range(0, len(points), 900):
+            self.client.log_batch(run_id, metrics=points[start : start + 900])
 
 
 def tracker_of(split: SplitRef) -> Tracker:

@@ -21,6 +21,7 @@ from evenfold.tasks.results.store import results_of
 from prefect.artifacts import create_markdown_artifact
 from prefect.context import FlowRunContext
 from prefect.futures import as_completed
+from prefect.task_runners import ProcessPoolTaskRunner, ThreadPoolTaskRunner
 
 from .home import Home
 from .limits import ALONE
@@ -79,6 +80,15 @@ class Finished(Generic[R]):
         return self.returned  # type: ignore[return-value]
 
 
+def workers_at_once() -> int | None:
+    """Return how many tasks run at once; None without Prefect, and on a cluster, whose size is not known here."""
+    flow = FlowRunContext.get()
+    if flow is None or _ENGINE.get() == "plain":
+        return None
+    pool = flow.task_runner
+    return pool._max_workers if isinstance(pool, (ThreadPoolTaskRunner, ProcessPoolTaskRunner)) else None
+
+
 def run(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Return what a step returns; raises what it raises."""
     return finished(step, *args, **kwargs).value
@@ -87,7 +97,7 @@ def run(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 def finished(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
     """Return what a step came to."""
     if _ENGINE.get() == "plain":
-        return _plainly(step, args, kwargs)
+        return finished_here(step, *args, **kwargs)
     submit: Any = _fresh(step)
     return _told(step, submit(*args, return_state=True, **kwargs))
 
@@ -98,11 +108,16 @@ def finished_each(
     """Yield the number of each call and what it came to, in the order in which they finish."""
     if _ENGINE.get() == "plain":
         for number, args in enumerate(calls):
-            yield number, _plainly(step, args, shared)
+            yield number, finished_here(step, *args, **shared)
         return
     fresh = _fresh(step)
-    lost = []
-    for number, done in _outcomes(step, {fresh.submit(*args, **shared): n for n, args in enumerate(calls)}):
+    futures, lost = {}, []
+    for number, args in enumerate(calls):
+        try:
+            futures[fresh.submit(*args, **shared)] = number
+        except BrokenExecutor:  # a pool that broke under earlier calls takes no more
+            lost.append(number)
+    for number, done in _outcomes(step, futures):
         if isinstance(done.error, BrokenExecutor):
             lost.append(number)
         else:
@@ -138,7 +153,8 @@ def _told(step: Step[..., R], state: Any) -> Finished[R]:
     return Finished(step, value, cached=state.name == "Cached")
 
 
-def _plainly(step: Step[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Finished[R]:
+def finished_here(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
+    """Return what a step came to without a task run of its own; its result is kept and found where a task's is."""
     try:
         if step.key_of is None:
             return Finished(step, step.fn(*args, **kwargs))

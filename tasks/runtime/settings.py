@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import is_deployed
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -40,7 +41,8 @@ class Settings(BaseSettings):
 
 def travelling() -> dict[str, str]:
     """Return the settings that a task takes along to another process or machine."""
-    return {name: value for name, value in os.environ.items() if name.startswith("EVENFOLD_") and name != MARK}
+    closed = {"EVENFOLD_CLOSED": "1"} if is_deployed() else {}
+    return closed | {name: value for name, value in os.environ.items() if name.startswith("EVENFOLD_") and name != MARK}
 
 
 MARK = "EVENFOLD_STARTED_BY"  # of one machine's processes, see orphans.py

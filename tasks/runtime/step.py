@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -234,13 +234,19 @@ def _kept(fn: Callable[P, R]) -> Callable[P, R]:
     def perform(*args: P.args, **kwargs: P.kwargs) -> R:
         started = time.monotonic()
         value = fn(*args, **kwargs)
-        key = current_key(fn) if TaskRunContext.get() else None
+        key = _key_of_run(fn)
         if key is not None and isinstance(value, Outcome):
             results_of(Home.here()).keep(key, value)
         log(fn.__name__, seconds=round(time.monotonic() - started, 3))
         return value
 
     return perform
+
+
+# Workers get ``perform`` by value, which may name no context variable: this function has those for it.
+def _key_of_run(fn: Callable[..., Any]) -> str | None:
+    """Return the key of the task run of ``fn`` under way; whoever set a key by hand keeps the result as well."""
+    return current_key(fn) if TaskRunContext.get() and UNDER_KEY.get() is None else None
 
 
 def current_key(fn: Callable[..., Any]) -> str | None:
@@ -250,6 +256,16 @@ def current_key(fn: Callable[..., Any]) -> str | None:
     run, transaction = TaskRunContext.get(), get_transaction()
     mine = run is not None and getattr(run.task.fn, "__wrapped__", None) is fn
     return transaction.key if mine and transaction is not None else None
+
+
+@contextlib.contextmanager
+def refreshing(refresh: bool) -> Iterator[None]:
+    """Compute again inside the block what the cache holds, or not."""
+    token = REFRESHING.set(refresh)
+    try:
+        yield
+    finally:
+        REFRESHING.reset(token)
 
 
 def is_refreshing() -> bool:

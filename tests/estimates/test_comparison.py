@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
-from evaluations import CANCER, CANCER_FRAMES, DIABETES, DIABETES_FRAMES, LOGISTIC, evaluated, of_rows
+from evaluations import CANCER, CANCER_FRAMES, DIABETES, DIABETES_FRAMES, LOGISTIC, evaluated, normals, of_rows
 from evenfold.estimates import (
     ModelError,
     ModelSpec,
     Problem,
     compare,
+    compare_all,
+    mcnemar,
+    permutation_test,
     pooled_interval,
 )
 from evenfold.splitters import StratifiedKFold
+from scipy import stats
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
 
@@ -31,8 +36,13 @@ def test_a_paired_difference_by_hand() -> None:
     by_hand = pooled_interval([0, 0, 1, 0])
     assert made.interval is not None
     assert (made.interval.low, made.interval.high) == pytest.approx((by_hand.low, by_hand.high))
+    assert made.interval == made.of_models
+    assert made.p == pytest.approx(2 * stats.t.sf(1, 3))
     assert made.test is None
-    assert made.words == ("These rows cannot tell: accuracy of B minus that of A is 0.25, 95% [-0.546, 1.05].")
+    assert made.words == (
+        "These rows cannot tell the recipes apart: accuracy of B minus that of A is 0.25, 95% [-0.546, 1.05]; "
+        "differences below 0.8 cannot be seen on them."
+    )
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
@@ -51,7 +61,7 @@ def test_a_clear_winner_is_named_with_what_it_saves() -> None:
     _, frames = evaluated(worse, list(StratifiedKFold(5).split(CANCER.X, CANCER.y)))
     made = compare(pd.concat(frames), pd.concat(CANCER_FRAMES), "accuracy", names=("small", "big"), stratified=True)
     assert made.words.startswith("big is better by 0.2")
-    assert made.words.endswith("fewer errors on the same rows.")
+    assert made.words.endswith("fewer errors on the same rows, as recipes on new data.")
     assert made.test is not None
     assert made.test.p < 0.01
     assert "stratified" in made.test.notes[0]
@@ -84,7 +94,12 @@ def test_groups_make_the_comparison_cluster_robust() -> None:
     a = pd.concat(DIABETES_FRAMES).assign(clinic=lambda frame: frame["row"] // 20)
     made = compare(a, a.assign(prediction=a["y"].mean()), "neg_mean_squared_error", groups="clinic")
     assert made.interval is not None
-    assert made.interval.method == "pooled rows, cluster-robust"
+    alone = compare(a.drop(columns="clinic"), a.assign(prediction=a["y"].mean()), "neg_mean_squared_error")
+    assert made.se is not None
+    assert alone.se is not None
+    assert (made.se[1], alone.se[1]) == (22, 441)
+    found = compare(a.rename(columns={"clinic": "group"}), a.assign(prediction=a["y"].mean(), group=a["clinic"]), "mse")
+    assert found.se == made.se, "a recorded evaluation calls the column group"
 
 
 @pytest.mark.parametrize(
@@ -121,3 +136,87 @@ def test_other_folds_leave_out_the_test_by_folds() -> None:
     made = compare(a, b, "accuracy")
     assert made.test is None
     assert made.notes[0].startswith("The folds differ")
+
+
+def test_a_metric_of_numbers_takes_whole_numbers_for_numbers() -> None:
+    """The same target as integers and as floats gives the same comparison."""
+    y = np.array([3, 9, 1, 40, 7, 12, 5, 30])
+    a, b = frame_of(y, y + 2.5), frame_of(y, y * 1.2)
+    whole = compare(a, b, "mae")
+    floats = compare(a.assign(y=a["y"].astype(float)), b.assign(y=b["y"].astype(float)), "mae")
+    assert whole.interval == floats.interval
+    assert whole.p == floats.p
+
+
+def two_recipes(shift: float = 0.0, folds: int = 5) -> tuple[pd.DataFrame, pd.DataFrame]:
+    y = normals(200)
+    fold = np.arange(200) % folds
+    return frame_of(y, y + normals(200, 1), fold), frame_of(y, y + (1 - shift) * normals(200, 2), fold)
+
+
+def test_the_recipes_difference_is_less_sure_than_the_fitted_models() -> None:
+    """Its variance is 1 + n/n_train = 2.25 times as large for 5 folds; the words say which of the two is meant."""
+    made = compare(*two_recipes(0.15), "mse")
+    assert made.interval is not None
+    assert made.of_models is not None
+    widths = [each.high - each.low for each in (made.interval, made.of_models)]
+    assert widths[0] == pytest.approx(1.5 * widths[1])
+    assert made.verdict == "unknown"
+    assert made.resolution == pytest.approx(widths[0] / 2)
+    assert "cannot tell the recipes apart" in made.words
+    clear = compare(*two_recipes(0.5), "mse")
+    assert clear.verdict == "better"
+    assert clear.words.endswith("as recipes on new data.")
+
+
+def test_models_may_differ_where_recipes_cannot_be_told_apart() -> None:
+    """Then both are said."""
+    for shift in np.linspace(0.1, 0.4, 13):
+        made = compare(*two_recipes(shift), "mse")
+        assert made.of_models is not None
+        if made.verdict == "unknown" and made.of_models.low > 0:
+            assert made.words.endswith("Of these fitted models, that of B is the better one.")
+            return
+    raise AssertionError("no shift shows it")
+
+
+def test_a_margin_makes_recipes_equivalent() -> None:
+    """Where the whole interval lies within it."""
+    a, b = two_recipes()
+    plain = compare(a, b, "mse")
+    assert plain.resolution is not None
+    wide = abs(plain.difference) + plain.resolution + 0.01
+    made = compare(a, b, "mse", margin=wide)
+    assert (plain.verdict, made.verdict) == ("unknown", "equivalent")
+    assert made.words.startswith(f"A and B are equivalent within {wide:g}")
+
+
+def test_several_candidates_pay_for_their_number() -> None:
+    """Holm: the smallest p times the number, the next times one less, never falling."""
+    reference, _ = two_recipes()
+    shifts = {"clear": 0.5, "slight": 0.3, "none": 0.0}
+    candidates = {name: two_recipes(shift)[1] for name, shift in shifts.items()}
+    alone = {name: compare(reference, frame, "mse").p or 0.0 for name, frame in candidates.items()}
+    made = compare_all(candidates, "mse", reference)
+    assert made["clear"].p == pytest.approx(3 * alone["clear"])
+    assert made["slight"].p == pytest.approx(max(2 * alone["slight"], 3 * alone["clear"]))
+    assert made["none"].p == pytest.approx(max(alone["none"], made["slight"].p))
+    assert made["clear"].verdict == "better"
+    for one in made.values():
+        assert (one.verdict == "unknown") == ((one.p or 0) > 0.05)
+
+
+def test_mcnemar_counts_the_rows_on_which_one_is_right() -> None:
+    """Eight to one: the two-sided binomial p of 9 tosses is 20/512."""
+    right_a, right_b = np.array([True] * 1 + [False] * 8 + [True] * 20), np.array([False] * 1 + [True] * 28)
+    assert mcnemar(right_a, right_b) == pytest.approx(20 / 512)
+    assert mcnemar(right_a, right_a) == 1
+
+
+def test_a_permutation_test_finds_information_and_no_more() -> None:
+    """Good predictions are never reached by chance; noise often is; whole groups stay together."""
+    a, _ = two_recipes()
+    assert permutation_test("r2", a, n_permutations=99) == pytest.approx(0.01)
+    noise = a.assign(prediction=normals(200, 9))
+    assert permutation_test("r2", noise, n_permutations=99) > 0.05
+    assert permutation_test("r2", a.assign(group=np.arange(200) // 4), n_permutations=99) == pytest.approx(0.01)

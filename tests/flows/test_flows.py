@@ -146,7 +146,9 @@ def assert_complete(home: Home, outcome: Evaluation, children: int) -> None:
             assert len(client.get_metric_history(run.info.run_id, metric)) == 1, metric
     assert "prefect.flow_run_id" in parent.data.tags
     for run in (parent, split_run):
-        assert len(run.inputs.dataset_inputs) == 1
+        inputs = {read.tags[0].value: read.dataset for read in run.inputs.dataset_inputs}
+        assert set(inputs) == {"training", "split"}
+        assert inputs["split"].digest == outcome.split.split_id[:32]
     for name in outcome.model.metrics:
         wanted = {f"cv/{name}_mean", f"cv/{name}_sd", f"cv/{name}_se", f"apparent/{name}"}
         assert wanted <= set(parent.data.metrics)

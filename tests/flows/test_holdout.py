@@ -138,3 +138,36 @@ def test_tuning_looks_once_at_the_end_if_asked(home: Path) -> None:
     simple = tune(table(), **asked, one_standard_error=True)
     assert simple.look is None
     assert simple.chosen <= simple.best
+
+
+def test_neither_another_name_nor_a_deleted_ledger_gives_a_look_back(home: Path) -> None:
+    """The budget belongs to the rows that are locked: under a new name, with other folds, and without the file."""
+    spec = SPEC | {"holdout": {"fraction": 0.25, "budget": 2}}
+    asked = {"model": MODEL, "engine": "plain", "on": "holdout", "reason": "release"}
+    assert evaluate(table(), spec=spec, **asked).look == 1
+    other = spec | {"name": "renamed", "params": {"n_splits": 3}}
+    assert evaluate(table(), spec=other, **asked).look == 2
+    for again in (spec, other, spec | {"name": "third"}):
+        with pytest.raises(EvaluationError, match="looked at 2 times and its budget is 2"):
+            evaluate(table(), spec=again, **asked)
+    for file in (home / "looks").iterdir():
+        file.unlink()
+    with pytest.raises(EvaluationError, match="looked at 2 times and its budget is 2"):
+        evaluate(table(), spec=spec, **asked)
+
+
+def test_a_forged_ledger_keeps_the_holdout_closed(home: Path) -> None:
+    """A look whose reason was rewritten is found before the next one."""
+    asked = {"spec": SPEC, "model": MODEL, "engine": "plain", "on": "holdout"}
+    evaluate(table(), **asked, reason="a first try")
+    ledger = next((home / "looks").iterdir())
+    ledger.write_text(ledger.read_text().replace("a first try", "the release"))
+    with pytest.raises(EvaluationError, match="was changed"):
+        evaluate(table(), **asked, reason="second")
+
+
+def test_a_budget_moves_no_row() -> None:
+    """It is no part of the decision."""
+    plain, budgeted = (decide(SPEC | {"holdout": {"fraction": 0.25} | more}, table()) for more in ({}, {"budget": 3}))
+    assert plain.plan_id == budgeted.plan_id
+    assert plain.locked_digest == budgeted.locked_digest

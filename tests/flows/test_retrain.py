@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates.comparison import decide
+from evenfold.estimates.promotion import Difference, decide
 from evenfold.flows import GateError, Retraining
-from evenfold.splitters import UntrustedNameError
+from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks import Home
 
 from evenfold import flows
@@ -119,10 +119,11 @@ def test_a_better_candidate_becomes_champion_on_the_same_rows(home: Home) -> Non
     """The corrected test over the same folds decides; the words and the interval are told."""
     retrain("better", rows(200), BAD)
     outcome = retrain("better", rows(200), GOOD)
-    assert outcome.decision.why == "the candidate is better by the corrected test"
+    assert outcome.decision.why == "the candidate is better"
     assert outcome.decision.low > 0
     assert champion(home, "better") == "2"
-    assert "corrected 95% interval" in outcome.report
+    assert outcome.decision.spent == pytest.approx(0.05)
+    assert "90.0% interval" in outcome.report
 
 
 def test_a_champion_of_another_split_is_compared_by_its_recipe(home: Home) -> None:
@@ -132,6 +133,52 @@ def test_a_champion_of_another_split_is_compared_by_its_recipe(home: Home) -> No
     assert outcome.split.version == "2.0"
     assert outcome.decision.winner == "champion"
     assert "another split (resplit@1.0)" in outcome.stored_champion.why
+
+
+BROKEN = {
+    "cut short": (lambda frame: frame.tail(60), "110 of 150 known rows"),
+    "shuffled": (lambda frame: frame.assign(y=frame["y"].sample(frac=1, random_state=2).to_numpy()), "another y"),
+    "in another unit": (lambda frame: frame.assign(y=frame["y"] * 60), "another y"),
+    "without a column": (lambda frame: frame.drop(columns="b"), "b is gone"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_table_makes_no_champion(home: Home, name: str) -> None:
+    """The sentence says what is wrong and how to say yes; nothing is split, fitted or registered."""
+    change, sentence = BROKEN[name]
+    called = f"guarded-{name.replace(' ', '-')}"
+    retrain(called, rows(150), GOOD)
+    before = {*home.splits.rglob("*"), *home.scores.rglob("*")}
+    with pytest.raises(GateError, match=f"do not look like the next table of {called} 1.0: .*{sentence}.*: off"):
+        retrain(called, change(rows(170)), GOOD)
+    assert {*home.splits.rglob("*"), *home.scores.rglob("*")} == before
+    assert champion(home, called) == "1"
+    assert retrain(called, rows(170), GOOD).registered is not None
+    assert champion(home, called) == "2"
+
+
+def test_somebody_says_that_a_table_is_right(home: Home) -> None:
+    """By the gate's name in the specification, or for all gates at once; the outcome tells it all the same."""
+    retrain("yes", rows(150), GOOD)
+    other = rows(160).assign(y=lambda frame: frame["y"] * 60)
+    with pytest.raises(GateError, match="changed_targets: off"):
+        retrain("yes", other, GOOD)
+    outcome = retrain("yes", other, GOOD, spec={"gates": {"changed_targets": "off", "target_distribution": "off"}})
+    assert outcome.growth.added == 10
+    outcome = retrain("yes", rows(170), GOOD, gates=False)
+    assert any("have another y than before" in note for note in outcome.growth.notes)
+
+
+def test_a_refused_extension_stops(home: Home) -> None:
+    """A new split forgets which rows were tested: it is made only where somebody asks for it."""
+    spec = {"columns": {"target": "y"}, "strategy": "KFold", "name": "unkeyed"}
+    flows.retrain(rows(150), engine="plain", spec=spec, model=GOOD)
+    with pytest.raises(SplitError, match=r"has no key column.* The retraining stopped"):
+        flows.retrain(rows(160), engine="plain", spec=spec, model=GOOD, gates=False)
+    made = flows.retrain(rows(160), engine="plain", spec=spec, model=GOOD, gates=False, on_refused="new_major")
+    assert made.split.version == "2.0"
+    assert any("was not extended" in note for note in made.growth.notes)
 
 
 def test_a_champion_that_no_longer_loads_is_told_and_decides_nothing(home: Home) -> None:
@@ -245,27 +292,32 @@ def test_a_decision_that_was_made_is_kept_when_the_rest_was_killed(home: Home, m
             retrain("killed", rows(150), GOOD)
     assert champion(home, "killed") == "2"
     outcome = retrain("killed", rows(150), GOOD)
-    assert outcome.decision.why == "the candidate is better by the corrected test"
+    assert outcome.decision.why == "the candidate is better"
     assert champion(home, "killed") == "2"
     assert len(client(home).search_model_versions("name = 'killed'")) == 2
     assert client(home).get_run(outcome.run_id).info.status == "FINISHED"
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "difference", "newer", "winner", "promote"),
+    ("difference", "se", "newer", "winner", "promote"),
     [
-        (0.1, 0.3, 0.2, False, "candidate", True),
-        (-0.3, -0.1, -0.2, True, "champion", True),
-        (-0.3, -0.1, -0.2, False, "champion", False),
-        (-0.1, 0.3, 0.1, True, "candidate", True),
-        (-0.1, 0.3, 0.1, False, "champion", False),
-        (-0.3, 0.1, -0.1, True, "champion", True),
-        (None, None, 0.1, False, "champion", False),
+        (0.2, 0.05, False, "candidate", True),
+        (-0.2, 0.05, True, "champion", True),
+        (-0.2, 0.05, False, "champion", False),
+        (0.1, 0.10, True, "champion", True),
+        (0.1, 0.10, False, "champion", False),
+        (0.0, 0.10, True, "champion", True),
+        (0.1, None, True, "champion", True),
     ],
 )
-def test_the_rule_is_what_it_says(
-    low: float | None, high: float | None, difference: float, newer: bool, winner: str, promote: bool
-) -> None:
-    """Better by the test, or no lower and newer; otherwise the champion's recipe, refitted where rows are newer."""
-    told = decide("r2", {"low": low, "high": high, "difference": difference, "p": 0.1, "words": ""}, newer)
+def test_the_rule_is_what_it_says(difference: float, se: float | None, newer: bool, winner: str, promote: bool) -> None:
+    """Only a recipe that is shown to be better replaces the champion's, which is refitted where rows are newer."""
+    told = decide("r2", Difference(difference, se, 100), newer)
     assert (told.winner, told.promote) == (winner, promote)
+
+
+def test_a_month_after_the_other_has_less_to_spend(home: Home) -> None:
+    """What earlier comparisons of the name have used up is read from its runs."""
+    retrain("monthly", rows(150), GOOD)
+    spent = [retrain("monthly", rows(150 + 10 * month), BAD).decision.spent for month in range(3)]
+    assert spent == pytest.approx([0.05, 0.025, 0.0125])

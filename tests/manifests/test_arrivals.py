@@ -107,6 +107,16 @@ def test_somebody_may_say_yes(name: str) -> None:
     assert failed(change(months(6)), spec=SPEC | {"gates": dict.fromkeys(gates, "off")}) == []
 
 
+def test_a_target_that_the_split_does_not_read_is_looked_at() -> None:
+    """Plain k-fold reads no target, and a model does."""
+    plain = SPEC | {"strategy": "KFold"}
+    assert failed(months(6), spec=plain) == []
+    assert failed(months(6).assign(y=lambda frame: frame["y"] * 60), spec=plain) == [
+        "changed_targets",
+        "target_distribution",
+    ]
+
+
 def test_classes_that_shift_are_stopped() -> None:
     """All new rows of one class, where the known ones have three."""
     data = months(6)

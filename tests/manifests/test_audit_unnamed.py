@@ -212,3 +212,13 @@ def test_locked_rows_are_not_learnt_from() -> None:
         for data in (other, other.assign(y=np.where(other.index.isin(locked), 1 - other["y"], other["y"])))
     ]
     assert scores[0] == scores[1]
+
+
+def test_columns_without_a_value_outside_a_fold_stop_no_check() -> None:
+    """Where a column is empty but for a few rows, small models do without it."""
+    frame, _ = plain()
+    frame["rare"] = np.where(np.arange(N) == 7, 1.0, np.nan)
+    frame["paid"] = frame["y"] + 0.01 * frame["a"]
+    made = audited(frame)
+    assert "giveaway_features" in alarms(made)
+    assert all(found.ran for found in made.findings)

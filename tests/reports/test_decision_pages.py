@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, choose, compare, fit_and_score
-from evenfold.estimates.comparison import Decision
+from evenfold.estimates.promotion import Decision
 from evenfold.manifests import audit, decide
 from evenfold.manifests.audits.findings import GATES
 from evenfold.reports import audit_page, comparison_page, look_page, retraining_page, tuning_page

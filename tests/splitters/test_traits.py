@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from cases import CASES
 from evenfold.splitters import (
@@ -9,6 +10,7 @@ from evenfold.splitters import (
     HashSplit,
     Holdout,
     KFold,
+    LabelSplitter,
     LeaveOneGroupOut,
     LeaveOneOut,
     Needs,
@@ -19,6 +21,8 @@ from evenfold.splitters import (
     StratifiedKFold,
     all_strategies,
 )
+from evenfold.splitters.packing.cost import table_to_pack
+from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.given import FromSklearn
 
 
@@ -28,7 +32,12 @@ def test_a_class_can_be_asked_for_every_trait(strategy: type[Splitter]) -> None:
     assert isinstance(strategy.needs, Needs)
     assert isinstance(strategy.promises, frozenset)
     assert isinstance(strategy.version, (int, str))
-    assert {type(strategy.portable), type(strategy.grows), type(strategy.shares_out)} == {bool}
+    assert {
+        type(strategy.portable),
+        type(strategy.grows),
+        type(strategy.shares_out),
+        type(strategy.by_group_table),
+    } == {bool}
     assert isinstance(strategy.in_memory_because, str)
 
 
@@ -67,3 +76,18 @@ def test_what_grows_is_labels_that_have_shares_and_draws_by_key() -> None:
     assert growing == labels - {"LeaveOneOut", "LeaveOneGroupOut", "Predefined"} | {"PoissonBootstrap"}
     assert PoissonBootstrap.grows
     assert not LeaveOneOut.grows
+
+
+@pytest.mark.parametrize("splitter", [each for each in CASES if each.by_group_table], ids=repr)
+def test_what_is_decided_by_the_table_of_groups_needs_no_rows(splitter: Splitter) -> None:
+    """Groups that are known by their counts alone get the labels that their rows get."""
+    rng = np.random.default_rng(0)
+    groups, y = rng.permutation(np.resize(np.arange(30), 400)), rng.integers(0, 3, 400)
+    rows = splitter.rows(np.empty((400, 0)), y if splitter.needs.y != "ignored" else None, groups)
+    sizes, table, weights = table_to_pack(rows)
+    names = tuple(range(rows.n_groups))
+    known = GroupRows(
+        400, groups=np.arange(rows.n_groups), group_levels=names, sizes=sizes, table=table, weights=weights
+    )
+    assert isinstance(splitter, LabelSplitter)
+    assert np.array_equal(splitter.decide(known)[rows.groups], splitter.decide(rows))

@@ -61,9 +61,10 @@ def alive(pid: str) -> bool:
 
 @pytest.mark.parametrize("engine", ["plain", "prefect"])
 def test_a_fit_that_takes_too_long_is_stopped_and_named(
-    engine: str, slow: dict[str, Any], request: pytest.FixtureRequest
+    engine: str, slow: dict[str, Any], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other folds are kept, the message says which fold and which limit, and nothing of it runs on."""
+    monkeypatch.setenv("EVENFOLD_WORKERS", "1")  # without a limit two of three short folds would share a task run
     home: Home = request.getfixturevalue("prefect_home" if engine == "prefect" else "home")
     with pytest.raises(EvaluationError, match=r"1 of 3 fits failed: fold \d took more than its 60 s and was stopped"):
         evaluated(engine, model=slow, time_limit=60)

@@ -13,10 +13,11 @@ from .times import is_clock
 
 LEAST_LEVELS = 8
 TOO_WELL = 0.3  # of the scatter around the levels' mean targets that chance alone would bring
+LEAST_SHARED = 0.3  # of the rows must share a level with another
 LEFT_OVER = 0.2  # of the variance of the levels' means, at most
 CHANCE = 1e-6
 OWN_TARGET = 0.99  # within a level, how closely the feature follows the row's own target, downwards
-NEIGHBOURS, EXPLAINED = 3, 0.98
+NEIGHBOURS, EXPLAINED = 3, 0.995
 MOST_ROWS = 100_000
 
 
@@ -28,7 +29,7 @@ def carried_targets(sample: Sample) -> Outcome:
     such means around any honest feature; a warning needs less than .3 of that scatter and a chance of 1e-6. *Means
     without the own row*: inside a level the feature falls where the own target rises exactly (correlation below -.99).
     *Shifted or smoothed targets*: the targets of the three rows before and after, in order of the key or of a time,
-    explain .98 of the feature, and the own one less. O(features x n log n) for at most 100,000 rows.
+    explain .995 of the feature, and the own one less. O(features x n log n) for at most 100,000 rows.
     """
     target = sample.target
     if target is None:
@@ -87,7 +88,7 @@ def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     x, y = values[known], outcome[known]
     sizes = np.bincount(levels, minlength=1).astype(np.float64)
     several = sizes > 1
-    if np.count_nonzero(several) < LEAST_LEVELS or sizes[several].sum() < 0.3 * values.size:
+    if np.count_nonzero(several) < LEAST_LEVELS or sizes[several].sum() < LEAST_SHARED * values.size:
         return None
     means_x, means = (np.bincount(levels, weights=side) / sizes for side in (x, y))
     inner = float(np.square(x - means_x[levels]).mean())
@@ -104,7 +105,7 @@ def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     scatter, freedom = float((m * np.square(means[several] - fitted)).sum()) / within, m.size - 4
     # Means that are all alike are close to any line, and the feature then carries nothing.
     whole = float((m * np.square(means[several] - np.average(means[several], weights=m))).sum()) / within
-    too_well = scatter < TOO_WELL * freedom and scatter < LEFT_OVER * whole
+    too_well = whole > freedom / 2.0 > 0 and scatter < TOO_WELL * freedom and scatter < LEFT_OVER * whole
     return scatter / freedom if too_well and float(chi2.cdf(scatter, freedom)) < CHANCE else None
 
 
@@ -119,6 +120,8 @@ def _falls_with_own(values: Array, outcome: Array, codes: Codes) -> bool:
     others = np.maximum(sizes[levels] - 1, 1)
     rest = (np.bincount(levels, weights=y)[levels] - y) / others
     use = sizes[levels] > 1
+    if np.count_nonzero(use) < LEAST_SHARED * values.size:
+        return False
     inside = x[use] - (np.bincount(levels, weights=x) / sizes)[levels][use]
     expected = rest[use] - (np.bincount(levels, weights=np.where(sizes[levels] > 1, rest, 0.0)) / sizes)[levels][use]
     scale = float(np.sqrt(np.square(inside).sum() * np.square(expected).sum()))

@@ -22,12 +22,10 @@ LEAST_WORDS, MOST_ROWS_A_WORD = 40, 100.0  # levels without a digit are mostly d
 LEAST_SHARED = 0.5  # share of rows that have another row of their level
 LEAST_CROSSING = 0.5  # share of those levels that lie in several folds
 CHANCE = 1e-6  # of all columns together
-LEAST_EFFECT = 0.1  # share of the target's variance that lies between levels (the intraclass correlation)
+LEAST_EFFECT = 0.2  # share of the target's variance that lies between levels (the intraclass correlation)
 CHI_SQUARE_AT_TWO_THIRDS = 0.9364  # the quantile of one squared standard normal number
 ROUGH = 1.0  # von Neumann's ratio of means in no order is 2, along a curve nearly 0
-LEAST_NUMBER_EFFECT = 0.2
-LEAST_FRACTION_EFFECT = 0.5  # of fractional numbers, which measure more often than they name
-MOST_ROWS_A_FRACTION = 20.0  # rows of one fractional number; more are a coarse measurement
+LEAST_OF_A_PAIR = 5  # levels of each of two columns
 LEAST_PAIR_EFFECT, MOST_ROWS_A_PAIR, MOST_PAIRED = 0.2, 50.0, 12
 
 
@@ -54,10 +52,10 @@ def unnamed_entities(sample: Sample) -> Outcome:
     """Look for levels (patients, devices, shops) that lie in several folds and share their target.
 
     A column counts if most rows share their level with another, most such levels cross folds, and the target's
-    variance between levels is beyond chance (an F test with a probability of 1e-6 over all columns) and at least .1 of
-    the whole. Numbers and times are compared with the next level only, which no smooth influence fools; levels without
-    a digit are taken for descriptions unless there are 40 and few rows each. Where a group is named, its rows' mean is
-    one observation. Then combinations of two columns, beyond what either says. O(columns x n log n).
+    variance between levels is beyond chance (an F test with a probability of 1e-6 over all columns) and at least .2 of
+    the whole. Whole numbers and times are compared with the next level only, which no smooth influence fools; levels
+    without a digit are taken for descriptions unless there are 40 and few rows each. Where a group is named, its rows'
+    mean is one observation. Then combinations of two columns, beyond what either says. O(columns x n log n).
     """
     target, joined = sample.target, sample.joined
     if target is None:
@@ -144,7 +142,7 @@ def _may_be_an_entity(candidate: Candidate, sample: Sample) -> bool:
     if column is None:
         return True
     if candidate.ordered:
-        return bool(sizes.size >= LEAST_NUMBERS and (not column.fractional or n <= MOST_ROWS_A_FRACTION * sizes.size))
+        return sizes.size >= LEAST_NUMBERS and not column.fractional and n <= MOST_ROWS_A_WORD * sizes.size
     return _is_coded(column) and (_has_digits(column) or n <= MOST_ROWS_A_WORD * sizes.size)
 
 
@@ -161,10 +159,7 @@ def _effect_beyond_chance(candidate: Candidate, sample: Sample, tests: int) -> E
     assert sample.target is not None
     outcomes, codes = _units(sample.target.outcomes, candidate.codes, sample.groups)
     effect = level_effect(outcomes, codes, candidate.ordered)
-    column = sample.columns.get(candidate.group.removeprefix("group: "))
-    least = LEAST_EFFECT if not candidate.ordered else LEAST_NUMBER_EFFECT
-    least = LEAST_FRACTION_EFFECT if column is not None and column.fractional else least
-    return effect if effect.chance * tests < CHANCE and effect.share >= least else None
+    return effect if effect.chance * tests < CHANCE and effect.share >= LEAST_EFFECT else None
 
 
 def _units(outcomes: Array, codes: Codes, groups: Codes | None) -> tuple[Array, Codes]:
@@ -231,7 +226,11 @@ def _crossing(candidate: Candidate, sample: Sample) -> float:
 def _combined(sample: Sample) -> dict[Candidate, Effect]:
     """Return pairs of columns that carry the target beyond what each says alone and both say smoothly together."""
     n = sample.rows.size
-    columns = [c for c in sample.columns.values() if 2 <= c.n_levels <= n / 4 and not c.fractional and _is_coded(c)]
+    columns = [
+        c
+        for c in sample.columns.values()
+        if LEAST_OF_A_PAIR <= c.n_levels <= n / 4 and not c.fractional and _is_coded(c)
+    ]
     columns = sorted(columns, key=lambda column: -column.n_levels)[:MOST_PAIRED]
     pairs = list(combinations(columns, 2))
     return {made: effect for a, b in pairs if (found := _pair(a, b, sample, len(pairs))) for made, effect in [found]}

@@ -56,7 +56,23 @@ def predict_from_all(columns: Sequence[Column], outcomes: Array, blocks: Codes) 
     for block in np.unique(blocks):
         test = blocks == block
         for i, outcome in enumerate(outcomes.T):
-            predicted[test, i] = boosted(categorical).fit(X[~test], outcome[~test]).predict(X[test])
+            predicted[test, i] = predict_boosted(X, categorical, outcome, test)
+    return predicted
+
+
+def predict_boosted(
+    X: Array, categorical: list[bool], outcome: Array, test: NDArray[np.bool_], rounds: int = 40
+) -> Array:
+    """Return what gradient-boosted trees, learnt from the other rows, say of the ``test`` rows.
+
+    Columns without two values among those others are left out; where none is left their mean is said.
+    """
+    train = X[~test]
+    kept = [i for i, column in enumerate(train.T) if np.unique(column[~np.isnan(column)]).size > 1]
+    if not kept:
+        return np.full(int(np.count_nonzero(test)), outcome[~test].mean())
+    model = _boosted([categorical[i] for i in kept], rounds).fit(train[:, kept], outcome[~test])
+    predicted: Array = model.predict(X[test][:, kept])
     return predicted
 
 
@@ -67,8 +83,7 @@ def design(columns: Sequence[Column]) -> tuple[Array, list[bool]]:
     return np.column_stack(coded).astype(np.float64), [column.kind == "category" for column in used]
 
 
-def boosted(categorical: list[bool], rounds: int = 40) -> Any:
-    """Return a small model of gradient-boosted trees, unfitted."""
+def _boosted(categorical: list[bool], rounds: int) -> Any:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     return HistGradientBoostingRegressor(

@@ -21,8 +21,8 @@ LEAST_SHARE, LEAST_PAIRS = 0.003, 3
 NEIGHBOURS = 6  # the distance to the sixth nearest row is what is usual around a row
 CHANCE = 0.05  # of the least share that is reported, what chance may be expected to bring forth
 SLACK = 1.5  # how much further than that, in the logarithm of distance, a pair must lie
-LEAST_COLUMNS, MOST_DIMENSIONS = 3, 8
-MOST_SEARCHED = 20_000  # rows that are searched in up to twice as many dimensions as they are
+LEAST_COLUMNS, MOST_DIMENSIONS, PROJECTED = 3, 16, 6
+MOST_SEARCHED = 20_000  # rows that are searched in up to 16 dimensions
 LEAST_VALUES, MOST_VALUES = 30, 300  # of a fine number, by the rows
 LEAST_DISTINCT = 10  # numbers of fewer values are compared as categories are
 FEWER = 10.0  # times as many near hits as near misses
@@ -40,7 +40,7 @@ def near_duplicates(sample: Sample) -> Outcome:
     nearest and the sixth nearest row falls off exponentially (Facco et al. 2017, Estimating the intrinsic dimension of
     datasets by a minimal neighborhood information), and a pair counts where chance brings forth a twentieth of what
     is reported at least. Texts that share most of their runs of two words (min-hash).
-    O(n log n): beyond 20,000 rows neighbours of more than eight columns are sought in two projections of eight.
+    O(n log n): beyond 20,000 rows neighbours of more than six columns are sought in two projections of six.
     """
     columns = [column for column in sample.feature_columns() if column.n_levels > 1]
     looks = [*_looks(columns), *(_texts(column) for column in columns if is_prose(column))]
@@ -108,13 +108,16 @@ def _units(pairs: Pairs, n: int) -> Codes:
 def happen_by_chance(columns: list[Column]) -> bool:
     """Return whether equal rows are what columns of so few values bring forth.
 
-    Then there are at least as many pairs of rows that differ in exactly one column as pairs that differ in none. Of
-    one column alone: where most rows repeat a value.
+    Then there are at least as many pairs of rows that differ in exactly one column as pairs that differ in none, or
+    one combination of coarse values alone is that of a hundredth of the rows. Of one column nothing can be said.
     """
     if len(columns) == 1:
-        return columns[0].n_levels < columns[0].values.size / 2
+        return True
     hashes = _column_hashes(columns)
     total = hashes.sum(axis=0, dtype=np.uint64)
+    coarse = not any(_is_fine(column) for column in columns)
+    if coarse and np.unique(total, return_counts=True)[1].max() >= 0.01 * total.size:
+        return True
     equal = _count_pairs(total)
     return sum(_count_pairs(total - own) - equal for own in hashes) >= equal
 
@@ -125,6 +128,8 @@ def nearly_equal_pairs(columns: list[Column]) -> Look:
     total = hashes.sum(axis=0, dtype=np.uint64)
     found, counts = [_NO_PAIRS], [0.0]
     for r in range(1, min(4, n_columns - LEAST_COLUMNS + 2)):
+        if r == 3 and not any(pairs[0].size for pairs in found):
+            break  # no near hit, whatever the near misses are
         sets = _some_of(list(combinations(range(n_columns), r)))
         pairs = [_all_pairs(total - hashes[list(chosen)].sum(axis=0, dtype=np.uint64)) for chosen in sets]
         if any(each is None for each in pairs):
@@ -224,7 +229,7 @@ def _neighbours(space: Array) -> tuple[Codes, Array, Array]:
 
     distances, rows = [], []
     for view in _views(space):
-        _, nearest = cKDTree(view).query(view, k=min(2 * NEIGHBOURS, len(view) - 1) + 1)
+        _, nearest = cKDTree(view).query(view, k=min(NEIGHBOURS + 2, len(view) - 1) + 1)
         distances.append(_distances(space, nearest))
         rows.append(nearest)
     distance, row = np.hstack(distances), np.hstack(rows)
@@ -244,10 +249,10 @@ def _neighbours(space: Array) -> tuple[Codes, Array, Array]:
 
 def _views(space: Array) -> list[Array]:
     rows, dimensions = space.shape
-    if dimensions <= MOST_DIMENSIONS * (2 if rows <= MOST_SEARCHED else 1):
+    if dimensions <= (MOST_DIMENSIONS if rows <= MOST_SEARCHED else PROJECTED):
         return [space]
-    signs = [1.0 - 2.0 * Stream(0, AUDITING, 8, i).below(2, dimensions * MOST_DIMENSIONS) for i in range(2)]
-    return [space @ each.reshape(dimensions, MOST_DIMENSIONS) for each in signs]
+    signs = [1.0 - 2.0 * Stream(0, AUDITING, 8, i).below(2, dimensions * PROJECTED) for i in range(2)]
+    return [space @ each.reshape(dimensions, PROJECTED) for each in signs]
 
 
 def _distances(space: Array, nearest: Codes) -> Array:

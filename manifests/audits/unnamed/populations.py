@@ -10,7 +10,7 @@ from evenfold.splitters import Stream
 from evenfold.splitters.kernels.random import AUDITING
 from numpy.typing import NDArray
 
-from .models import boosted, design, is_usable
+from .models import design, is_usable, predict_boosted
 from .sample import Codes, Sample, auc
 
 TOLD_APART = 0.57  # an AUC that a drawn fold does not reach, for large samples
@@ -96,8 +96,7 @@ def _separation(sample: Sample, mine: NDArray[np.bool_]) -> tuple[float, float]:
     part = Stream(0, AUDITING, 3).permutation(first.size)[numbers] % PARTS
     scores = np.zeros(kept.size)
     for test in (part == i for i in range(PARTS)):
-        model = boosted(categorical, rounds=25).fit(X[~test], inside[~test].astype(np.float64))
-        scores[test] = model.predict(X[test])
+        scores[test] = predict_boosted(X, categorical, inside.astype(np.float64), test, rounds=25)
     values = [auc(scores[part == i], inside[part == i]) for i in range(PARTS)]
     error = np.sqrt((n_inside + n_outside + 1) / (12.0 * n_inside * n_outside))
     return float(np.mean(values)), float(error)

@@ -16,7 +16,7 @@ from evenfold.estimates import bootstrap_interval, corrected_resampled_t, nested
 from evenfold.splitters import Bootstrap, KFold, SortedStratifiedKFold
 from numpy.typing import NDArray
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 FEATURES = ["month", "wday", "hour", "minute", "distance", "dep_delay"]
 DATA_SETS, ROWS, FOLDS, REPEATS, LEVEL = 400, 200, 10, 10, 0.90
 # From the study that these figures repeat, plus and minus two of its own Monte Carlo errors and ours.

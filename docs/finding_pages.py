@@ -1,0 +1,50 @@
+"""A page per check of the audit, from the rules themselves."""
+
+from __future__ import annotations
+
+from evenfold.manifests.audits.rules import RULES, Rule
+
+
+def pages() -> dict[str, str]:
+    """Return the text of each page by its path: a table of all checks, and a page for each."""
+    return {f"findings/{rule.code}.md": page(rule) for rule in RULES} | {"findings.md": index()}
+
+
+def index() -> str:
+    """Return the table of every check."""
+    rows = "".join(f"| [{r.code}](findings/{r.code}.md) | `{r.check}` | {r.figure} | {_verdict(r)} |\n" for r in RULES)
+    entries = "\n".join(f"findings/{rule.code}" for rule in RULES)
+    return (
+        "# Every finding\n\nWhat an audit asks. A number never changes its meaning.\n\n"
+        f"| number | gate | figure | beyond its limit |\n|---|---|---|---|\n{rows}\n"
+        f"```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
+    )
+
+
+def page(rule: Rule) -> str:
+    """Return what a finding means, why it matters, an example, how to mend it and how to silence it."""
+    limit = "no limit is set" if rule.limit is None else f"the limit is {rule.limit:g}"
+    return f"""# {rule.code}: {rule.check.replace("_", " ")}
+
+**What.** {rule.figure[0].upper()}{rule.figure[1:]}; {limit}: {_verdict(rule)}.
+
+**Why.** {rule.why}
+
+**Example.** {rule.example}
+
+**Mend.** {rule.mend}
+
+**Silence.** With a reason of three words or more, which is recorded with what was found, in the specification:
+
+```yaml
+ignore:
+  {rule.code}: why this is no fault here
+```
+
+or `--ignore {rule.code}='why this is no fault here'`. Another limit: `gates: {{{rule.check}: 10}}`; without the check:
+`gates: {{{rule.check}: off}}`.
+"""
+
+
+def _verdict(rule: Rule) -> str:
+    return "a note" if rule.limit is None else "the audit fails" if rule.fails else "a warning"

@@ -1,0 +1,129 @@
+"""The ledger of looks at a holdout: a chain of digests in a file, which fails closed and can be verified."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evenfold.splitters.errors import SplitError
+
+START = "0" * 64
+_FIELDS = {"holdout", "look", "before", "by", "when", "reason", "model", "budget", "digest"}
+
+
+def level_of_look(number: int, level: float = 0.95) -> float:
+    """Return the level at which the interval of look ``number`` (from 1) is to be computed, so that all hold together.
+
+    The error 1 - level is spent as 1 / (k (k + 1)), which sums to one however many looks there will be: intervals of
+    all looks hold at once with probability ``level``, for models that were not chosen in view of earlier looks. For
+    models that were, see Ladder and Thresholdout; the interval is then a lower bound of what is not known.
+    """
+    if number < 1 or not 0 < level < 1:
+        raise SplitError(f"look {number} at level {level:g}; looks count from 1, and a level is between 0 and 1.")
+    return 1.0 - (1.0 - level) / (number * (number + 1))
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The looks at one holdout, one JSON line each, in ``folder``.
+
+    The file is named by ``holdout``, a digest of which rows are locked: another name, another strategy or another split
+    of the same data that locks the same rows has the same ledger. Each look holds the digest of the look before it, so
+    a look that is changed, removed or put in between breaks the chain. What no ledger can show alone is that its last
+    looks were cut off: compare ``head`` with a copy elsewhere, as the tracker's record of each look is.
+    """
+
+    folder: Path
+    holdout: str
+
+    @property
+    def path(self) -> Path:
+        """The file of the looks."""
+        return self.folder / f"{self.holdout}.jsonl"
+
+    def looks(self) -> list[dict[str, Any]]:
+        """Return the looks, oldest first, verified; raises SplitError that names the first look that does not fit."""
+        if not self.path.exists():
+            return []
+        looks: list[dict[str, Any]] = []
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            looks.append(self._checked(line, looks))
+        return looks
+
+    def head(self) -> str:
+        """Return the digest of the last look: of all of them, as each holds the one before."""
+        looks = self.looks()
+        return str(looks[-1]["digest"]) if looks else START
+
+    def open_look(
+        self,
+        by: str,
+        when: str,
+        reason: str,
+        model: Mapping[str, Any],
+        budget: int | None,
+        elsewhere: int = 0,
+    ) -> dict[str, Any]:
+        """Record that somebody is about to look, and return the look, with its ``look`` number and ``digest``.
+
+        It is on disk before this returns: where it cannot be written, or the chain is broken, or the ``budget`` is
+        spent, SplitError is raised and nobody looks. ``elsewhere`` is how many looks another record knows of: where
+        that is more, as after this file was deleted, they count. A budget that an earlier look was under holds for all
+        later ones, so it can be lowered and never raised. Callers hold a lock over the ledger. O(looks).
+        """
+        looks = self.looks()
+        number = max(looks[-1]["look"] if looks else 0, elsewhere) + 1
+        budget = min((told for told in [budget, *(look["budget"] for look in looks)] if told is not None), default=None)
+        if budget is not None and number > budget:
+            raise SplitError(
+                f"the holdout was looked at {number - 1} times and its budget is {budget}; lock fresh rows away (split "
+                "new data with a holdout of their own)."
+            )
+        look: dict[str, Any] = {
+            "holdout": self.holdout,
+            "look": number,
+            "before": looks[-1]["digest"] if looks else START,
+            **{"by": by, "when": when, "reason": reason, "model": dict(model), "budget": budget},
+        }
+        look["digest"] = digest_of(look)
+        self._append(look)
+        return look
+
+    def _append(self, look: dict[str, Any]) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(look, sort_keys=True) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise SplitError(
+                f"the look cannot be written to {self.path} ({why}), so the holdout stays closed."
+            ) from None
+
+    def _checked(self, line: str, earlier: list[dict[str, Any]]) -> dict[str, Any]:
+        where = f"line {len(earlier) + 1} of {self.path}"
+        before, number = (earlier[-1]["digest"], earlier[-1]["look"]) if earlier else (START, 0)
+        try:
+            look = json.loads(line)
+        except json.JSONDecodeError:
+            look = None
+        if not isinstance(look, dict) or set(look) != _FIELDS:
+            raise SplitError(f"{where} is not a whole record; the ledger was cut or written to by something else.")
+        if look["digest"] != digest_of(look) or look["holdout"] != self.holdout:
+            raise SplitError(f"{where} was changed: its digest is not that of what it says; restore the ledger.")
+        if look["before"] != before or look["look"] <= number:
+            raise SplitError(f"a look is missing before {where}: it names another one than precedes it; restore it.")
+        return look
+
+
+def digest_of(look: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a look's canonical JSON, its digest aside."""
+    plain = {name: value for name, value in look.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

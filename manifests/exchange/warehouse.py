@@ -1,0 +1,184 @@
+"""Folds as SQL that a warehouse runs on its own rows: a rule where there is one, else a table of groups and a join."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from math import ceil
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import fold_columns
+from evenfold.manifests.tables.canonical import listed
+from evenfold.splitters import HashSplit, SplitError
+
+Dialect = Literal["duckdb", "spark", "bigquery", "snowflake", "postgres"]
+BITS = 52
+MOST_FOLDS = 2**11 - 1  # so that the product of 52 bits and a number of folds is a 64-bit integer in every engine
+ROWS_A_STATEMENT = 1_000
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a dialect says what we need of it.
+
+    ``text``: a column as text; ``bits``: the first 52 bits of SHA-256 of a text, as an integer; ``halved``: an
+    integer shifted right by 52. ``types`` are those of a table's columns; ``quote`` stands around names. Where
+    ``escapes``, a backslash within a text is written twice.
+    """
+
+    text: str
+    bits: str
+    halved: str
+    types: dict[str, str]
+    quote: str = '"'
+    escapes: bool = False
+
+
+def _types(number: str, text: str, double: str, time: str) -> dict[str, str]:
+    return {"int": number, "text": text, "float": double, "timestamp": time, "date": "DATE", "bool": "BOOLEAN"}
+
+
+DIALECTS: dict[str, Words] = {
+    "duckdb": Words(
+        "CAST({} AS VARCHAR)",
+        "CAST('0x' || left(sha256({}), 13) AS BIGINT)",
+        "({}) >> 52",
+        _types("BIGINT", "VARCHAR", "DOUBLE", "TIMESTAMPTZ"),
+    ),
+    "spark": Words(
+        "CAST({} AS STRING)",
+        "CAST(conv(left(sha2({}, 256), 13), 16, 10) AS BIGINT)",
+        "shiftright({}, 52)",
+        _types("BIGINT", "STRING", "DOUBLE", "TIMESTAMP"),
+        quote="`",
+        escapes=True,
+    ),
+    "bigquery": Words(
+        "CAST({} AS STRING)",
+        "CAST(CONCAT('0x', SUBSTR(TO_HEX(SHA256({})), 1, 13)) AS INT64)",
+        "({}) >> 52",
+        _types("INT64", "STRING", "FLOAT64", "TIMESTAMP") | {"bool": "BOOL"},
+        quote="`",
+        escapes=True,
+    ),
+    "snowflake": Words(
+        "CAST({} AS VARCHAR)",
+        "TO_NUMBER(LEFT(SHA2({}, 256), 13), 'XXXXXXXXXXXXX')",
+        "BITSHIFTRIGHT({}, 52)",
+        _types("BIGINT", "VARCHAR", "DOUBLE", "TIMESTAMP_TZ"),
+        escapes=True,
+    ),
+    "postgres": Words(
+        "CAST({} AS TEXT)",
+        "CAST(CAST('x' || left(encode(sha256(convert_to({}, 'UTF8')), 'hex'), 13) AS BIT(52)) AS BIGINT)",
+        "({}) >> 52",
+        _types("BIGINT", "TEXT", "DOUBLE PRECISION", "TIMESTAMPTZ"),
+    ),
+}
+
+
+def warehouse_sql(manifest: Manifest, dialect: Dialect, table: str = "rows") -> str:
+    """Return SQL that gives each row of ``table`` its fold, in one SELECT at the end.
+
+    HashSplit is one expression of the key, the 52-bit rule of its docstring; text is hashed as it stands, so keys that
+    are not in Unicode's NFC form must be brought into it first. Strategies that keep groups whole become a table
+    ``<name>_folds`` of groups and folds (every repeat), and a join. Codes are the manifest's: -2 is locked.
+    Raises SplitError for splits that follow from neither, for keys without a text that all engines agree on, and for
+    rows that are quarantined, which no rule knows.
+    """
+    if dialect not in DIALECTS:
+        raise SplitError(f"there is no dialect {dialect!r}; choose {listed(get_args(Dialect), most=9)}.")
+    if manifest.status.any():
+        raise SplitError(
+            "the manifest holds deleted or quarantined rows, which no rule knows; export to csv and join by key."
+        )
+    words = DIALECTS[dialect]
+    if manifest.group_table is not None:
+        return _by_group(manifest, manifest.group_table, words, table)
+    if isinstance(manifest.splitter, HashSplit) and manifest.spec.holdout is None:
+        return _by_key(manifest, manifest.splitter, words, table)
+    raise SplitError(
+        f"the folds of {manifest.algorithm['name']} follow from no rule and no table of groups; "
+        "export to csv or spark, load that file, and join it by key."
+    )
+
+
+def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -> str:
+    columns = manifest.spec.columns.key
+    kinds = [manifest.types.get(name) for name in columns]
+    if manifest.spec.key_encoding or set(kinds) - {"int", "text"}:
+        raise SplitError("only keys of whole numbers and text have a text that every engine agrees on; export to csv.")
+    parts = [words.text.format(_name(name, words)) for name in columns]
+    parts = [_text(f"{splitter.salt}|", words), *_between(parts, _text("|", words))]
+    bits = words.bits.format(f"CONCAT({', '.join(parts)})")
+    return f"SELECT *, {_label(splitter, bits, words)} AS fold\nFROM {table};\n"
+
+
+def _between(parts: list[str], mark: str) -> list[str]:
+    return [piece for part in parts for piece in (mark, part)][1:]
+
+
+def _label(splitter: HashSplit, bits: str, words: Words) -> str:
+    if not splitter.parts:
+        if splitter.n_splits > MOST_FOLDS:
+            raise SplitError(f"n_splits={splitter.n_splits:,} is too many for 64-bit SQL; choose 2 to {MOST_FOLDS:,}.")
+        return words.halved.format(f"{bits} * {splitter.n_splits}")
+    edges = [ceil(share * 2.0**BITS) for share in accumulate(splitter.parts.values())][:-1]
+    *codes, last = splitter.part_codes().values()
+    cases = " ".join(f"WHEN {bits} < {edge} THEN {code}" for edge, code in zip(edges, codes, strict=True))
+    return f"CASE {cases} ELSE {last} END"
+
+
+def _by_group(manifest: Manifest, groups: pa.Table, words: Words, table: str) -> str:
+    column = str(manifest.spec.columns.group)
+    kind, folds = manifest.types[column], fold_columns(groups.column_names)
+    place = _name(f"{manifest.name}_folds", words)
+    columns = ", ".join([f"group_value {words.types[kind]}", *(f"{name} {words.types['int']}" for name in folds)])
+    chosen = ", ".join(f"f.{name}" for name in folds)
+    inserts = "".join(
+        f"INSERT INTO {place} VALUES\n" + ",\n".join(rows) + ";\n"
+        for rows in _batches(_rows(groups.select(["group", *folds]), kind, words))
+    )
+    join = f"SELECT r.*, {chosen}\nFROM {table} AS r JOIN {place} AS f ON r.{_name(column, words)} = f.group_value;\n"
+    return f"CREATE TABLE {place} ({columns});\n{inserts}{join}"
+
+
+def _batches(rows: Iterator[str]) -> Iterator[list[str]]:
+    while batch := list(islice(rows, ROWS_A_STATEMENT)):
+        yield batch
+
+
+def _rows(groups: pa.Table, kind: str, words: Words) -> Iterator[str]:
+    written = LITERALS[kind]
+    for value, *codes in zip(*(column.to_pylist() for column in groups.columns), strict=True):
+        yield f"({', '.join([written(value, words), *map(str, codes)])})"
+
+
+def _name(name: str, words: Words) -> str:
+    return words.quote + name.replace(words.quote, words.quote * 2) + words.quote
+
+
+def _text(value: str, words: Words) -> str:
+    if words.escapes:
+        value = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+        return "'" + value.replace("'", "\\'") + "'"
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _moment(value: Any, words: Words) -> str:
+    moment = f"'{value.astimezone(dt.UTC).isoformat(sep=' ', timespec='microseconds')}'"
+    return f"CAST({moment} AS {words.types['timestamp']})"
+
+
+LITERALS: dict[str, Callable[[Any, Words], str]] = {
+    "int": lambda value, _: str(value),
+    "text": _text,
+    "float": lambda value, _: repr(float(value)),
+    "bool": lambda value, _: str(bool(value)).upper(),
+    "date": lambda value, _: f"DATE '{value.isoformat()}'",
+    "timestamp": _moment,
+}

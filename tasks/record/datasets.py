@@ -1,0 +1,85 @@
+"""What runs read, as datasets of MLflow: the data with their columns, and the split itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from evenfold.manifests import BalanceReport, data_files
+from evenfold.tasks.outcomes import SplitRef
+from mlflow.entities import Dataset, DatasetInput, InputTag
+
+# What MLflow calls the types of our columns.
+COLUMN_TYPES = {"int": "long", "float": "double", "text": "string", "bool": "boolean"}
+TIMES = "datetime"
+
+
+def split_name(split: SplitRef) -> str:
+    """Return what a split is called among MLflow's datasets."""
+    return f"{split.name}@{split.version}"
+
+
+def split_digest(split: SplitRef) -> str:
+    """Return the digest of a split among MLflow's datasets: half of its split_id, as long as MLflow keeps one."""
+    return split.split_id[:32]
+
+
+def split_input(split: SplitRef, run_id: str, report: BalanceReport | None = None) -> DatasetInput:
+    """Return the split as a dataset of the type ``evenfold_split``, which ``mlflow.data.get_source`` loads."""
+    source = {"uri": f"evenfold://{split.name}/{split.version}", "split_id": split.split_id}
+    manifest = split.manifest()
+    keys = [] if manifest.keys is None else manifest.keys.column_names
+    profile: dict[str, Any] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
+    profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
+    return _input(
+        Dataset(
+            name=split_name(split),
+            digest=split_digest(split),
+            source_type="evenfold_split",
+            source=json.dumps(source | {"artifact": f"runs:/{run_id}/split"}),
+            schema=_schema({name: manifest.types.get(name, "text") for name in keys} | {"fold": "int"}),
+            profile=json.dumps(profile),
+        ),
+        "split",
+    )
+
+
+def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
+    """Return the data by our own digest (MLflow's reads the first 10,000 rows only), with columns and rows.
+
+    Of Parquet files all columns are told, of others those that the split read.
+    """
+    return _input(
+        Dataset(
+            name=Path(split.data).name[:500],
+            digest=digest[:32],
+            source_type="local",
+            source=json.dumps({"uri": split.data}),
+            schema=_schema(_columns(split)),
+            profile=json.dumps({"rows": split.n_rows}),
+        ),
+        context,
+    )
+
+
+def _columns(split: SplitRef) -> dict[str, str]:
+    first = data_files(split.data)[0]
+    if first.suffix not in (".parquet", ".pq"):
+        return split.manifest().types
+    kinds = {"int": "int", "uint": "int", "float": "float", "double": "float", "bool": "bool"}
+    kinds |= {"timestamp": "timestamp", "date": "date"}
+    return {
+        field.name: next((kind for start, kind in kinds.items() if str(field.type).startswith(start)), "text")
+        for field in pq.read_schema(first)
+    }
+
+
+def _schema(types: dict[str, str]) -> str:
+    columns = [{"name": name, "type": COLUMN_TYPES.get(kind, TIMES), "required": False} for name, kind in types.items()]
+    return json.dumps({"mlflow_colspec": columns})
+
+
+def _input(dataset: Dataset, context: str) -> DatasetInput:
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", context)])

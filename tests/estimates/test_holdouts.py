@@ -1,0 +1,166 @@
+"""A holdout that is looked at many times: the ledger cannot be forged unseen, and answers do not wear out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from evenfold.estimates.holdouts.ladder import Ladder
+from evenfold.estimates.holdouts.ledger import START, Ledger, level_of_look
+from evenfold.estimates.holdouts.thresholdout import Thresholdout
+from evenfold.splitters import SplitError
+
+WHO: dict[str, Any] = {"by": "ada", "when": "2026-11-21T09:00:00Z", "reason": "release 3", "model": {"C": 1.0}}
+
+
+def ledger(tmp_path: Path, looks: int = 3) -> Ledger:
+    made = Ledger(tmp_path / "looks", "ab12")
+    for _ in range(looks):
+        made.open_look(**WHO, budget=None)
+    return made
+
+
+def test_each_look_names_the_one_before_it(tmp_path: Path) -> None:
+    """So the last digest stands for all of them."""
+    looks = ledger(tmp_path).looks()
+    assert [look["look"] for look in looks] == [1, 2, 3]
+    assert [look["before"] for look in looks] == [START, looks[0]["digest"], looks[1]["digest"]]
+    assert ledger(tmp_path, 0).head() == looks[2]["digest"]
+
+
+def test_a_look_beyond_the_budget_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    """Whatever is asked, the file stays as it was."""
+    made = ledger(tmp_path, 2)
+    before = made.path.read_bytes()
+    with pytest.raises(SplitError, match="looked at 2 times and its budget is 2; lock fresh rows away"):
+        made.open_look(**WHO, budget=2)
+    assert made.path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("forge", "said"),
+    [
+        (lambda lines: [*lines[:1], *lines[2:]], "missing before line 2"),
+        (lambda lines: lines[1:], "missing before line 1"),
+        (lambda lines: [lines[0], lines[1].replace("release 3", "release 4"), lines[2]], "line 2 .* was changed"),
+        (lambda lines: [lines[0], lines[2], lines[1]], "missing before line 2"),
+        (lambda lines: [*lines[:2], lines[2][:40]], "line 3 .* is not a whole record"),
+        (lambda lines: [lines[0], json.dumps({**json.loads(lines[1]), "note": 1}), lines[2]], "is not a whole record"),
+    ],
+    ids=["removed", "first removed", "changed", "swapped", "cut", "extended"],
+)
+def test_a_forged_ledger_is_found_and_keeps_the_holdout_closed(tmp_path: Path, forge: Any, said: str) -> None:
+    """Verified before every look, not only when somebody thinks of it."""
+    made = ledger(tmp_path)
+    made.path.write_text("\n".join(forge(made.path.read_text().splitlines())) + "\n")
+    with pytest.raises(SplitError, match=said):
+        made.open_look(**WHO, budget=None)
+
+
+def test_looks_that_were_cut_off_the_end_are_found_by_a_head_kept_elsewhere(tmp_path: Path) -> None:
+    """The chain alone cannot know; that is why each look's digest goes into the tracker as well."""
+    made = ledger(tmp_path)
+    head = made.head()
+    made.path.write_text("\n".join(made.path.read_text().splitlines()[:2]) + "\n")
+    assert len(made.looks()) == 2
+    assert made.head() != head
+
+
+def test_a_ledger_that_cannot_be_written_keeps_the_holdout_closed(tmp_path: Path) -> None:
+    """A file stands where its folder should be."""
+    (tmp_path / "looks").write_text("")
+    with pytest.raises(SplitError, match="so the holdout stays closed"):
+        Ledger(tmp_path / "looks", "ab12").open_look(**WHO, budget=None)
+
+
+def test_looks_that_only_another_record_knows_of_count(tmp_path: Path) -> None:
+    """Deleting the file gives nobody a look back."""
+    made = ledger(tmp_path)
+    made.path.unlink()
+    with pytest.raises(SplitError, match="looked at 3 times and its budget is 3"):
+        made.open_look(**WHO, budget=3, elsewhere=3)
+    assert made.open_look(**WHO, budget=None, elsewhere=3)["look"] == 4
+    assert made.open_look(**WHO, budget=None)["look"] == 5
+
+
+def test_a_budget_can_be_lowered_and_never_raised(tmp_path: Path) -> None:
+    """What one look was under holds for all after it."""
+    made = Ledger(tmp_path / "looks", "ab12")
+    made.open_look(**WHO, budget=2)
+    made.open_look(**WHO, budget=9)
+    with pytest.raises(SplitError, match="its budget is 2"):
+        made.open_look(**WHO, budget=9)
+
+
+def test_the_levels_of_all_looks_hold_together() -> None:
+    """The error is shared out among however many looks."""
+    assert level_of_look(1, 0.9) == pytest.approx(0.95)
+    assert sum(1 - level_of_look(k, 0.95) for k in range(1, 10_000)) <= 0.05
+
+
+def test_intervals_of_five_looks_hold_together_as_often_as_they_say() -> None:
+    """Of 2,000 simulated holdouts of 400 rows with five honest models each."""
+    from scipy.stats import norm
+
+    random = np.random.default_rng(0)
+    means = random.normal(size=(2000, 5)) / np.sqrt(400)
+    half = np.array([norm.isf((1 - level_of_look(k, 0.9)) / 2) for k in range(1, 6)]) / np.sqrt(400)
+    assert 0.9 <= np.mean((np.abs(means) <= half).all(axis=1)) <= 0.95
+
+
+def test_thresholdout_tells_the_training_value_where_the_two_agree_and_spends_nothing() -> None:
+    """Nothing of the holdout is told, so nothing wears out."""
+    made = Thresholdout(budget=2, threshold=0.1, noise=0.001)
+    assert [made.answer(0.7, 0.71) for _ in range(100)] == [0.7] * 100
+    assert made.left == 2
+    assert made.answer(0.9, 0.5) == pytest.approx(0.5, abs=0.02)
+    made.answer(0.9, 0.5)
+    with pytest.raises(SplitError, match="the 2 answers that this holdout can give are spent"):
+        made.answer(0.7, 0.7)
+
+
+def test_thresholdout_answers_the_same_for_a_seed() -> None:
+    """Its noise is the project's own stream."""
+    answers = [[Thresholdout(9, seed=seed).answer(0.9, 0.5) for _ in range(3)] for seed in (1, 1, 2)]
+    assert answers[0] == answers[1] != answers[2]
+
+
+def test_the_ladder_moves_by_steps_and_never_up() -> None:
+    """A gain below the step is not told."""
+    made, rows = Ladder(step=0.1), np.ones(100)
+    assert [made.answer(rows * loss) for loss in (0.52, 0.47, 0.33, 0.9)] == pytest.approx([0.5, 0.5, 0.3, 0.3])
+
+
+@pytest.mark.parametrize("step", [0.02, None])
+def test_the_ladder_withstands_a_vote_of_lucky_models(step: float | None) -> None:
+    """Blum and Hardt's attack: random guesses that the board calls good are voted together. The plain board falls."""
+    random = np.random.default_rng(3)
+    truth = random.integers(0, 2, 2000)
+    plain, told = _attack(truth, lambda losses: losses.mean()), _attack(truth, Ladder(step).answer)
+    assert plain < 0.40
+    assert told > 0.46
+
+
+def _attack(truth: np.ndarray, board: Any) -> float:
+    random = np.random.default_rng(4)
+    guesses = random.integers(0, 2, (400, truth.size))
+    best, kept = np.inf, []
+    for guess in guesses:
+        told = board((guess != truth).astype(float))
+        if told < min(best, 0.5) if isinstance(getattr(board, "__self__", None), Ladder) else told < 0.5:
+            kept.append(guess)
+        best = min(best, told)
+    vote = (np.mean(kept, axis=0) > 0.5).astype(int) if kept else guesses[0]
+    return float(board((vote != truth).astype(float)))
+
+
+def test_bad_parameters_are_refused_in_numbers() -> None:
+    """What is, then what would work."""
+    for make in (lambda: Thresholdout(0), lambda: Ladder(2.0), lambda: level_of_look(0)):
+        with pytest.raises(SplitError):
+            make()
+    with pytest.raises(SplitError, match="scale them first"):
+        Ladder().answer(np.array([3.0]))

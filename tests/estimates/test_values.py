@@ -1,0 +1,152 @@
+"""The value is the metric of all folds' predictions, and lies in an interval of its own, whatever metric and rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evaluations import normals
+from evenfold.estimates import (
+    METRICS,
+    Estimate,
+    Evidence,
+    FoldScore,
+    Interval,
+    ModelSpec,
+    Problem,
+    aggregate,
+    interval_for,
+    nested_cv_interval,
+)
+from evenfold.estimates.metrics.responses import replay
+from evenfold.estimates.metrics.scoring import score
+from sklearn.datasets import load_diabetes
+
+CLASSES = ("a", "b", "c")
+
+
+def problem_of(y: Any, classes: tuple[Any, ...] = (), groups: Any = None, weights: Any = None) -> Problem:
+    task: Any = "classification" if classes else "regression"
+    return Problem(
+        X=pd.DataFrame(index=range(len(y))), y=np.asarray(y), task=task, classes=classes, model=ModelSpec(),
+        target="y", features=(), encoded=(), left_out={}, columns_read=(), groups=groups, weights=weights,
+    )  # fmt: skip
+
+
+def frame_of(problem: Problem, prediction: Any, fold: Any, proba: Any = None) -> pd.DataFrame:
+    columns = {"row": np.arange(problem.n), "repeat": 0, "fold": fold, "y": problem.y, "prediction": prediction}
+    if proba is not None:
+        columns |= {f"proba_{label}": proba[:, j] for j, label in enumerate(problem.classes)}
+    return pd.DataFrame(columns if problem.weights is None else columns | {"weight": problem.weights})
+
+
+def estimated(problem: Problem, frame: pd.DataFrame, metric: str) -> Estimate:
+    scores = []
+    for fold, part in frame.groupby("fold"):
+        weights = part["weight"].to_numpy() if "weight" in part else None
+        value = score(metric, replay(part, problem.classes), part["y"].to_numpy(), weights)
+        n = problem.n
+        scores.append(
+            FoldScore(f"fold {fold}", 0, int(fold), {metric: value}, {metric: value}, n - len(part), len(part), 0, 0)
+        )
+    return aggregate(scores, frame, problem, ModelSpec(metrics=(metric,)))[0]
+
+
+# Ten sites in five folds; the rare class occurs in two of them.
+SITES = np.repeat(np.arange(10), 8)
+RARE = np.where(np.isin(SITES, (0, 6)) & (np.arange(80) % 8 < 6), 1, 0)
+
+
+def test_a_useless_classifier_gets_no_credit_for_folds_without_a_class() -> None:
+    """The mean over folds says .8 of one that always predicts the frequent class; it is .5, and the note says why."""
+    problem = problem_of(RARE, (0, 1))
+    made = estimated(problem, frame_of(problem, np.zeros(80, dtype=int), SITES // 2), "balanced_accuracy")
+    assert made.fold_mean == pytest.approx(0.8)
+    assert made.value == 0.5
+    assert any("3 of 5 folds lack a class" in note for note in made.notes)
+
+
+@pytest.mark.parametrize("metric", ["recall", "f1", "precision", "matthews_corrcoef"])
+def test_a_perfect_classifier_is_perfect_where_folds_lack_a_class(metric: str) -> None:
+    """The mean over folds says .4."""
+    problem = problem_of(RARE, (0, 1))
+    made = estimated(problem, frame_of(problem, RARE, SITES // 2), metric)
+    assert made.fold_mean == pytest.approx(0.4)
+    assert made.value == 1.0
+    assert made.interval is not None
+    assert made.interval.low < made.interval.high == 1.0
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "balanced_accuracy", "roc_auc", "f1"])
+def test_no_errors_are_no_proof_of_none(metric: str) -> None:
+    """40 rows, all right: Wilson's lower end, of the rarer class where it decides; never zero width."""
+    y = np.arange(40) % 2
+    problem = problem_of(y, (0, 1))
+    frame = frame_of(problem, y, np.arange(40) % 5, np.eye(2)[y])
+    made = interval_for(Evidence(METRICS[metric], problem, predictions=frame), "wald")
+    assert isinstance(made, Interval)
+    n = 40 if metric == "accuracy" else 20
+    assert made.low == pytest.approx(n / (n + 1.959964**2), abs=1e-6)
+    assert made.high == 1.0
+
+
+def three_classes(seed: int) -> tuple[Any, Any]:
+    draw = np.random.default_rng(seed)
+    y = draw.choice(3, size=90, p=(0.5, 0.3, 0.2))
+    logits = draw.normal(size=(90, 3)) + 1.2 * np.eye(3)[y]
+    return y, np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+
+OF_NUMBERS = [name for name, metric in METRICS.items() if metric.task == "regression" and name != "neg_max_error"]
+OF_CLASSES = [name for name, metric in METRICS.items() if metric.task == "classification"]
+BINARY = {"f1", "precision", "recall", "jaccard", "roc_auc", "average_precision"}
+
+
+@pytest.mark.parametrize("how", ["plain", "groups", "weights"])
+@pytest.mark.parametrize("metric", OF_NUMBERS + OF_CLASSES)
+def test_the_value_lies_in_its_interval_and_the_interval_in_the_metrics_range(metric: str, how: str) -> None:
+    """Of every metric, with folds of very different sizes, with groups and with weights; its width is never zero."""
+    fold = np.minimum(np.arange(90) // 12, 4)
+    more: dict[str, Any] = {
+        "groups": np.arange(90) // 3 if how == "groups" else None,
+        "weights": np.linspace(0.5, 2, 90) if how == "weights" else None,
+    }
+    if how == "weights" and metric in ("neg_median_absolute_error", "roc_auc_ovo", "roc_auc_ovo_weighted"):
+        more["weights"] = None  # scikit-learn's scorer weighs no rows here, or only for two classes
+    for seed in range(2):
+        y, proba = three_classes(seed)
+        if metric in OF_NUMBERS:
+            truth = np.exp(normals(90, seed))
+            problem = problem_of(truth, **more)
+            frame = frame_of(problem, truth * np.exp(0.4 * normals(90, seed + 9)), fold)
+        elif metric in BINARY:
+            problem = problem_of((y > 0).astype(int), (0, 1), **more)
+            two = np.column_stack([proba[:, 0], 1 - proba[:, 0]])
+            frame = frame_of(problem, two.argmax(axis=1), fold, two)
+        else:
+            problem = problem_of(np.asarray(CLASSES)[y], CLASSES, **more)
+            frame = frame_of(problem, np.asarray(CLASSES)[proba.argmax(axis=1)], fold, proba)
+        made = estimated(problem, frame, metric)
+        assert made.interval is not None, made.notes
+        assert METRICS[metric].low <= made.interval.low < made.interval.high <= METRICS[metric].high
+        assert made.interval.low <= made.value <= made.interval.high
+        together = score(
+            metric, replay(frame, problem.classes), problem.y, None if problem.weights is None else problem.weights
+        )
+        assert made.value == pytest.approx(together)
+
+
+def test_nested_cross_validation_weighs_rows() -> None:
+    """Weights that single out half of the rows give that half's interval, nearly."""
+    table = load_diabetes(as_frame=True).frame.assign(w=lambda frame: np.where(np.arange(len(frame)) % 2, 1.0, 1e-6))
+    model = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("mse",), weights="w")
+    problem = Problem.of(table, model, "target")
+    folds = [np.arange(442) // 2 % 5]
+    made = nested_cv_interval("neg_mean_squared_error", problem.model, problem, folds, seed=0)
+    half = Problem.of(
+        table[1::2].drop(columns="w").reset_index(drop=True), model.model_copy(update={"weights": None}), "target"
+    )
+    alone = nested_cv_interval("neg_mean_squared_error", half.model, half, [folds[0][1::2]], seed=0)
+    assert (made.low + made.high) == pytest.approx(alone.low + alone.high, rel=0.01)

@@ -1,0 +1,152 @@
+"""Short fits share task runs, which nobody sees in the results."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import EvaluationError
+from evenfold.flows import Evaluation, evaluate
+from evenfold.flows.fits import BLOCK_SECONDS, SHORT_SECONDS, short_blocks
+from evenfold.tasks import Home
+from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.work import key_of_split, work_of
+from prefect.client.orchestration import get_client
+from servers import environment
+
+N_SPLITS = 9
+RIDGE = {"estimator": "sklearn.linear_model:Ridge"}
+MODULE = """
+import os, signal
+from pathlib import Path
+from sklearn.linear_model import Ridge
+
+class Picky(Ridge):
+    def fit(self, X, y):
+        if 50 not in set(X["x"]):  # the fold that tests row 50
+            raise ValueError("row 50 is missing")
+        return super().fit(X, y)
+
+class Mortal(Ridge):
+    def fit(self, X, y):
+        if Path("mortal").exists() and 50 not in set(X["x"]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().fit(X, y)
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a file of 90 rows, beside a module of estimators."""
+    x = np.arange(90)
+    pd.DataFrame({"id": x, "x": x, "y": x % 7 + x / 10}).to_parquet(tmp_path / "rows.parquet")
+    (tmp_path / "estimators.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path / "rows.parquet"
+
+
+def evaluated(data: Path, engine: str = "prefect", model: Any = RIDGE, **more: Any) -> Evaluation:
+    spec = {"name": "rows", "columns": {"key": "id", "target": "y"}, "strategy": "KFold"}
+    spec |= {"params": {"n_splits": N_SPLITS}}
+    return evaluate(data, spec=spec, model={"metrics": ["r2"], **model}, engine=engine, **more)
+
+
+def values(outcome: Evaluation) -> list[Any]:
+    return [(score.name, score.test, score.apparent) for score in outcome.scores]
+
+
+def task_runs() -> list[str]:
+    """Return the names of the task runs of the newest flow run that fits folds, in which blocks say so."""
+    with get_client(sync_client=True) as client:
+        flow = client.read_flow_runs(limit=1, sort="START_TIME_DESC")[0]
+        found = client.read_task_runs(limit=200)
+    return sorted(run.name for run in found if run.flow_run_id == flow.id and "fold" in run.name)
+
+
+def test_folds_in_blocks_are_kept_one_by_one(prefect_home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the blocks are and whatever the engine is, the keys, scores and files are those of single folds."""
+    monkeypatch.setenv("EVENFOLD_WORKERS", "2")
+    one = evaluated(data)
+    assert (one.n_fits, one.n_cached) == (N_SPLITS, 0)
+    work = work_of(one.split, one.model)
+    keys = {key_of_split(work, i) for i in range(N_SPLITS)}
+    assert {path.name for path in (prefect_home.results / "score").iterdir() if path.is_file()} == keys
+    monkeypatch.setenv("EVENFOLD_WORKERS", "3")
+    two, plain = evaluated(data), evaluated(data, "plain")
+    assert [(run.cached, run.n_cached, run.run_id) for run in (two, plain)] == [(True, N_SPLITS, one.run_id)] * 2
+    again, anew = evaluated(data, refresh=True), evaluated(data, "plain", refresh=True)
+    assert [again.n_cached, anew.n_cached] == [0, 0]
+    assert values(one) == values(two) == values(plain) == values(again) == values(anew)
+    assert one.estimates == anew.estimates
+
+
+def test_short_folds_share_task_runs(prefect_home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first fold of each worker has a run of its own; the others are blocks, as many for each worker."""
+    monkeypatch.setenv("EVENFOLD_WORKERS", "2")
+    evaluated(data)
+    assert task_runs() == ["fold 0", "fold 1", "rows: folds 2-4", "rows: folds 5-8"]
+
+
+@pytest.mark.parametrize("engine", ["plain", "prefect"])
+def test_a_fold_that_fails_in_a_block_loses_no_other(
+    engine: str, prefect_home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It alone is named, with its own reason; the others of its block are there, and cached the next time."""
+    monkeypatch.setenv("EVENFOLD_WORKERS", "1")
+    model = {"estimator": "estimators:Picky"}
+    for n_cached in (0, N_SPLITS - 1):
+        part = evaluated(data, engine, model, allow_partial=True)
+        assert len(part.scores) == N_SPLITS - 1
+        assert part.n_cached == n_cached
+    with pytest.raises(EvaluationError, match=rf"1 of {N_SPLITS} fits failed: fold \d.*row 50 is missing"):
+        evaluated(data, engine, model)
+
+
+KILLED = """
+import sys
+from evenfold.tasks import SplitRef
+from evenfold.tasks.fits import fit_short_folds
+split = SplitRef.model_validate_json(sys.argv[1])
+fit_short_folds.fn(split, (0, 9), {"estimator": "estimators:Mortal", "metrics": ["r2"]})
+"""
+
+
+def test_a_block_that_is_killed_keeps_its_finished_folds(home: Home, data: Path, tmp_path: Path) -> None:
+    """Only the fold that was under way and those after it are computed, and the lock of that fold is free."""
+    outcome = evaluated(data, "plain")
+    (tmp_path / "mortal").touch()
+    more = {"EVENFOLD_HOME": str(home.path), "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", KILLED, outcome.split.model_dump_json()]
+    killed = subprocess.run(command, env=environment(tmp_path, more), capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    (tmp_path / "mortal").unlink()
+    model = {"estimator": "estimators:Mortal"}
+    finished = int(np.flatnonzero([50 in outcome.split.manifest().pair(i)[1] for i in range(N_SPLITS)])[0])
+    assert finished > 0
+    second = evaluated(data, "plain", model)
+    assert second.n_cached == finished
+    with locked(home.locks, f"score/{key_of_split(work_of(second.split, second.model), finished)}"):
+        assert evaluated(data, "plain").n_cached == N_SPLITS
+
+
+@pytest.mark.parametrize(
+    ("seconds", "workers", "n_blocks"),
+    [(0.1, 2, 4), (0.1, 3, 3), (1e-4, 4, 4), (SHORT_SECONDS / 2, 5, 15), (SHORT_SECONDS, 2, 0), (np.inf, 2, 0)],
+)
+def test_blocks_are_even_and_every_worker_has_as_many(seconds: float, workers: int, n_blocks: int) -> None:
+    """Long fits have none. Each fold is in one block, and no block takes much more than it should."""
+    blocks = short_blocks(workers, 50, seconds, workers)
+    assert len(blocks) == n_blocks
+    if blocks:
+        sizes = [last - first for first, last in blocks]
+        assert [i for block in blocks for i in range(*block)] == list(range(workers, 50))
+        assert max(sizes) - min(sizes) <= 1
+        assert max(sizes) * seconds < BLOCK_SECONDS + seconds
+        assert len(blocks) % workers == 0

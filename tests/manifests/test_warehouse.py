@@ -1,0 +1,140 @@
+"""Folds as SQL come out of a warehouse as they stand in the manifest."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from evenfold.manifests import Manifest, decide, export, extend, warehouse_sql
+from evenfold.splitters import SplitError
+from servers import postgres
+
+Run = Callable[[str, Path], dict[int, int]]
+
+
+def rows(n: int = 500) -> pd.DataFrame:
+    """Return rows with keys and groups of several types, one of them hard to quote."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 40, n)
+    return pd.DataFrame(
+        {
+            "id": rng.permutation(n) - 100,
+            "text": [f"clé '{i}' \\ \"日本\"" for i in rng.permutation(n)],
+            "group": [f"it's \\ {g} ü" for g in group],
+            "number": group * 10**15,
+            "day": pd.to_datetime("1969-12-01") + pd.to_timedelta(group, unit="D"),
+            "y": rng.normal(size=n).round(3),
+        }
+    )
+
+
+SPECS: list[dict[str, Any]] = [
+    {"columns": {"key": "id"}, "strategy": "HashSplit", "params": {"salt": "it's \\"}},
+    {"columns": {"key": ["text", "id"]}, "strategy": "HashSplit", "params": {"n_splits": 30, "salt": "a"}},
+    {
+        "columns": {"key": "text"},
+        "strategy": "HashSplit",
+        "params": {"parts": {"train": 0.7, "validation": 0.1, "test": 0.2}},
+    },
+    {"columns": {"key": "id", "group": "group", "target": "y"}, "holdout": 0.2},
+    {"columns": {"key": "id", "group": "number", "target": "y"}},
+    {"columns": {"key": "id", "group": "day", "target": "y"}, "types": {"day": "date"}},
+]
+
+
+def counts_of(manifest: Manifest) -> dict[int, int]:
+    values, counts = np.unique(manifest.codes, return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def in_duckdb(sql: str, data: Path) -> dict[int, int]:
+    with duckdb.connect() as database:
+        database.execute(f"CREATE VIEW rows AS SELECT * FROM read_parquet('{data}')")
+        *before, select = sql.rsplit("SELECT ", 1)
+        database.execute("".join(before) or "SELECT 1")
+        folds = database.execute(f"SELECT fold, count(*) FROM (SELECT {select.rstrip().rstrip(';')}) GROUP BY fold")
+        return dict(folds.fetchall())
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    if not list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
+        pytest.skip("PostgreSQL is not installed")
+    with postgres(tmp_path_factory.mktemp("postgres")) as port:
+        yield port
+
+
+def psql(port: int, sql: str) -> str:
+    place = f"host=127.0.0.1 port={port} user=evenfold dbname=postgres"
+    command = ["psql", place, "-qAt", "-v", "ON_ERROR_STOP=1"]
+    return subprocess.run(command, input=sql, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_duckdb_comes_to_the_folds_of_the_manifest(spec: dict[str, Any], tmp_path: Path) -> None:
+    """By a rule and by a table of groups, counts per fold are the manifest's."""
+    manifest = decide(spec, rows())
+    rows().to_parquet(tmp_path / "rows.parquet")
+    made = export(manifest, "sql", tmp_path / "folds.sql")
+    assert in_duckdb(Path(made.path).read_text(), tmp_path / "rows.parquet") == counts_of(manifest)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_postgresql_comes_to_the_folds_of_the_manifest(spec: dict[str, Any], server: int, tmp_path: Path) -> None:
+    """A real server, with the same keys and groups, counts the same rows per fold."""
+    manifest = decide(spec, rows())
+    rows().to_csv(tmp_path / "rows.csv", index=False)
+    create = 'CREATE TABLE rows (id bigint, text text, "group" text, number bigint, day date, y float8);\n'
+    load = f"\\copy rows FROM '{tmp_path / 'rows.csv'}' CSV HEADER\n"
+    *before, select = warehouse_sql(manifest, "postgres").rsplit("SELECT ", 1)
+    counting = f"SELECT fold, count(*) FROM (SELECT {select.rstrip().rstrip(';')}) AS s GROUP BY fold;"
+    dropped = 'DROP TABLE IF EXISTS rows, "split_folds";\n'
+    told = psql(server, dropped + create + load + "".join(before) + counting)
+    assert {int(a): int(b) for a, b in (line.split("|") for line in told.split())} == counts_of(manifest)
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed")
+def test_spark_comes_to_the_folds_of_the_manifest(tmp_path: Path) -> None:
+    """Spark's own SQL, with backslashes and quotes in keys and groups, counts the same rows per fold."""
+    sql = pytest.importorskip("pyspark.sql", reason="PySpark is not installed: pip install 'evenfold[spark]'")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    table = pa.Table.from_pandas(rows()).replace_schema_metadata(None)
+    day = table.schema.get_field_index("day")
+    pq.write_table(table.set_column(day, "day", table.column(day).cast(pa.date32())), tmp_path / "rows.parquet")
+    spark.read.parquet(str(tmp_path / "rows.parquet")).createOrReplaceTempView("rows")
+    for spec in SPECS:
+        manifest = decide(spec, rows())
+        *before, select = warehouse_sql(manifest, "spark").rsplit("SELECT ", 1)
+        for statement in "".join(before).split(";\n")[:-1]:
+            values = statement.partition("VALUES\n")[2]
+            if values:  # a view in place of a table: this session has no warehouse
+                names = "group_value, fold"
+                spark.sql(f"SELECT * FROM VALUES {values} AS t({names})").createOrReplaceTempView("split_folds")
+        found = spark.sql(
+            f"SELECT fold, count(*) AS n FROM (SELECT {select.rstrip().rstrip(';')}) GROUP BY fold"
+        ).collect()
+        assert {int(row["fold"]): row["n"] for row in found} == counts_of(manifest)
+
+
+def test_what_no_rule_says_is_refused(tmp_path: Path) -> None:
+    """Folds of single rows, keys without one text, and deleted rows are named with what to do instead."""
+    with pytest.raises(SplitError, match="follow from no rule and no table of groups; export to csv or spark"):
+        warehouse_sql(decide({"columns": {"key": "id", "target": "y"}}, rows()), "duckdb")
+    with pytest.raises(SplitError, match="there is no dialect 'oracle'; choose duckdb"):
+        warehouse_sql(decide(SPECS[0], rows()), "oracle")  # type: ignore[arg-type]
+    grown = extend(decide(SPECS[0], rows()), rows().iloc[:-5]).manifest
+    with pytest.raises(SplitError, match="deleted or quarantined"):
+        export(grown, "sql", tmp_path / "folds.sql")
+    assert not list(tmp_path.iterdir())
