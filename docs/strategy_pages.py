@@ -38,13 +38,14 @@ def told() -> dict[str, dict[str, str]]:
 def pages(examples: dict[str, Any], said: dict[str, str]) -> dict[str, str]:
     """Return the text of each page by its path: a table of all, and a page for each."""
     made = {f"strategies/{name}.md": page(name, example, said) for name, example in sorted(examples.items())}
-    return {"strategies.md": index(examples), **made}
+    return {"strategies.md": index(examples, said), **made}
 
 
-def index(examples: dict[str, Any]) -> str:
+def index(examples: dict[str, Any], said: dict[str, str]) -> str:
     """Return the table of all strategies, each a link to its page."""
     rows = [
-        f"| [{name}](strategies/{name}.md) | {code(parts_of(example)['idea'][0])} |"
+        f"| [{name}](strategies/{name}.md) | {code(parts_of(example)['idea'][0])} | {promises(example, said)} "
+        f"| {engine(example)} |"
         for name, example in sorted(examples.items())
     ]
     return "\n".join(
@@ -54,8 +55,8 @@ def index(examples: dict[str, Any]) -> str:
             "[Choosing a strategy](choosing.md) says which one answers your question; each has a page with its idea, a "
             "picture, what it promises, what it costs, where it comes from, and when not to use it.",
             "",
-            "| strategy | what it makes |",
-            "|---|---|",
+            "| strategy | what it makes | what it promises | engine |",
+            "|---|---|---|---|",
             *rows,
             "",
             "```{toctree}\n:hidden:\n",
@@ -64,6 +65,16 @@ def index(examples: dict[str, Any]) -> str:
             "",
         ]
     )
+
+
+def engine(example: Any) -> str:
+    """Return where the strategy can be decided with the same folds."""
+    return f"in memory, because {example.in_memory_because}" if example.in_memory_because else "any"
+
+
+def promises(example: Any, said: dict[str, str]) -> str:
+    """Return what a strategy promises beside keeping train and test apart, in the words of its checks."""
+    return "; ".join(said[word] for word in sorted(example.promises - {"disjoint"})) or said["disjoint"]
 
 
 def page(name: str, example: Any, said: dict[str, str]) -> str:

@@ -24,7 +24,7 @@ def _regenerate() -> object:
 
 
 def test_the_readme_shows_what_its_commands_print() -> None:
-    """Its output and its table of strategies are those that docs/regenerate.py writes."""
+    """Its output and its figures are those that docs/regenerate.py writes."""
     assert _regenerate().filled(README) == README, "run: make readme"
 
 
