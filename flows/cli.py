@@ -9,7 +9,8 @@ from typing import Any
 import typer
 from evenfold.flows import definitions
 from evenfold.flows.commands.flags import EPILOG, Commands, command_of
-from evenfold.flows.commands.manifests import commands, looking
+from evenfold.flows.commands.looking import looking
+from evenfold.flows.commands.manifests import commands
 from evenfold.flows.commands.operations import add_commands
 from evenfold.flows.commands.studies import register_studies
 from evenfold.tasks.parameters import Engine

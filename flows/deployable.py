@@ -32,6 +32,6 @@ def load_split(reference: str) -> Manifest:
     Raises SplitError where there is none.
     """
     prepare_environment(Home.here())
-    from evenfold.tasks.record.reading import load_split as load
+    from evenfold.tasks.record.reading import read_split
 
-    return load(reference)
+    return read_split(reference)

@@ -22,7 +22,7 @@ from .outcomes import (
 )
 from .record.evaluations import record_evaluation as record_evaluation, record_split as record_split
 from .record.looks import record_look as record_look, record_look_scores as record_look_scores
-from .record.reading import score_stored as score_stored
+from .record.reading import load_split as load_split, score_stored as score_stored
 from .record.registry import read_champion as read_champion, register_model as register_model
 from .results.files import asking as asking, data_reference as data_reference, room as room
 from .runtime.home import Home as Home, default_workers as default_workers, prepare_environment as prepare_environment
@@ -33,6 +33,5 @@ from .scores import aggregate as aggregate
 from .splits import (
     audit_split as audit_split,
     extend as extend,
-    load_split as load_split,
     split as split,
 )

@@ -271,19 +271,6 @@ def audit_split(
     return audit(split.manifest(), split.data, features=features, exclude=exclude, gates=gates)
 
 
-@step(run_name=lambda reference, **_: f"load {reference}")
-def load_split(reference: str, data: str = "") -> SplitRef:
-    """Find a split that any project recorded in MLflow, download its manifest, check it, and return what names it.
-
-    ``reference``: ``name@1.1``, a name for its newest, a split_id or a plan_id. ``data``: the table that models read.
-    Raises SplitError where there is none.
-    """
-    from .record.reading import load_split as load
-
-    manifest = load(reference)
-    return SplitRef.of(manifest, str(manifest.uri), from_anywhere(data) if data else "", True)
-
-
 def _intact(folder: Path) -> bool:
     try:
         read_manifest(folder)

@@ -15,6 +15,7 @@ from evenfold.estimates.metrics.scoring import score
 from evenfold.manifests import Manifest, read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
+from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.step import step
@@ -73,7 +74,7 @@ HEX = re.compile(r"[0-9a-f]{64}")
 SPEC = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}@\d+\.\d+")
 
 
-def load_split(reference: str, home: Home | None = None) -> Manifest:
+def read_split(reference: str, home: Home | None = None) -> Manifest:
     """Return the manifest that ``reference`` names: ``name@1.1``, ``name`` for its newest, a split_id or a plan_id.
 
     It is looked for below the home first, then by its tags in MLflow, whose artifacts are downloaded to the home.
@@ -100,6 +101,17 @@ def load_split(reference: str, home: Home | None = None) -> Manifest:
             "as; its artifacts were changed."
         )
     return read_manifest(here)
+
+
+@step(run_name=lambda reference, **_: f"load {reference}")
+def load_split(reference: str, data: str = "") -> SplitRef:
+    """Find a split that any project recorded in MLflow, download its manifest, check it, and return what names it.
+
+    ``reference``: ``name@1.1``, a name for its newest, a split_id or a plan_id. ``data``: the table that models read.
+    Raises SplitError where there is none.
+    """
+    manifest = read_split(reference)
+    return SplitRef.of(manifest, str(manifest.uri), from_anywhere(data) if data else "", True)
 
 
 def _found(tracker: Tracker, reference: str) -> Any:

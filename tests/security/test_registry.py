@@ -130,7 +130,7 @@ def test_a_pickle_in_the_registry_is_not_opened(home: Home, tmp_path: Path) -> N
 
 def test_changed_tags_name_no_folder(home: Home) -> None:
     """A tag that climbs out of the home is a sentence, before anything is fetched."""
-    from evenfold.tasks.record.reading import load_split
+    from evenfold.tasks.record.reading import read_split
 
     tracker = Tracker(home, "splits")
     for i, (spec, split_id) in enumerate(
@@ -139,5 +139,5 @@ def test_changed_tags_name_no_folder(home: Home) -> None:
         tags = {"evenfold.spec": spec, "evenfold.split_id": split_id, "evenfold.plan_id": f"{i:064x}"}
         tracker.client.create_run(tracker.experiment_id, tags=tags, run_name="split/evil v1.0")
         with pytest.raises(SplitError, match="its tags were changed"):
-            load_split(f"{i:064x}", home)
+            read_split(f"{i:064x}", home)
     assert not (home.path / "fetched").exists()

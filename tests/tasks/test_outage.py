@@ -30,7 +30,7 @@ def evaluate(**fields: Any) -> Any:
 
 def test_a_server_that_is_down_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The evaluation ends with its scores and says where the records wait; the next run sends them, in order."""
-    from evenfold.tasks.record.reading import load_split
+    from evenfold.tasks.record.reading import read_split
     from mlflow.tracking import MlflowClient
 
     port = free_port()
@@ -59,13 +59,13 @@ def test_a_server_that_is_down_loses_nothing(tmp_path: Path, monkeypatch: pytest
 
         monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "other project"))
         for name in ("rows@1.0", "rows", there.split.split_id, there.split.plan_id):
-            found = load_split(name)
+            found = read_split(name)
             assert found.split_id == there.split.split_id
         assert str(found.uri).startswith(str(tmp_path / "other project"))
         again = evaluate(manifest=found.uri)
         assert again.split_run_id == there.split_run_id
         with pytest.raises(SplitError, match=r"there is no split 'rows@7\.0'"):
-            load_split("rows@7.0")
+            read_split("rows@7.0")
 
 
 def test_only_a_server_out_of_reach_is_waited_for() -> None:

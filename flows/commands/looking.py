@@ -1,0 +1,163 @@
+"""The commands that show what there is: a manifest on the terminal, and the pages of MLflow and Prefect."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .busy import busy
+
+looking = typer.Typer()
+
+
+@looking.command()
+def show(
+    manifest: Annotated[str, typer.Argument(metavar="MANIFEST", help="Folder of a manifest, or runs:/<run id>/split.")],
+    report: Annotated[Path | None, typer.Option(help="Write the split's page to this file too.")] = None,
+    data: Annotated[str | None, typer.Option(help="The rows that were split, for the page's pictures.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Show a MANIFEST: what was asked, its identity, and how many rows are where.
+
+    Example: evenfold show .evenfold/splits/flights/1.0
+    """
+    from evenfold.manifests import prove_files, read_header
+
+    from .console import consoles
+
+    with busy(f"reading {manifest}"), _folder(manifest) as folder:
+        header = read_header(folder)
+        prove_files(header, folder)
+        if report is not None:
+            from evenfold.manifests import audit, measure, read_manifest, write_whole
+            from evenfold.reports import Origin, report_html
+
+            found = read_manifest(folder)
+            findings = audit(found, data) if data else None
+            origin = Origin(Path(data).name if data else "")
+            write_whole(report, report_html(found, measure(found, data), data, findings, origin))
+    out, _ = consoles()
+    if as_json:
+        out.print_json(data=header)
+    else:
+        _print_look(out, header)
+        if report is not None:
+            out.print(f"  page: {report}", markup=False)
+
+
+@contextlib.contextmanager
+def _folder(manifest: str) -> Iterator[Path]:
+    if not manifest.startswith("runs:/"):
+        yield Path(manifest)
+        return
+    from evenfold.splitters import SplitError
+    from evenfold.tasks import Home, prepare_environment
+
+    run_id, _, name = manifest.removeprefix("runs:/").partition("/")
+    home = Home.here()
+    prepare_environment(home)
+    home.require_record()
+    from evenfold.tasks.record.tracker import Tracker
+    from evenfold.tasks.runtime.redaction import redacted
+
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            path = Tracker(home, "").fetch(run_id, name or "split", Path(folder))
+        except Exception as error:
+            raise SplitError(
+                f"{manifest} cannot be fetched from {home.tracking_uri} ({redacted(str(error))})."
+            ) from None
+        yield path
+
+
+def _print_look(out: Any, header: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    spec = header["spec"]
+    what = "draws" if header["kind"] == "draws" else "splits"
+    amount = f"{header['n_rows']:,} rows, {header['n_splits']:,} {what}"
+    out.print(f"[bold]{header['name']} {header['version']}[/]: {header['algorithm']['name']}, {amount}")
+    columns = [f"{role} {'+'.join(v) if isinstance(v, list) else v}" for role, v in spec.get("columns", {}).items()]
+    params = ", ".join(f"{name}={value}" for name, value in spec.get("params", {}).items()) or "default parameters"
+    held = spec.get("holdout")
+    locked = f"; holdout {held.get('fraction', 0.2):.0%}" if held is not None else ""
+    asked = f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}{locked}"
+    out.print(asked, markup=False)
+    for name in ("split_id", "plan_id", "fingerprint", "parent_split_id"):
+        if header[name]:
+            out.print(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")
+    names = {part["code"]: part["name"] for part in header["parts"]}
+    said = {-1: "never tested", -2: "locked", -3: "excluded"} | names
+    if header["kind"] == "draws":
+        said[0] = "may be drawn"
+    table = Table("fold or part", "rows", box=None)
+    table.columns[1].justify = "right"
+    for code, rows in header["counts"].items():
+        table.add_row(str(said.get(int(code), f"fold {code}")), f"{rows:,}")
+    out.print(table)
+    if len(header["generations"]) > 1:
+        joined = ", ".join(f"{each['n']}: {each['rows']:,}" for each in header["generations"])
+        out.print(f"  rows that joined with each generation: {joined}")
+
+
+@looking.command()
+def ui(
+    port: Annotated[int, typer.Option(help="MLflow's port; Prefect's page has the next.")] = 5000,
+    dry: Annotated[bool, typer.Option("--dry", help="Print the commands and start nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the commands as one JSON object.")] = False,
+) -> None:
+    """Open the pages of MLflow and Prefect on what was recorded here; Ctrl-C ends both.
+
+    Example: evenfold ui --dry
+    """
+    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.redaction import redacted
+
+    home = Home.here()
+    prepare_environment(home)
+    commands = ui_commands(home, port)
+    if as_json:
+        typer.echo(json.dumps(commands))
+    for name, command in ({} if as_json else commands).items():
+        typer.echo(redacted(f"{name}: {' '.join(command)}"))
+    if dry:
+        return
+    typer.echo(f"MLflow  http://127.0.0.1:{port}")
+    if "Prefect" in commands:
+        typer.echo(f"Prefect http://127.0.0.1:{port + 1}")
+    # Also where a shell's background job ignores Ctrl-C, or a supervisor says stop: neither server outlives this one.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    started = [subprocess.Popen(command) for command in commands.values()]
+    try:
+        for process in started:
+            process.wait()
+    except KeyboardInterrupt:
+        typer.echo("stopped")
+    finally:
+        for process in started:
+            process.terminate()
+
+
+def ui_commands(home: Any, port: int) -> dict[str, list[str]]:
+    """Return what serves the pages: MLflow on the store in use, and Prefect's server where none is named."""
+    mlflow = [_beside("mlflow"), "ui", "--backend-store-uri", home.tracking_store, "--port", str(port)]
+    if os.environ.get("PREFECT_API_URL"):
+        return {"MLflow": mlflow}
+    return {"MLflow": mlflow, "Prefect": [_beside("prefect"), "server", "start", "--port", str(port + 1)]}
+
+
+def _beside(name: str) -> str:
+    own = Path(sys.executable).parent / name
+    return str(own) if own.exists() else shutil.which(name) or name
