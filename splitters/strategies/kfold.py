@@ -87,7 +87,7 @@ def check_classes(rows: Rows, n_splits: int, rare: str) -> None:
     counts = rows.class_counts()
     if counts.size == 1:
         raise SplitError(f"y has one class ({shown(repr(rows.levels[0]))}) in all {rows.n:,} rows; use KFold.")
-    if counts.size > max(MOST_TEXTS, rows.n // 10):
+    if rare == "error" and counts.size > max(MOST_TEXTS, rows.n // 10):
         raise SplitError(
             f"y holds {counts.size:,} different values in {rows.n:,} rows, such as {shown(repr(rows.levels[0]))}: "
             "those are not classes. Numbers with decimal commas, or dates, read as text? Correct them, or use KFold."

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
@@ -216,9 +217,11 @@ class Tracker:
             self.client.set_tag(run_id, JUDGED, made)
         held = self.client.get_logged_model(made).metrics or []
         known = {(metric.key, metric.value) for metric in held}
+        # A value that has changed is a later point: of one time, step and run MLflow takes one.
+        again, now = {metric.key for metric in held}, int(time.time() * 1000)
         about = {"model_id": made, "dataset_name": dataset.name, "dataset_digest": dataset.digest, "run_id": run_id}
         points = [
-            Metric(name, value, run.info.start_time, 0, **about)
+            Metric(name, value, now if name in again else run.info.start_time, 0, **about)
             for name, value in run.data.metrics.items()
             if (name, value) not in known
         ]

@@ -70,9 +70,12 @@ def test_a_clean_audit_exits_with_0(place: Place) -> None:
     assert ran.exit_code == 0
     assert ran.stdout.splitlines() == [
         "trial 1.0: 200 rows; features: dose, age",
-        "  15 checks passed, nothing was found",
-        "  not asked time_overlap: no time column is named",
+        "  19 checks passed, nothing was found",
         "  not asked similar_keys: no key column holds text",
+        "  not asked near_duplicates: fewer than 3 numbers are fine enough to compare, and no text is prose",
+        "  not asked time_overlap: no time column is named",
+        "  not asked times_left_out: no column is a time",
+        "  not asked other_generation: the manifest has not grown",
         "  not asked target_deviation: the target is no number",
     ]
 

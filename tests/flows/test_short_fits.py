@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,11 @@ def test_short_folds_share_task_runs(prefect_home: Home, data: Path, monkeypatch
     """The first fold of each worker has a run of its own; the others are blocks, as many for each worker."""
     monkeypatch.setenv("EVENFOLD_WORKERS", "2")
     evaluated(data)
-    assert task_runs() == ["fold 0", "fold 1", "rows: folds 2-4", "rows: folds 5-8"]
+    wanted = ["fold 0", "fold 1", "rows: folds 2-4", "rows: folds 5-8"]
+    until = time.monotonic() + 60
+    while task_runs() != wanted and time.monotonic() < until:
+        time.sleep(0.5)  # the server writes down what has ended a while after
+    assert task_runs() == wanted
 
 
 @pytest.mark.parametrize("engine", ["plain", "prefect"])

@@ -247,6 +247,7 @@ def test_a_figure_that_is_defined_is_shown_everywhere(monkeypatch: pytest.Monkey
     from evenfold.manifests import balance, figures
     from evenfold.reports import report_html
     from evenfold.reports.markdown import split_report
+    from evenfold.tasks import SplitRef
     from evenfold.tasks.record.entries import balance_metrics
     from rich.console import Console
 
@@ -262,11 +263,11 @@ def test_a_figure_that_is_defined_is_shown_everywhere(monkeypatch: pytest.Monkey
     assert (metrics["balance/worst_smallest"], metrics["balance/least_smallest"]) == (1.0, 1.0)
     assert "Rows of the smallest fold" in report_html(manifest, report)
     split = {"name": "s", "version": "1.0", "strategy": "KFold", "n_rows": 6, "n_splits": 3, "kind": "draws"}
-    split |= {"split_id": "0" * 64, "plan_id": "0" * 64, "uri": "somewhere"}
+    split |= {"split_id": "0" * 64, "plan_id": "0" * 64, "uri": "somewhere", "data": "", "algorithm_version": "1"}
     assert "| Rows of the smallest fold | 1 rows |" in split_report(split, report)
     monkeypatch.setattr("evenfold.flows.commands.show.read_header", lambda folder: {"counts": {}})
     console = Console(record=True, width=500)
-    show_balance(console, report, split, cached=False)
+    show_balance(console, report, SplitRef.model_validate(split), cached=False)
     assert "no fold below 1 rows" in console.export_text()
 
 

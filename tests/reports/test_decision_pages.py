@@ -85,7 +85,9 @@ def test_a_retraining_opens_with_its_decision(promote: bool) -> None:
     problem, scores, predictions = folds()
     estimates = aggregate(scores, predictions, problem, problem.model)
     why = "it is as good and has seen newer rows"
-    decision = Decision("candidate", promote, why, "r2", 0.01, -0.02, 0.04, 0.3, words="No worse.")
+    decision = Decision(
+        "candidate", promote, why, "r2", 0.01, -0.02, 0.04, 0.3, words="No worse.", rule="The better stays."
+    )
     data = rows()
     checks = audit(decide({"name": "orders", "columns": {"key": "row", "target": "y"}}, data), data)
     page = retraining_page(
