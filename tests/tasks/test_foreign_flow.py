@@ -15,14 +15,19 @@ from servers import ROOT, environment, prefect_server
 
 CONSUMER = ROOT / "examples" / "consumer"
 STATES = """
-import json, sys
+import json, sys, time
 from prefect import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from flows.nightly import nightly
 state = nightly(*sys.argv[1:3], return_state=True)
 with get_client(sync_client=True) as client:
     flow_run = state.state_details.flow_run_id
-    runs = client.read_task_runs(flow_run_filter=FlowRunFilter(id={"any_": [flow_run]}))
+    until = time.monotonic() + 60
+    while True:  # the server writes down a while after what has ended
+        runs = client.read_task_runs(flow_run_filter=FlowRunFilter(id={"any_": [flow_run]}))
+        if len(runs) >= 8 and all(run.state.is_final() for run in runs) or time.monotonic() > until:
+            break
+        time.sleep(0.5)
 told = {"run_id": state.result().run_id}
 print(json.dumps(told | {"tasks": {run.name: [run.state.name, sorted(run.tags)] for run in runs}}))
 """
