@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenfold.manifests import BalanceReport, SplitSpec, measure, read_manifest, read_table
+from evenfold.manifests import BalanceReport, SplitSpec, measure, read_manifest
 from evenfold.reports.markdown import split_report
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.record.evaluations import balance_of, record_split
@@ -48,7 +48,7 @@ def run_extension(manifest: str | Path, data: str, batch: bool, merged: Merged, 
     with saying("extending"):
         growth = run(extend_manifest, str(manifest), data, batch=batch, merged=merged, max_missing=max_missing)
         grown = growth.split.manifest()
-        report = measure(grown, None if batch else read_table(growth.split.data, types=grown.spec.types))
+        report = measure(grown, None if batch else growth.split.data)
     run_id = recorded(Split(growth.split, False, report))
     return ExtendOutcome(**dict(growth), balance=report, run_id=run_id)
 
