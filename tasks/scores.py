@@ -58,8 +58,8 @@ def aggregate(
     fits: list[Fit] = [*results, *([apparent] if apparent else []), *refits]
     work = _one_work(split, fits)
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
-    asked = {"interval": interval, "level": level}
-    return evaluated.model_copy(update={"estimates": estimates_of(evaluated, work, refits, **asked), **asked})
+    estimates = estimates_of(evaluated, work, refits, interval, level)
+    return evaluated.model_copy(update={"estimates": estimates, "interval": interval, "level": level})
 
 
 def unaggregated(
