@@ -186,10 +186,9 @@ def _fold_table(outcome: Evaluation, metrics: list[str]) -> Table:
 
 def _estimate_tables(estimates: list[Estimate]) -> Iterator[Table]:
     """Yield the estimates in tables of fewer and fewer columns."""
-    for names in (
-        ("baseline", "sd", "fold_mean", "apparent"), ("baseline", "sd", "apparent"), ("baseline", "sd"),
-        ("baseline",), (),
-    ):  # fmt: skip
+    beside = ("baseline",) if any(each.baseline for each in estimates) else ()
+    for more in (("sd", "fold_mean", "apparent"), ("sd", "apparent"), ("sd",), ()):
+        names = (*beside, *more)
         yield _estimate_table(estimates, names, short=False)
         if len({each.method for each in estimates}) == 1:
             yield _estimate_table(estimates, names, short=True)
