@@ -156,10 +156,8 @@ def attribute_deviation(joined: Joined) -> Outcome:
         off = np.abs(tested / rows - overall / max(overall.sum(), 1)) * (tested.sum(axis=1, keepdims=True) > 0)
         split, level = np.unravel_index(int(off.argmax()), off.shape)
         told.append((float(off[split, level]), name, shown(levels[level]), int(split)))
-    worst, name, level, split = max(told)
-    message = (
-        f"of {name!r} the share of {level} in split {split} is {worst:.1%} from that of all rows, the most of any."
-    )
+    worst, where, which, at = max(told)
+    message = f"of {where!r} the share of {which} in split {at} is {worst:.1%} from that of all rows, the most of any."
     return Found(worst, message, {each: figure for figure, each, _, _ in told})
 
 
