@@ -122,6 +122,16 @@ class FoldResult(Fit):
         return self.predictions.intact()
 
 
+class Refit(Fit):
+    """A further model that an interval asks for: its predictions in a file."""
+
+    predictions: KeptFile
+
+    def intact(self) -> bool:
+        """Return whether the predictions still lie there, undamaged."""
+        return self.predictions.intact()
+
+
 class FoldsResult(Fit):
     """The models of a block of splits: their scores, and their predictions in one file."""
 
@@ -173,6 +183,8 @@ class Evaluated(Outcome):
     apparent: FoldResult | None = None
     estimates: list[Estimate] = []
     errors: list[str] = []
+    interval: str = "auto"
+    level: float = 0.95
 
     @property
     def scores(self) -> list[FoldScore]:
