@@ -155,7 +155,8 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     home = Home.here()
     tracker = Tracker(home, "")
     client = tracker.client
-    versions = sorted(int(each.version) for each in client.search_model_versions(f"name = '{_quoted(name)}'"))
+    found = client.search_model_versions(f"name = '{_quoted(name)}'")
+    versions = [str(number) for number in sorted(int(each.version) for each in found)]
     if not versions:
         raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
     with _aliases_held(tracker, name):
@@ -167,7 +168,7 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
             by=Settings.here().user or getpass.getuser(), at=datetime.now(UTC).isoformat(timespec="seconds"),
         )  # fmt: skip
         _remember(client, done)
-        _put(client, name, chosen, before if before in map(str, versions) and before != chosen else None)
+        _put(client, name, chosen, before if before in versions and before != chosen else None)
     return done
 
 
@@ -177,20 +178,20 @@ def _quoted(name: str) -> str:
     return name
 
 
-def _earlier(client: Any, name: str, champion: str | None, versions: list[int]) -> str:
+def _earlier(client: Any, name: str, champion: str | None, versions: list[str]) -> str:
     tags = client.get_model_version(name, champion).tags if champion is not None else {}
     before = tags.get(REPLACES) or _aliases(client, name).get(PREVIOUS)
-    if before not in map(str, versions):
-        others = ", ".join(str(each) for each in versions if str(each) != champion)
+    if before not in versions:
+        others = ", ".join(each for each in versions if each != champion)
         where = f"before version {champion} " if champion else ""
         told = f"name one of the versions {others} (--to)" if others else "it has one version"
         raise SplitError(f"{name} remembers no champion {where}that is still there; {told}.")
     return str(before)
 
 
-def _known(name: str, to: str, champion: str | None, versions: list[int]) -> str:
-    if to not in map(str, versions):
-        raise SplitError(f"{name} has no version {shown(repr(to))}; it has {', '.join(map(str, versions))}.")
+def _known(name: str, to: str, champion: str | None, versions: list[str]) -> str:
+    if to not in versions:
+        raise SplitError(f"{name} has no version {shown(repr(to))}; it has {', '.join(versions)}.")
     if to == champion:
         raise SplitError(f"version {to} of {name} is the champion already.")
     return to
