@@ -248,6 +248,17 @@ class Registered(Outcome):
     champion: bool
 
 
+class RolledBack(Outcome):
+    """A champion that was put back: which version is it now, which was withdrawn (None: there was none), why."""
+
+    name: str
+    champion: str
+    withdrawn: str | None
+    reason: str
+    by: str
+    at: str
+
+
 class Look(Outcome):
     """A look at the locked part that was announced: its run, and which look it is, from 1."""
 

@@ -10,7 +10,14 @@ from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
 from threadpoolctl import threadpool_limits
 
-from .balance import balance_out_of_reach, class_deviation, missing_classes, size_deviation, target_deviation
+from .balance import (
+    attribute_deviation,
+    balance_out_of_reach,
+    class_deviation,
+    missing_classes,
+    size_deviation,
+    target_deviation,
+)
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
 from .findings import Audit, Check, NotAsked, Outcome, gates_with, reasons_of
 from .judging import judged
@@ -91,6 +98,7 @@ def _checks(
             *(rows_without_fold, absent_rows, repeated_keys, empty_folds, deleted_rows, quarantined_rows),
             *(group_in_two_folds, constant_groups, similar_keys),
             *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
+            attribute_deviation,
         )
     }
     of_samples = {
