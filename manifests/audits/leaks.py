@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .crossings import crossings
 from .features import Features
-from .findings import Found, NotAsked, Outcome
+from .findings import ByTime, Found, NotAsked, Outcome, Together
 from .unnamed.near_duplicates import happen_by_chance
 from .unnamed.sample import column_of
 
@@ -38,7 +38,7 @@ def group_in_two_folds(joined: Joined) -> Outcome:
         f"{amount(split.size, 'group')} of {name!r} ({named}) {verb(split.size, 'has', 'have')} rows {joined.apart}: "
         f"{amount(found.count, 'row')} in {found.where()}; {remedy}."
     )
-    return Found(split.size, message, {"rows": found.count, "folds": found.places})
+    return Found(split.size, message, {"rows": found.count, "folds": found.places}, Together(codes))
 
 
 def constant_groups(joined: Joined) -> Outcome:
@@ -64,7 +64,8 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
     if not repeated.size:
         return None
     place = np.minimum(np.searchsorted(repeated, features.hashes), repeated.size - 1)
-    found = crossings(joined, np.where(repeated[place] == features.hashes, place, -1))
+    units = np.where(repeated[place] == features.hashes, place, -1)
+    found = crossings(joined, units)
     if not found.count:
         return None
     share, places = found.count / joined.n, found.places
@@ -77,7 +78,7 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
         f"the features of a row on the other side of a split ({listed(features.sample.column_names, most=4)}), in "
         f"{found.where()}; drop the repeats, or keep them together as a group."
     )
-    return Found(found.count, message, {"share": share, "folds": places})
+    return Found(found.count, message, {"share": share, "folds": places}, Together(units))
 
 
 def similar_keys(joined: Joined) -> Outcome:
@@ -160,7 +161,7 @@ def time_overlap(joined: Joined) -> Outcome:
         f"{amount(total, 'training row')} of {amount(len(found), 'split')} ({listed(splits)}) {what}{known}"
         f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; split again by time."
     )
-    return Found(total, message, {"splits": dict(zip(splits, found.values(), strict=True))})
+    return Found(total, message, {"splits": dict(zip(splits, found.values(), strict=True))}, ByTime(name))
 
 
 def _in_time(joined: Joined, name: str) -> Rows:
