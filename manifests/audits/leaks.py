@@ -167,7 +167,6 @@ def time_overlap(joined: Joined) -> Outcome:
 def _in_time(joined: Joined, name: str) -> Rows:
     """Return the rows of the data as a strategy of time sees them."""
     end = joined.columns.label_end
-    roles = {"time": to_numpy(joined.column(name))}
-    if end is not None:
-        roles["label_end"] = to_numpy(joined.column(end))
-    return Rows.of(needs=Needs(time=True, label_end="optional"), **roles)
+    label_end = None if end is None else to_numpy(joined.column(end))
+    needs = Needs(time=True, label_end="optional")
+    return Rows.of(needs=needs, time=to_numpy(joined.column(name)), label_end=label_end)

@@ -90,7 +90,8 @@ class ForwardChaining(PairSplitter):
 
     def _before(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         assert rows.time is not None
-        return train[rows.known[train] + gap_of(self.gap, rows.time) < rows.time[test].min()]
+        in_time: NDArray[np.bool_] = rows.known[train] + gap_of(self.gap, rows.time) < rows.time[test].min()
+        return train[in_time]
 
     def _starts(self, ranked: NDArray[Any]) -> IntArray:
         """Return the rank at which each stretch begins."""
