@@ -109,7 +109,7 @@ def evaluation_html(
 
 def _by_level(levels: Sequence[LevelScore]) -> list[Section]:
     """Return a section for each attribute: the score of each of its levels, with its interval."""
-    sections = []
+    sections: list[Section] = []
     for attribute in dict.fromkeys(score.attribute for score in levels):
         own = [score for score in levels if score.attribute == attribute]
         metrics = list(dict.fromkeys(score.metric for score in own))
