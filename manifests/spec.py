@@ -36,8 +36,11 @@ class Columns(Strict):
     stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
     time: str | None = Field(default=None, description="When each row happened.")
     fold: str | None = Field(default=None, description="Folds that were decided elsewhere, for Predefined.")
+    balance_on: list[str] = Field(
+        default=[], description="Whose shares and scores are reported; decides nothing, and is no feature."
+    )
 
-    @field_validator("key", "stratify", mode="before")
+    @field_validator("key", "stratify", "balance_on", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
@@ -54,7 +57,7 @@ class Columns(Strict):
 
     def roles(self) -> list[str]:
         """Return every named column, each once: columns that no model may use as a feature."""
-        named = [*self.key, self.target, self.group, *self.stratify, self.time, self.fold]
+        named = [*self.key, self.target, self.group, *self.stratify, self.time, self.fold, *self.balance_on]
         return list(dict.fromkeys(name for name in named if name))
 
 
