@@ -110,7 +110,7 @@ def test_the_pages_of_ui_know_their_server(home: Home, tmp_path: Path) -> None:
     ]  # fmt: skip
     with urllib.request.urlopen(f"http://127.0.0.1:{port + 1}/ui-settings", timeout=10) as answer:
         assert json.load(answer)["api_url"] == f"http://127.0.0.1:{port + 1}/api"
-    assert answers(f"http://127.0.0.1:{port}/health")
+    wait_until(lambda: answers(f"http://127.0.0.1:{port}/health"), "MLflow's answer", 60)
     os.killpg(process.pid, signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err.count("\n")) == (143, "", 1)
