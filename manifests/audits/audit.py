@@ -64,7 +64,7 @@ def audit(
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
     names = feature_names(joined, features, exclude)
     sample = cache(partial(read_sample, joined, features, tuple(exclude)))
-    checks = _checks(joined, names, time is not None, sample)
+    checks = _checks(joined, names, sample)
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
     return judged(
         limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,
@@ -72,9 +72,7 @@ def audit(
     )  # fmt: skip
 
 
-def _checks(
-    joined: Joined, names: list[str], time_asked: bool, sample: Callable[[], Sample | NotAsked]
-) -> dict[str, Check]:
+def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotAsked]) -> dict[str, Check]:
     """Return what runs each check. The features are read once, by the first check that wants them."""
 
     @cache
@@ -96,7 +94,7 @@ def _checks(
         check.__name__: partial(check, joined)
         for check in (
             *(rows_without_fold, absent_rows, repeated_keys, empty_folds, deleted_rows, quarantined_rows),
-            *(group_in_two_folds, constant_groups, similar_keys),
+            *(group_in_two_folds, constant_groups, similar_keys, time_overlap),
             *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
             attribute_deviation,
         )
@@ -111,7 +109,6 @@ def _checks(
     return {
         **of_rows,
         **of_samples,
-        "time_overlap": lambda: time_overlap(joined, time_asked),
         **{
             check.__name__: partial(of_features, check)
             for check in (duplicate_rows, id_like_features, target_like_features)
