@@ -129,6 +129,7 @@ def _record_of(
         key=run_key(kind="evaluate", **about, **identity),
         split_run_id=split_run,
         tags={
+            "evenfold.stratified": str(work.manifest.splitter.needs.y != "ignored").lower(),
             "evenfold.run_label": label,
             "evenfold.n_cached": str(n_cached),
             **partial,
