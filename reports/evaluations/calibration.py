@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.intervals.rows import wilson
 from evenfold.estimates.models.problem import Problem
 from evenfold.reports.charts import N_COLOURS, Picture
 from evenfold.reports.page import Block, Folded, Section, Table, counted, number
@@ -43,10 +44,9 @@ class Reliability:
 
     def interval(self) -> tuple[Floats, Floats]:
         """Return Wilson's 95 % interval of each bin's share, for rows that are independent of one another."""
-        n = self.rows
-        middle = (self.observed + Z**2 / (2 * n)) / (1 + Z**2 / n)
-        half = Z / (1 + Z**2 / n) * np.sqrt(self.observed * (1 - self.observed) / n + Z**2 / (4 * n**2))
-        return middle - half, middle + half
+        ends = [wilson(share, n, Z) for share, n in zip(self.observed.tolist(), self.rows.tolist(), strict=True)]
+        low, high = np.array(ends).reshape(-1, 2).T
+        return low, high
 
 
 def calibration_section(problem: Problem, predictions: pd.DataFrame | None) -> list[Section]:
