@@ -8,6 +8,11 @@ from typing import Any
 from evenfold.splitters.display import Displayed
 
 
+def in_percent(level: float) -> str:
+    """Return a level as people read it: ``95 %``, ``99.9 %``."""
+    return f"{100 * level:.6g} %"
+
+
 @dataclass(frozen=True)
 class Interval:
     """Where the value of a metric lies, by ``method``, which says ``level`` of the cases; ``of``: what lies there."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.estimates import Estimate
+from evenfold.estimates.results import in_percent
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, SplitOutcome, Tuning
 from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Verification, read_header
 from evenfold.tasks import Home, Retraining, SplitRef
@@ -153,7 +154,8 @@ def show_tuning(console: Console, outcome: Tuning) -> None:
     console.print(table)
     console.print(
         f"  the best of {len(outcome.configurations)} scored {outcome.naive:.4f}, rows pooled, where it was chosen; "
-        f"expect {outcome.value:.4f}, 95 % [{outcome.low:.4f}, {outcome.high:.4f}] (bias-corrected)"
+        f"expect {outcome.value:.4f}, {in_percent(outcome.level)} [{outcome.low:.4f}, {outcome.high:.4f}] "
+        "(bias-corrected)"
     )
     console.print(f"  {outcome.n_fits:,} fits, {outcome.n_cached:,} of them from the cache")
     _show_where(console, outcome.split, outcome.run_id)
@@ -189,7 +191,8 @@ def _estimate_tables(estimates: list[Estimate]) -> Iterator[Table]:
 def _estimate_table(estimates: list[Estimate], names: tuple[str, ...], short: bool) -> Table:
     """Return a row per estimate; ``short``: the one method of all stands at the head of the values."""
     head = ["metric", estimates[0].method] if short and estimates else ["metric", "method", "value"]
-    table = Table(*head, "95 % interval", *names, box=None)
+    level = next((f"{in_percent(each.interval.level)} " for each in estimates if each.interval), "")
+    table = Table(*head, f"{level}interval", *names, box=None)
     for column in table.columns[len(head) - 1 :]:
         column.justify = "right"
     for each in estimates:

@@ -19,6 +19,7 @@ from .rows import absent_rows, deleted_rows, empty_folds, quarantined_rows, repe
 from .unnamed.carried import carried_targets
 from .unnamed.entities import unnamed_entities
 from .unnamed.giveaways import giveaway_features
+from .unnamed.impact import with_impact
 from .unnamed.near_duplicates import near_duplicates
 from .unnamed.populations import other_generation, other_populations
 from .unnamed.sample import Sample, read_sample
@@ -36,6 +37,7 @@ def audit(
     group: str | None = None,
     time: str | None = None,
     ignore: Mapping[str, str] | None = None,
+    impact: bool = False,
 ) -> Audit:
     """Return what is wrong with ``manifest`` as a split of ``data`` (a file or a frame, in any row order).
 
@@ -44,7 +46,7 @@ def audit(
     which the audit fails, or "off"; they go over those of the specification. ``target``, ``group`` and ``time`` ask
     about columns that the split was not made by: "do patients leak in this random split?" ``ignore`` maps a check's
     number (``EF205``) to the reason why what it finds is no fault; it goes over that of the specification, and what was
-    found is told with the reason.
+    found is told with the reason. ``impact`` says what a leak costs: the score of a small model as split, and mended.
 
     Promises: every check gives a finding, passes, or says why it was not asked or could not run; a check that could
     not run has not passed. Raises SplitError where the data cannot be joined at all, for an unknown column in
@@ -54,21 +56,23 @@ def audit(
     limits = gates_with({**manifest.spec.gates, **(gates or {})})
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
     names = feature_names(joined, features, exclude)
-    checks = _checks(joined, names, time is not None, partial(read_sample, joined, features, tuple(exclude)))
+    sample = cache(partial(read_sample, joined, features, tuple(exclude)))
+    checks = _checks(joined, names, time is not None, sample)
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
-    return judged(limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons)
+    return judged(
+        limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,
+        priced=with_impact(sample) if impact else None,
+    )  # fmt: skip
 
 
 def _checks(
-    joined: Joined, names: list[str], time_asked: bool, read: Callable[[], Sample | NotAsked]
+    joined: Joined, names: list[str], time_asked: bool, sample: Callable[[], Sample | NotAsked]
 ) -> dict[str, Check]:
     """Return what runs each check. The features are read once, by the first check that wants them."""
 
     @cache
     def features() -> Features:
         return read_features(joined, names)
-
-    sample = cache(read)
 
     def of_features(check: Callable[[Joined, Features], Outcome]) -> Outcome:
         return check(joined, features()) if names else NotAsked("no column of the data is a feature; name some")

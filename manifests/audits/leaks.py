@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .crossings import crossings
 from .features import Features
-from .findings import Found, NotAsked, Outcome
+from .findings import ByTime, Found, NotAsked, Outcome, Together
 from .unnamed.near_duplicates import happen_by_chance
 from .unnamed.sample import column_of
 
@@ -39,7 +39,7 @@ def group_in_two_folds(joined: Joined) -> Outcome:
         f"{amount(split.size, 'group')} of {name!r} ({named}) {verb(split.size, 'has', 'have')} rows {joined.apart}: "
         f"{amount(found.count, 'row')} in {found.where()}; {remedy}."
     )
-    return Found(split.size, message, {"rows": found.count, "folds": found.places})
+    return Found(split.size, message, {"rows": found.count, "folds": found.places}, Together(codes))
 
 
 def constant_groups(joined: Joined) -> Outcome:
@@ -65,7 +65,8 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
     if not repeated.size:
         return None
     place = np.minimum(np.searchsorted(repeated, features.hashes), repeated.size - 1)
-    found = crossings(joined, np.where(repeated[place] == features.hashes, place, -1))
+    units = np.where(repeated[place] == features.hashes, place, -1)
+    found = crossings(joined, units)
     if not found.count:
         return None
     share, places = found.count / joined.n, found.places
@@ -78,7 +79,7 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
         f"the features of a row on the other side of a split ({listed(features.sample.column_names, most=4)}), in "
         f"{found.where()}; drop the repeats, or keep them together as a group."
     )
-    return Found(found.count, message, {"share": share, "folds": places})
+    return Found(found.count, message, {"share": share, "folds": places}, Together(units))
 
 
 def similar_keys(joined: Joined) -> Outcome:
@@ -150,7 +151,7 @@ def time_overlap(joined: Joined, asked: bool) -> Outcome:
         f"{amount(sum(late), 'training row')} of {amount(len(splits), 'split')} ({listed(splits)}) are not before "
         f"every tested {name!r}{f' with the gap of {made.gap}' if gap else ''}{joined.looked_at}; split again by time."
     )
-    return Found(sum(late), message, {"splits": {str(i): late[i] for i in splits}})
+    return Found(sum(late), message, {"splits": {str(i): late[i] for i in splits}}, ByTime(name))
 
 
 def _late(times: NDArray[Any], gap: Any, train: NDArray[np.int64], test: NDArray[np.int64]) -> int:

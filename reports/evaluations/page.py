@@ -11,7 +11,7 @@ import pandas as pd
 from evenfold.estimates.metrics.classes import POOLED, class_scores, confusion_table
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.results import Estimate, FoldScore
+from evenfold.estimates.results import Estimate, FoldScore, in_percent
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import cut
 from evenfold.reports.page import (
@@ -77,7 +77,8 @@ def evaluation_html(
     pictures = score_pictures(scores, estimates)
     sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(pictures.values())]
     sections += _confusion(problem, predictions)
-    sections += calibration_section(problem, predictions)
+    level = next((each.interval.level for each in estimates if each.interval), 0.95)
+    sections += calibration_section(problem, predictions, level)
     if study is not None:
         curves = fold_count_pictures(study)
         sections += [Section(f"fold-count-{i}", curve.title, [curve]) for i, curve in enumerate(curves.values())]
@@ -108,7 +109,7 @@ def _lead(problem: Problem, scores: Sequence[FoldScore], estimates: Sequence[Est
 
 
 def _level(estimates: Sequence[Estimate]) -> str:
-    return next((f"{e.interval.level:.0%}" for e in estimates if e.interval), "")
+    return next((in_percent(e.interval.level) for e in estimates if e.interval), "")
 
 
 def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
@@ -120,7 +121,8 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
         reading = metric_of(estimate.metric)
         seen = f"{written(reading.shown(estimate.apparent))} on training rows" if estimate.apparent is not None else ""
         method = f" ({estimate.method})" if estimate.method != "cross-validation" else ""
-        tiles.append(Tile(value, f"{title}{method} {interval}".strip(), seen))
+        level = f" {in_percent(estimate.interval.level)}" if estimate.interval else ""
+        tiles.append(Tile(value, f"{title}{method}{level} {interval}".strip(), seen))
     return tiles
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
+from evenfold.manifests.audits.findings import ByTime, Found, NotAsked, Outcome
 from evenfold.manifests.joined import JoinedLabels
 
 from .sample import LEAST_ROWS, Array, Codes, Column, Sample, column_of
@@ -38,7 +38,7 @@ def times_left_out(sample: Sample) -> Outcome:
         f"folds, have targets with a correlation of {followed[name]:.2f}{sample.looked_at}; a model will not have "
         f"tomorrow's rows: split with ForwardChaining and time {name!r}."
     )
-    return Found(len(followed), message, {"columns": followed})
+    return Found(len(followed), message, {"columns": followed}, ByTime(name))
 
 
 def _clocks(sample: Sample) -> list[Column]:
