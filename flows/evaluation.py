@@ -11,7 +11,7 @@ from evenfold.manifests import read_manifest
 from evenfold.reports.markdown import split_report
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import fit_final, split_title
-from evenfold.tasks.outcomes import FinalModel, SplitRef
+from evenfold.tasks.outcomes import Evaluated, FinalModel, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.running import publish, run, saying
@@ -19,7 +19,7 @@ from evenfold.tasks.scores import in_blocks
 from evenfold.tasks.splits import check_columns, plan_of
 from evenfold.tasks.work import check_model
 
-from .fits import fit_more, fit_splits
+from .fits import Fits, fit_more, fit_splits
 from .holdout import look_at_holdout
 from .outcomes import Evaluation
 from .splitting import Split, recorded, specified, split_given, split_of
@@ -112,12 +112,15 @@ def evaluated(
     if fits.errors and not outcome.estimates:
         raise EvaluationError(fits.failure)
     publish(f"evaluate-{split.ref.name}", split_report(split.ref.model_dump(), split.report, outcome.estimates))
+    seconds = time.monotonic() - started
+    return _evaluation(split, fits, outcome, split_run_id=split_run_id, run_id=record.run_id, seconds=seconds)
+
+
+def _evaluation(split: Split, fits: Fits, outcome: Evaluated, **of_runs: Any) -> Evaluation:
     return Evaluation(
         split=split.ref,
         cached=split.cached,
         balance=split.report,
-        split_run_id=split_run_id,
-        run_id=record.run_id,
         model=outcome.model,
         task=outcome.task,
         features=outcome.features,
@@ -127,7 +130,7 @@ def evaluated(
         estimates=outcome.estimates,
         n_cached=fits.n_cached,
         n_fits=fits.n_fits,
-        seconds=time.monotonic() - started,
+        **of_runs,
     )
 
 

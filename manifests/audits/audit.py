@@ -65,6 +65,20 @@ def audit(
     )  # fmt: skip
 
 
+OF_ROWS: tuple[Callable[[Joined], Outcome], ...] = (
+    *(rows_without_fold, absent_rows, repeated_keys, empty_folds, deleted_rows, quarantined_rows),
+    *(group_in_two_folds, constant_groups, similar_keys),
+    *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
+)
+OF_SAMPLES: tuple[Callable[[Sample], Outcome], ...] = (
+    *(near_duplicates, unnamed_entities, giveaway_features, carried_targets),
+    *(times_left_out, other_populations, other_generation),
+)
+OF_FEATURES: tuple[Callable[[Joined, Features], Outcome], ...] = (
+    duplicate_rows, id_like_features, target_like_features
+)  # fmt: skip
+
+
 def _checks(
     joined: Joined, names: list[str], time_asked: bool, sample: Callable[[], Sample | NotAsked]
 ) -> dict[str, Check]:
@@ -85,27 +99,9 @@ def _checks(
         with threadpool_limits(1):
             return check(drawn)
 
-    of_rows = {
-        check.__name__: partial(check, joined)
-        for check in (
-            *(rows_without_fold, absent_rows, repeated_keys, empty_folds, deleted_rows, quarantined_rows),
-            *(group_in_two_folds, constant_groups, similar_keys),
-            *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
-        )
-    }
-    of_samples = {
-        check.__name__: partial(learning, check)
-        for check in (
-            *(near_duplicates, unnamed_entities, giveaway_features, carried_targets),
-            *(times_left_out, other_populations, other_generation),
-        )
-    }
     return {
-        **of_rows,
-        **of_samples,
+        **{check.__name__: partial(check, joined) for check in OF_ROWS},
+        **{check.__name__: partial(learning, check) for check in OF_SAMPLES},
         "time_overlap": lambda: time_overlap(joined, time_asked),
-        **{
-            check.__name__: partial(of_features, check)
-            for check in (duplicate_rows, id_like_features, target_like_features)
-        },
+        **{check.__name__: partial(of_features, check) for check in OF_FEATURES},
     }

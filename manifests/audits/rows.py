@@ -16,13 +16,13 @@ def rows_without_fold(joined: Joined) -> Outcome:
     new, back = np.flatnonzero(joined.place < 0), np.flatnonzero(joined.deleted)
     if not new.size and not back.size:
         return None
-    told = []
+    sentences = []
     if new.size:
-        told.append(f"{amount(new.size, 'row')} {verb(new.size, 'has', 'have')} no fold (first: row {new[0]})")
+        sentences.append(f"{amount(new.size, 'row')} {verb(new.size, 'has', 'have')} no fold (first: row {new[0]})")
     if back.size:
         gone = f"{verb(back.size, 'was', 'were')} deleted and {verb(back.size, 'is', 'are')} back"
-        told.append(f"{amount(back.size, 'row')} {gone} (first: row {back[0]})")
-    return Found(new.size + back.size, f"{' and '.join(told)}: run extend.", {"new": new.size, "back": back.size})
+        sentences.append(f"{amount(back.size, 'row')} {gone} (first: row {back[0]})")
+    return Found(new.size + back.size, f"{' and '.join(sentences)}: run extend.", {"new": new.size, "back": back.size})
 
 
 def absent_rows(joined: Joined) -> Outcome:
@@ -30,8 +30,8 @@ def absent_rows(joined: Joined) -> Outcome:
     absent = int(np.count_nonzero((joined.row_of < 0) & (joined.manifest.status != DELETED)))
     if not absent:
         return None
-    said = f"{amount(absent, 'row')} of the manifest {verb(absent, 'is', 'are')} not in the data"
-    return Found(absent, f"{said}: run extend, which marks them as deleted, or pass the data that were split.")
+    sentence = f"{amount(absent, 'row')} of the manifest {verb(absent, 'is', 'are')} not in the data"
+    return Found(absent, f"{sentence}: run extend, which marks them as deleted, or pass the data that were split.")
 
 
 def repeated_keys(joined: Joined) -> Outcome:
@@ -59,8 +59,8 @@ def empty_folds(joined: Joined) -> Outcome:
     empty = joined.empty_places()
     if not empty:
         return None
-    said = f"{listed(empty)} {verb(len(empty), 'has', 'have')} no row in the data{joined.looked_at}"
-    return Found(len(empty), f"{said}; pass the data that were split, or split these anew.", {"empty": empty})
+    sentence = f"{listed(empty)} {verb(len(empty), 'has', 'have')} no row in the data{joined.looked_at}"
+    return Found(len(empty), f"{sentence}; pass the data that were split, or split these anew.", {"empty": empty})
 
 
 def deleted_rows(joined: Joined) -> Outcome:
@@ -70,11 +70,11 @@ def deleted_rows(joined: Joined) -> Outcome:
 
 def quarantined_rows(joined: Joined) -> Outcome:
     """Count the rows that are quarantined."""
-    said = "are quarantined, because their groups turned out to be one; they are in no split."
-    return _with_status(joined, QUARANTINED, said)
+    sentence = "are quarantined, because their groups turned out to be one; they are in no split."
+    return _with_status(joined, QUARANTINED, sentence)
 
 
-def _with_status(joined: Joined, status: int, said: str) -> Outcome:
+def _with_status(joined: Joined, status: int, sentence: str) -> Outcome:
     rows = int(np.count_nonzero(joined.manifest.status == status))
     share = rows / joined.manifest.n
-    return Found(rows, f"{amount(rows, 'row')} ({share:.1%}) {said}", {"share": share}) if rows else None
+    return Found(rows, f"{amount(rows, 'row')} ({share:.1%}) {sentence}", {"share": share}) if rows else None

@@ -161,8 +161,6 @@ def tuning_page(
 ) -> Page:
     """Return the page about a choice among configurations; ``scores`` and ``spreads`` are means and sds over folds."""
     reading = metric_of(metric)
-    half = (choice.high - choice.low) / 2
-    low, high = sorted((reading.shown(choice.low), reading.shown(choice.high)))
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
     picture = _configurations_picture(reading, configurations, scores, spreads, choice, order)
     rows = [
@@ -173,15 +171,7 @@ def tuning_page(
         ]
         for i in order
     ]
-    interval = f"{in_percent(choice.level)} [{written(low, half)}, {written(high, half)}]"
-    luck = abs(reading.shown(choice.naive) - reading.shown(choice.value))
-    tiles = [
-        Tile(_shown(reading, choice.value, half), f"{reading.title} to expect {interval}",
-             "corrected for having been chosen"),
-        Tile(_shown(reading, choice.naive, half), f"{reading.title} of the best, all predictions pooled",
-             f"too good by {written(luck, half)}"),
-        Tile(f"{len(scores):,}", "configurations tried", "each on every fold"),
-    ]  # fmt: skip
+    tiles = [*_choice_tiles(reading, choice), Tile(f"{len(scores):,}", "configurations tried", "each on every fold")]
     simpler = [] if choice.chosen == choice.best else [
         Remark("note", f"{_params(configurations[choice.best])} has the best mean; the chosen one is as good within "
                        "one standard error, and comes first in the grid.")
@@ -197,6 +187,19 @@ def tuning_page(
                          [Table("Every configuration", rows, ["configuration", f"mean {metric}", "sd over folds"])])],
         footer=(origin or Origin()).words(),
     )  # fmt: skip
+
+
+def _choice_tiles(reading: Metric, choice: Choice) -> list[Tile]:
+    half = (choice.high - choice.low) / 2
+    low, high = sorted((reading.shown(choice.low), reading.shown(choice.high)))
+    interval = f"{in_percent(choice.level)} [{written(low, half)}, {written(high, half)}]"
+    luck = abs(reading.shown(choice.naive) - reading.shown(choice.value))
+    return [
+        Tile(_shown(reading, choice.value, half), f"{reading.title} to expect {interval}",
+             "corrected for having been chosen"),
+        Tile(_shown(reading, choice.naive, half), f"{reading.title} of the best, all predictions pooled",
+             f"too good by {written(luck, half)}"),
+    ]  # fmt: skip
 
 
 def _params(params: Mapping[str, Any]) -> str:
