@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from evenfold.estimates import (
     Declined,
@@ -16,16 +17,19 @@ from evenfold.estimates import (
     FoldScore,
     ModelSpec,
     aggregate as fold_estimates,
+    baseline_of_draws,
+    baseline_predictions,
     bootstrap_aggregate,
     interval_for,
     metric_of,
     resampled_aggregate,
 )
+from numpy.typing import NDArray
 
-from .outcomes import DrawsResult, Evaluated, Fit, FoldResult, FoldsResult, Refit, SplitRef
+from .outcomes import BLOCK, DrawsResult, Evaluated, Fit, FoldResult, FoldsResult, Refit, SplitRef
 from .parameters import Intervals, Level
 from .runtime.step import step
-from .work import Work, key_of_split, work_of
+from .work import Work, key_of_all, key_of_split, work_of
 
 MOST_SINGLE_FOLDS = 1_000
 
@@ -92,7 +96,7 @@ def _one_work(split: SplitRef, fits: Iterable[Fit]) -> Work:
     work = work_of(split, fits[0].model)
     # Of two splits with a fold in common the cache has one result, which names the split that it was made for.
     others = [fit for fit in fits if fit.split_id != split.split_id]
-    ours = {key_of_split(work, i) for i in split.splits()} if others else set()
+    ours = {key_of_all(work), *(key_of_split(work, i) for i in split.splits())} if others else set()
     foreign = [fit for fit in others if isinstance(fit, FoldResult) and Path(fit.predictions.path).stem not in ours]
     if kinds != {(work.fingerprint, fits[0].model.model_dump_json())} or foreign:
         raise EvaluationError(
@@ -151,6 +155,7 @@ def estimates_of(
             work.problem.model,
             stratified=splitter.needs.y != "ignored",
             ordered=work.in_time_order,
+            baselines=baseline_predictions(work.problem, _splits(work), work.times if work.in_time_order else None),
             refits=[pd.read_parquet(refit.predictions.path) for refit in refits],
             interval=interval,
             level=level,
@@ -168,6 +173,19 @@ def estimates_of(
     if "out_of_bag" in work.manifest.splitter.promises:
         on_all = pd.read_parquet(apparent.predictions.path)
         seed: Any = work.manifest.spec.seed
-        return bootstrap_aggregate(draws, apparent.score, on_all, work.problem, seed=seed)
+        return bootstrap_aggregate(draws, apparent.score, on_all, work.problem, baseline=_of_draws(work), seed=seed)
     stratified = work.manifest.splitter.needs.y != "ignored"
-    return resampled_aggregate(draws, apparent.score, stratified=stratified)
+    return resampled_aggregate(
+        draws, apparent.score, stratified=stratified, interval=interval, level=level, baseline=_of_draws(work)
+    )
+
+
+def _splits(work: Work) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
+    for i in range(work.manifest.n_splits):
+        yield *work.manifest.membership.split_name(i), *work.pair(i)
+
+
+def _of_draws(work: Work) -> tuple[str, pd.DataFrame]:
+    # Of a block of draws: constants hardly differ from one to the next.
+    draws = [(i, work.pair(i)) for i in range(min(work.manifest.n_splits, BLOCK))]
+    return baseline_of_draws(work.problem, draws, work.problem.model.metrics)

@@ -38,6 +38,7 @@ class Work:
     """A data set joined with its manifest, in key order, as a model sees it: loaded once per process.
 
     ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
+    ``times``: the order in time of the problem's rows, where a column says it.
     """
 
     manifest: Manifest
@@ -45,6 +46,7 @@ class Work:
     fingerprint: str
     place: NDArray[np.int64]
     keys: pa.Table | None
+    times: NDArray[np.int64] | None = None
 
     def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return split ``i`` as positions in the problem."""
@@ -115,7 +117,9 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
     place = np.where(present, np.cumsum(present) - 1, -1)
     keys = None if manifest.keys is None else manifest.keys.filter(present)
-    return Work(manifest, problem, read, place, keys)
+    time = manifest.spec.columns.time
+    times = None if time is None else pd.factorize(ordered.column(time).to_pandas(), sort=True)[0].astype(np.int64)
+    return Work(manifest, problem, read, place, keys, times)
 
 
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:

@@ -126,6 +126,10 @@ def show_evaluation(console: Console, outcome: Evaluation) -> None:
         console.print(first_that_fits(console, tables))
     console.print(first_that_fits(console, _estimate_tables(outcome.estimates)))
     console.print("  sd: spread of the splits' scores (n-1), no interval; apparent: score on training rows.")
+    if line := _baselines(outcome.estimates):
+        console.print(line)
+    for warning in dict.fromkeys(words for each in outcome.estimates for words in each.warnings):
+        console.print(f"  {warning}", style=_STYLES["warning"], markup=False)
     for remark in _remarks(outcome.estimates):
         console.print(f"  {remark}")
     _show_where(console, outcome.split, outcome.run_id)
@@ -182,7 +186,9 @@ def _fold_table(outcome: Evaluation, metrics: list[str]) -> Table:
 
 def _estimate_tables(estimates: list[Estimate]) -> Iterator[Table]:
     """Yield the estimates in tables of fewer and fewer columns."""
-    for names in (("sd", "fold_mean", "apparent"), ("sd", "apparent"), ("sd",), ()):
+    beside = ("baseline",) if any(each.baseline for each in estimates) else ()
+    for more in (("sd", "fold_mean", "apparent"), ("sd", "apparent"), ("sd",), ()):
+        names = (*beside, *more)
         yield _estimate_table(estimates, names, short=False)
         if len({each.method for each in estimates}) == 1:
             yield _estimate_table(estimates, names, short=True)
@@ -197,9 +203,22 @@ def _estimate_table(estimates: list[Estimate], names: tuple[str, ...], short: bo
         column.justify = "right"
     for each in estimates:
         low_high = f"[{_number(each.interval.low)}, {_number(each.interval.high)}]" if each.interval else "-"
-        values = (_number(getattr(each, name)) for name in names)
+        values = (_number(_figure(each, name)) for name in names)
         table.add_row(each.metric, *([] if short else [each.method]), _number(each.value), low_high, *values)
     return table
+
+
+def _figure(estimate: Estimate, name: str) -> float | None:
+    if name == "baseline":
+        return None if estimate.baseline is None else estimate.baseline.value
+    value: float | None = getattr(estimate, name)
+    return value
+
+
+def _baselines(estimates: list[Estimate]) -> str:
+    """Return what the baselines are, in a line."""
+    names = list(dict.fromkeys(each.baseline.name for each in estimates if each.baseline))
+    return f"  baseline: {' or '.join(names)} for every row, learnt from the same training rows." if names else ""
 
 
 def _remarks(estimates: list[Estimate]) -> list[str]:

@@ -10,7 +10,14 @@ from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
 from threadpoolctl import threadpool_limits
 
-from .balance import balance_out_of_reach, class_deviation, missing_classes, size_deviation, target_deviation
+from .balance import (
+    attribute_deviation,
+    balance_out_of_reach,
+    class_deviation,
+    missing_classes,
+    size_deviation,
+    target_deviation,
+)
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
 from .findings import Audit, Check, NotAsked, Outcome, gates_with, reasons_of
 from .judging import judged
@@ -57,7 +64,7 @@ def audit(
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
     names = feature_names(joined, features, exclude)
     sample = cache(partial(read_sample, joined, features, tuple(exclude)))
-    checks = _checks(joined, names, time is not None, sample)
+    checks = _checks(joined, names, sample)
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
     return judged(
         limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,
@@ -67,8 +74,9 @@ def audit(
 
 OF_ROWS: tuple[Callable[[Joined], Outcome], ...] = (
     *(rows_without_fold, absent_rows, repeated_keys, empty_folds, deleted_rows, quarantined_rows),
-    *(group_in_two_folds, constant_groups, similar_keys),
+    *(group_in_two_folds, constant_groups, similar_keys, time_overlap),
     *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
+    attribute_deviation,
 )
 OF_SAMPLES: tuple[Callable[[Sample], Outcome], ...] = (
     *(near_duplicates, unnamed_entities, giveaway_features, carried_targets),
@@ -79,9 +87,7 @@ OF_FEATURES: tuple[Callable[[Joined, Features], Outcome], ...] = (
 )  # fmt: skip
 
 
-def _checks(
-    joined: Joined, names: list[str], time_asked: bool, sample: Callable[[], Sample | NotAsked]
-) -> dict[str, Check]:
+def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotAsked]) -> dict[str, Check]:
     """Return what runs each check. The features are read once, by the first check that wants them."""
 
     @cache
@@ -102,6 +108,5 @@ def _checks(
     return {
         **{check.__name__: partial(check, joined) for check in OF_ROWS},
         **{check.__name__: partial(learning, check) for check in OF_SAMPLES},
-        "time_overlap": lambda: time_overlap(joined, time_asked),
         **{check.__name__: partial(of_features, check) for check in OF_FEATURES},
     }

@@ -99,3 +99,36 @@ def test_a_tuning_keeps_the_level(home: Home, data: Path) -> None:
     wide, narrow = (tune(data, spec=SPEC, model=RIDGE, grid=grid, level=level, engine="plain") for level in (0.99, 0.5))
     assert wide.level == 0.99
     assert wide.low < narrow.low < narrow.high < wide.high
+
+
+def test_the_baseline_stands_in_the_record_and_on_the_page_of_folds_and_draws(home: Home, data: Path) -> None:
+    client = MlflowClient(home.tracking_uri)
+    draws = {
+        "name": "draws",
+        "columns": {"key": "id", "target": "y"},
+        "strategy": "Bootstrap",
+        "params": {"n_splits": 20},
+    }
+    shuffles = draws | {"name": "shuffles", "strategy": "ShuffleSplit"}
+    for spec, method in ((SPEC, "cv/r2"), (draws, "boot/r2_632plus"), (shuffles, "cv/r2")):
+        outcome = asked(data, spec=spec)
+        last = next(each for each in reversed(outcome.estimates) if each.metric == "r2")
+        assert last.baseline is not None
+        assert -0.2 < last.baseline.value < 0
+        figures = client.get_run(outcome.run_id).data.metrics
+        assert figures["baseline/r2"] == last.baseline.value
+        assert figures[f"{method}_above_baseline"] == last.value - last.baseline.value
+        page = Path(client.download_artifacts(outcome.run_id, "report.html")).read_text(encoding="utf-8")
+        assert "by predicting the mean" in page
+    assert last.baseline.interval is not None  # the corrected t of the draws' differences
+
+
+def test_a_series_has_the_last_value_for_a_baseline(home: Home, data: Path, tmp_path: Path) -> None:
+    frame = pd.read_parquet(data)
+    frame["y"] = np.cumsum(frame["y"])
+    shuffled = frame.sample(frac=1, random_state=0)  # rows lie in any order: the time column says which came last
+    series = {"name": "s", "columns": {"key": "id", "target": "y", "time": "day"}, "strategy": "ForwardChaining"}
+    mse, _ = asked(shuffled, spec=series).estimates
+    assert mse.baseline is not None
+    assert mse.baseline.name == "the last value"
+    assert mse.warnings

@@ -22,8 +22,8 @@ def times_left_out(sample: Sample) -> Outcome:
     target, joined = sample.target, sample.joined
     if target is None:
         return NotAsked("no target column is named")
-    if "past_before_future" in joined.manifest.splitter.promises:
-        return NotAsked(f"{joined.manifest.spec.strategy} trains on the past alone")
+    if joined.manifest.splitter.needs.time:
+        return NotAsked(f"{joined.manifest.spec.strategy} splits by time")
     clocks = _clocks(sample)
     if not clocks:
         return NotAsked("no column is a time")
