@@ -128,6 +128,7 @@ def _evaluation(split: Split, fits: Fits, outcome: Evaluated, **of_runs: Any) ->
         scores=outcome.scores,
         apparent=outcome.apparent.score if outcome.apparent else None,
         estimates=outcome.estimates,
+        levels=outcome.levels,
         n_cached=fits.n_cached,
         n_fits=fits.n_fits,
         **of_runs,
