@@ -23,6 +23,7 @@ from evenfold.manifests import (
     require_columns,
     write_whole,
 )
+from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.tasks.runtime.home import Home
 from numpy.typing import NDArray
@@ -125,6 +126,7 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
     """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
     table = read_table(data, types=spec.types)
+    table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
     canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
 
 
