@@ -24,6 +24,7 @@ from evenfold.manifests import (
     write_whole,
 )
 from evenfold.manifests.attributes import levels_of
+from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.tasks.runtime.home import Home
 from numpy.typing import NDArray
@@ -133,6 +134,7 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
     """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
     table = read_table(data, types=spec.types)
+    table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
     canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
 
 
@@ -148,6 +150,11 @@ def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
 def key_of_split(work: Work, i: int) -> str:
     """Return the score key of split ``i``: other splits, and columns that the model does not read, leave it alone."""
     return key_of(work, work.manifest.in_use.digest(i))
+
+
+def key_of_inner(work: Work, i: int) -> str:
+    """Return the score key of the inner folds of split ``i``, which are those of the split's own strategy."""
+    return key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner!r}")
 
 
 def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:

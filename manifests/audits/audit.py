@@ -22,7 +22,15 @@ from .features import Features, feature_names, id_like_features, read_features, 
 from .findings import Audit, Check, NotAsked, Outcome, gates_with, reasons_of
 from .judging import judged
 from .leaks import constant_groups, duplicate_rows, group_in_two_folds, similar_keys, time_overlap
-from .rows import absent_rows, deleted_rows, empty_folds, quarantined_rows, repeated_keys, rows_without_fold
+from .rows import (
+    absent_rows,
+    deleted_rows,
+    empty_folds,
+    quarantined_rows,
+    repeated_keys,
+    rows_without_fold,
+    waiting_rows,
+)
 from .unnamed.carried import carried_targets
 from .unnamed.entities import unnamed_entities
 from .unnamed.giveaways import giveaway_features
@@ -72,21 +80,6 @@ def audit(
     )  # fmt: skip
 
 
-OF_ROWS: tuple[Callable[[Joined], Outcome], ...] = (
-    *(rows_without_fold, absent_rows, repeated_keys, empty_folds, deleted_rows, quarantined_rows),
-    *(group_in_two_folds, constant_groups, similar_keys, time_overlap),
-    *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
-    attribute_deviation,
-)
-OF_SAMPLES: tuple[Callable[[Sample], Outcome], ...] = (
-    *(near_duplicates, unnamed_entities, giveaway_features, carried_targets),
-    *(times_left_out, other_populations, other_generation),
-)
-OF_FEATURES: tuple[Callable[[Joined, Features], Outcome], ...] = (
-    duplicate_rows, id_like_features, target_like_features
-)  # fmt: skip
-
-
 def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotAsked]) -> dict[str, Check]:
     """Return what runs each check. The features are read once, by the first check that wants them."""
 
@@ -105,8 +98,28 @@ def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotA
         with threadpool_limits(1):
             return check(drawn)
 
+    of_rows = {
+        check.__name__: partial(check, joined)
+        for check in (
+            *(rows_without_fold, absent_rows, repeated_keys, empty_folds),
+            *(deleted_rows, quarantined_rows, waiting_rows),
+            *(group_in_two_folds, constant_groups, similar_keys, time_overlap),
+            *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
+            attribute_deviation,
+        )
+    }
+    of_samples = {
+        check.__name__: partial(learning, check)
+        for check in (
+            *(near_duplicates, unnamed_entities, giveaway_features, carried_targets),
+            *(times_left_out, other_populations, other_generation),
+        )
+    }
     return {
-        **{check.__name__: partial(check, joined) for check in OF_ROWS},
-        **{check.__name__: partial(learning, check) for check in OF_SAMPLES},
-        **{check.__name__: partial(of_features, check) for check in OF_FEATURES},
+        **of_rows,
+        **of_samples,
+        **{
+            check.__name__: partial(of_features, check)
+            for check in (duplicate_rows, id_like_features, target_like_features)
+        },
     }

@@ -13,16 +13,16 @@ from .findings import Found, NotAsked, Outcome
 
 def rows_without_fold(joined: Joined) -> Outcome:
     """Look for rows that are new, or deleted and back."""
-    new, back = np.flatnonzero(joined.place < 0), np.flatnonzero(joined.deleted)
+    new, back = joined.unknown, np.flatnonzero(joined.deleted)
     if not new.size and not back.size:
         return None
-    sentences = []
+    told = []
     if new.size:
-        sentences.append(f"{amount(new.size, 'row')} {verb(new.size, 'has', 'have')} no fold (first: row {new[0]})")
+        told.append(f"{amount(new.size, 'row')} {verb(new.size, 'has', 'have')} no fold (first: row {new[0]})")
     if back.size:
         gone = f"{verb(back.size, 'was', 'were')} deleted and {verb(back.size, 'is', 'are')} back"
-        sentences.append(f"{amount(back.size, 'row')} {gone} (first: row {back[0]})")
-    return Found(new.size + back.size, f"{' and '.join(sentences)}: run extend.", {"new": new.size, "back": back.size})
+        told.append(f"{amount(back.size, 'row')} {gone} (first: row {back[0]})")
+    return Found(new.size + back.size, f"{' and '.join(told)}: run extend.", {"new": new.size, "back": back.size})
 
 
 def absent_rows(joined: Joined) -> Outcome:
@@ -30,8 +30,8 @@ def absent_rows(joined: Joined) -> Outcome:
     absent = int(np.count_nonzero((joined.row_of < 0) & (joined.manifest.status != DELETED)))
     if not absent:
         return None
-    sentence = f"{amount(absent, 'row')} of the manifest {verb(absent, 'is', 'are')} not in the data"
-    return Found(absent, f"{sentence}: run extend, which marks them as deleted, or pass the data that were split.")
+    said = f"{amount(absent, 'row')} of the manifest {verb(absent, 'is', 'are')} not in the data"
+    return Found(absent, f"{said}: run extend, which marks them as deleted, or pass the data that were split.")
 
 
 def repeated_keys(joined: Joined) -> Outcome:
@@ -59,8 +59,8 @@ def empty_folds(joined: Joined) -> Outcome:
     empty = joined.empty_places()
     if not empty:
         return None
-    sentence = f"{listed(empty)} {verb(len(empty), 'has', 'have')} no row in the data{joined.looked_at}"
-    return Found(len(empty), f"{sentence}; pass the data that were split, or split these anew.", {"empty": empty})
+    said = f"{listed(empty)} {verb(len(empty), 'has', 'have')} no row in the data{joined.looked_at}"
+    return Found(len(empty), f"{said}; pass the data that were split, or split these anew.", {"empty": empty})
 
 
 def deleted_rows(joined: Joined) -> Outcome:
@@ -70,11 +70,23 @@ def deleted_rows(joined: Joined) -> Outcome:
 
 def quarantined_rows(joined: Joined) -> Outcome:
     """Count the rows that are quarantined."""
-    sentence = "are quarantined, because their groups turned out to be one; they are in no split."
-    return _with_status(joined, QUARANTINED, sentence)
+    said = "are quarantined, because their groups turned out to be one; they are in no split."
+    return _with_status(joined, QUARANTINED, said)
 
 
-def _with_status(joined: Joined, status: int, sentence: str) -> Outcome:
+def waiting_rows(joined: Joined) -> Outcome:
+    """Count the rows that wait because their targets were not known."""
+    waiting = joined.manifest.waiting
+    if not joined.manifest.spec.says_when_known:
+        return NotAsked("nothing says when targets are known")
+    rows = 0 if waiting is None else waiting.num_rows
+    if not rows:
+        return None
+    said = f"{verb(rows, 'waits', 'wait')} in no split, because {verb(rows, 'its target was', 'their targets were')}"
+    return Found(rows, f"{amount(rows, 'row')} {said} not known; extend lets in what is known by then.")
+
+
+def _with_status(joined: Joined, status: int, said: str) -> Outcome:
     rows = int(np.count_nonzero(joined.manifest.status == status))
     share = rows / joined.manifest.n
-    return Found(rows, f"{amount(rows, 'row')} ({share:.1%}) {sentence}", {"share": share}) if rows else None
+    return Found(rows, f"{amount(rows, 'row')} ({share:.1%}) {said}", {"share": share}) if rows else None

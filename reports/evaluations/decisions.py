@@ -30,9 +30,9 @@ from evenfold.reports.page import (
 )
 from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
 
-from .page import estimates_table, optimism, score_tiles
+from .page import estimates_table, score_tiles
 from .pictures import score_pictures
-from .words import direction, written
+from .words import direction, headline, optimism, written
 
 MOST_CONFIGURATIONS = 60
 
@@ -158,9 +158,15 @@ def tuning_page(
     spreads: Sequence[float | None],
     choice: Choice,
     origin: Origin | None = None,
+    nested: Estimate | None = None,
 ) -> Page:
-    """Return the page about a choice among configurations; ``scores`` and ``spreads`` are means and sds over folds."""
+    """Return the page about a choice among configurations; ``scores`` and ``spreads`` are means and sds over folds.
+
+    ``nested``: what choosing anew in every fold scores.
+    """
     reading = metric_of(metric)
+    half = (choice.high - choice.low) / 2
+    low, high = sorted((reading.shown(choice.low), reading.shown(choice.high)))
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
     picture = _configurations_picture(reading, configurations, scores, spreads, choice, order)
     rows = [
@@ -171,7 +177,19 @@ def tuning_page(
         ]
         for i in order
     ]
-    tiles = [*_choice_tiles(reading, choice), Tile(f"{len(scores):,}", "configurations tried", "each on every fold")]
+    interval = f"{in_percent(choice.level)} [{written(low, half)}, {written(high, half)}]"
+    luck = abs(reading.shown(choice.naive) - reading.shown(choice.value))
+    tiles = [
+        Tile(_shown(reading, choice.value, half), f"{reading.title} to expect {interval}",
+             "corrected for having been chosen"),
+        Tile(_shown(reading, choice.naive, half), f"{reading.title} of the best, all predictions pooled",
+             f"too good by {written(luck, half)}"),
+        Tile(f"{len(scores):,}", "configurations tried", "each on every fold"),
+    ]  # fmt: skip
+    if nested is not None:
+        title, value, ends = headline(nested)
+        level = f" {in_percent(nested.interval.level)}" if nested.interval else ""
+        tiles.insert(0, Tile(value, f"{title} of choosing anew in every fold{level} {ends}".strip(), "nested tuning"))
     simpler = [] if choice.chosen == choice.best else [
         Remark("note", f"{_params(configurations[choice.best])} has the best mean; the chosen one is as good within "
                        "one standard error, and comes first in the grid.")
@@ -187,19 +205,6 @@ def tuning_page(
                          [Table("Every configuration", rows, ["configuration", f"mean {metric}", "sd over folds"])])],
         footer=(origin or Origin()).words(),
     )  # fmt: skip
-
-
-def _choice_tiles(reading: Metric, choice: Choice) -> list[Tile]:
-    half = (choice.high - choice.low) / 2
-    low, high = sorted((reading.shown(choice.low), reading.shown(choice.high)))
-    interval = f"{in_percent(choice.level)} [{written(low, half)}, {written(high, half)}]"
-    luck = abs(reading.shown(choice.naive) - reading.shown(choice.value))
-    return [
-        Tile(_shown(reading, choice.value, half), f"{reading.title} to expect {interval}",
-             "corrected for having been chosen"),
-        Tile(_shown(reading, choice.naive, half), f"{reading.title} of the best, all predictions pooled",
-             f"too good by {written(luck, half)}"),
-    ]  # fmt: skip
 
 
 def _params(params: Mapping[str, Any]) -> str:

@@ -144,6 +144,7 @@ def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]
             metrics |= {f"boot/{each['metric']}_{name}": each["ingredients"][name] for name in names}
         if each.get("interval"):
             metrics |= {f"{prefix}_ci_{side}": each["interval"][side] for side in ("low", "high")}
+            metrics[f"{prefix}_resolution"] = (each["interval"]["high"] - each["interval"]["low"]) / 2
         if beside := each.get("baseline"):
             metrics[f"baseline/{each['metric']}"] = beside["value"]
             metrics[f"{prefix}_above_baseline"] = beside["difference"]
