@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from evenfold.estimates import Estimate
+from evenfold.estimates import Estimate, metric_of
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, SplitOutcome, Tuning
 from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Verification, read_header
 from evenfold.tasks import Home, Retraining, SplitRef
+from evenfold.tasks.record.leaderboard import Leaderboard
 from evenfold.tasks.runtime.progress import SAY, Say
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
@@ -241,6 +242,22 @@ def ui_command(home: Home) -> str:
 
 def _from_here(path: Path) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def show_leaderboard(console: Console, found: Leaderboard) -> None:
+    """Print who was judged on a split, the best first, as people read scores."""
+    reading = metric_of(found.metric)
+    console.print(f"[bold]{found.split}[/]: split_id {found.split_id[:16]}, {reading.title}")
+    table = Table("", "model", reading.title, "interval", "run", box=None)
+    for place, each in enumerate(found.judgements, start=1):
+        ends = sorted(reading.shown(end) for end in (each.low, each.high) if end is not None)
+        interval = f"[{_number(ends[0])}, {_number(ends[1])}]" if len(ends) == 2 else "-"
+        named = f"{each.model} {each.params.get('params', '')}".strip()
+        table.add_row(str(place), named, _number(reading.shown(each.value)), interval, each.run_id)
+    console.print(table)
+    others = [name for name in found.metrics if name != found.metric]
+    if others:
+        console.print(f"  also scored by {', '.join(others)}: --metric", markup=False)
 
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": ""}
