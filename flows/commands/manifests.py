@@ -82,6 +82,7 @@ def audit(
     gate: Annotated[list[str] | None, typer.Option(help="A limit, as NAME=NUMBER or NAME=off; repeatable.")] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Why a check is ignored, as EF205=REASON; repeat.")] = None,
     store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
+    record: Annotated[bool, typer.Option("--record", help="Record it in MLflow, with its page.")] = False,
     kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON, Markdown or SARIF.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -95,8 +96,9 @@ def audit(
     from .show import show_audit
 
     with busy(f"auditing {manifest} on {data}"):
+        audited = read_manifest(manifest)
         made = run_audit(
-            read_manifest(manifest),
+            audited,
             data,
             features=features or None,
             exclude=exclude or (),
@@ -108,6 +110,13 @@ def audit(
         )
     if store:
         write_whole(manifest / "audit.json", made.model_dump_json(indent=1))
+    if record:
+        from evenfold.tasks import Home, prepare_environment
+
+        prepare_environment(Home.here())
+        from evenfold.tasks.record.studies import record_audit
+
+        record_audit(audited.split_id, made)
     if kind:
         typer.echo(formatted(made, data, kind.value))
     else:

@@ -121,3 +121,44 @@ def test_the_balance_of_a_split_is_complete(home: Home) -> None:
     assert {"balance/cost", "balance/least_cost", "balance/cost_gap", "balance/worst_class_share"} <= set(metrics)
     note = client.get_run(made.run_id).data.tags["mlflow.note.content"]
     assert "| train | 96 | 96.0 | 16 | 66.67% | 33.33% |" in note
+
+
+def test_comparisons_and_audits_are_recorded_with_their_page(home: Home) -> None:
+    """Beside what they are about, found by the split's tag, once."""
+    from evenfold.flows.comparison import compare_runs
+    from evenfold.manifests import audit, read_manifest
+    from evenfold.tasks.record.studies import record_audit
+
+    one, other = evaluated(alpha=1.0), evaluated(alpha=100.0)
+    for _ in range(2):
+        compare_runs(one.run_id, other.run_id)
+    manifest = read_manifest(one.split.uri)
+    record_audit(manifest.split_id, audit(manifest, one.split.data))
+    client = MlflowClient(home.tracking_store)
+    experiment = client.get_experiment_by_name("rows").experiment_id
+    asked = f"tags.split = '{one.split.split_id[:12]}' AND attributes.run_name LIKE '%rows 1.0%'"
+    known = [run for run in client.search_runs([experiment], asked) if "evenfold.split_run_id" not in run.data.tags]
+    found = {run.info.run_name: run for run in known}
+    assert len(known) == len(found)
+    assert set(found) == {"Ridge and Ridge @ rows 1.0", "rows 1.0 audit"}
+    for run in found.values():
+        assert "report.html" in {file.path for file in client.list_artifacts(run.info.run_id)}
+        assert "artifacts/report.html?workflowType" in run.data.tags["mlflow.note.content"]
+    assert "difference/r2" in found["Ridge and Ridge @ rows 1.0"].data.metrics
+
+
+def test_any_run_of_a_project_has_the_split_that_it_uses(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that calls MLflow alone: what was joined last, or what EVENFOLD_SPLIT names; else nothing."""
+    from evenfold.manifests import decide
+    from evenfold.manifests.manifest import _JOINED
+    from mlflow.tracking.context.registry import resolve_tags
+
+    frame = rows()
+    manifest = decide({"name": "rows", "columns": {"key": "id"}, "strategy": "KFold"}, frame)
+    _JOINED.clear()
+    assert "split" not in resolve_tags()
+    monkeypatch.setenv("EVENFOLD_SPLIT", "flights@1.0")
+    assert resolve_tags()["spec"] == "flights@1.0"
+    list(manifest.as_cv(frame).split(frame))
+    tags = resolve_tags()
+    assert (tags["split"], tags["spec"]) == (manifest.split_id[:12], "rows@1.0")
