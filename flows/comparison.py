@@ -13,7 +13,8 @@ def compare_runs(run_a: str, run_b: str, metrics: Sequence[str] | None = None) -
     """Return, per metric, how the model of run B does beside that of run A on the same rows.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested, and
-    the comparison says so. It is recorded beside them, with its page. Raises SplitError for runs of different splits, or without predictions.
+    the comparison says so. It is recorded beside them, with its page. Raises SplitError for runs of different splits,
+    or without predictions.
     """
     from evenfold.tasks.record.reading import metrics_of, read_evaluation
     from evenfold.tasks.record.studies import record_comparison
