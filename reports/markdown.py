@@ -82,7 +82,7 @@ def estimate_table(estimates: Iterable[Estimate]) -> str:
     return table(ESTIMATE_HEAD, (list(row.values()) for row in estimate_rows(estimates)))
 
 
-ESTIMATE_HEAD = ("metric", "method", "value", "interval", "sd of folds", "on training rows")
+ESTIMATE_HEAD = ("metric", "method", "value", "interval", "without a model", "sd of folds", "on training rows")
 
 
 def estimate_rows(estimates: Iterable[Estimate]) -> list[dict[str, str]]:
@@ -91,8 +91,9 @@ def estimate_rows(estimates: Iterable[Estimate]) -> list[dict[str, str]]:
     for each in estimates:
         title, value, interval = headline(each)
         seen = "-" if each.apparent is None else written(metric_of(each.metric).shown(each.apparent))
+        beside = "-" if each.baseline is None else written(metric_of(each.metric).shown(each.baseline.value))
         spread = "-" if each.sd is None else written(each.sd)
-        cells = (title, each.method, value, interval or "-", spread, seen)
+        cells = (title, each.method, value, interval or "-", beside, spread, seen)
         rows.append(dict(zip(ESTIMATE_HEAD, cells, strict=True)))
     return rows
 

@@ -230,6 +230,10 @@ def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]
             mean = each.get("fold_mean")
             metrics[f"mean/{metric}"] = each["value"] if mean is None else mean
         metrics[f"apparent/{metric}"] = each["apparent"]
+        if beside := each.get("baseline"):
+            ends = beside["interval"] or {}
+            metrics |= {f"baseline/{metric}": beside["value"], f"above_baseline/{metric}": beside["difference"]}
+            metrics |= {f"above_baseline_{side}/{metric}": ends.get(side) for side in ("low", "high")}
     return {name: float(value) for name, value in metrics.items() if value is not None}
 
 
