@@ -99,9 +99,8 @@ def _places(manifest: Manifest) -> list[_Place]:
         for i, (rows, code) in enumerate(zip(tested, codes, strict=True))
     ]
     if drawn:
-        sides = {"wanted": drawn[1], "wanted_train": drawn[0]}
         folds = [
-            _Place(test, FoldBalance(split=i, rows=test.size, train=train, **sides))
+            _Place(test, FoldBalance(split=i, rows=test.size, wanted=drawn[1], train=train, wanted_train=drawn[0]))
             for i, (train, test) in enumerate(zip(trained, tested, strict=True))
         ]
     others = {code: np.flatnonzero(membership.column() == code) for code in asked if code not in codes}
