@@ -93,7 +93,8 @@ def _key(data: Any, spec: Any = None, **columns: Any) -> str:
 
 def _title(data: Any, spec: Any = None, **columns: Any) -> str:
     plan = _planned(data, spec, **columns)
-    return f"split {plan.spec.name}: {plan.algorithm['name']} v{plan.algorithm['version']}"
+    what = {"draws": "draws", "pairs": "splits"}.get(plan.splitter.kind, "folds")
+    return f"decide {what} of {plan.spec.name} ({plan.algorithm['name']} v{plan.algorithm['version']})"
 
 
 def _tags(data: Any, spec: Any = None, **columns: Any) -> list[str]:

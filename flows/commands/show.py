@@ -13,6 +13,7 @@ from evenfold.estimates import Estimate, metric_of
 from evenfold.estimates.results import in_percent
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, SplitOutcome, Tuning
 from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Verification, read_header
+from evenfold.reports.sentences import model_sentence, split_sentences
 from evenfold.tasks import Home, Retraining, SplitRef
 from evenfold.tasks.record.leaderboard import Leaderboard
 from evenfold.tasks.runtime.progress import SAY, Say
@@ -94,29 +95,18 @@ def show_split(console: Console, outcome: SplitOutcome) -> None:
 
 def show_balance(console: Console, report: BalanceReport, split: SplitRef, cached: bool) -> None:
     """Print a split's identity and how even it is."""
-    origin = "from the cache" if cached else "decided now"
-    console.print(f"[bold]{split.name} {split.version}[/]: {split.strategy}, {_amount(split)}, {origin}")
-    console.print(f"  split_id {split.split_id[:16]}   {_worst(report)}")
-
-
-def _amount(split: SplitRef) -> str:
-    what = {"draws": "draws", "pairs": "splits"}.get(split.kind, "folds")
     locked = read_header(Path(split.uri))["counts"].get("-2", 0)
-    kept = f" and {locked:,} rows locked away" if locked else ""
-    return f"{split.n_rows:,} rows, {split.n_splits:,} {what}{kept}"
-
-
-def _worst(report: BalanceReport) -> str:
-    shown = (figure.sentence.format(figure.text(value)) for figure, value, _ in report.shown() if figure.sentence)
-    return "; ".join(shown)
+    what, even = split_sentences(split.model_dump(), report, cached, locked)
+    name, _, rest = what.partition(":")
+    console.print(f"[bold]{name}[/]:{rest}")
+    console.print(f"  {even}")
 
 
 def show_evaluation(console: Console, outcome: Evaluation) -> None:
     """Print an evaluation: every fold, every estimate under its own name, and where it is recorded."""
     show_balance(console, outcome.balance, outcome.split, outcome.cached)
-    features = f"{len(outcome.features)} feature{'s' if len(outcome.features) != 1 else ''}"
-    reused = f", {outcome.n_cached} of them from the cache" if outcome.n_cached else ""
-    console.print(f"  {outcome.model.estimator}, {features}, {outcome.n_fits:,} fits{reused}")
+    fitted = model_sentence(str(outcome.model.estimator), len(outcome.features), outcome.n_fits, outcome.n_cached)
+    console.print(f"  {fitted}")
     if outcome.left_out:
         console.print(f"  left out: {', '.join(outcome.left_out)} (reasons: features.json)", markup=False)
     if outcome.look:

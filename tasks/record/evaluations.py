@@ -12,10 +12,19 @@ import pandas as pd
 from evenfold.estimates import FoldScore
 from evenfold.manifests import BalanceReport, audit, measure, read_table
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
-from evenfold.reports.markdown import balance_table, estimate_table, figures_table, linked, page_note
+from evenfold.reports.markdown import (
+    balance_rows,
+    balance_table,
+    estimate_table,
+    figures_table,
+    linked,
+    page_note,
+    split_report,
+)
 from evenfold.reports.pictures import scores_figures, split_pages
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.running import materialized, publish
 from evenfold.tasks.runtime.step import step
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.work import Work, kept_study, work_of
@@ -43,11 +52,28 @@ def balance_of(split: SplitRef) -> BalanceReport:
     return measure(manifest, read_table(split.data, types=manifest.spec.types))
 
 
-@step(run_name=lambda split, **_: f"record split {split.name}")
+@step(run_name=lambda split, **_: f"record the split {split.name}")
 def record_split(split: SplitRef, report: BalanceReport | None = None) -> RunRef:
     """Record a split as a run ``<name> <version> split`` with its manifest, balance, audit and page."""
     measured = report or balance_of(split)
-    return _ref(split, _record_split(split, measured, split.manifest().fingerprint, origin_tags()))
+    run = _ref(split, _record_split(split, measured, split.manifest().fingerprint, origin_tags()))
+    report = f"{split_report(split.model_dump(), measured)}\n\n{_where(run, 'The split in MLflow')}"
+    publish(f"split-{split.name}", report, f"What the newest split of {split.name} is, and how even.")
+    publish(f"balance-{split.name}", balance_rows(measured)[:MOST_FOLDS], f"Rows of each fold and part, {split.name}.")
+    worst = {name: round(value, 6) for name, value in measured.worst.items()}
+    materialized(
+        f"evenfold://{split.name}/{split.version}",
+        split.data if "://" in split.data else Path(split.data).absolute().as_uri(),
+        f"{split.name} {split.version}",
+        run.url,
+        {"split_id": split.split_id, "rows": split.n_rows, "splits": split.n_splits, "worst": worst},
+    )
+    return run
+
+
+def _where(run: RunRef, words: str) -> str:
+    """Return a link to a run, or its id where no server is known that shows it."""
+    return f"[{words}]({run.url})" if run.url else f"{words}: run `{run.run_id}` (`evenfold ui` opens it)"
 
 
 def _ref(split: SplitRef, run_id: str) -> RunRef:
@@ -90,7 +116,7 @@ def failure_of(errors: Sequence[str], n_splits: int) -> str:
     return f"{len(errors)} of {max(n_splits, len(errors))} fits failed: {'; '.join(sentences[:3])}."
 
 
-@step(run_name=lambda split, **_: f"record evaluation on {split.name}")
+@step(run_name=lambda split, **_: f"record the evaluation on {split.name}")
 def record_evaluation(
     split: SplitRef,
     evaluation: Evaluated,
@@ -109,7 +135,12 @@ def record_evaluation(
     split_run = split_run_id or Tracker(Home.here(), split.name).find(split_key(split)) or record_split.fn(split).run_id
     work = work_of(split, evaluation.model)
     record = _record_of(evaluation, work, split_run, run_label, n_cached, models or {})
-    return _ref(split, _record_evaluation(split, record, origin_tags()))
+    run = _ref(split, _record_evaluation(split, record, origin_tags()))
+    if evaluation.estimates:
+        scores = f"# {record.recipe} @ {split.name} {split.version}\n\n{estimate_table(evaluation.estimates)}"
+        about = f"Scores of the newest evaluation on {split.name}."
+        publish(f"estimate-{split.name}", f"{scores}\n\n{_where(run, 'The evaluation in MLflow')}", about)
+    return run
 
 
 def _record_of(
