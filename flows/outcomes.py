@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenfold.estimates import Estimate, FoldScore, ModelSpec
+from evenfold.estimates import Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.manifests import BalanceReport
 from evenfold.splitters.display import Displayed
 from evenfold.tasks.outcomes import Growth, Outcome, Retraining as Retraining, SplitRef
@@ -45,6 +45,7 @@ class Evaluation(Displayed, Outcome):
     scores: list[FoldScore]
     apparent: FoldScore | None
     estimates: list[Estimate]
+    levels: list[LevelScore] = []
     n_cached: int
     n_fits: int
     seconds: float

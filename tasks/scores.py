@@ -15,12 +15,14 @@ from evenfold.estimates import (
     EvaluationError,
     Evidence,
     FoldScore,
+    LevelScore,
     ModelSpec,
     aggregate as fold_estimates,
     baseline_of_draws,
     baseline_predictions,
     bootstrap_aggregate,
     interval_for,
+    level_scores,
     metric_of,
     resampled_aggregate,
 )
@@ -63,7 +65,17 @@ def aggregate(
     work = _one_work(split, fits)
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
     estimates = estimates_of(evaluated, work, refits, interval, level)
-    return evaluated.model_copy(update={"estimates": estimates, "interval": interval, "level": level})
+    levels = _levels_of(evaluated, work, level)
+    update = {"estimates": estimates, "levels": levels, "interval": interval, "level": level}
+    return evaluated.model_copy(update=update)
+
+
+def _levels_of(evaluated: Evaluated, work: Work, level: float) -> list[LevelScore]:
+    """Return the scores of the levels of the columns to balance on; draws keep no predictions to make them of."""
+    if not work.attributes or not evaluated.predictions:
+        return []
+    predictions, ordered = frame_of(evaluated.predictions), work.in_time_order
+    return level_scores(predictions, evaluated.scores, work.problem, work.attributes, level=level, ordered=ordered)
 
 
 def unaggregated(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -23,6 +23,7 @@ from evenfold.manifests import (
     require_columns,
     write_whole,
 )
+from evenfold.manifests.attributes import levels_of
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.tasks.runtime.home import Home
 from numpy.typing import NDArray
@@ -39,6 +40,7 @@ class Work:
 
     ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
     ``times``: the order in time of the problem's rows, where a column says it.
+    ``attributes``: of each column to balance on the level of each row of the problem, and the levels' names.
     """
 
     manifest: Manifest
@@ -47,6 +49,7 @@ class Work:
     place: NDArray[np.int64]
     keys: pa.Table | None
     times: NDArray[np.int64] | None = None
+    attributes: dict[str, tuple[NDArray[np.int64], list[str]]] = field(default_factory=dict)
 
     def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return split ``i`` as positions in the problem."""
@@ -119,7 +122,9 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     keys = None if manifest.keys is None else manifest.keys.filter(present)
     time = manifest.spec.columns.time
     times = None if time is None else pd.factorize(ordered.column(time).to_pandas(), sort=True)[0].astype(np.int64)
-    return Work(manifest, problem, read, place, keys, times)
+    watched = canonical_table(ordered, manifest.spec.columns.balance_on, manifest.types)
+    attributes = {name: levels_of(watched.column(name)) for name in watched.column_names}
+    return Work(manifest, problem, read, place, keys, times, attributes)
 
 
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:

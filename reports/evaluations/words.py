@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import floor, isfinite, log10
 
+from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import Estimate, Interval
@@ -27,6 +29,26 @@ def written(value: float, half_width: float | None = None) -> str:
     of = half_width if half_width and isfinite(half_width) else abs(value)
     digits = 3 if of == 0 else (1 if half_width else 2) - floor(log10(of))
     return f"{value:,.{min(max(digits, 0), 6)}f}"
+
+
+def by_level(scores: Sequence[LevelScore]) -> list[str]:
+    """Return a line for each attribute and metric: the score of each level, with its interval."""
+    lines = []
+    for attribute, name in dict.fromkeys((score.attribute, score.metric) for score in scores):
+        of = [score for score in scores if (score.attribute, score.metric) == (attribute, name)]
+        told = ", ".join(f"{score.level} {level_score(score)}" for score in of)
+        lines.append(f"{metric_of(name).title} by {attribute}: {told}")
+    return lines
+
+
+def level_score(score: LevelScore) -> str:
+    """Return the score of a level and its interval as people read them."""
+    metric = metric_of(score.metric)
+    if score.value is None or score.interval is None:
+        return "undefined" if score.value is None else written(metric.shown(score.value))
+    low, high = read_ends(metric, score.interval)
+    half = (high - low) / 2
+    return f"{written(metric.shown(score.value), half)} [{written(low, half)}, {written(high, half)}]"
 
 
 def headline(estimate: Estimate) -> tuple[str, str, str]:

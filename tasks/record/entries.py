@@ -185,8 +185,8 @@ class EvaluationRecord(BaseModel):
     """What the record of an evaluation holds, as plain values and names of files.
 
     ``children``: the score of each fold, with its peak memory. ``tables``: Parquet files by the artifact that they make
-    together. ``models``: by the name of their run. ``failure``: why there is no estimate, for a run that is FAILED.
-    ``note``: what the run's description says.
+    together. ``models``: by the name of their run. ``levels``: scores of levels of attributes, as metrics.
+    ``failure``: why there is no estimate, for a run that is FAILED. ``note``: what the run's description says.
     """
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
@@ -204,6 +204,7 @@ class EvaluationRecord(BaseModel):
     failure: str | None = None
     models: dict[str, KeptModel] = {}
     note: str = ""
+    levels: dict[str, float] = {}
 
     @property
     def recipe(self) -> str:
@@ -259,7 +260,7 @@ def evaluation_entry(evaluation: EvaluationRecord, split: SplitRef, tags: Mappin
         name=named,
         tags={**tags, "evenfold.record": "evaluation", **evaluation.tags},
         params=params,
-        metrics=estimate_metrics(evaluation.estimates),
+        metrics=estimate_metrics(evaluation.estimates) | evaluation.levels,
         series=score_series(evaluation.children),
         judged=judged(split, evaluation.recipe, "evenfold-recipe", about) if evaluation.estimates else None,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +174,12 @@ def _record_of(
             "estimates.json": estimates,
             "features.json": {"used": evaluation.features, "left_out": evaluation.left_out},
             "report.html": page.html(),
+            **({"levels.json": [asdict(score) for score in evaluation.levels]} if evaluation.levels else {}),
+        },
+        levels={
+            f"by/{_metric_name(score.attribute)}/{_metric_name(score.level)}/{score.metric}": score.value
+            for score in evaluation.levels
+            if score.value is not None
         },
         note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failed else "",
         tables={
@@ -194,6 +200,11 @@ def _numbered(evaluation: Evaluated, work: Work) -> list[tuple[int, FoldScore]]:
     return [(place[score.repeat, score.fold], score) for score in evaluation.scores]
 
 
+def _metric_name(name: str) -> str:
+    """Return a name with the characters alone that MLflow allows in a metric."""
+    return re.sub(r"[^\w.\- ]", "_", name)
+
+
 def _page(evaluation: Evaluated, work: Work) -> Page:
     """Return the page about what was evaluated, with the study of the number of folds where one was run."""
     title = f"Evaluation on {work.manifest.name} {work.manifest.version}"
@@ -211,6 +222,7 @@ def _page(evaluation: Evaluated, work: Work) -> Page:
         audit=audit(work.manifest, data, features=evaluation.features),
         split=SplitLink(f"{split.name} {split.version}", split.split_id),
         origin=Origin(Path(data).name),
+        levels=evaluation.levels,
     )
 
 

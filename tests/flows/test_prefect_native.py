@@ -97,11 +97,7 @@ def test_prefects_pages_say_what_happened(prefect_home: Home, data: str) -> None
 
     asked: dict[str, Any] = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "name": "shown"}
 
-    @flow
-    def nightly() -> Any:
-        return evaluate(data, model=RIDGE, metrics=["r2"], **asked)
-
-    outcome = nightly()
+    outcome = evaluate(data, model=RIDGE, metrics=["r2"], **asked)
     with get_client(sync_client=True) as client:
         run = next(each for each in client.read_flow_runs(limit=50) if each.name == "evaluate shown")
         assert "split:shown" in run.tags
