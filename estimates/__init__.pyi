@@ -70,6 +70,7 @@ from .selection import (
     bias_corrected_best as bias_corrected_best,
     bias_corrected_best_score as bias_corrected_best_score,
     choose as choose,
+    chosen_inside as chosen_inside,
     simplest_near_best as simplest_near_best,
 )
 from .studies import fold_count_study as fold_count_study, stratification_study as stratification_study

@@ -7,7 +7,7 @@ from typing import Any
 from evenfold.estimates import Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.manifests import BalanceReport
 from evenfold.splitters.display import Displayed
-from evenfold.tasks.outcomes import Growth, Outcome, Retraining as Retraining, SplitRef
+from evenfold.tasks.outcomes import Growth, NestedChoice, Outcome, Retraining as Retraining, SplitRef
 
 
 class GateError(RuntimeError):
@@ -88,6 +88,7 @@ class Tuning(Displayed, Outcome):
     n_cached: int
     run_id: str
     look: Evaluation | None = None
+    nested: NestedChoice | None = None
 
     @property
     def summary(self) -> str:
@@ -102,4 +103,7 @@ class Tuning(Displayed, Outcome):
         choice = Choice(
             self.best, self.chosen, self.naive, self.value, self.low, self.high, tuple(self.notes), self.level
         )
-        return tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice).band()
+        each = self.nested.estimates if self.nested else []
+        inside = next((estimate for estimate in each if estimate.metric == self.metric), None)
+        page = tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice, nested=inside)
+        return page.band()

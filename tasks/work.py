@@ -147,6 +147,11 @@ def key_of_split(work: Work, i: int) -> str:
     return key_of(work, work.manifest.in_use.digest(i))
 
 
+def key_of_inner(work: Work, i: int) -> str:
+    """Return the score key of the inner folds of split ``i``, which are those of the split's own strategy."""
+    return key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner!r}")
+
+
 def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:
     """Return the score key of the splits first..last-1: asking for more draws leaves finished blocks alone."""
     return key_of(work, more + digest_json([work.manifest.in_use.digest(i) for i in range(first, last)]))

@@ -15,6 +15,7 @@ from evenfold.flows.outcomes import Evaluation, ExtendOutcome, SplitOutcome, Tun
 from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Verification, read_header
 from evenfold.reports.sentences import model_sentence, split_sentences
 from evenfold.tasks import Home, Retraining, SplitRef
+from evenfold.tasks.outcomes import NestedChoice
 from evenfold.tasks.record.leaderboard import Leaderboard
 from evenfold.tasks.runtime.progress import SAY, Say
 from pydantic import BaseModel, ConfigDict
@@ -104,6 +105,8 @@ def show_balance(console: Console, report: BalanceReport, split: SplitRef, cache
 
 def show_evaluation(console: Console, outcome: Evaluation) -> None:
     """Print an evaluation: every fold, every estimate under its own name, and where it is recorded."""
+    from evenfold.reports.evaluations.words import optimism, resolution  # pages are loaded when a result is shown
+
     show_balance(console, outcome.balance, outcome.split, outcome.cached)
     fitted = model_sentence(str(outcome.model.estimator), len(outcome.features), outcome.n_fits, outcome.n_cached)
     console.print(f"  {fitted}")
@@ -121,6 +124,9 @@ def show_evaluation(console: Console, outcome: Evaluation) -> None:
         console.print(line)
     for warning in dict.fromkeys(words for each in outcome.estimates for words in each.warnings):
         console.print(f"  {warning}", style=_STYLES["warning"], markup=False)
+    for words in (optimism(outcome.estimates), resolution(outcome.estimates)):
+        if words:
+            console.print(f"  {words}")
     for remark in _remarks(outcome.estimates):
         console.print(f"  {remark}")
     _show_where(console, outcome.split, outcome.run_id)
@@ -152,10 +158,23 @@ def show_tuning(console: Console, outcome: Tuning) -> None:
         f"expect {outcome.value:.4f}, {in_percent(outcome.level)} [{outcome.low:.4f}, {outcome.high:.4f}] "
         "(bias-corrected)"
     )
+    if outcome.nested:
+        _show_nested(console, outcome.nested, outcome.metric)
     console.print(f"  {outcome.n_fits:,} fits, {outcome.n_cached:,} of them from the cache")
     _show_where(console, outcome.split, outcome.run_id)
     if outcome.look:
         show_evaluation(console, outcome.look)
+
+
+def _show_nested(console: Console, nested: NestedChoice, metric: str) -> None:
+    inside = next(estimate for estimate in nested.estimates if estimate.metric == metric)
+    made = inside.interval
+    ends = f", {in_percent(made.level)} [{made.low:.4f}, {made.high:.4f}]" if made else ""
+    winners = ", ".join(f"{number + 1}" for number in nested.chosen)
+    console.print(
+        f"  nested: chosen anew inside the training rows of every fold, {inside.value:.4f}{ends}: what choosing so is "
+        f"worth on new rows; the configurations chosen were {winners}"
+    )
 
 
 def show_retraining(console: Console, outcome: Retraining) -> None:

@@ -37,7 +37,7 @@ from markupsafe import Markup
 from .calibration import calibration_section
 from .pictures import score_pictures
 from .studies import fold_count_pictures, fold_count_table
-from .words import headline, level_score, written
+from .words import headline, level_score, optimism, resolution, written
 
 MOST_ROWS, MOST_CLASSES, MOST_TILES = 100, 20, 4
 
@@ -101,7 +101,6 @@ def evaluation_page(
     if study is not None:
         curves = fold_count_pictures(study)
         sections += [Section(f"fold-count-{i}", curve.title, [curve]) for i, curve in enumerate(curves.values())]
-    overfit = optimism(estimates)
     return Page(
         title=title,
         verdict=verdict_of(None, audit),
@@ -110,7 +109,7 @@ def evaluation_page(
         findings=[
             *remarks_of(audit),
             *warnings_of(estimates),
-            *([Remark("note", overfit)] if overfit else []),
+            *(Remark("note", words) for words in (optimism(estimates), resolution(estimates)) if words),
         ],
         sections=sections,
         details=_details(problem, scores, estimates, study, split),
@@ -173,18 +172,6 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
         level = f" {in_percent(estimate.interval.level)}" if estimate.interval else ""
         tiles.append(Tile(value, f"{title}{method}{level} {interval}".strip(), seen))
     return tiles
-
-
-def optimism(estimates: Sequence[Estimate]) -> str:
-    """Return one sentence about the metrics whose score on training rows lies beyond the interval; else nothing."""
-    words = []
-    for estimate in {estimate.metric: estimate for estimate in estimates}.values():
-        if estimate.apparent is None or estimate.interval is None or estimate.apparent <= estimate.interval.high:
-            continue
-        title, value, _ = headline(estimate)
-        training = written(metric_of(estimate.metric).shown(estimate.apparent))
-        words.append(f"{title} is {training} on rows that the model has seen and {value} on new ones")
-    return f"Optimism: {listed(words)}." if words else ""
 
 
 def warnings_of(estimates: Sequence[Estimate]) -> list[Remark]:

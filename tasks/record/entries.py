@@ -231,6 +231,8 @@ def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]
             mean = each.get("fold_mean")
             metrics[f"mean/{metric}"] = each["value"] if mean is None else mean
         metrics[f"apparent/{metric}"] = each["apparent"]
+        if each.get("interval"):
+            metrics[f"resolution/{metric}"] = (each["interval"]["high"] - each["interval"]["low"]) / 2
         if beside := each.get("baseline"):
             ends = beside["interval"] or {}
             metrics |= {f"baseline/{metric}": beside["value"], f"above_baseline/{metric}": beside["difference"]}
