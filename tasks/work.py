@@ -24,6 +24,7 @@ from evenfold.manifests import (
     write_whole,
 )
 from evenfold.manifests.attributes import levels_of
+from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.tasks.runtime.home import Home
 from numpy.typing import NDArray
@@ -130,6 +131,7 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
     """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
     table = read_table(data, types=spec.types)
+    table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
     canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
 
 
