@@ -57,8 +57,8 @@ def record_split(split: SplitRef, report: BalanceReport | None = None) -> RunRef
     """Record a split as a run ``<name> <version> split`` with its manifest, balance, audit and page."""
     measured = report or balance_of(split)
     run = _ref(split, _record_split(split, measured, split.manifest().fingerprint, origin_tags()))
-    report = f"{split_report(split.model_dump(), measured)}\n\n{_where(run, 'The split in MLflow')}"
-    publish(f"split-{split.name}", report, f"What the newest split of {split.name} is, and how even.")
+    told = f"{split_report(split.model_dump(), measured)}\n\n{_where(run, 'The split in MLflow')}"
+    publish(f"split-{split.name}", told, f"What the newest split of {split.name} is, and how even.")
     publish(f"balance-{split.name}", balance_rows(measured)[:MOST_FOLDS], f"Rows of each fold and part, {split.name}.")
     worst = {name: round(value, 6) for name, value in measured.worst.items()}
     materialized(

@@ -103,7 +103,7 @@ def materialized(key: str, upstream: str, name: str, url: str, facts: dict[str, 
     context = AssetContext.get()
     if context is None or not under_prefect():
         return
-    made = Asset(key=key, properties=AssetProperties(name=name, **({"url": url} if url else {})))
+    made = Asset(key=key, properties=AssetProperties(name=name, url=url) if url else AssetProperties(name=name))
     context.downstream_assets.add(made)
     context.direct_asset_dependencies.add(Asset(key=upstream))
     context.materialized_by = "evenfold"
