@@ -8,18 +8,18 @@ from typing import Any
 
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec
 from evenfold.manifests import read_manifest
-from evenfold.reports.markdown import split_report
+from evenfold.reports.sentences import model_sentence, score_sentences
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import fit_final, split_title
-from evenfold.tasks.outcomes import Evaluated, FinalModel, SplitRef
+from evenfold.tasks.outcomes import FinalModel, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.results.files import from_anywhere
-from evenfold.tasks.runtime.running import publish, run, saying
+from evenfold.tasks.runtime.running import run, saying, tell
 from evenfold.tasks.scores import in_blocks
 from evenfold.tasks.splits import check_columns, plan_of
 from evenfold.tasks.work import check_model
 
-from .fits import Fits, fit_more, fit_splits
+from .fits import fit_more, fit_splits
 from .holdout import look_at_holdout
 from .outcomes import Evaluation
 from .splitting import Split, recorded, specified, split_given, split_of
@@ -111,16 +111,14 @@ def evaluated(
         )  # fmt: skip
     if fits.errors and not outcome.estimates:
         raise EvaluationError(fits.failure)
-    publish(f"evaluate-{split.ref.name}", split_report(split.ref.model_dump(), split.report, outcome.estimates))
-    seconds = time.monotonic() - started
-    return _evaluation(split, fits, outcome, split_run_id=split_run_id, run_id=record.run_id, seconds=seconds)
-
-
-def _evaluation(split: Split, fits: Fits, outcome: Evaluated, **of_runs: Any) -> Evaluation:
+    estimator, n_features = str(outcome.model.estimator), len(outcome.features)
+    tell([model_sentence(estimator, n_features, fits.n_fits, fits.n_cached), *score_sentences(outcome.estimates)])
     return Evaluation(
         split=split.ref,
         cached=split.cached,
         balance=split.report,
+        split_run_id=split_run_id,
+        run_id=record.run_id,
         model=outcome.model,
         task=outcome.task,
         features=outcome.features,
@@ -131,7 +129,7 @@ def _evaluation(split: Split, fits: Fits, outcome: Evaluated, **of_runs: Any) ->
         levels=outcome.levels,
         n_cached=fits.n_cached,
         n_fits=fits.n_fits,
-        **of_runs,
+        seconds=time.monotonic() - started,
     )
 
 

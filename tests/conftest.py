@@ -19,6 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 for name in [name for name in os.environ if name.startswith(("PREFECT_", "MLFLOW_", "EVENFOLD_"))]:
     if not name.startswith("EVENFOLD_SOAK_"):
         del os.environ[name]
+# Two workers share two cores: threads that spin while they wait for one another cost more than they save.
+os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
 _session = tempfile.TemporaryDirectory(prefix="evenfold-tests-")
 os.environ["EVENFOLD_HOME"] = _session.name
 

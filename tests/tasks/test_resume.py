@@ -62,14 +62,16 @@ def tree(home: Path) -> dict[str, Any]:
     """Return the names and states of the runs in a home's MLflow store, and the most points that a metric has."""
     with sqlite3.connect(home / "mlflow.db") as store:
         runs = store.execute("select name, status from runs where lifecycle_stage = 'active' order by name").fetchall()
-        points = store.execute("select max(n) from (select count(*) n from metrics group by run_uuid, key)").fetchone()
+        points = store.execute(
+            "select max(n) from (select count(*) n from metrics group by run_uuid, key, step)"
+        ).fetchone()
     return {"runs": runs, "points": points[0]}
 
 
 WHOLE = {
     "runs": sorted(
-        [("split/rows v1.0", "FINISHED"), ("evaluate/RandomForestRegressor", "FINISHED")]
-        + [(f"fold {i}", "FINISHED") for i in range(N_SPLITS)]
+        [("rows 1.0 split", "FINISHED"), ("RandomForestRegressor @ rows 1.0", "FINISHED")]
+        + [(f"RandomForestRegressor fold {i}", "FINISHED") for i in range(N_SPLITS)]
     ),
     "points": 1,
 }
