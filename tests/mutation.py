@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import compileall
 import contextlib
 import copy
 import importlib
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from typing import Any
 
 import pytest
@@ -290,6 +292,8 @@ def copied(place: Path) -> None:
     for room in ROOMS:
         (place / room).rename(place / "evenfold" / room)
         (place / room).symlink_to(place / "evenfold" / room)
+    # Compiled once, for every process; by content, for a change may be as long as what it changes.
+    compileall.compile_dir(place / "evenfold", quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
 
 
 def tried(place: Path, tests: tuple[str, ...], trial: Trial, cpu_seconds: int) -> dict[str, Any]:
@@ -342,8 +346,8 @@ def noticing(mutant: Mutant, passed: dict[str, float], ran: dict[str, list[str]]
     return chosen
 
 
-def try_all(part: Part, chosen: list[Mutant], tell: Callable[[str], None]) -> None:
-    """Note on each mutant what came of it."""
+def try_all(part: Part, chosen: list[Mutant]) -> Iterator[str]:
+    """Note on each mutant what came of it, and yield it in a line."""
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     for name in COMMON.split():
         with contextlib.suppress(ImportError):
@@ -353,7 +357,7 @@ def try_all(part: Part, chosen: list[Mutant], tell: Callable[[str], None]) -> No
         copied(place)
         usual = tried(place, part.tests, Trial(watched=place / "evenfold"), 1_800)
         passed = {name: usual["seconds"][name] for name in usual["passed"]}
-        tell(f"{len(passed)} tests pass unchanged; {len(usual['seconds']) - len(passed)} need what is not here")
+        yield f"{len(passed)} tests pass unchanged; {len(usual['seconds']) - len(passed)} need what is not here"
         for number, mutant in enumerate(chosen, 1):
             mine = noticing(mutant, passed, usual["ran"])
             path, source = place / "evenfold" / mutant.file, (ROOT / mutant.file).read_text(encoding="utf-8")
@@ -364,7 +368,7 @@ def try_all(part: Part, chosen: list[Mutant], tell: Callable[[str], None]) -> No
             before, mutant.outcome = mutant.outcome, "survived" if done["code"] == 0 else "killed"
             mutant.test = done["failed"] or ("" if done["code"] == 0 else "nothing could be collected")
             mutant.killed_since = before == "survived" and mutant.outcome == "killed"
-            tell(f"{number}/{len(chosen)} {mutant.outcome}: {mutant.name}")
+            yield f"{number}/{len(chosen)} {mutant.outcome}: {mutant.name}"
 
 
 # ---------------------------------------------------------------- results
@@ -387,18 +391,14 @@ def main() -> None:
         else:
             n_places, chosen = mutants(PARTS[name], asked.seed)
             kept = chosen
-        try_all(PARTS[name], chosen, _tell)
-        results[name] = {
-            "date": datetime.now(UTC).date().isoformat(), "places": n_places, "seed": asked.seed,
-            "mutants": [vars(mutant) for mutant in kept],
-        }  # fmt: skip
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        about = {"date": datetime.now(UTC).date().isoformat(), "places": n_places, "seed": asked.seed}
+        for line in try_all(PARTS[name], chosen):
+            tried = [vars(mutant) for mutant in kept if mutant.outcome]
+            results[name] = about | {"mutants": tried}  # after each, so that a run may be ended at any time
+            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+            sys.stderr.write(f"{name}: {line}\n")
+            sys.stderr.flush()
     PAGE.write_text(page(results, yaml.safe_load(VERDICTS.read_text()) if VERDICTS.exists() else {}))
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
 
 
 def _still_there(kept: list[Mutant]) -> None:
