@@ -63,7 +63,7 @@ class Smeared(TransformedTargetRegressor):  # type: ignore[misc]
     """A regressor of a transformed target that predicts means: the inverse averaged over the training residuals.
 
     The inverse of a prediction on the transformed scale is a median, which lies below the mean of a skewed target.
-    Of more than 200 residuals 200 quantiles stand for all. Where the inverse of a sum is undefined it is left out of the
+    Of more than 200 residuals 200 quantiles stand for all. Where an inverse is undefined it is left out of the
     average. Residuals are those of the training rows: a model that knows these by heart has none to smear with.
     Source: Duan (1983), Smearing estimate: a nonparametric retransformation method.
     """
