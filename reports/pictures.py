@@ -8,22 +8,31 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.estimates.results import Estimate, FoldScore
-from evenfold.manifests import BalanceReport, audit, read_manifest, read_table
+from evenfold.manifests import BalanceReport, StoredManifest, audit, held_manifest, read_table
 
 from .evaluations.pictures import score_pictures
 from .page import Origin
+from .splits.counts_page import counts_page
 from .splits.data import see
 from .splits.page import split_page
 from .splits.pictures import split_pictures
 
 
-def pictures_of(uri: str, report: dict[str, Any], data: str, run_id: str = "") -> dict[str, Any]:
+def pictures_of(
+    uri: str, report: dict[str, Any], data: str, run_id: str = "", memory: str | None = None
+) -> dict[str, Any]:
     """Return the report of the manifest in a folder, its pictures as SVG files, and the audit, by file name.
 
     Where a manifest grew by a batch its older rows are not at hand: then the balance has no target, and the audit and
-    the pictures that need the rows are left out.
+    the pictures that need the rows are left out. So are pictures of single rows where the table takes more than
+    ``memory`` (a quarter of what is free where it is None).
     """
-    manifest, balance = read_manifest(uri), BalanceReport.model_validate(report)
+    held, balance = held_manifest(uri, data, memory), BalanceReport.model_validate(report)
+    if isinstance(held, StoredManifest):
+        found = audit(held, data, memory=memory)
+        page = counts_page(held, balance, found, Origin(Path(data).name, run_id))
+        return {"report.html": page.html(), "audit.json": found.model_dump(mode="json")}
+    manifest = held
     columns = manifest.spec.columns
     known = balance.target is not None or (columns.target is None and manifest.generation == 0)
     rows = read_table(data, types=manifest.spec.types) if known else None

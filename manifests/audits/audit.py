@@ -24,6 +24,12 @@ from .unnamed.populations import other_generation, other_populations
 from .unnamed.sample import Sample, read_sample
 from .unnamed.times import times_left_out
 
+# The checks that look at counts by fold alone, of rows that may be too many for memory.
+COUNTED_CHECKS: tuple[Callable[[Any], Outcome], ...] = (
+    *(empty_folds, group_in_two_folds, constant_groups),
+    *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
+)
+
 
 def audit(
     manifest: Manifest,
@@ -84,9 +90,8 @@ def _checks(
     of_rows = {
         check.__name__: partial(check, joined)
         for check in (
-            *(rows_without_fold, absent_rows, repeated_keys, empty_folds, deleted_rows, quarantined_rows),
-            *(group_in_two_folds, constant_groups, similar_keys),
-            *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
+            *(rows_without_fold, absent_rows, repeated_keys, deleted_rows, quarantined_rows, similar_keys),
+            *COUNTED_CHECKS,
         )
     }
     of_samples = {

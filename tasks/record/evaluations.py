@@ -9,11 +9,13 @@ from typing import Any
 
 import pandas as pd
 from evenfold.estimates import FoldScore
-from evenfold.manifests import BalanceReport, audit, measure, read_table
+from evenfold.manifests import BalanceReport, audit, held_manifest, measure
 from evenfold.reports import Origin, SplitLink, evaluation_html
 from evenfold.reports.pictures import pictures_of, scores_figures, split_note
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
+from evenfold.tasks.parameters import Memory
 from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import flow_run_tags, step
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.work import Work, kept_study, work_of
@@ -35,17 +37,21 @@ from .spool import survives_outage
 from .tracker import Tracker, keep_model_of, tracker_of
 
 
-def balance_of(split: SplitRef) -> BalanceReport:
-    """Return how evenly the table's rows were split."""
-    manifest = split.manifest()
-    return measure(manifest, read_table(split.data, types=manifest.spec.types))
+def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
+    """Return how evenly the table's rows were split, measured out of core where they take more than ``memory``."""
+    limit = memory or Settings.here().memory
+    return measure(held_manifest(split.uri, split.data, limit), split.data, memory=limit)
 
 
 @step(run_name=lambda split, **_: f"record split {split.name}")
-def record_split(split: SplitRef, report: BalanceReport | None = None) -> RunRef:
-    """Record a split as a run ``split/<name> v<version>`` with its manifest, balance, audit and page."""
-    measured = report or balance_of(split)
-    run_id = _record_split(split, measured, split.manifest().fingerprint, flow_run_tags())
+def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory: Memory = None) -> RunRef:
+    """Record a split as a run ``split/<name> v<version>`` with its manifest, balance, audit and page.
+
+    A table that takes more than ``memory`` is measured and audited out of core, and its page has no pictures.
+    """
+    measured = report or balance_of(split, memory)
+    limit = memory or Settings.here().memory or ""
+    run_id = _record_split(split, measured, split.stored().fingerprint, flow_run_tags(), limit)
     if TaskRunContext.get() is not None:
         create_markdown_artifact(
             split_note(split.model_dump(), measured, run_id), key=_artifact_key(f"split {split.name}")
@@ -65,13 +71,16 @@ def _ref(split: SplitRef, run_id: str) -> RunRef:
     return RunRef(run_id=run_id, url=f"{uri}/#/experiments/{Tracker(home, split.name).experiment_id}/runs/{run_id}")
 
 
-def _recorded_split(split: SplitRef, report: BalanceReport, fingerprint: str, tags: dict[str, str]) -> str:
+def _recorded_split(
+    split: SplitRef, report: BalanceReport, fingerprint: str, tags: dict[str, str], memory: str = ""
+) -> str:
     tracker = tracker_of(split)
     with tracker.run(split_entry(split, report, tags)) as run_id:
         tracker.client.set_tag(run_id, "evenfold.split_run_id", run_id)
         tracker.keep(run_id, "split", Path(split.uri))
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
-        for name, picture in pictures_of(split.uri, report.model_dump(mode="json"), split.data, run_id).items():
+        pages = pictures_of(split.uri, report.model_dump(mode="json"), split.data, run_id, memory or None)
+        for name, picture in pages.items():
             tracker.keep(run_id, f"split/{name}", picture)
         tracker.reads(run_id, data_input(split, fingerprint, "training"), split_input(split, run_id, report))
     return run_id

@@ -59,7 +59,7 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
             metrics={},
         )
         with tracker.run(entry) as run_id:
-            tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "testing"))
+            tracker.reads(run_id, data_input(split, split.stored().fingerprint, "testing"))
     return Look(run_id=run_id, look=number)
 
 
