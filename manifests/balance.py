@@ -11,7 +11,8 @@ from evenfold.manifests.tables.canonical import require_complete, to_numpy
 from evenfold.splitters import GroupPacker, Rows
 from numpy.typing import NDArray
 
-from .figures import FIGURES, BalanceReport, FoldBalance, PartBalance, Reach, compared_with_all
+from .attributes import levels_of
+from .figures import FIGURES, AttributeBalance, BalanceReport, FoldBalance, PartBalance, Reach, compared_with_all
 from .joined import Joined
 from .manifest import Manifest
 from .membership import LOCKED, MOST_MEASURED, Draws, Labels, Membership
@@ -149,7 +150,32 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> Bal
     update["strata"] = {
         name: worst_share(*_distribution(beside, name, rows, in_use, places)) for name in columns.stratify
     }
+    update["attributes"] = {name: _attribute(beside, name, rows, in_use, places) for name in columns.balance_on}
     return report.model_copy(update=update | {"reach": _reach(beside, rows)})
+
+
+def _attribute(
+    beside: Joined, name: str, rows: NDArray[np.int64], in_use: NDArray[np.int64], places: list[_Place]
+) -> AttributeBalance:
+    codes, levels = levels_of(beside.column(name))
+    return attribute_balance(codes[rows], levels, in_use, [place.rows for place in places])
+
+
+def attribute_balance(
+    codes: NDArray[np.int64], levels: list[str], in_use: NDArray[np.int64], places: list[NDArray[np.int64]]
+) -> AttributeBalance:
+    """Return how levels are shared out among places, which are the ranks of rows, beside all rows in use."""
+
+    def shares(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.bincount(codes[rows], minlength=len(levels)) / max(rows.size, 1)
+
+    overall, told = shares(in_use), [shares(rows) for rows in places]
+    return AttributeBalance(
+        levels=levels,
+        shares=overall.tolist(),
+        places=[share.tolist() for share in told],
+        worst=max((float(np.abs(share - overall).max()) for share in told if share.any()), default=0.0),
+    )
 
 
 def worst_share(overall: dict[str, Any], places: list[dict[str, Any]]) -> float:

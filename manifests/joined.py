@@ -150,14 +150,17 @@ class Joined:
     def class_tables(self, name: str) -> tuple[Counts, Counts]:
         """Return the rows of each class of a column that each split trains on and tests (splits by classes)."""
         codes, levels = self.encoded(name)
-        n_classes = len(levels)
+        return self.tables_of(codes, len(levels))
+
+    def tables_of(self, codes: NDArray[np.int64], n_classes: int) -> tuple[Counts, Counts]:
+        """Return the rows of each class that each split trains on and tests, of a code of each row."""
         sides = [[_class_counts(codes[rows], n_classes) for rows in pair] for pair in self.splits()]
         return np.array([train for train, _ in sides]), np.array([test for _, test in sides])
 
     def crossing(self, units: NDArray[np.int64]) -> tuple[NDArray[np.bool_], dict[str, int]]:
         """Return which rows have another row of their unit on the other side of a split, and how many are where."""
         rows, places = np.zeros(self.n, dtype=np.bool_), {}
-        for place, (train, test) in self._sides():
+        for place, (train, test) in self.sides():
             trained, tested = (_marked(units, side) for side in (train, test))
             both = np.append(trained & tested, False)  # the last for units of -1
             crossing = test[both[units[test]]]
@@ -167,13 +170,18 @@ class Joined:
                 places[place] = int(crossing.size)
         return rows, places
 
+    def units(self, name: str) -> NDArray[np.int64] | None:
+        """Return the group of each row of the data; None where single rows are not at hand."""
+        return self.encoded(name)[0]
+
     def crossing_groups(self, name: str) -> tuple[Counts, int, dict[str, int]]:
         """Return the groups that cross, how many rows they have that do, and how many of these are where."""
         groups = self.encoded(name)[0]
         rows, places = self.crossing(groups)
         return np.unique(groups[rows]), int(np.count_nonzero(rows)), places
 
-    def _sides(self) -> Iterator[tuple[str, Pair]]:
+    def sides(self) -> Iterator[tuple[str, Pair]]:
+        """Yield what is called by a name and has two sides: each split looked at, and the locked rows."""
         for i, pair in enumerate(self.splits()):
             yield f"split {i}", pair
         codes = self.codes[:, 0]
@@ -220,18 +228,23 @@ class JoinedLabels(Joined):
     def fold_table(self, repeat: int, name: str | None = None) -> Counts:
         """Return the rows of each code from -2 up and each class of a column; rows alone without one."""
         codes, levels = (np.zeros(self.n, dtype=np.int64), [None]) if name is None else self.encoded(name)
-        n_classes = len(levels)
+        return self._fold_table(repeat, codes, len(levels))
+
+    def _fold_table(self, repeat: int, codes: NDArray[np.int64], n_classes: int) -> Counts:
         column = self.codes[:, repeat]
         use = (column >= LOCKED) & (codes >= 0)
         fold = column[use].astype(np.int64) - LOCKED
         n_codes = max(int(column.max()), *self.labels.tested) - LOCKED + 1
         return np.bincount(fold * n_classes + codes[use], minlength=n_codes * n_classes).reshape(n_codes, n_classes)
 
-    def class_tables(self, name: str) -> tuple[Counts, Counts]:
+    def tables_of(self, codes: NDArray[np.int64], n_classes: int) -> tuple[Counts, Counts]:
         """Return the rows of each class that each split trains on and tests, from one count a repeat."""
+        return self.sides_of([self._fold_table(r, codes, n_classes) for r in range(self.labels.n_repeats)])
+
+    def sides_of(self, tables: list[Counts]) -> tuple[Counts, Counts]:
+        """Return what each split trains on and tests of the rows of each code and class, a table a repeat."""
         trains, tests = [], []
-        for repeat in range(self.labels.n_repeats):
-            table = self.fold_table(repeat, name)
+        for table in tables:
             test = table[[code - LOCKED for code in self.labels.tested]]
             train = table[NEVER_TESTED - LOCKED :].sum(axis=0) - test
             rest = table[NEVER_TESTED - LOCKED] if self.labels.parts else train

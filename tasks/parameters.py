@@ -155,6 +155,15 @@ Apparent = Annotated[
     Literal["full", "resample"],
     Field(description="Bootstraps: one fit on all rows, or also each resample on itself."),
 ]
+Intervals = Annotated[
+    Literal[
+        "auto", "wald", "corrected_wald", "stretches", "wilson", "conservative_z", "corrected_t", "bootstrap", "bca",
+        "nested", "none",
+    ],
+    Field(description="How intervals are made; nested and conservative_z ask for further fits."),
+]  # fmt: skip
+Level = Annotated[float, Field(gt=0, lt=1, description="Share of the cases in which an interval is to hold the truth.")]
+Margin = Annotated[float, Field(ge=0, description="Difference of scores that does not matter.")]
 RunLabel = Annotated[str, Field(description="Another label makes another MLflow run of the same.")]
 TimeLimit = Annotated[
     float | None, Field(gt=0, description="Seconds after which a fit is stopped; each has a process of its own then.")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.estimates import Estimate
+from evenfold.estimates.results import in_percent
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, SplitOutcome, Tuning
 from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Verification, read_header
 from evenfold.tasks import Home, Retraining, SplitRef
@@ -125,6 +126,10 @@ def show_evaluation(console: Console, outcome: Evaluation) -> None:
         console.print(first_that_fits(console, tables))
     console.print(first_that_fits(console, _estimate_tables(outcome.estimates)))
     console.print("  sd: spread of the splits' scores (n-1), no interval; apparent: score on training rows.")
+    if line := _baselines(outcome.estimates):
+        console.print(line)
+    for warning in dict.fromkeys(words for each in outcome.estimates for words in each.warnings):
+        console.print(f"  {warning}", style=_STYLES["warning"], markup=False)
     for remark in _remarks(outcome.estimates):
         console.print(f"  {remark}")
     _show_where(console, outcome.split, outcome.run_id)
@@ -153,7 +158,8 @@ def show_tuning(console: Console, outcome: Tuning) -> None:
     console.print(table)
     console.print(
         f"  the best of {len(outcome.configurations)} scored {outcome.naive:.4f}, rows pooled, where it was chosen; "
-        f"expect {outcome.value:.4f}, 95 % [{outcome.low:.4f}, {outcome.high:.4f}] (bias-corrected)"
+        f"expect {outcome.value:.4f}, {in_percent(outcome.level)} [{outcome.low:.4f}, {outcome.high:.4f}] "
+        "(bias-corrected)"
     )
     console.print(f"  {outcome.n_fits:,} fits, {outcome.n_cached:,} of them from the cache")
     _show_where(console, outcome.split, outcome.run_id)
@@ -180,7 +186,9 @@ def _fold_table(outcome: Evaluation, metrics: list[str]) -> Table:
 
 def _estimate_tables(estimates: list[Estimate]) -> Iterator[Table]:
     """Yield the estimates in tables of fewer and fewer columns."""
-    for names in (("sd", "fold_mean", "apparent"), ("sd", "apparent"), ("sd",), ()):
+    beside = ("baseline",) if any(each.baseline for each in estimates) else ()
+    for more in (("sd", "fold_mean", "apparent"), ("sd", "apparent"), ("sd",), ()):
+        names = (*beside, *more)
         yield _estimate_table(estimates, names, short=False)
         if len({each.method for each in estimates}) == 1:
             yield _estimate_table(estimates, names, short=True)
@@ -189,14 +197,28 @@ def _estimate_tables(estimates: list[Estimate]) -> Iterator[Table]:
 def _estimate_table(estimates: list[Estimate], names: tuple[str, ...], short: bool) -> Table:
     """Return a row per estimate; ``short``: the one method of all stands at the head of the values."""
     head = ["metric", estimates[0].method] if short and estimates else ["metric", "method", "value"]
-    table = Table(*head, "95 % interval", *names, box=None)
+    level = next((f"{in_percent(each.interval.level)} " for each in estimates if each.interval), "")
+    table = Table(*head, f"{level}interval", *names, box=None)
     for column in table.columns[len(head) - 1 :]:
         column.justify = "right"
     for each in estimates:
         low_high = f"[{_number(each.interval.low)}, {_number(each.interval.high)}]" if each.interval else "-"
-        values = (_number(getattr(each, name)) for name in names)
+        values = (_number(_figure(each, name)) for name in names)
         table.add_row(each.metric, *([] if short else [each.method]), _number(each.value), low_high, *values)
     return table
+
+
+def _figure(estimate: Estimate, name: str) -> float | None:
+    if name == "baseline":
+        return None if estimate.baseline is None else estimate.baseline.value
+    value: float | None = getattr(estimate, name)
+    return value
+
+
+def _baselines(estimates: list[Estimate]) -> str:
+    """Return what the baselines are, in a line."""
+    names = list(dict.fromkeys(each.baseline.name for each in estimates if each.baseline))
+    return f"  baseline: {' or '.join(names)} for every row, learnt from the same training rows." if names else ""
 
 
 def _remarks(estimates: list[Estimate]) -> list[str]:

@@ -100,6 +100,13 @@ class CountedLabels(JoinedLabels):
                 table[code - LOCKED] = rows
         return table
 
+    def class_tables(self, name: str) -> tuple[Counts, Counts]:
+        """Return the rows of each class of a column that each split trains on and tests."""
+        return self.sides_of([self.fold_table(repeat, name) for repeat in range(self.labels.n_repeats)])
+
+    def units(self, name: str) -> None:
+        """Return None: single rows are not at hand."""
+
     def empty_places(self) -> list[str]:
         """Return the names of tested folds or parts that have no row in the data."""
         empty = []

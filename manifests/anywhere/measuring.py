@@ -6,17 +6,20 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from evenfold.manifests.balance import asked_rows, with_figures, worst_share
+from evenfold.manifests.attributes import levels_of
+from evenfold.manifests.balance import asked_rows, attribute_balance, with_figures, worst_share
 from evenfold.manifests.engines.deciding import rows_of_kept, strata_of
 from evenfold.manifests.engines.engine import DuckDB
 from evenfold.manifests.engines.groups import Groups
-from evenfold.manifests.figures import BalanceReport, FoldBalance, PartBalance, Reach
+from evenfold.manifests.figures import AttributeBalance, BalanceReport, FoldBalance, PartBalance, Reach
 from evenfold.manifests.membership import LOCKED, MOST_MEASURED
-from evenfold.splitters import GroupPacker
+from evenfold.manifests.tables.canonical import require_columns
+from evenfold.splitters import GroupPacker, SplitError
 
 from .beside import Beside
 from .counted import Counted
 
+ATTRIBUTE_BYTES = 64  # a row of one column with its codes
 Place = tuple[int, int]  # a repeat and a code
 
 
@@ -48,6 +51,7 @@ def measured(beside: Beside) -> BalanceReport:
         PartBalance(name=labels.code_name(code), rows=seen.rows[0].get(code, 0), wanted=asked[code], **told)
         for (_, code), told in zip(others, more[n_measured:], strict=True)
     ]
+    attributes = {name: _attribute(beside, name, [*splits, *others]) for name in columns.balance_on}
     strata = {name: worst_share(*_distribution(seen, name, [*splits, *others])) for name in columns.stratify}
     report = BalanceReport(
         split_id=beside.manifest.split_id,
@@ -58,6 +62,7 @@ def measured(beside: Beside) -> BalanceReport:
         n_folds=labels.n_bins if not labels.parts and beside.splitter.shares_out else None,
         largest_group=_largest_group(seen) if columns.group and beside.splitter.needs.groups else None,
         strata=strata,
+        attributes=attributes,
         folds=folds,
         parts=parts,
         reach=_reach(seen),
@@ -83,6 +88,21 @@ def _distribution(seen: Counted, name: str | None, places: list[Place]) -> tuple
     shares = [{"shares": (count / max(count.sum(), 1)).tolist()} for count in counts]
     classes = [str(levels[level]) for level in order]
     return {"classes": classes, "shares": (everywhere[order] / seen.n_in_use).tolist()}, shares
+
+
+def _attribute(beside: Beside, name: str, places: list[Place]) -> AttributeBalance:
+    """Return how a column that decides nothing is shared out: it is read as a whole, with the folds beside it."""
+    require_columns([name], beside.ordered.types)
+    needed = beside.ordered.n * ATTRIBUTE_BYTES
+    if needed > beside.memory:
+        raise SplitError(
+            f"column {name!r} to balance on takes about {needed / 2**30:.1f} GB at {beside.ordered.n:,} rows, and "
+            f"{beside.memory / 2**30:.1f} GB are allowed; allow more memory, or leave it out of balance_on."
+        )
+    codes = np.concatenate([codes.astype(np.int32) for codes, _ in beside.stretches([])])
+    of, levels = levels_of(beside.ordered.columns([name]).column(name))
+    ranks = [np.flatnonzero(codes[:, repeat] == code) for repeat, code in places]
+    return attribute_balance(of, levels, np.flatnonzero(codes[:, 0] >= LOCKED), ranks)
 
 
 def _largest_group(seen: Counted) -> int:

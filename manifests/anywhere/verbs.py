@@ -149,6 +149,7 @@ def audit(
     group: str | None = None,
     time: str | None = None,
     ignore: Mapping[str, str] | None = None,
+    impact: bool = False,
     memory: str | int | None = None,
 ) -> Audit:
     """Return what is wrong with ``manifest`` as a split of ``data`` (whatever ``decide`` takes, in any row order).
@@ -158,7 +159,7 @@ def audit(
     which the audit fails, or "off"; they go over those of the specification. ``target``, ``group`` and ``time`` ask
     about columns that the split was not made by: "do patients leak in this random split?" ``ignore`` maps a check's
     number (``EF205``) to the reason why what it finds is no fault; it goes over that of the specification, and what was
-    found is told with the reason.
+    found is told with the reason. ``impact`` says what a leak costs: the score of a small model as split, and mended.
 
     Of a manifest on disk (``StoredManifest``) the checks that counts answer are asked, in at most ``memory``, with
     the same figures; those that compare rows with one another say that they were not asked.
@@ -171,6 +172,9 @@ def audit(
     if isinstance(manifest, Manifest) or not manifest.streams:
         made = manifest if isinstance(manifest, Manifest) else manifest.read()
         asked |= {"features": features, "exclude": exclude, "target": target, "group": group, "time": time}
+        asked["impact"] = impact
         return audit_rows(made, data, **asked)
+    if impact:
+        raise SplitError("what a leak costs is found by fitting models to rows in memory; pass manifest.read().")
     with beside(manifest, data, memory, target=target, group=group, time=time) as rows:
         return audited(rows, **asked)
