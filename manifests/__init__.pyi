@@ -5,6 +5,7 @@ from .anywhere.verbs import (
     held_manifest as held_manifest,
     measure as measure,
     planned as planned,
+    require_room as require_room,
 )
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
 from .engines.deciding import StreamedPlan as StreamedPlan

@@ -29,9 +29,9 @@ def pictures_of(
     """
     held, balance = held_manifest(uri, data, memory), BalanceReport.model_validate(report)
     if isinstance(held, StoredManifest):
-        found = audit(held, data, memory=memory)
-        page = counts_page(held, balance, found, Origin(Path(data).name, run_id))
-        return {"report.html": page.html(), "audit.json": found.model_dump(mode="json")}
+        counted = audit(held, data, memory=memory)
+        page = counts_page(held, balance, counted, Origin(Path(data).name, run_id))
+        return {"report.html": page.html(), "audit.json": counted.model_dump(mode="json")}
     manifest = held
     columns = manifest.spec.columns
     known = balance.target is not None or (columns.target is None and manifest.generation == 0)

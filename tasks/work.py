@@ -21,10 +21,12 @@ from evenfold.manifests import (
     read_manifest,
     read_table,
     require_columns,
+    require_room,
     write_whole,
 )
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.settings import Settings
 from numpy.typing import NDArray
 
 from .outcomes import SplitRef
@@ -108,6 +110,7 @@ _RECIPES: dict[tuple[Any, ...], str] = {}
 
 @lru_cache(maxsize=2)
 def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
+    require_room(data, Settings.here().memory)
     manifest = read_manifest(uri)
     table = read_table(data, types=manifest.spec.types)
     positions = manifest.positions(table)
@@ -124,6 +127,7 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
 
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
     """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
+    require_room(data, Settings.here().memory)
     table = read_table(data, types=spec.types)
     canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
 

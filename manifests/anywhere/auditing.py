@@ -33,7 +33,7 @@ class CountedLabels(JoinedLabels):
     seen: Counted
 
     @property
-    def columns(self) -> Columns:  # type: ignore[override]
+    def columns(self) -> Columns:
         """The roles that are looked at."""
         return self.seen.beside.columns
 

@@ -14,7 +14,7 @@ from evenfold.manifests.audits.audit import audit as audit_rows
 from evenfold.manifests.audits.findings import Audit
 from evenfold.manifests.balance import measure as measure_rows
 from evenfold.manifests.engines.deciding import StreamedPlan
-from evenfold.manifests.engines.engine import EngineName, bytes_of_memory, engine_named
+from evenfold.manifests.engines.engine import EngineName, bytes_of_memory, engine_named, free_memory
 from evenfold.manifests.engines.sources import Source, source_of
 from evenfold.manifests.engines.stored import StoredManifest, room_beside, write_streamed
 from evenfold.manifests.figures import BalanceReport
@@ -30,6 +30,7 @@ from .measuring import measured
 
 # What deciding takes in memory, measured at 10 million rows, as a multiple of the columns that are read.
 TIMES_THE_COLUMNS = 6
+TIMES_THE_TABLE = 4  # as it is read, in key order, as a frame, and as an array
 
 
 @overload
@@ -116,6 +117,23 @@ def _fits(spec: SplitSpec, source: Source, memory: str | int | None) -> bool:
 def _holds(source: Source, names: list[str], memory: str | int | None) -> bool:
     taken = source.bytes_of([name for name in names if name in source.schema.names])
     return taken is not None and taken * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
+
+
+def require_room(data: Any, memory: str | int | None = None) -> None:
+    """Raise SplitError where all columns of ``data`` would take more than ``memory`` (all that is free) in a model.
+
+    A table of which only a reader to the end would know the rows is not judged.
+    """
+    source = source_of(data)
+    taken = source.bytes_of(source.schema.names)
+    limit = free_memory() if memory is None else bytes_of_memory(memory)
+    if taken is not None and taken * TIMES_THE_TABLE > limit:
+        raise SplitError(
+            f"{source.n_rows:,} rows of {len(source.schema.names)} columns take about "
+            f"{taken * TIMES_THE_TABLE / 2**30:.3g} GB as a model is given them, and {limit / 2**30:.3g} GB are at "
+            "hand; pass a table with fewer columns or rows, or part it by its folds "
+            "(evenfold.manifests.partition) and fit batch by batch."
+        )
 
 
 def _whole(spec: SplitSpec, source: Source) -> pa.Table:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from evenfold.estimates import FoldScore
-from evenfold.manifests import BalanceReport, audit, held_manifest, measure
+from evenfold.manifests import BalanceReport, audit, digest_json, held_manifest, measure
 from evenfold.reports import Origin, SplitLink, evaluation_html
 from evenfold.reports.pictures import pictures_of, scores_figures, split_note
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.settings import Settings
-from evenfold.tasks.runtime.step import flow_run_tags, step
+from evenfold.tasks.runtime.step import flow_run_tags, is_refreshing, step
 from evenfold.tasks.scores import frame_of
+from evenfold.tasks.splits import stamp
 from evenfold.tasks.work import Work, kept_study, work_of
 from prefect.artifacts import create_markdown_artifact
 from prefect.context import TaskRunContext
@@ -34,7 +36,7 @@ from .entries import (
     split_tags,
 )
 from .spool import survives_outage
-from .tracker import Tracker, keep_model_of, tracker_of
+from .tracker import CONTENT, Tracker, keep_model_of, tracker_of
 
 
 def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
@@ -47,7 +49,8 @@ def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
 def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory: Memory = None) -> RunRef:
     """Record a split as a run ``split/<name> v<version>`` with its manifest, balance, audit and page.
 
-    A table that takes more than ``memory`` is measured and audited out of core, and its page has no pictures.
+    A record that is complete, of the same file and the same balance, is not made again. A table that takes more than
+    ``memory`` is measured and audited out of core, and its page has no pictures.
     """
     measured = report or balance_of(split, memory)
     limit = memory or Settings.here().memory or ""
@@ -74,8 +77,13 @@ def _ref(split: SplitRef, run_id: str) -> RunRef:
 def _recorded_split(
     split: SplitRef, report: BalanceReport, fingerprint: str, tags: dict[str, str], memory: str = ""
 ) -> str:
-    tracker = tracker_of(split)
-    with tracker.run(split_entry(split, report, tags)) as run_id:
+    tracker, entry = tracker_of(split), split_entry(split, report, tags)
+    content = digest_json([report.model_dump(mode="json"), split.uri, str(stamp(split.data)), version("evenfold")])
+    known = None if is_refreshing() else tracker.complete(entry.key, content, {"report.html", "manifest.json"}, "split")
+    if known is not None:
+        tracker.tag(known, tags)
+        return known
+    with tracker.run(entry) as run_id:
         tracker.client.set_tag(run_id, "evenfold.split_run_id", run_id)
         tracker.keep(run_id, "split", Path(split.uri))
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
@@ -83,6 +91,7 @@ def _recorded_split(
         for name, picture in pages.items():
             tracker.keep(run_id, f"split/{name}", picture)
         tracker.reads(run_id, data_input(split, fingerprint, "training"), split_input(split, run_id, report))
+        tracker.tag(run_id, {CONTENT: content})
     return run_id
 
 

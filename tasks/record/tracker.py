@@ -42,6 +42,7 @@ logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
 JUDGED = "evenfold.judged_model"
+CONTENT = "evenfold.recorded"  # the digest of what a finished record was made of
 
 
 class Tracker:
@@ -100,6 +101,20 @@ class Tracker:
         """Return the run that ``key`` names, if there is one."""
         found = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
         return str(found[0].info.run_id) if found else None
+
+    def complete(self, key: str, content: str, names: set[str], folder: str) -> str | None:
+        """Return the run that ``key`` names where it is finished, was made of ``content`` and holds these artifacts."""
+        found = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
+        if not found or found[0].info.status != "FINISHED" or found[0].data.tags.get(CONTENT) != content:
+            return None
+        run_id = str(found[0].info.run_id)
+        held = {artifact.path.rpartition("/")[2] for artifact in self.client.list_artifacts(run_id, folder)}
+        return run_id if names <= held else None
+
+    def tag(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """Set tags of a run."""
+        if tags:
+            self.client.log_batch(run_id, tags=[RunTag(name, str(value)) for name, value in tags.items()])
 
     def runs_named(self, name: str) -> list[Any]:
         """Return every run of the experiment that is called ``name``."""
