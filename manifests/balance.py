@@ -12,8 +12,8 @@ from evenfold.splitters import GroupPacker, Rows
 from numpy.typing import NDArray
 
 from .attributes import levels_of
-from .figures import FIGURES, AttributeBalance, BalanceReport, FoldBalance, PartBalance, Reach, compared_with_all
-from .joined import Joined
+from .figures import FIGURES, AttributeBalance, BalanceReport, FoldBalance, PartBalance, Reach
+from .joined import Joined, compared_with_all
 from .manifest import Manifest
 from .membership import LOCKED, MOST_MEASURED, Draws, Labels, Membership
 from .plan import balanced_columns, is_numeric_target

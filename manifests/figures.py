@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 from evenfold.splitters.display import Displayed
-from evenfold.splitters.kernels.order import stable_order
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 
@@ -272,29 +268,3 @@ FIGURES: tuple[BalanceFigure, ...] = (
         metric="{name}",
     ),
 )
-
-
-def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> list[dict[str, Any]]:
-    """Return mean, sd, KS and Wasserstein distance to all of ``y``, for each set of rows; none of an empty one."""
-    order = stable_order(y)
-    ranked = y[order]
-    last = np.append(ranked[1:] != ranked[:-1], True)
-    values, overall = ranked[last], (np.flatnonzero(last) + 1) / y.size
-    steps = np.diff(values)
-    rank = np.empty(y.size, dtype=np.int64)
-    rank[order] = np.cumsum(last) - last
-    compared: list[dict[str, Any]] = []
-    for rows in places:
-        if not rows.size:
-            compared.append(dict.fromkeys(("mean", "sd", "ks", "wasserstein")))
-            continue
-        gap = np.abs(np.cumsum(np.bincount(rank[rows], minlength=values.size)) / rows.size - overall)
-        compared.append(
-            {
-                "mean": float(y[rows].mean()),
-                "sd": float(y[rows].std(ddof=1)) if rows.size > 1 else None,
-                "ks": float(gap.max()),
-                "wasserstein": float((gap[:-1] * steps).sum()),
-            }
-        )
-    return compared

@@ -14,9 +14,9 @@ from evenfold.manifests.tables.canonical import canonical_table, to_numpy
 from evenfold.manifests.tables.keys import Lookup
 from evenfold.manifests.tables.read import column_names, is_parquet, read_table
 from evenfold.splitters import Pair
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
-from .figures import compared_with_all
 from .manifest import DELETED, Manifest
 from .membership import LOCKED, MOST_MEASURED, NEVER_TESTED, Labels
 from .plan import is_numeric_target
@@ -297,3 +297,29 @@ def _marked(units: NDArray[np.int64], side: NDArray[np.int64]) -> NDArray[np.boo
 
 def _class_counts(codes: NDArray[np.int64], n_classes: int) -> Counts:
     return np.bincount(codes[codes >= 0], minlength=n_classes)
+
+
+def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> list[dict[str, Any]]:
+    """Return mean, sd, KS and Wasserstein distance to all of ``y``, for each set of rows; none of an empty one."""
+    order = stable_order(y)
+    ranked = y[order]
+    last = np.append(ranked[1:] != ranked[:-1], True)
+    values, overall = ranked[last], (np.flatnonzero(last) + 1) / y.size
+    steps = np.diff(values)
+    rank = np.empty(y.size, dtype=np.int64)
+    rank[order] = np.cumsum(last) - last
+    compared: list[dict[str, Any]] = []
+    for rows in places:
+        if not rows.size:
+            compared.append(dict.fromkeys(("mean", "sd", "ks", "wasserstein")))
+            continue
+        gap = np.abs(np.cumsum(np.bincount(rank[rows], minlength=values.size)) / rows.size - overall)
+        compared.append(
+            {
+                "mean": float(y[rows].mean()),
+                "sd": float(y[rows].std(ddof=1)) if rows.size > 1 else None,
+                "ks": float(gap.max()),
+                "wasserstein": float((gap[:-1] * steps).sum()),
+            }
+        )
+    return compared

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.estimates.results import Estimate, FoldScore
-from evenfold.manifests import BalanceReport, StoredManifest, audit, held_manifest, read_table
+from evenfold.manifests import BalanceReport, StoredManifest, audit, held_manifest
+from evenfold.manifests.joined import Joined
 
 from .evaluations.pictures import score_pictures
 from .page import Origin
@@ -35,7 +36,7 @@ def pictures_of(
     manifest = held
     columns = manifest.spec.columns
     known = balance.target is not None or (columns.target is None and manifest.generation == 0)
-    rows = read_table(data, types=manifest.spec.types) if known else None
+    rows = Joined.of(manifest, data) if known else None
     found = None if rows is None else audit(manifest, rows)
     seen = see(manifest, balance, rows)
     page = split_page(seen, found, Origin(Path(data).name, run_id))

@@ -99,8 +99,9 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
         raise SplitError(f"{split.name} {split.version} names no table; say which: load_split(reference, data=...).")
     place = split.data, stamp(split.data), split.uri
     recipe = ModelSpec.of(model).model_dump_json()
-    work = _work(*place, _RECIPES.get((*place, recipe), recipe))
-    _RECIPES[*place, work.problem.model.model_dump_json()] = recipe
+    given = _RECIPES.get((*place, recipe), recipe)
+    work = _work(*place, given)
+    _RECIPES[*place, work.problem.model.model_dump_json()] = given
     return work
 
 
@@ -110,9 +111,8 @@ _RECIPES: dict[tuple[Any, ...], str] = {}
 
 @lru_cache(maxsize=2)
 def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
-    require_room(data, Settings.here().memory)
     manifest = read_manifest(uri)
-    table = read_table(data, types=manifest.spec.types)
+    table = _whole(data, manifest.spec)
     positions = manifest.positions(table)
     present = positions >= 0
     ordered = table.take(positions[present])
@@ -125,10 +125,23 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     return Work(manifest, problem, read, place, keys, times)
 
 
+def _whole(data: str, spec: SplitSpec) -> pa.Table:
+    """Return all of a table, which is read once for who checks it and who learns from it; SplitError for want of room.
+
+    The last one is kept while its file is unchanged.
+    """
+    require_room(data, Settings.here().memory)
+    return _read(data, stamp(data), tuple(sorted(spec.types.items())))
+
+
+@lru_cache(maxsize=1)
+def _read(data: str, _stamp: tuple[Any, ...], types: tuple[tuple[str, str], ...]) -> pa.Table:
+    return read_table(data, types=dict(types))
+
+
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
     """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
-    require_room(data, Settings.here().memory)
-    table = read_table(data, types=spec.types)
+    table = _whole(data, spec)
     canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
 
 

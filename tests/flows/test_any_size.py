@@ -120,7 +120,7 @@ def test_a_flow_reads_no_file_as_a_whole_twice(home: Home, data: Path, monkeypat
         return read(source, columns, types)
 
     monkeypatch.setattr("evenfold.tasks.splits.planned", noted_plan)
-    for room in ("tasks.work", "tasks.splits", "manifests.plan", "manifests.joined", "reports.pictures"):
+    for room in ("tasks.work", "tasks.splits", "manifests.plan", "manifests.joined"):
         monkeypatch.setattr(f"evenfold.{room}.read_table", noted_read)
     evaluate(data, **COLUMNS, model="sklearn.linear_model:Ridge", engine="plain")
     assert len(plans) == 1
