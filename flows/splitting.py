@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.manifests import BalanceReport, SplitSpec, StoredManifest, measure
-from evenfold.reports.markdown import split_report
+from evenfold.reports.sentences import split_sentences
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.parameters import DataEngine, Memory
 from evenfold.tasks.record.evaluations import balance_of, record_split
 from evenfold.tasks.results.files import from_anywhere
-from evenfold.tasks.runtime.running import finished, publish, run, saying
+from evenfold.tasks.runtime.running import finished, mark, run, saying, tell
 from evenfold.tasks.splits import (
     Merged,
     check_columns,
@@ -41,7 +41,6 @@ def run_split(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memo
     """Split, measure and record."""
     made = split_of(data, spec, data_engine, memory)
     run_id = recorded(made, memory)
-    publish(f"split-{made.ref.name}", split_report(made.ref.model_dump(), made.report))
     return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id)
 
 
@@ -73,7 +72,10 @@ def split_given(manifest: str | Path, data: str) -> Split:
 
 
 def recorded(split: Split, memory: Memory = None) -> str:
-    """Record a split and return its run."""
+    """Say what a split is, record it and return its run."""
+    mark(f"split:{split.ref.name}")
+    locked = split.ref.stored().header["counts"].get("-2", 0)
+    tell(split_sentences(split.ref.model_dump(), split.report, split.cached, locked))
     with saying("recording the split"):
         return run(record_split, split.ref, split.report, memory=memory).run_id
 

@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from evenfold.estimates.results import Estimate, FoldScore
-from evenfold.manifests import BalanceReport, StoredManifest, audit, held_manifest
+from evenfold.manifests import Audit, BalanceReport, StoredManifest, audit, held_manifest
 from evenfold.manifests.joined import Joined
 
 from .evaluations.pictures import score_pictures
-from .page import Origin
+from .page import Origin, Page
 from .splits.counts_page import counts_page
 from .splits.data import see
 from .splits.page import split_page
 from .splits.pictures import split_pictures
 
 
-def pictures_of(
-    uri: str, report: dict[str, Any], data: str, run_id: str = "", memory: str | None = None
-) -> dict[str, Any]:
-    """Return the report of the manifest in a folder, its pictures as SVG files, and the audit, by file name.
+@dataclass(frozen=True)
+class SplitPages:
+    """What is shown of a split: its page, the files beside it by name, and the audit, None where rows are missing."""
+
+    page: Page
+    files: dict[str, Any]
+    audit: Audit | None
+
+
+def split_pages(uri: str, balance: BalanceReport, data: str, run_id: str = "", memory: str | None = None) -> SplitPages:
+    """Return the page of the manifest in a folder, its pictures as SVG files, and the audit.
 
     Where a manifest grew by a batch its older rows are not at hand: then the balance has no target, and the audit and
     the pictures that need the rows are left out. So are pictures of single rows where the table takes more than
     ``memory`` (a quarter of what is free where it is None).
     """
-    held, balance = held_manifest(uri, data, memory), BalanceReport.model_validate(report)
+    held = held_manifest(uri, data, memory)
     if isinstance(held, StoredManifest):
         counted = audit(held, data, memory=memory)
-        page = counts_page(held, balance, counted, Origin(Path(data).name, run_id))
-        return {"report.html": page.html(), "audit.json": counted.model_dump(mode="json")}
+        small = counts_page(held, balance, counted, Origin(Path(data).name, run_id))
+        return SplitPages(small, {"report.html": small.html(), "audit.json": counted.model_dump(mode="json")}, counted)
     manifest = held
     columns = manifest.spec.columns
     known = balance.target is not None or (columns.target is None and manifest.generation == 0)
@@ -40,9 +47,11 @@ def pictures_of(
     found = None if rows is None else audit(manifest, rows)
     seen = see(manifest, balance, rows)
     page = split_page(seen, found, Origin(Path(data).name, run_id))
-    pages: dict[str, Any] = {"report.html": page.html()}
-    pages |= {f"{name}.svg": picture.file() for name, picture in split_pictures(seen).items()}
-    return pages if found is None else pages | {"audit.json": found.model_dump(mode="json")}
+    files: dict[str, Any] = {"report.html": page.html()}
+    files |= {f"{name}.svg": picture.file() for name, picture in split_pictures(seen).items()}
+    if found is not None:
+        files["audit.json"] = found.model_dump(mode="json")
+    return SplitPages(page, files, found)
 
 
 def scores_figures(estimates: Sequence[dict[str, Any]], children: Sequence[dict[str, Any]]) -> dict[str, str]:
@@ -51,13 +60,3 @@ def scores_figures(estimates: Sequence[dict[str, Any]], children: Sequence[dict[
     scores = [FoldScore.from_json({name: child[name] for name in known}) for child in children]
     pictures = score_pictures(scores, [Estimate.from_json(estimate) for estimate in estimates])
     return {f"scores/{metric}.svg": picture.file() for metric, picture in pictures.items()}
-
-
-def split_note(split: dict[str, Any], report: BalanceReport, run_id: str) -> str:
-    """Return in Markdown what a split came to and where its report lies."""
-    worst = "".join(f"| {figure.title} | {figure.text(value)} |\n" for figure, value, _ in report.shown())
-    return (
-        f"**{split['name']} {split['version']}**, {split['strategy']}: {split['n_rows']:,} rows, {split['n_splits']:,} "
-        f"splits\n\n| balance | value |\n|---|---|\n{worst}\n"
-        f"split_id `{split['split_id']}`\n\nReport: MLflow run `{run_id}`, artifact `split/report.html`\n"
-    )

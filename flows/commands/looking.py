@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -130,24 +132,60 @@ def ui(
     if as_json:
         typer.echo(json.dumps(commands))
     for name, command in ({} if as_json else commands).items():
-        typer.echo(redacted(f"{name}: {' '.join(command)}"))
-    if dry:
-        return
-    typer.echo(f"MLflow  http://127.0.0.1:{port}")
-    if "Prefect" in commands:
-        typer.echo(f"Prefect http://127.0.0.1:{port + 1}")
-    # Also where a shell's background job ignores Ctrl-C, or a supervisor says stop: neither server outlives this one.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    started = [subprocess.Popen(command) for command in commands.values()]
-    try:
-        for process in started:
-            process.wait()
-    except KeyboardInterrupt:
-        typer.echo("stopped")
-    finally:
-        for process in started:
-            process.terminate()
+        typer.echo(redacted(f"{name}: {' '.join([*_SETTING.get(name, lambda _: [])(port), *command])}"))
+    if not dry:
+        _show_pages(home, commands, port)
+
+
+def _show_pages(home: Any, commands: dict[str, list[str]], port: int) -> None:
+    """Start what serves the pages, say where they are once they answer, and wait until they are ended."""
+    from evenfold.tasks.runtime.orphans import guard
+    from evenfold.tasks.runtime.stopping import at_stop
+
+    home.make()
+    guard()  # neither server outlives this process, whatever ends it
+    os.environ.setdefault("PREFECT_SERVER_UI_API_URL", f"http://127.0.0.1:{port + 1}/api")
+    pages = {"MLflow": f"http://127.0.0.1:{port}", "Prefect": f"http://127.0.0.1:{port + 1}"}
+    health = {"MLflow": "/health", "Prefect": "/api/health"}
+    started: dict[str, subprocess.Popen[bytes]] = {}
+
+    def end() -> None:
+        for process in started.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+
+    with at_stop(end):
+        try:
+            for name, command in commands.items():
+                with (home.path / f"ui-{name.lower()}.log").open("wb") as log:
+                    started[name] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            with busy("starting the pages"):
+                for name, process in started.items():
+                    _wait_for(name, process, f"{pages[name]}{health[name]}", home.path / f"ui-{name.lower()}.log")
+            for name in started:
+                typer.echo(f"{name:<7} {pages[name]}")
+            typer.echo("Ctrl-C ends them")
+            for process in started.values():
+                process.wait()
+        finally:
+            end()
+
+
+def _wait_for(name: str, process: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    """Return once a page answers; raises EvaluationError where its server ends first."""
+    from evenfold.estimates import EvaluationError
+
+    here = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    while process.poll() is None:
+        with contextlib.suppress(OSError), here.open(address, timeout=5):
+            return
+        time.sleep(0.1)
+    last = log.read_text(errors="replace").strip().rpartition("\n")[2]
+    raise EvaluationError(f"{name}'s page does not start ({last[:300]}); is another port free (--port)? See {log}.")
+
+
+# Without it Prefect's page looks for its server at port 4200.
+_SETTING = {"Prefect": lambda port: [f"PREFECT_SERVER_UI_API_URL=http://127.0.0.1:{port + 1}/api"]}
 
 
 def ui_commands(home: Any, port: int) -> dict[str, list[str]]:

@@ -118,8 +118,8 @@ class StoredManifest:
 
     @property
     def streams(self) -> bool:
-        """Whether folds can be read row after row: labels that have not grown. Else it is read as a whole."""
-        return self.kind == "labels" and not self.generation
+        """Whether folds can be read row after row: labels that have not grown, and no row waits for its target."""
+        return self.kind == "labels" and not self.generation and not self.spec.says_when_known
 
     def require_labels(self) -> None:
         """Raise SplitError where rows cannot be read one after the other: of draws and pairs, and after growing."""

@@ -61,6 +61,11 @@ EMBEDDED = {
     # What goes wrong is said by us in a sentence; Prefect would print the traceback as well.
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
 }
+# What runs say is shown on Prefect's page; flow.py keeps it off the terminal.
+LOGGED = {
+    "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL": "INFO",
+    "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "INFO",
+}
 OTHERS = {
     "DO_NOT_TRACK": "true",
     "MLFLOW_DISABLE_TELEMETRY": "true",

@@ -82,13 +82,13 @@ def test_a_strategy_that_is_decided_in_memory_only_names_others(home: Home, data
 def test_a_record_that_is_complete_is_not_made_again(home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page of a split is drawn once, again where its record lost a file, the data changed, or a refresh asks."""
     drawn: list[str] = []
-    pictures_of = evaluations.pictures_of
+    split_pages = evaluations.split_pages
 
-    def noted(uri: str, *rest: Any) -> dict[str, Any]:
+    def noted(uri: str, *rest: Any) -> Any:
         drawn.append(uri)
-        return pictures_of(uri, *rest)
+        return split_pages(uri, *rest)
 
-    monkeypatch.setattr(evaluations, "pictures_of", noted)
+    monkeypatch.setattr(evaluations, "split_pages", noted)
     first = split(data, **COLUMNS, engine="plain")
     again = split(data, **COLUMNS, engine="plain")
     assert (len(drawn), again.run_id) == (1, first.run_id)
