@@ -32,8 +32,8 @@ class Crossings:
 def where(places: Collection[str]) -> str:
     """Return in words where rows are, of the names of folds, splits and parts."""
     nouns = dict.fromkeys(place.partition(" ")[0] for place in places if place[-1].isdigit())
-    told = [_all_of(noun, [place for place in places if place.startswith(noun + " ")]) for noun in nouns]
-    return listed([*told, *(place for place in places if not place[-1].isdigit())])
+    named = [_all_of(noun, [place for place in places if place.startswith(noun + " ")]) for noun in nouns]
+    return listed([*named, *(place for place in places if not place[-1].isdigit())])
 
 
 def _all_of(noun: str, places: list[str]) -> str:
