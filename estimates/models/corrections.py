@@ -89,4 +89,5 @@ class Smeared(TransformedTargetRegressor):  # type: ignore[misc]
                 defined = np.isfinite(back)
                 total[defined] += back[defined]
                 times += defined
-        return np.divide(total, times, out=np.full(middle.size, np.nan), where=times > 0)
+        means: Floats = np.divide(total, times, out=np.full(middle.size, np.nan), where=times > 0)
+        return means
