@@ -18,6 +18,7 @@ import io
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import subprocess
@@ -398,7 +399,9 @@ def main() -> None:
             RESULTS.write_text(json.dumps(results, indent=1) + "\n")
             sys.stderr.write(f"{name}: {line}\n")
             sys.stderr.flush()
-    PAGE.write_text(page(results, yaml.safe_load(VERDICTS.read_text()) if VERDICTS.exists() else {}))
+    made = tables(results, yaml.safe_load(VERDICTS.read_text()) if VERDICTS.exists() else {})
+    mark = re.compile(r"(<!-- results -->\n).*?(<!-- /results -->)", re.S)
+    PAGE.write_text(mark.sub(lambda found: f"{found[1]}{made}{found[2]}", PAGE.read_text()))
 
 
 def _still_there(kept: list[Mutant]) -> None:
@@ -407,8 +410,8 @@ def _still_there(kept: list[Mutant]) -> None:
         assert _line(node) == mutant.before, f"{mutant.file} has changed since: {mutant.before}; draw anew"
 
 
-def page(results: dict[str, Any], verdicts: dict[str, str]) -> str:
-    """Return the page: a row for each part, and a row for each change that nobody noticed."""
+def tables(results: dict[str, Any], verdicts: dict[str, str]) -> str:
+    """Return a row for each part, and a row for each change that nobody noticed."""
     out = io.StringIO()
     out.write(HEAD)
     for name, found in results.items():
@@ -417,10 +420,11 @@ def page(results: dict[str, Any], verdicts: dict[str, str]) -> str:
         equal = sum(verdicts.get(mutant.name, "").startswith("equal") for mutant in survived)
         killed, since = len(outcomes) - len(survived), sum(mutant.killed_since for mutant in outcomes)
         share = f"{100 * killed / max(1, len(outcomes) - equal):.0f} %"
-        drawn = "all" if PARTS[name].sample is None else f"{len(outcomes)} (seed {found['seed']})"
+        drawn = f"{len(outcomes)}" + ("" if PARTS[name].sample is None else f" (seed {found['seed']})")
         cells = [found["date"], name, f"{found['places']:,}", drawn, killed, since, len(survived), equal, share]
         out.write(f"| {' | '.join(map(str, cells))} |\n")
-    out.write("\n## What survived\n\n| place | change | verdict |\n|---|---|---|\n")
+    if any(mutant["outcome"] == "survived" for found in results.values() for mutant in found["mutants"]):
+        out.write("\nWhat survived:\n\n| place | change | verdict |\n|---|---|---|\n")
     for found in results.values():
         for mutant in (Mutant(**known) for known in found["mutants"]):
             if mutant.outcome == "survived":
@@ -430,16 +434,7 @@ def page(results: dict[str, Any], verdicts: dict[str, str]) -> str:
     return out.getvalue()
 
 
-HEAD = """# Mutations
-
-A mutation changes one place of the source; a test that fails has killed it. What survives is a claim that nobody
-makes, or a change that changes nothing. `python tests/mutation.py` draws the places with a seed (a comparison, an
-operation, a number, a condition, a statement, `any` for `all`), changes each in a copy of the repository, and runs
-those tests of the part that run the changed function, quickest first and 15 seconds of them. `--again` tries what
-survived against the tests of now. Annotations and messages are left alone. The score leaves out changes that are equal
-in effect.
-
-| date | part | places | drawn | killed | of these since the first run | survived | of these equal in effect | score |
+HEAD = """| date | part | places | tried | killed | of these with `--again` | survived | equal in effect | score |
 |---|---|---|---|---|---|---|---|---|
 """
 
