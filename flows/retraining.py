@@ -40,7 +40,7 @@ from evenfold.tasks.record.registry import (
 )
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.running import finished, publish, run, saying
+from evenfold.tasks.runtime.running import finished, happened, publish, run, saying
 from evenfold.tasks.scores import in_blocks
 from evenfold.tasks.splits import (
     Merged,
@@ -55,7 +55,7 @@ from evenfold.tasks.work import Work, key_of_block, key_of_split, work_of
 
 from .evaluation import evaluated
 from .outcomes import Evaluation, GateError
-from .splitting import Split, recorded
+from .splitting import Split, recorded, say_extended
 
 
 def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
@@ -188,8 +188,9 @@ def run_retraining(
         return opened.outcome.model_copy(update={"reused": True})
     try:
         return _retrained(course, opened)
-    except Exception as error:
-        run(fail_retraining, split, opened.run_id, str(error))
+    except BaseException as error:  # also one that is cancelled, which starts no task run any more
+        fail_retraining.fn(split, opened, str(error) or type(error).__name__)
+        happened("retrain.failed", split.name, f"The retraining on {split.name} {split.version} failed: {error}")
         raise
 
 
@@ -203,6 +204,9 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
     run(record_decision, course.split, opened.run_id, decision)
     stored = run(score_stored, course.split, champion, course.metric) if champion else StoredScore(why="there is none")
     registered = _registered(course, decision, champion, opened.run_id)
+    if registered is not None and registered.champion:
+        words = f"{registered.name} version {registered.version} is the new champion: {decision.why}."
+        happened("champion.promoted", course.split.name, words, model=registered.name, version=registered.version)
     outcome = Retraining(
         split=course.split,
         growth=course.growth,
@@ -240,6 +244,7 @@ def _grown(data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_ref
             grown = finished(extend, str(known), data, merged=merged, max_missing=1)
             if not isinstance(grown.error, SplitError):
                 keep_snapshot(grown.value.split)
+                say_extended(grown.value)
                 return grown.value.model_copy(update={"notes": [*grown.value.notes, *notes]})
             # A strategy that cannot grow may be asked about the same data again: its split is there.
             if read_header(known)["plan_id"] != plan.plan_id:
@@ -263,11 +268,13 @@ def _looked_at(known: Path, data: str, spec: SplitSpec, recipe: ModelSpec, merge
     stopping = [finding for finding in found.findings if finding.gate == "failed"]
     if stopping and gates:
         off = ", ".join(f"{finding.check}: off" for finding in stopping)
-        raise GateError(
+        words = (
             f"the data do not look like the next table of {found.name} {found.version}: "
             f"{' '.join(finding.message for finding in stopping)} If they are right, say so by gates: {{{off}}} in the "
             "specification, or by --no-gates."
         )
+        happened("audit.failed", found.name, words)
+        raise GateError(words)
     return [finding.message for finding in found.findings] + [text for text in found.passed.values() if text]
 
 
@@ -278,7 +285,9 @@ def _audited(course: Course) -> Audit:
         audit = run(audit_split, split, features=list(work_of(split, course.candidate).problem.features))
     if audit.failed and course.gates:
         sentences = " ".join(finding.message for finding in audit.findings if finding.gate == "failed")
-        raise GateError(f"the audit of {split.name} {split.version} failed: {sentences}")
+        words = f"the audit of {split.name} {split.version} failed: {sentences}"
+        happened("audit.failed", split.name, words)
+        raise GateError(words)
     return audit
 
 

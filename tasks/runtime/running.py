@@ -20,6 +20,7 @@ from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.results.store import results_of
 from prefect.artifacts import create_markdown_artifact
 from prefect.context import FlowRunContext
+from prefect.events import emit_event
 from prefect.futures import as_completed
 from prefect.task_runners import ProcessPoolTaskRunner, ThreadPoolTaskRunner
 
@@ -27,6 +28,7 @@ from .home import Home
 from .limits import ALONE
 from .locks import locked
 from .progress import say as say, saying as saying
+from .redaction import redacted
 from .runners import task_runner
 from .step import REFRESHING, UNDER_KEY, Step, keep, log, ready
 
@@ -61,6 +63,19 @@ def publish(name: str, markdown: str) -> None:
     if FlowRunContext.get() is not None and _ENGINE.get() == "prefect":
         key = re.sub(r"[^a-z0-9]+", "-", f"evenfold-{name}".lower()).strip("-")
         create_markdown_artifact(markdown, key=key, description="What the newest run came to.")
+
+
+Happening = Literal["split.extended", "audit.failed", "champion.promoted", "retrain.failed"]
+
+
+def happened(what: Happening, split: str, words: str, **facts: Any) -> None:
+    """Tell Prefect what has happened to a split, as the event ``evenfold.<what>`` that automations listen to.
+
+    Only where a flow run is under way on a server; ``words`` says it in a sentence.
+    """
+    if FlowRunContext.get() is not None and _ENGINE.get() == "prefect":
+        about = {"prefect.resource.id": f"evenfold.split.{split}", "prefect.resource.name": split}
+        emit_event(event=f"evenfold.{what}", resource=about, payload={"words": redacted(words), **facts})
 
 
 @dataclass(frozen=True)
