@@ -36,7 +36,7 @@ with get_client(sync_client=True) as client:
     flow = client.create_flow_from_name("lasting")
     made = client.create_deployment(
         flow, "one at a time", path=sys.argv[1], entrypoint="lasting.py:lasting", tags=["evenfold"],
-        concurrency_limit=1, concurrency_options={"collision_strategy": "ENQUEUE"},
+        work_pool_name="pool", concurrency_limit=1, concurrency_options={"collision_strategy": "ENQUEUE"},
     )
     print(json.dumps(str(client.create_flow_run_from_deployment(made).id)))
 """
@@ -72,16 +72,19 @@ def test_a_run_outlives_its_server_where_leases_are_files(
     with ExitStack() as stack:
         first = stack.enter_context(started(command, env, tmp_path / "server-1.log"))
         wait_until(lambda: answers(f"{api}/health"), "Prefect's server")
+        prefect = [sys.executable, "-m", "prefect", "--no-prompt"]
+        subprocess.run([*prefect, "work-pool", "create", "pool", "--type", "process"], env=client, check=True)
         run = told(DEPLOY, client, str(tmp_path))
-        execute = [sys.executable, "-m", "prefect", "flow-run", "execute", run]
-        worker = stack.enter_context(started(execute, client, tmp_path / "run.log", cwd=tmp_path))
-        wait_until(lambda: told(STATE, client, run)[0] == "RUNNING", "the run's begin")
+        worker = [*prefect, "worker", "start", "--pool", "pool"]  # it holds the lease of the run's slot
+        stack.enter_context(started(worker, client, tmp_path / "run.log", cwd=tmp_path))
+        wait_until(lambda: told(STATE, client, run)[0] == "RUNNING", "the run's begin", 600)
         begun = time.monotonic()
         os.killpg(first.pid, signal.SIGKILL)
         time.sleep(10)
         stack.enter_context(started(command, env, tmp_path / "server-2.log"))
         wait_until(lambda: answers(f"{api}/health"), "Prefect's server again")
-        worker.wait(RENEWED_SECONDS + 600)
+        over = ("COMPLETED", "CRASHED", "FAILED", "CANCELLED")
+        wait_until(lambda: told(STATE, client, run)[0] in over, "the run's end", RENEWED_SECONDS + 900)
         state, message = told(STATE, client, run)
         found(state=state, message=str(message)[:120], seconds_of_the_run=round(time.monotonic() - begun))
         assert state == ends, (message, (tmp_path / "run.log").read_text()[-3000:])
