@@ -24,6 +24,7 @@ from evenfold.manifests import (
     write_whole,
 )
 from evenfold.manifests.attributes import levels_of
+from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.tasks.runtime.home import Home
 from numpy.typing import NDArray
@@ -38,12 +39,9 @@ Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 class Work:
     """A data set joined with its manifest, in key order, as a model sees it: loaded once per process.
 
-        ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
-    <<<<<<< Updated upstream
-        ``times``: the order in time of the problem's rows, where a column says it.
-    =======
-        ``attributes``: of each column to balance on the level of each row of the problem, and the levels' names.
-    >>>>>>> Stashed changes
+    ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
+    ``times``: the order in time of the problem's rows, where a column says it.
+    ``attributes``: of each column to balance on the level of each row of the problem, and the levels' names.
     """
 
     manifest: Manifest
@@ -133,6 +131,7 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
     """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
     table = read_table(data, types=spec.types)
+    table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
     canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
 
 
