@@ -59,9 +59,9 @@ class ResultFolder(LocalFileSystem):
         """Return a file's content; raises ForgedResultError where it is no result of ours."""
         return _checked(await super().aread_path(path))
 
-    def read_path(self, path: str, **how: Any) -> bytes:
+    def read_path(self, path: str, **how: Any) -> bytes:  # type: ignore[override]
         """Return a file's content; raises ForgedResultError where it is no result of ours."""
-        content: Any = super().read_path(path, **how | {"_sync": True})  # type: ignore[call-arg]
+        content: Any = super().read_path(path, **how | {"_sync": True})
         return _checked(content)
 
 

@@ -138,7 +138,7 @@ class Step(Task[P, R]):
         chosen = vars(self).get("_chosen_storage")
         if chosen is not None or self.key_of is None:
             return chosen
-        return ResultFolder(basepath=str(Home.here().results))  # type: ignore[call-arg]
+        return ResultFolder(basepath=str(Home.here().results))
 
     @result_storage.setter
     def result_storage(self, chosen: Any) -> None:
