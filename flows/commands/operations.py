@@ -122,10 +122,10 @@ def load(
     prepare_environment(Home.here())
     with busy(f"looking for {reference}"):
         found = load_split(reference)
-    told = {"name": found.name, "version": found.version, "split_id": found.split_id, "uri": str(found.uri)}
+    header = {"name": found.name, "version": found.version, "split_id": found.split_id, "uri": str(found.uri)}
     out, _ = consoles()
     if as_json:
-        out.print_json(data=told)
+        out.print_json(data=header)
     else:
         out.print(f"{found.name} {found.version}: split_id {found.split_id[:16]}\n  manifest {found.uri}")
 

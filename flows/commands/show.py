@@ -233,12 +233,12 @@ def _baselines(estimates: list[Estimate]) -> str:
 
 def _remarks(estimates: list[Estimate]) -> list[str]:
     """Return what has to be known of the estimates, each sentence once; that sd is a spread is said in any case."""
-    said: dict[str, list[str]] = {}
+    metrics_of: dict[str, list[str]] = {}
     for each in estimates:
         for note in (*each.notes, *(each.interval.notes if each.interval else ())):
-            said.setdefault(note, []).append(each.metric)
+            metrics_of.setdefault(note, []).append(each.metric)
     known = ("sd is the spread", "se = sd", "There is no se")
-    return [_of(metrics, note, estimates) for note, metrics in said.items() if not note.startswith(known)]
+    return [_of(metrics, note, estimates) for note, metrics in metrics_of.items() if not note.startswith(known)]
 
 
 def _of(metrics: list[str], note: str, estimates: list[Estimate]) -> str:
@@ -341,17 +341,17 @@ def show_verification(console: Console, found: Verification) -> None:
     _say(console, f"{found.folder}: {'intact' if found.intact else 'damaged'}")
     for damage in found.damages:
         console.print(f"  damaged  {damage.message}", style=_STYLES["error"], markup=False)
-    for said in found.proved:
-        _say(console, f"  proved   {said}")
-    for said in found.not_proved:
-        _say(console, f"  not proved: {said}")
+    for line in found.proved:
+        _say(console, f"  proved   {line}")
+    for line in found.not_proved:
+        _say(console, f"  not proved: {line}")
 
 
 def show_difference(console: Console, found: Difference) -> None:
     """Print which rows went where and which fields differ."""
     _say(console, f"{found.a} -> {found.b}: {'the same split' if found.same else 'another split'}")
-    for said in found.sentences:
-        _say(console, f"  {said}")
+    for line in found.sentences:
+        _say(console, f"  {line}")
 
 
 def show_export(console: Console, made: Exported) -> None:

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from servers import ROOT, environment, prefect_server, wait_until
+from servers import ROOT, environment, wait_until
 
 CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
 N_SPLITS = 6
-
-
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with prefect_server(tmp_path_factory.mktemp("server")) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +78,12 @@ WHOLE = {
 
 
 @pytest.mark.soak
-def test_three_kills_and_the_tree_is_whole(api: str, data: Path, tmp_path: Path) -> None:
+def test_three_kills_and_the_tree_is_whole(prefect_server: str, data: Path, tmp_path: Path) -> None:
     """Kill -9 while splitting, fitting and recording; the next run computes what is missing, and nothing twice."""
     home = tmp_path / "home"
-    env = environment(tmp_path, {"EVENFOLD_HOME": str(home), "PREFECT_API_URL": api, "EVENFOLD_WORKERS": "2"})
+    env = environment(
+        tmp_path, {"EVENFOLD_HOME": str(home), "PREFECT_API_URL": prefect_server, "EVENFOLD_WORKERS": "2"}
+    )
     finished = home / "results" / "score"
 
     def n_finished() -> int:
