@@ -84,7 +84,7 @@ def deployed(
 
     One run at a time: of two that record the same evaluation at once each might make a run of it.
     """
-    from prefect.client.schemas.objects import ConcurrencyLimitConfig
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
     from prefect.schedules import Cron
 
     from evenfold import flows
@@ -110,7 +110,7 @@ def deployed(
             description=f"evenfold: {flow} {asked.name}.",
             work_pool_name=pool,
             job_variables=template(kind, env, Path.cwd(), image),
-            concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy="CANCEL_NEW"),
+            concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW),
             **({"schedule": schedule} if schedule else {}),
         )
         made = deployment.apply()
