@@ -100,13 +100,13 @@ def _print_look(out: Any, header: dict[str, Any]) -> None:
         if header[name]:
             out.print(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")
     names = {part["code"]: part["name"] for part in header["parts"]}
-    said = {-1: "never tested", -2: "locked", -3: "excluded"} | names
+    meanings = {-1: "never tested", -2: "locked", -3: "excluded"} | names
     if header["kind"] == "draws":
-        said[0] = "may be drawn"
+        meanings[0] = "may be drawn"
     table = Table("fold or part", "rows", box=None)
     table.columns[1].justify = "right"
     for code, rows in header["counts"].items():
-        table.add_row(str(said.get(int(code), f"fold {code}")), f"{rows:,}")
+        table.add_row(str(meanings.get(int(code), f"fold {code}")), f"{rows:,}")
     out.print(table)
     if len(header["generations"]) > 1:
         joined = ", ".join(f"{each['n']}: {each['rows']:,}" for each in header["generations"])

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from evenfold.estimates import Estimate
+from evenfold.estimates import Estimate, metric_of
 from evenfold.estimates.results import in_percent
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, SplitOutcome, Tuning
 from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Verification, read_header
+from evenfold.reports.sentences import model_sentence, split_sentences
 from evenfold.tasks import Home, Retraining, SplitRef
 from evenfold.tasks.outcomes import NestedChoice
+from evenfold.tasks.record.leaderboard import Leaderboard
 from evenfold.tasks.runtime.progress import SAY, Say
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
@@ -94,21 +96,11 @@ def show_split(console: Console, outcome: SplitOutcome) -> None:
 
 def show_balance(console: Console, report: BalanceReport, split: SplitRef, cached: bool) -> None:
     """Print a split's identity and how even it is."""
-    origin = "from the cache" if cached else "decided now"
-    console.print(f"[bold]{split.name} {split.version}[/]: {split.strategy}, {_amount(split)}, {origin}")
-    console.print(f"  split_id {split.split_id[:16]}   {_worst(report)}")
-
-
-def _amount(split: SplitRef) -> str:
-    what = {"draws": "draws", "pairs": "splits"}.get(split.kind, "folds")
     locked = read_header(Path(split.uri))["counts"].get("-2", 0)
-    kept = f" and {locked:,} rows locked away" if locked else ""
-    return f"{split.n_rows:,} rows, {split.n_splits:,} {what}{kept}"
-
-
-def _worst(report: BalanceReport) -> str:
-    shown = (figure.sentence.format(figure.text(value)) for figure, value, _ in report.shown() if figure.sentence)
-    return "; ".join(shown)
+    what, even = split_sentences(split.model_dump(), report, cached, locked)
+    name, _, rest = what.partition(":")
+    console.print(f"[bold]{name}[/]:{rest}")
+    console.print(f"  {even}")
 
 
 def show_evaluation(console: Console, outcome: Evaluation) -> None:
@@ -116,9 +108,8 @@ def show_evaluation(console: Console, outcome: Evaluation) -> None:
     from evenfold.reports.evaluations.words import optimism, resolution  # pages are loaded when a result is shown
 
     show_balance(console, outcome.balance, outcome.split, outcome.cached)
-    features = f"{len(outcome.features)} feature{'s' if len(outcome.features) != 1 else ''}"
-    reused = f", {outcome.n_cached} of them from the cache" if outcome.n_cached else ""
-    console.print(f"  {outcome.model.estimator}, {features}, {outcome.n_fits:,} fits{reused}")
+    fitted = model_sentence(str(outcome.model.estimator), len(outcome.features), outcome.n_fits, outcome.n_cached)
+    console.print(f"  {fitted}")
     if outcome.left_out:
         console.print(f"  left out: {', '.join(outcome.left_out)} (reasons: features.json)", markup=False)
     if outcome.look:
@@ -242,12 +233,12 @@ def _baselines(estimates: list[Estimate]) -> str:
 
 def _remarks(estimates: list[Estimate]) -> list[str]:
     """Return what has to be known of the estimates, each sentence once; that sd is a spread is said in any case."""
-    said: dict[str, list[str]] = {}
+    metrics_of: dict[str, list[str]] = {}
     for each in estimates:
         for note in (*each.notes, *(each.interval.notes if each.interval else ())):
-            said.setdefault(note, []).append(each.metric)
+            metrics_of.setdefault(note, []).append(each.metric)
     known = ("sd is the spread", "se = sd", "There is no se")
-    return [_of(metrics, note, estimates) for note, metrics in said.items() if not note.startswith(known)]
+    return [_of(metrics, note, estimates) for note, metrics in metrics_of.items() if not note.startswith(known)]
 
 
 def _of(metrics: list[str], note: str, estimates: list[Estimate]) -> str:
@@ -282,6 +273,22 @@ def ui_command(home: Home) -> str:
 
 def _from_here(path: Path) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def show_leaderboard(console: Console, found: Leaderboard) -> None:
+    """Print who was judged on a split, the best first, as people read scores."""
+    reading = metric_of(found.metric)
+    console.print(f"[bold]{found.split}[/]: split_id {found.split_id[:16]}, {reading.title}")
+    table = Table("", "model", reading.title, "interval", "run", box=None)
+    for place, each in enumerate(found.judgements, start=1):
+        ends = sorted(reading.shown(end) for end in (each.low, each.high) if end is not None)
+        interval = f"[{_number(ends[0])}, {_number(ends[1])}]" if len(ends) == 2 else "-"
+        named = f"{each.model} {each.params.get('params', '')}".strip()
+        table.add_row(str(place), named, _number(reading.shown(each.value)), interval, each.run_id)
+    console.print(table)
+    others = [name for name in found.metrics if name != found.metric]
+    if others:
+        console.print(f"  also scored by {', '.join(others)}: --metric", markup=False)
 
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": ""}
@@ -334,17 +341,17 @@ def show_verification(console: Console, found: Verification) -> None:
     _say(console, f"{found.folder}: {'intact' if found.intact else 'damaged'}")
     for damage in found.damages:
         console.print(f"  damaged  {damage.message}", style=_STYLES["error"], markup=False)
-    for said in found.proved:
-        _say(console, f"  proved   {said}")
-    for said in found.not_proved:
-        _say(console, f"  not proved: {said}")
+    for line in found.proved:
+        _say(console, f"  proved   {line}")
+    for line in found.not_proved:
+        _say(console, f"  not proved: {line}")
 
 
 def show_difference(console: Console, found: Difference) -> None:
     """Print which rows went where and which fields differ."""
     _say(console, f"{found.a} -> {found.b}: {'the same split' if found.same else 'another split'}")
-    for said in found.sentences:
-        _say(console, f"  {said}")
+    for line in found.sentences:
+        _say(console, f"  {line}")
 
 
 def show_export(console: Console, made: Exported) -> None:
