@@ -15,7 +15,7 @@ from evenfold.splitters import ForwardChaining, Needs, Rows
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 
-from .crossings import crossings
+from .crossings import crossings, where
 from .features import Features
 from .findings import ByTime, Found, NotAsked, Outcome, Together
 from .unnamed.near_duplicates import happen_by_chance
@@ -27,26 +27,25 @@ def group_in_two_folds(joined: Joined) -> Outcome:
     names = joined.columns.grouped
     if not names:
         return NotAsked("no group column is named")
-    told, total, rows, places = [], 0, 0, dict[str, int]()
+    told, total, n_rows, all_places = [], 0, 0, dict[str, int]()
     for name in names:
-        codes, groups = joined.encoded(name)
-        found = crossings(joined, codes)
-        if not found.count:
+        split, rows, places = joined.crossing_groups(name)
+        if not rows:
             continue
-        split = np.unique(codes[found.rows])
+        groups = joined.levels(name)
         named = listed((shown(groups[code]) for code in split), most=3)
         told.append(
             f"{amount(split.size, 'group')} of {name!r} ({named}) {verb(split.size, 'has', 'have')} rows "
-            f"{joined.apart}: {amount(found.count, 'row')} in {found.where()}"
+            f"{joined.apart}: {amount(rows, 'row')} in {where(places)}{joined.looked_at}"
         )
-        total, rows, places = total + int(split.size), rows + found.count, found.places
+        total, n_rows, all_places = total + int(split.size), n_rows + rows, places
     if not told:
         return None
     ours = names == joined.manifest.spec.columns.grouped
     remedy = "run extend, which quarantines them" if ours else f"split by group {listed(map(repr, names))}"
-    units = joined.units()
-    assert units is not None
-    return Found(total, f"{'; '.join(told)}; {remedy}.", {"rows": rows, "folds": places}, Together(units))
+    units = joined.units(names[0]) if len(names) == 1 else joined.together()
+    kept = None if units is None else Together(units)
+    return Found(total, f"{'; '.join(told)}; {remedy}.", {"rows": n_rows, "folds": all_places}, kept)
 
 
 def constant_groups(joined: Joined) -> Outcome:
@@ -55,7 +54,7 @@ def constant_groups(joined: Joined) -> Outcome:
     if not names:
         return NotAsked("no group column is named")
     for name in names:
-        groups = len(joined.encoded(name)[1])
+        groups = len(joined.levels(name))
         if not 1 < groups < joined.n:
             what = "every row is its own group" if groups > 1 else f"all {joined.n:,} rows are one group"
             said = f"{what} in {name!r}, so groups keep nothing together; name another column."
