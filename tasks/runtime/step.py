@@ -147,9 +147,8 @@ class Step(Task[P, R]):
     def with_options(self, *args: Any, **options: Any) -> Step[P, R]:
         """Return the task with other options; see ``prefect.Task.with_options``."""
         # Prefect takes a folder by its path alone, and ours is asked for anew at each run.
-        place = (
-            {} if vars(self).get("_chosen_storage") or self.key_of is None else {"result_storage": Home.here().results}
-        )
+        chosen = self.key_of is None or vars(self).get("_chosen_storage") is not None
+        place: dict[str, Any] = {} if chosen else {"result_storage": Home.here().results}
         made = super().with_options(*args, **(place | options))
         state = vars(made) | {"key_of": self.key_of, "run_tags": self.run_tags}
         state["_chosen_storage"] = options.get("result_storage")
