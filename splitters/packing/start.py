@@ -59,7 +59,7 @@ def place(aim: Aim, bins: IntArray, stream: Stream) -> None:
     # A hundred thousand groups are as many turns: nothing is looked up in them that is the same in each.
     multiply, add_up, columns_of = np.multiply, np.add.reduce, missing.T
     for turn, (wants, rows) in enumerate(zip(pull, brings, strict=True)):
-        add_up(multiply(missing, wants, wish), 0, None, gain)
+        add_up(multiply(missing, wants, wish), axis=0, out=gain)
         if exact:  # sizes come out exact when every bin gets one entry before any gets its next
             gain += taken
         if empty and len(empty) >= turns - turn:
