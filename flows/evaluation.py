@@ -16,7 +16,7 @@ from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.running import publish, run, saying
 from evenfold.tasks.scores import in_blocks
-from evenfold.tasks.splits import check_columns, plan_of
+from evenfold.tasks.splits import audit_split, check_columns, plan_of
 from evenfold.tasks.work import check_model
 
 from .fits import fit_splits
@@ -79,7 +79,8 @@ def run_evaluation(
     split_run_id = recorded(split)
     if on == "holdout":
         return look_at_holdout(split, split_run_id, recipe, reason, time_limit)
-    return evaluated(split, split_run_id, recipe, time_limit=time_limit, **more)
+    outcome = evaluated(split, split_run_id, recipe, time_limit=time_limit, **more)
+    return outcome.model_copy(update={"audit": run(audit_split, split.ref, features=outcome.features)})
 
 
 def evaluated(

@@ -15,6 +15,7 @@ from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.running import finished, publish, run, saying
 from evenfold.tasks.splits import (
     Merged,
+    audit_split,
     check_columns,
     extend as extend_manifest,
     extension_of,
@@ -40,7 +41,8 @@ def run_split(data: str, spec: SplitSpec) -> SplitOutcome:
     made = split_of(data, spec)
     run_id = recorded(made)
     publish(f"split-{made.ref.name}", split_report(made.ref.model_dump(), made.report))
-    return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id)
+    found = run(audit_split, made.ref)
+    return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id, audit=found)
 
 
 def run_extension(manifest: str | Path, data: str, batch: bool, merged: Merged, max_missing: float) -> ExtendOutcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hmac
 import os
-import re
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -17,6 +17,20 @@ from evenfold.splitters.catalogue import strategy_named
 from evenfold.splitters.deployed import reason_of, require_readable, shown
 from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+MOST_BYTES = 200  # of a name in UTF-8: folders may have 255
+
+
+def name_like(text: str) -> str:
+    """Return a name for a split that is as near to ``text`` as a folder's can be; empty where nothing is left.
+
+    Letters and digits of every script stay (composed, NFC), and '.', '_' and '-' but for the ends; all else becomes
+    '-'. At most 100 characters and 200 bytes of UTF-8. A name that is one already stays as it is.
+    """
+    composed = unicodedata.normalize("NFC", text)
+    kept = "".join(each if each in "._-" or unicodedata.category(each)[0] in "LMN" else "-" for each in composed)
+    kept = kept.lstrip("._-")[:100].encode()[:MOST_BYTES].decode(errors="ignore")
+    return kept if kept == text else kept.rstrip("._-")
 
 
 class Strict(BaseModel):
@@ -114,7 +128,7 @@ class SplitSpec(Strict):
     @field_validator("name")
     @classmethod
     def _is_a_folder_name(cls, value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", value):
+        if value != name_like(value):
             raise ValueError(f"{value!r} cannot name a folder; use letters, digits, '.', '_' and '-'")
         return value
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from evenfold.estimates.results import Estimate, FoldScore
-from evenfold.manifests import BalanceReport, audit, read_manifest, read_table
+from evenfold.manifests import Audit, BalanceReport, audit, read_manifest, read_table
 
 from .evaluations.pictures import score_pictures
 from .page import Origin
@@ -17,8 +17,12 @@ from .splits.page import split_page
 from .splits.pictures import split_pictures
 
 
-def pictures_of(uri: str, report: dict[str, Any], data: str, run_id: str = "") -> dict[str, Any]:
+def pictures_of(
+    uri: str, report: dict[str, Any], data: str, run_id: str = "", audited: Callable[[], Audit] | None = None
+) -> dict[str, Any]:
     """Return the report of the manifest in a folder, its pictures as SVG files, and the audit, by file name.
+
+    ``audited`` returns the audit, where somebody has it already.
 
     Where a manifest grew by a batch its older rows are not at hand: then the balance has no target, and the audit and
     the pictures that need the rows are left out.
@@ -27,7 +31,7 @@ def pictures_of(uri: str, report: dict[str, Any], data: str, run_id: str = "") -
     columns = manifest.spec.columns
     known = balance.target is not None or (columns.target is None and manifest.generation == 0)
     rows = read_table(data, types=manifest.spec.types) if known else None
-    found = None if rows is None else audit(manifest, rows)
+    found = None if rows is None else audited() if audited else audit(manifest, rows)
     seen = see(manifest, balance, rows)
     page = split_page(seen, found, Origin(Path(data).name, run_id))
     pages: dict[str, Any] = {"report.html": page.html()}

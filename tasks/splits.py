@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +31,7 @@ from evenfold.manifests import (
     write_manifest,
 )
 from evenfold.manifests.growth.extend import MOST_MISSING
+from evenfold.manifests.spec import name_like
 from evenfold.splitters import SplitError
 
 from .outcomes import Growth, SplitRef
@@ -77,7 +77,7 @@ def specification(
 
 def _name_of(data: Any) -> str:
     stem = Path(data).stem if isinstance(data, (str, Path)) else ""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", stem).strip("._-")[:100] or "split"
+    return name_like(stem) or "split"
 
 
 def _planned(data: Any, spec: Any = None, **columns: Any) -> Plan:
@@ -268,7 +268,22 @@ def audit_split(
     split: SplitRef, *, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: Any = None
 ) -> Audit:
     """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError."""
-    return audit(split.manifest(), split.data, features=features, exclude=exclude, gates=gates)
+    if exclude or gates:
+        return audit(split.manifest(), split.data, features=features, exclude=exclude, gates=gates)
+    return audit_of(split, features)
+
+
+def audit_of(split: SplitRef, features: Sequence[str] | None = None) -> Audit:
+    """Return the audit of a split of its data; a process that asks again, as for the page, has it at once."""
+    return _audit(
+        split.uri, split.split_id, split.data, stamp(split.data), None if features is None else tuple(features)
+    )
+
+
+@lru_cache(maxsize=4)
+def _audit(uri: str, _split_id: str, data: str, _stamp: tuple[Any, ...], features: tuple[str, ...] | None) -> Audit:
+    manifest = read_manifest(uri)
+    return audit(manifest, read_table(data, types=manifest.spec.types), features=features)
 
 
 def _intact(folder: Path) -> bool:

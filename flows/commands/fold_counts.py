@@ -13,9 +13,8 @@ from evenfold.manifests import Columns, read_table, require_columns, write_whole
 from evenfold.reports import Picture, study_svg
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.progress import Say
-from rich.table import Table
 
-from .show import consoles
+from .console import consoles, lined_up
 
 
 def problem_of(data: str, columns: dict[str, Any], model: ModelSpec) -> Problem:
@@ -57,11 +56,10 @@ def show_table(table: pd.DataFrame, picture: Path, as_json: bool) -> None:
     if as_json:
         out.print_json(data={"rows": json.loads(table.to_json(orient="records")), "picture": str(picture)})
         return
-    shown = Table(*map(str, table.columns), box=None)
-    for row in table.itertuples(index=False):
-        shown.add_row(*(f"{value:.4f}" if isinstance(value, float) else str(value) for value in row))
-    out.print(shown)
-    out.print(f"picture: {picture}")
+    head, cells = [list(map(str, table.columns))], table.itertuples(index=False)
+    rows = [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row] for row in cells]
+    out.print("\n".join(lined_up(head + rows)), markup=False, soft_wrap=True)
+    out.say(f"  page {picture}")
 
 
 def write_study(page: Callable[..., str], pictures: dict[str, Picture], output: Path) -> None:

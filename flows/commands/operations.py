@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from .busy import busy
-from .flags import Json
+from .flags import Grouped, Json
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     for command in (doctor, clean, load):
-        app.command()(command)
+        app.command(cls=Grouped)(command)
 
 
 def doctor(as_json: Json = False) -> None:

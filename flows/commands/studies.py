@@ -14,7 +14,7 @@ from evenfold.tasks.parameters import Data, Exclude, Features, Flag, Group, Key,
 from pydantic import Field
 
 from .busy import busy
-from .flags import command_of
+from .flags import Grouped, command_of
 
 PictureOrPage = Annotated[
     Path, Field(description="Where it goes: a page, or a picture (.svg)."), Flag(names=("-o", "--output"))
@@ -25,9 +25,9 @@ NSeeds = Annotated[int, Field(description="Partitions of each way.")]
 
 def register_studies(app: typer.Typer) -> None:
     """Add the commands to ``app``."""
-    app.command("compare")(command_of(definitions.compare, compare))
+    app.command("compare", cls=Grouped)(command_of(definitions.compare, compare))
     for study in (folds, strategies):
-        app.command()(command_of(study))
+        app.command(cls=Grouped)(command_of(study))
 
 
 def compare(run_a: str, run_b: str, as_json: bool, metrics: list[str] | None = None) -> None:
@@ -35,6 +35,7 @@ def compare(run_a: str, run_b: str, as_json: bool, metrics: list[str] | None = N
     from evenfold.flows.comparison import compare_runs
 
     from .console import consoles
+    from .scores import show_comparisons
 
     out, _ = consoles()
     with busy(f"comparing run {run_a} with run {run_b}"):
@@ -42,10 +43,7 @@ def compare(run_a: str, run_b: str, as_json: bool, metrics: list[str] | None = N
     if as_json:
         out.print_json(json.dumps([asdict(comparison) for comparison in comparisons]))
         return
-    for comparison in comparisons:
-        out.print(f"{comparison.metric}: {comparison.words}")
-        for note in comparison.notes:
-            out.print(f"  {note}")
+    show_comparisons(out, comparisons)
 
 
 def folds(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from evenfold.estimates import FoldScore
-from evenfold.manifests import BalanceReport, audit, measure, read_table
+from evenfold.manifests import BalanceReport, measure, read_table
 from evenfold.reports import Origin, SplitLink, evaluation_html
 from evenfold.reports.pictures import pictures_of, scores_figures, split_note
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.step import flow_run_tags, step
 from evenfold.tasks.scores import frame_of
+from evenfold.tasks.splits import audit_of
 from evenfold.tasks.work import Work, kept_study, work_of
 from prefect.artifacts import create_markdown_artifact
 from prefect.context import TaskRunContext
@@ -71,7 +73,8 @@ def _recorded_split(split: SplitRef, report: BalanceReport, fingerprint: str, ta
         tracker.client.set_tag(run_id, "evenfold.split_run_id", run_id)
         tracker.keep(run_id, "split", Path(split.uri))
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
-        for name, picture in pictures_of(split.uri, report.model_dump(mode="json"), split.data, run_id).items():
+        told, found = report.model_dump(mode="json"), partial(audit_of, split)
+        for name, picture in pictures_of(split.uri, told, split.data, run_id, found).items():
             tracker.keep(run_id, f"split/{name}", picture)
         tracker.reads(run_id, data_input(split, fingerprint, "training"), split_input(split, run_id, report))
     return run_id
@@ -156,7 +159,7 @@ def _page(evaluation: Evaluated, work: Work) -> str:
         predictions,
         title,
         study,
-        audit=audit(work.manifest, data, features=evaluation.features),
+        audit=audit_of(split, evaluation.features),
         split=SplitLink(f"{split.name} {split.version}", split.split_id),
         origin=Origin(Path(data).name),
     )

@@ -253,7 +253,7 @@ def test_a_figure_that_is_defined_is_shown_everywhere(monkeypatch: pytest.Monkey
 
     smallest = figures.BalanceFigure(
         "smallest", "Rows of the smallest fold", lambda report: float(min(f.rows for f in report.folds)),
-        form="{:.0f} rows", sentence="no fold below {}", least=lambda report: 1.0,
+        form="{:.0f} rows".format, sentence="no fold below {}", least=lambda report: 1.0,
     )  # fmt: skip
     for module in (balance, figures):
         monkeypatch.setattr(module, "FIGURES", (*figures.FIGURES, smallest))
