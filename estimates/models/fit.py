@@ -31,6 +31,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from .options import by_column, class_weight_names, parts_of, reads_names, takes, target_transformer
 from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec
+from .warned import hearing
 
 INNER_FOLDS = 5
 
@@ -172,7 +173,8 @@ def fit_and_score(
     Raises EvaluationError where the fit fails or a metric is undefined.
     """
     started = perf_counter()
-    estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner, validation=validation)
+    with hearing() as heard:
+        estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner, validation=validation)
     between = perf_counter()
     metrics = model.completed(problem.task, len(problem.classes)).metrics
     answers = Responses(estimator, problem.X.iloc[test])
@@ -180,9 +182,10 @@ def fit_and_score(
     known = Responses(estimator, problem.X.iloc[train])
     on_train = scores_of(metrics, known, problem.y[train], _part(problem.weights, train), name=name, side="training")
     predictions = _predictions(problem, test, answers, repeat, fold)
-    seconds_fit, seconds_score = between - started, perf_counter() - between
-    score = FoldScore(name, repeat, fold, on_test, on_train, len(train), len(test), seconds_fit, seconds_score)
-    return score, predictions
+    seconds = between - started, perf_counter() - between
+    return FoldScore(
+        name, repeat, fold, on_test, on_train, len(train), len(test), *seconds, warnings=tuple(heard)
+    ), predictions
 
 
 def fit_predictions(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from evenfold.estimates import Comparison, Estimate, FoldScore, metric_of
+from evenfold.estimates.results import warned
 from evenfold.flows.outcomes import Evaluation, Tuning
 from evenfold.manifests import read_header
 from evenfold.reports.evaluations.words import read_ends, written
@@ -30,6 +31,8 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
         console.print()
     for remark in remarks(outcome.estimates, outcome.balance.target):
         console.say(f"  {remark}", hang=2)
+    for sentence in warned(outcome.scores):
+        console.say(f"  {sentence}", hang=2)
     if outcome.left_out:
         why = "page" if any((Home.here().path / "mlartifacts").glob(f"*/{outcome.run_id}")) else "features.json"
         console.say(

@@ -11,7 +11,7 @@ import pandas as pd
 from evenfold.estimates.metrics.classes import POOLED, class_scores, confusion_table
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.results import Estimate, FoldScore
+from evenfold.estimates.results import Estimate, FoldScore, warned
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import cut
 from evenfold.reports.page import (
@@ -87,7 +87,10 @@ def evaluation_html(
         verdict=verdict_of(None, audit),
         lead=_lead(problem, scores, estimates),
         tiles=score_tiles(estimates),
-        findings=[*remarks_of(audit), *([Remark("note", overfit)] if overfit else [])],
+        findings=[
+            *remarks_of(audit),
+            *(Remark("note", words) for words in [*filter(None, [overfit]), *warned(scores)]),
+        ],
         sections=sections,
         details=_details(problem, scores, estimates, study, split),
         footer=[

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, aggregate, assemble, fit_and_score
+from evenfold.estimates.results import warned
 from evenfold.splitters import Bootstrap, KFold, StratifiedKFold
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.model_selection import cross_validate
@@ -220,3 +224,24 @@ def test_the_estimate_is_mean_sample_sd_and_gap() -> None:
     assert estimate.apparent == pytest.approx(0.8)
     assert estimate.gap == pytest.approx(0.3)
     assert estimate.n_splits == 10
+
+
+def test_warnings_of_a_fit_stand_beside_its_score_and_are_printed_nowhere() -> None:
+    """Each once a fit, whatever thread it runs in; warnings outside of fits go where they went before."""
+    short = ModelSpec(estimator="sklearn.linear_model:LogisticRegression", params={"max_iter": 2})
+    problem = Problem.of(CANCER, short, "target")
+    pairs = list(StratifiedKFold(2).split(problem.X, problem.y))
+
+    def fit(i: int) -> FoldScore:
+        return fit_and_score(short, problem, *pairs[i], seed=0, name=f"fold {i}", fold=i)[0]
+
+    with warnings.catch_warnings(record=True) as printed:
+        warnings.simplefilter("always")
+        with ThreadPoolExecutor(2) as pool:
+            scores = list(pool.map(fit, range(2)))
+        warnings.warn("of somebody else", UserWarning, stacklevel=1)
+    assert [str(each.message) for each in printed] == ["of somebody else"]
+    assert all(len(score.warnings) == 1 for score in scores)
+    (sentence,) = warned(scores)
+    assert sentence.startswith("2 of 2 fits warned: ConvergenceWarning: lbfgs failed to converge")
+    assert FoldScore.from_json(json.loads(json.dumps(scores[0].to_json()))) == scores[0]
