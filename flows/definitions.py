@@ -27,6 +27,7 @@ from evenfold.tasks.parameters import (
     Metric,
     Metrics,
     Model,
+    ModelParams,
     ModelTask,
     Name,
     NRandom,
@@ -112,6 +113,7 @@ def evaluate(
     seed: Seed = None,
     name: Name = None,
     holdout: Holdout = None,
+    model_params: ModelParams = None,
     metrics: Metrics = None,
     features: Features = None,
     exclude: Exclude = None,
@@ -144,7 +146,7 @@ def evaluate(
         data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
         n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
     )  # fmt: skip
-    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude, task=task)
+    recipe = recipe_of(model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task)
     with running(engine, refresh):
         return run_evaluation(
             data, asked, recipe, manifest=manifest, on=on, reason=reason, apparent=apparent, run_label=run_label,
@@ -169,6 +171,7 @@ def tune(
     seed: Seed = None,
     name: Name = None,
     holdout: Holdout = None,
+    model_params: ModelParams = None,
     metrics: Metrics = None,
     features: Features = None,
     exclude: Exclude = None,
@@ -200,7 +203,7 @@ def tune(
         data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
         n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
     )  # fmt: skip
-    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude, task=task)
+    recipe = recipe_of(model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task)
     with running(engine, refresh):
         return run_tuning(
             data, asked, recipe, grid, manifest=manifest, n_random=n_random, metric=metric,
@@ -248,6 +251,7 @@ def retrain(
     seed: Seed = None,
     name: Name = None,
     holdout: Holdout = None,
+    model_params: ModelParams = None,
     metrics: Metrics = None,
     features: Features = None,
     exclude: Exclude = None,
@@ -282,7 +286,7 @@ def retrain(
         data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
         n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
     )  # fmt: skip
-    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude, task=task)
+    recipe = recipe_of(model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task)
     with running(engine, refresh):
         return run_retraining(
             data, asked, recipe, registered_name=registered_name, metric=metric, gates=gates, merged=merged,

@@ -29,13 +29,16 @@ def recipe_of(model: Any, **fields: Any) -> ModelSpec:
     """Return the model with the fields put over it that are given."""
     base = ModelSpec.of(model)
     given = {name: value for name, value in fields.items() if value}
+    if "params" in given:
+        given["params"] = {**base.params, **given["params"]}
     return ModelSpec.of(base.model_dump(exclude_unset=True) | given) if given else base
 
 
 def check_evaluation(**asked: Any) -> str:
     """Raise SplitError or ModelError for bad input; return what the split is called."""
     data, manifest = asked["data"], asked.get("manifest")
-    recipe = recipe_of(asked.get("model"), **{name: asked.get(name) for name in MODEL_FIELDS})
+    fields = {name: asked.get(name) for name in MODEL_FIELDS}
+    recipe = recipe_of(asked.get("model"), params=asked.get("model_params"), **fields)
     if manifest:
         spec = read_manifest(manifest).spec
         check_model(data, spec, recipe)

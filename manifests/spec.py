@@ -125,6 +125,14 @@ class SplitSpec(Strict):
     def _method_alone(cls, value: Any) -> Any:
         return {"method": value} if isinstance(value, str) else value
 
+    @field_validator("strategy", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        kind = value if isinstance(value, type) else type(value)
+        if issubclass(kind, Splitter):
+            raise ValueError(f"write its name, {kind.__name__!r}, and its parameters under params")
+        return value
+
     @field_validator("name")
     @classmethod
     def _is_a_folder_name(cls, value: str) -> str:
@@ -258,6 +266,12 @@ def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitt
 def require_roles(spec: SplitSpec, needs: Needs) -> None:
     """Raise SplitError where a column is named that the strategy would ignore, or one that it needs is not."""
     columns, strategy = spec.columns, spec.strategy
+    if columns.target and columns.target in (columns.group, *columns.key):
+        what = "group" if columns.target == columns.group else "key"
+        raise SplitError(
+            f"{columns.target!r} is named as target and as {what}; name the column to predict as target, and another "
+            f"as {what}, or none."
+        )
     if columns.group and not needs.groups:
         keepers = [name for name, each in all_strategies().items() if _needs_of(each).groups is True]
         raise SplitError(

@@ -77,9 +77,11 @@ def _grid(given: Any) -> Any:
     from evenfold.estimates import ModelError
     from evenfold.splitters.deployed import reason_of, require_readable
 
+    inline = str(given).lstrip().startswith("{")
     try:
-        require_readable([given])
-        grid = yaml.safe_load(Path(given).read_text(encoding="utf-8"))
+        if not inline:
+            require_readable([given])
+        grid = yaml.safe_load(str(given) if inline else Path(given).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ModelError(f"the grid {str(given)!r} cannot be read: {reason_of(error)}") from None
     if not isinstance(grid, dict):
@@ -155,6 +157,11 @@ Model = Annotated[
     BeforeValidator(_model),
     Field(description="Import path of an estimator, or a YAML or JSON file; what is given beside it is put over it."),
     Flag(file=True, takes="NAME or PATH", panel="Model"),
+]
+ModelParams = Annotated[
+    Mapping[str, Any] | None,
+    Field(description="A parameter of the estimator, as NAME=JSON; repeatable."),
+    Flag(names=("--model-param",), example="alpha=1", takes="NAME=JSON", panel="Model"),
 ]
 Metrics = Annotated[
     SeveralNames | None,
@@ -239,7 +246,7 @@ Merged = Annotated[
 Grid = Annotated[
     "Mapping[str, Sequence[Any]] | SkipJsonSchema[str] | SkipJsonSchema[Path]",
     BeforeValidator(_grid),
-    Field(description="Values to try of each parameter, or their YAML or JSON file."),
+    Field(description="Values to try of each parameter: a YAML or JSON file, or '{alpha: [0.1, 1]}' itself."),
     Flag(file=True, takes="PATH", panel="Model"),
 ]
 NRandom = Annotated[

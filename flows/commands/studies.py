@@ -19,7 +19,7 @@ from .flags import Grouped, command_of
 PictureOrPage = Annotated[
     Path, Field(description="Where it goes: a page, or a picture (.svg)."), Flag(names=("-o", "--output"))
 ]
-Counts = Annotated[str, Field(description="Numbers of folds: 5..100, or 5,10,20."), Flag(names=("--k",))]
+Counts = Annotated[str, Field(description="Numbers of folds: 5..100, 5:100:5, or 5,10,20."), Flag(names=("--k",))]
 NSeeds = Annotated[int, Field(description="Partitions of each way.")]
 
 
