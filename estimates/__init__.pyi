@@ -1,3 +1,4 @@
+from .baselines import baseline_of_draws as baseline_of_draws, baseline_predictions as baseline_predictions
 from .bootstrap import (
     BootstrapEstimate as BootstrapEstimate,
     bootstrap_aggregate as bootstrap_aggregate,
@@ -55,6 +56,7 @@ from .models.spec import (
 )
 from .promotion import Decision as Decision, to_spend as to_spend
 from .results import (
+    Baseline as Baseline,
     Estimate as Estimate,
     EvaluationError as EvaluationError,
     FoldScore as FoldScore,

@@ -9,7 +9,9 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home, prepare_environment
 
 
-def compare_runs(run_a: str, run_b: str, metrics: Sequence[str] | None = None) -> list[Comparison]:
+def compare_runs(
+    run_a: str, run_b: str, metrics: Sequence[str] | None = None, *, level: float = 0.95, margin: float = 0.0
+) -> list[Comparison]:
     """Return, per metric, how the model of run B does beside that of run A on the same rows.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested, and
@@ -29,7 +31,17 @@ def compare_runs(run_a: str, run_b: str, metrics: Sequence[str] | None = None) -
     names = (f"A ({a.name})", f"B ({b.name})")
     stratified = "Stratified" in a.tags.get("evenfold.strategy", "")
     made = [
-        compare(a.predictions, b.predictions, metric, on=a.key, groups=groups, stratified=stratified, names=names)
+        compare(
+            a.predictions,
+            b.predictions,
+            metric,
+            on=a.key,
+            groups=groups,
+            level=level,
+            margin=margin,
+            stratified=stratified,
+            names=names,
+        )
         for metric in asked
     ]
     return [_noted(each, note) for each in made] if note else made

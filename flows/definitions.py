@@ -19,9 +19,12 @@ from evenfold.tasks.parameters import (
     Grid,
     Group,
     Holdout,
+    Intervals,
     Key,
+    Level,
     LogModels,
     ManifestArgument,
+    Margin,
     MaxMissing,
     Merged,
     Metric,
@@ -121,6 +124,8 @@ def evaluate(
     manifest: OnManifest = None,
     on: On = "folds",
     reason: Reason = "",
+    interval: Intervals = "auto",
+    level: Level = 0.95,
     apparent: Apparent = "full",
     run_label: RunLabel = "",
     time_limit: TimeLimit = None,
@@ -149,8 +154,9 @@ def evaluate(
     recipe = recipe_of(model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task)
     with running(engine, refresh):
         return run_evaluation(
-            data, asked, recipe, manifest=manifest, on=on, reason=reason, apparent=apparent, run_label=run_label,
-            time_limit=time_limit, log_models=log_models, allow_partial=allow_partial,
+            data, asked, recipe, manifest=manifest, on=on, reason=reason, interval=interval, level=level,
+            apparent=apparent, run_label=run_label, time_limit=time_limit, log_models=log_models,
+            allow_partial=allow_partial,
         )  # fmt: skip
 
 
@@ -180,6 +186,8 @@ def tune(
     n_random: NRandom = None,
     metric: Metric = None,
     one_standard_error: OneStandardError = False,
+    interval: Intervals = "auto",
+    level: Level = 0.95,
     on: On = "folds",
     reason: Reason = "",
     time_limit: TimeLimit = None,
@@ -207,7 +215,8 @@ def tune(
     with running(engine, refresh):
         return run_tuning(
             data, asked, recipe, grid, manifest=manifest, n_random=n_random, metric=metric,
-            one_standard_error=one_standard_error, on=on, reason=reason, time_limit=time_limit,
+            one_standard_error=one_standard_error, interval=interval, level=level, on=on, reason=reason,
+            time_limit=time_limit,
         )  # fmt: skip
 
 
@@ -261,6 +270,8 @@ def retrain(
     gates: Gates = True,
     merged: Merged = "quarantine",
     on_refused: OnRefused = "stop",
+    interval: Intervals = "auto",
+    level: Level = 0.95,
     run_label: RunLabel = "",
     time_limit: TimeLimit = None,
     log_models: LogModels = "none",
@@ -290,12 +301,14 @@ def retrain(
     with running(engine, refresh):
         return run_retraining(
             data, asked, recipe, registered_name=registered_name, metric=metric, gates=gates, merged=merged,
-            on_refused=on_refused, run_label=run_label, time_limit=time_limit, log_models=log_models,
-            allow_partial=allow_partial, refresh=refresh,
+            on_refused=on_refused, interval=interval, level=level, run_label=run_label, time_limit=time_limit,
+            log_models=log_models, allow_partial=allow_partial, refresh=refresh,
         )  # fmt: skip
 
 
-def compare(run_a: RunA, run_b: RunB, metrics: Metrics = None) -> list[Comparison]:
+def compare(
+    run_a: RunA, run_b: RunB, metrics: Metrics = None, *, level: Level = 0.95, margin: Margin = 0.0
+) -> list[Comparison]:
     """Compare two evaluations row by row.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested, and
@@ -305,4 +318,4 @@ def compare(run_a: RunA, run_b: RunB, metrics: Metrics = None) -> list[Compariso
     """
     from .comparison import compare_runs
 
-    return compare_runs(run_a, run_b, metrics)
+    return compare_runs(run_a, run_b, metrics, level=level, margin=margin)

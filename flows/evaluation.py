@@ -19,7 +19,7 @@ from evenfold.tasks.scores import in_blocks
 from evenfold.tasks.splits import audit_split, check_columns, plan_of
 from evenfold.tasks.work import check_model
 
-from .fits import fit_splits
+from .fits import fit_more, fit_splits
 from .holdout import look_at_holdout
 from .outcomes import Evaluation
 from .splitting import Split, recorded, specified, split_given, split_of
@@ -74,6 +74,8 @@ def run_evaluation(
     manifest: str | Path | None,
     on: str,
     reason: str,
+    interval: Any,
+    level: float,
     time_limit: float | None,
     **more: Any,
 ) -> Evaluation:
@@ -81,8 +83,8 @@ def run_evaluation(
     split = split_given(manifest, data) if manifest else split_of(data, spec)
     split_run_id = recorded(split)
     if on == "holdout":
-        return look_at_holdout(split, split_run_id, recipe, reason, time_limit)
-    outcome = evaluated(split, split_run_id, recipe, time_limit=time_limit, **more)
+        return look_at_holdout(split, split_run_id, recipe, reason, time_limit, interval, level)
+    outcome = evaluated(split, split_run_id, recipe, interval=interval, level=level, time_limit=time_limit, **more)
     return outcome.model_copy(update={"audit": run(audit_split, split.ref, features=outcome.features)})
 
 
@@ -91,6 +93,8 @@ def evaluated(
     split_run_id: str,
     recipe: ModelSpec,
     *,
+    interval: Any = "auto",
+    level: float = 0.95,
     apparent: str = "full",
     run_label: str = "",
     time_limit: float | None = None,
@@ -101,7 +105,8 @@ def evaluated(
     started = time.monotonic()
     _check_models(split.ref, log_models)
     fits = fit_splits(split.ref, recipe, apparent=apparent, time_limit=time_limit)
-    outcome = fits.evaluated(allow_partial)
+    fit_more(fits, interval, time_limit)
+    outcome = fits.evaluated(allow_partial, interval=interval, level=level)
     models = {} if fits.errors else _models(split.ref, recipe, log_models)
     with saying("recording the evaluation"):
         record = run(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil, inf
 from typing import Any
 
 from evenfold.estimates import EvaluationError, ModelSpec
-from evenfold.tasks.fits import fit_all, fit_draws, fit_fold, fit_folds, fit_short_folds
-from evenfold.tasks.outcomes import DrawsResult, Evaluated, FoldResult, FoldsResult, SplitRef
+from evenfold.tasks.fits import fit_all, fit_draws, fit_fold, fit_folds, fit_further, fit_short_folds, fit_short_further
+from evenfold.tasks.outcomes import DrawsResult, Evaluated, FoldResult, FoldsResult, Refit, SplitRef
 from evenfold.tasks.record.evaluations import failure_of
 from evenfold.tasks.runtime.running import Finished, finished_each, run, say, workers_at_once
 from evenfold.tasks.runtime.step import REFRESHING
 from evenfold.tasks.scores import aggregate, in_blocks, unaggregated
+from evenfold.tasks.work import further_pairs, work_of
 
 SHORT_SECONDS = 1.0  # the cost of a task run, some 50 ms, is less than a twentieth of a longer fit
 BLOCK_SECONDS = 2.0
@@ -29,6 +30,7 @@ class Fits:
     model: ModelSpec
     results: list[Result] = field(default_factory=list)
     apparent: FoldResult | None = None
+    refits: list[Refit] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     n_cached: int = 0
     n_fits: int = 0
@@ -38,11 +40,15 @@ class Fits:
         """Why there is no estimate, in a sentence."""
         return failure_of(self.errors, self.split.n_splits)
 
-    def evaluated(self, allow_partial: bool = False) -> Evaluated:
+    def evaluated(self, allow_partial: bool = False, *, interval: Any = "auto", level: float = 0.95) -> Evaluated:
         """Return what the fits come to together; no estimates where some failed, unless that is allowed."""
         whole = not self.errors or (allow_partial and self.results)
         if whole:
-            return run(aggregate, self.split, self.results, apparent=self.apparent, errors=self.errors)
+            refits = [] if self.errors else self.refits
+            return run(
+                aggregate, self.split, self.results, apparent=self.apparent, errors=self.errors, refits=refits,
+                interval=interval, level=level,
+            )  # fmt: skip
         return unaggregated(self.split, self.model, self.results, self.apparent, self.errors)
 
 
@@ -64,6 +70,51 @@ def fit_splits(
     draws = finished_each(fit_draws, blocks, time_limit=time_limit, apparent=apparent)
     fits.results = _collected(fits, draws, sizes, quiet)
     return fits
+
+
+def fit_more(fits: Fits, interval: str, time_limit: float | None = None) -> None:
+    """Fit what an interval asks for beyond the folds, which ``fits`` then holds; a failure is one of its errors."""
+    n_further = 0 if fits.errors else len(further_pairs(work_of(fits.split, fits.model), interval))
+    if not n_further:
+        return
+    seconds = [fit.score.seconds_fit for fit in fits.results if isinstance(fit, FoldResult)]
+    workers = workers_at_once()
+    short = None if workers is None or time_limit is not None or not seconds else max(seconds)
+    blocks = [] if short is None else short_blocks(0, n_further, short, workers or 1)
+    outcomes = (
+        _further_in_blocks(fits, interval, blocks) if blocks else _further(fits, interval, range(n_further), time_limit)
+    )
+    fits.refits = _collected(fits, outcomes, [1] * n_further, False)
+
+
+def _further(
+    fits: Fits, method: str, numbers: Sequence[int], time_limit: float | None = None
+) -> Iterator[tuple[int, Finished[Refit]]]:
+    calls = [(fits.split, method, i, fits.model) for i in numbers]
+    for place, done in finished_each(fit_further, calls, time_limit=time_limit):
+        yield numbers[place], done
+
+
+def _further_in_blocks(fits: Fits, method: str, blocks: list[tuple[int, int]]) -> Iterator[tuple[int, Finished[Refit]]]:
+    calls = [(fits.split, method, block, fits.model) for block in blocks]
+    unfinished = []
+    for i, finished in _opened(fit_short_further, fit_further, calls, blocks):
+        if finished is None:
+            unfinished.append(i)
+        else:
+            yield i, finished
+    yield from _further(fits, method, unfinished)
+
+
+def _opened(
+    block_step: Any, single: Any, calls: list[Any], blocks: list[tuple[int, int]]
+) -> Iterator[tuple[int, Finished[Any] | None]]:
+    """Yield the number of each fit of some blocks and what it came to, None where it has to be tried alone."""
+    for place, done in finished_each(block_step, calls, refresh=REFRESHING.get()):
+        numbers = range(*blocks[place])
+        results = done.value if done.error is None else [(None, False)] * len(numbers)
+        for i, (result, cached) in zip(numbers, results, strict=True):
+            yield i, None if result is None else Finished(single, result, cached=cached)
 
 
 def _collected(fits: Fits, outcomes: Iterator[tuple[int, Finished[Any]]], sizes: list[int], quiet: bool) -> list[Any]:
@@ -125,14 +176,11 @@ def _one_by_one(fits: Fits, folds: list[int], time_limit: float | None) -> Itera
 def _block_by_block(fits: Fits, blocks: list[tuple[int, int]]) -> Iterator[tuple[int, Finished[FoldResult]]]:
     unfinished: list[int] = []
     calls = [(fits.split, block, fits.model) for block in blocks]
-    for place, done in finished_each(fit_short_folds, calls, refresh=REFRESHING.get()):
-        folds = range(*blocks[place])
-        results = done.value if done.error is None else [(None, False)] * len(folds)
-        for i, (result, cached) in zip(folds, results, strict=True):
-            if result is None:
-                unfinished.append(i)
-            else:
-                yield i, Finished(fit_fold, result, cached=cached)
+    for i, finished in _opened(fit_short_folds, fit_fold, calls, blocks):
+        if finished is None:
+            unfinished.append(i)
+        else:
+            yield i, finished
     # Alone, a fold is tried as often as any other, and its own task run says why it failed.
     yield from _one_by_one(fits, unfinished, None)
 

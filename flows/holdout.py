@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
-import pandas as pd
-from evenfold.estimates import (
-    Declined,
-    Estimate,
-    EvaluationError,
-    Evidence,
-    FoldScore,
-    ModelSpec,
-    interval_for,
-    metric_of,
-)
+from evenfold.estimates import EvaluationError, ModelSpec
 from evenfold.tasks.fits import fit_holdout
 from evenfold.tasks.outcomes import Look
 from evenfold.tasks.record.looks import record_look, record_look_scores
 from evenfold.tasks.runtime.running import run
+from evenfold.tasks.scores import aggregate_look
 from evenfold.tasks.work import Work, work_of
 
 from .outcomes import Evaluation
@@ -26,15 +18,21 @@ from .splitting import Split
 
 
 def look_at_holdout(
-    split: Split, split_run_id: str, model: ModelSpec, reason: str, time_limit: float | None
+    split: Split,
+    split_run_id: str,
+    model: ModelSpec,
+    reason: str,
+    time_limit: float | None,
+    interval: Any = "auto",
+    level: float = 0.95,
 ) -> Evaluation:
     """Record the look, train on every row that is not locked, score the locked ones, and record what was seen."""
     started, work = time.monotonic(), work_of(split.ref, model)
     work.manifest.locked_pair()  # where nothing is locked there is nothing to record either
     look = _announced(split, work, reason)
     result = run(fit_holdout, split.ref, model, time_limit=time_limit)
-    run(record_look_scores, split.ref, look, result)
-    predictions = pd.read_parquet(result.predictions.path)
+    estimates = run(aggregate_look, split.ref, result, interval=interval, level=level)
+    run(record_look_scores, split.ref, look, result, estimates)
     return Evaluation(
         split=split.ref,
         cached=split.cached,
@@ -47,7 +45,7 @@ def look_at_holdout(
         left_out=work.problem.left_out,
         scores=[result.score],
         apparent=None,
-        estimates=[_estimate(name, result.score, predictions, work) for name in result.score.test],
+        estimates=estimates,
         n_cached=0,
         n_fits=1,
         seconds=time.monotonic() - started,
@@ -62,19 +60,3 @@ def _announced(split: Split, work: Work, reason: str) -> Look:
     except Exception as error:
         why = " ".join(str(error).split())[:200]
         raise EvaluationError(f"the look could not be recorded ({why}), so the holdout stays closed.") from error
-
-
-def _estimate(metric: str, score: FoldScore, predictions: pd.DataFrame, work: Work) -> Estimate:
-    value, apparent = score.test[metric], score.apparent[metric]
-    interval = interval_for(Evidence(metric_of(metric), work.problem, [score], predictions), "wald")
-    return Estimate(
-        metric,
-        "locked holdout",
-        value,
-        sd=None,
-        se=None,
-        n_splits=1,
-        apparent=apparent,
-        gap=apparent - value,
-        interval=None if isinstance(interval, Declined) else interval.holding(value),
-    )

@@ -83,6 +83,7 @@ class Tuning(Displayed, Outcome):
     low: float
     high: float
     notes: list[str]
+    level: float = 0.95
     model: ModelSpec
     n_fits: int
     n_cached: int
@@ -99,5 +100,7 @@ class Tuning(Displayed, Outcome):
         from evenfold.estimates.selection import Choice
         from evenfold.reports import tuning_page
 
-        choice = Choice(self.best, self.chosen, self.naive, self.value, self.low, self.high, tuple(self.notes))
+        choice = Choice(
+            self.best, self.chosen, self.naive, self.value, self.low, self.high, tuple(self.notes), self.level
+        )
         return tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice).band()

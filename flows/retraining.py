@@ -157,6 +157,8 @@ class Course:
     name: str
     metric: str
     gates: bool
+    interval: Any
+    level: float
     run_label: str
     time_limit: float | None
     log_models: str
@@ -291,8 +293,8 @@ def _evaluated(course: Course, model: ModelSpec) -> Evaluation:
     """Return the evaluation of a recipe on the retraining's folds; what did not change comes from the cache."""
     split = Split(course.split, True, balance_of(course.split))
     return evaluated(
-        split, recorded(split), model, run_label=course.run_label, time_limit=course.time_limit,
-        log_models=course.log_models, allow_partial=course.allow_partial,
+        split, recorded(split), model, interval=course.interval, level=course.level, run_label=course.run_label,
+        time_limit=course.time_limit, log_models=course.log_models, allow_partial=course.allow_partial,
     )  # fmt: skip
 
 

@@ -64,6 +64,8 @@ def run_tuning(
     n_random: int | None,
     metric: str | None,
     one_standard_error: bool,
+    interval: Any,
+    level: float,
     on: str,
     reason: str,
     time_limit: float | None,
@@ -75,7 +77,7 @@ def run_tuning(
     split_run_id = recorded(split)
     work = work_of(split.ref, recipe)
     seed = work.manifest.spec.seed
-    trials = _trials(split.ref, recipe, configurations(grid, n_random, seed), time_limit)
+    trials = _trials(split.ref, recipe, configurations(grid, n_random, seed), time_limit, level)
     metric = metric or trials[0].evaluated.model.metrics[0]
     choice = choose(
         metric,
@@ -83,6 +85,7 @@ def run_tuning(
         [frame_of(trial.evaluated.predictions) for trial in trials],
         [[score.test[metric] for score in trial.evaluated.scores] for trial in trials],
         one_standard_error=one_standard_error,
+        level=level,
         seed=seed,
     )
     tried = [Tried(params=trial.params, estimates=trial.evaluated.estimates) for trial in trials]
@@ -90,7 +93,9 @@ def run_tuning(
         record_tuning, split.ref, split_run_id, trials[0].evaluated.model, tried, choice, metric, one_standard_error
     )
     winner = trials[choice.chosen]
-    look = look_at_holdout(split, split_run_id, winner.recipe, reason, time_limit) if on == "holdout" else None
+    look = None
+    if on == "holdout":
+        look = look_at_holdout(split, split_run_id, winner.recipe, reason, time_limit, interval, level)
     return _tuning(split.ref, metric, trials, choice).model_copy(update={"run_id": run_id, "look": look})
 
 
@@ -109,7 +114,9 @@ def _tuning(split: SplitRef, metric: str, trials: list[Trial], choice: Choice) -
     )
 
 
-def _trials(split: SplitRef, recipe: ModelSpec, tried: list[dict[str, Any]], time_limit: float | None) -> list[Trial]:
+def _trials(
+    split: SplitRef, recipe: ModelSpec, tried: list[dict[str, Any]], time_limit: float | None, level: float
+) -> list[Trial]:
     trials = []
     for number, params in enumerate(tried, start=1):
         model = recipe.model_copy(update={"params": {**recipe.params, **params}})
@@ -117,5 +124,5 @@ def _trials(split: SplitRef, recipe: ModelSpec, tried: list[dict[str, Any]], tim
             fits = fit_splits(split, model, time_limit=time_limit, quiet=True)
         if fits.errors:
             raise EvaluationError(f"configuration {params!r}: {fits.errors[0]}")
-        trials.append(Trial(params, model, fits, fits.evaluated()))
+        trials.append(Trial(params, model, fits, fits.evaluated(level=level)))
     return trials

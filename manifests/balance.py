@@ -12,7 +12,8 @@ from evenfold.splitters import GroupPacker, Rows
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
-from .figures import FIGURES, BalanceReport, FoldBalance, PartBalance, Reach
+from .attributes import levels_of
+from .figures import FIGURES, AttributeBalance, BalanceReport, FoldBalance, PartBalance, Reach
 from .joined import Joined
 from .manifest import Manifest
 from .membership import LOCKED, MOST_MEASURED, Draws, Labels
@@ -144,7 +145,26 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> Bal
     update["strata"] = {
         name: _worst_share(*_distribution(beside, name, rows, in_use, places)) for name in columns.stratify
     }
+    update["attributes"] = {name: _attribute(beside, name, rows, in_use, places) for name in columns.balance_on}
     return report.model_copy(update=update | {"reach": _reach(beside, rows)})
+
+
+def _attribute(
+    beside: Joined, name: str, rows: NDArray[np.int64], in_use: NDArray[np.int64], places: list[_Place]
+) -> AttributeBalance:
+    codes, levels = levels_of(beside.column(name))
+    codes = codes[rows]
+
+    def shares(places: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.bincount(codes[places], minlength=len(levels)) / max(places.size, 1)
+
+    overall, told = shares(in_use), [shares(place.rows) for place in places]
+    return AttributeBalance(
+        levels=levels,
+        shares=overall.tolist(),
+        places=[share.tolist() for share in told],
+        worst=max((float(np.abs(share - overall).max()) for share in told if share.any()), default=0.0),
+    )
 
 
 def _worst_share(overall: dict[str, Any], places: list[dict[str, Any]]) -> float:

@@ -60,13 +60,29 @@ class PartBalance(RowsBalance):
     name: str
 
 
+class AttributeBalance(BaseModel):
+    """How the levels of a column that decides nothing are shared out.
+
+    ``shares`` are of the ``levels`` over all rows in use; ``places`` those of each fold and part, in the order of
+    ``BalanceReport.measured``; ``worst`` is the largest difference between the two.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    levels: list[str]
+    shares: list[float]
+    places: list[list[float]]
+    worst: float
+
+
 class BalanceReport(Displayed, BaseModel):
     """How even a manifest is: every fold and part, and the worst of each figure as one number.
 
     All rows are those in use: a row that is deleted, quarantined or excluded is in none of the figures. ``folds`` are
     the test rows of each split, of draws the first 200 (``n_measured`` says how many); ``parts`` those that no split
     tests. ``strata``: of each column to stratify by, the largest difference of a fold's or part's share of a class
-    (of its cumulative distribution, for numbers) from that of all rows. ``worst`` holds the ``FIGURES`` that these
+    (of its cumulative distribution, for numbers) from that of all rows; ``attributes`` are the columns to balance on,
+    which decide nothing. ``worst`` holds the ``FIGURES`` that these
     come to, ``reachable`` what no split of the same rows can be below in them, where that is known; ``reach`` how even
     whole groups are and could be. ``picks``: the shares of the measured draws that test the least and the most often
     tested group. ``n_folds`` is of folds that are to be of one size, ``largest_group`` of groups that are kept whole.
@@ -86,6 +102,7 @@ class BalanceReport(Displayed, BaseModel):
     n_folds: int | None = None
     largest_group: int | None = None
     strata: dict[str, float] = {}
+    attributes: dict[str, AttributeBalance] = {}
     picks: tuple[float, float] | None = None
     folds: list[FoldBalance]
     parts: list[PartBalance] = []
@@ -234,6 +251,13 @@ FIGURES: tuple[BalanceFigure, ...] = (
         lambda report: max(report.strata.values(), default=None),
         form=points,
         sentence="strata within {} of the whole",
+    ),
+    BalanceFigure(
+        "attribute_share",
+        "Largest deviation of a share of a level of a column to balance on",
+        lambda report: max((attribute.worst for attribute in report.attributes.values()), default=None),
+        form="{:.2%}",
+        sentence="attributes within {} of the whole",
     ),
     BalanceFigure(
         "picks",

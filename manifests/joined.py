@@ -140,7 +140,7 @@ class Joined:
     def crossing(self, units: NDArray[np.int64]) -> tuple[NDArray[np.bool_], dict[str, int]]:
         """Return which rows have another row of their unit on the other side of a split, and how many are where."""
         rows, places = np.zeros(self.n, dtype=np.bool_), {}
-        for place, (train, test) in self._sides():
+        for place, (train, test) in self.sides():
             trained, tested = (_marked(units, side) for side in (train, test))
             both = np.append(trained & tested, False)  # the last for units of -1
             crossing = test[both[units[test]]]
@@ -150,7 +150,8 @@ class Joined:
                 places[place] = int(crossing.size)
         return rows, places
 
-    def _sides(self) -> Iterator[tuple[str, Pair]]:
+    def sides(self) -> Iterator[tuple[str, Pair]]:
+        """Yield what is called by a name and has two sides: each split looked at, and the locked rows."""
         for i, pair in enumerate(self.splits()):
             yield f"split {i}", pair
         codes = self.codes[:, 0]

@@ -49,9 +49,13 @@ class Columns(Strict):
     group: str | None = Field(default=None, description="Rows of one group stay together.")
     stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
     time: str | None = Field(default=None, description="When each row happened.")
+    label_end: str | None = Field(default=None, description="When the target of each row is known.")
     fold: str | None = Field(default=None, description="Folds that were decided elsewhere, for Predefined.")
+    balance_on: list[str] = Field(
+        default=[], description="Whose shares and scores are reported; decides nothing, and is no feature."
+    )
 
-    @field_validator("key", "stratify", mode="before")
+    @field_validator("key", "stratify", "balance_on", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
@@ -68,7 +72,8 @@ class Columns(Strict):
 
     def roles(self) -> list[str]:
         """Return every named column, each once: columns that no model may use as a feature."""
-        named = [*self.key, self.target, self.group, *self.stratify, self.time, self.fold]
+        times = [self.time, self.label_end]
+        named = [*self.key, self.target, self.group, *self.stratify, *times, self.fold, *self.balance_on]
         return list(dict.fromkeys(name for name in named if name))
 
 
@@ -99,8 +104,8 @@ class KeyEncoding(Strict):
 class SplitSpec(Strict):
     """What decides a split. Two specifications that mean the same have the same decision fields.
 
-    ``strategy`` may be left out: groups choose BalancedGroupKFold, a numeric target SortedStratifiedKFold, classes
-    StratifiedKFold, nothing KFold.
+    ``strategy`` may be left out: a time chooses ForwardChaining, groups BalancedGroupKFold, a numeric target
+    SortedStratifiedKFold, classes StratifiedKFold, nothing KFold.
     """
 
     name: str = Field(default="split", description="What the split is called on disk and in MLflow.")
@@ -277,6 +282,12 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
         raise SplitError(
             f"{strategy} does not keep groups whole, and the group column {columns.group!r} is named; "
             f"choose {', '.join(keepers)}, or leave the group column out."
+        )
+    if columns.label_end and not needs.label_end:
+        readers = [name for name, each in all_strategies().items() if _needs_of(each).label_end]
+        raise SplitError(
+            f"{strategy} does not ask when a target is known, and {columns.label_end!r} is named as label_end; "
+            f"choose {', '.join(readers)}, or leave it out."
         )
     if columns.stratify and needs.y == "ignored":
         raise SplitError(

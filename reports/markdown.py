@@ -22,8 +22,19 @@ def split_report(split: dict[str, Any], report: BalanceReport, estimates: Sequen
 
 def estimate_table(estimates: Iterable[Estimate]) -> str:
     """Return every estimate under its own name."""
-    rows = ([each.metric, each.method, *map(_number, (each.value, each.sd, each.apparent))] for each in estimates)
-    return table(["metric", "method", "value", "sd", "apparent"], rows)
+    rows = (
+        [each.metric, each.method, *map(_number, (each.value, *_ends(each), _without(each), each.sd, each.apparent))]
+        for each in estimates
+    )
+    return table(["metric", "method", "value", "from", "to", "baseline", "sd", "apparent"], rows)
+
+
+def _ends(estimate: Estimate) -> tuple[float | None, float | None]:
+    return (estimate.interval.low, estimate.interval.high) if estimate.interval else (None, None)
+
+
+def _without(estimate: Estimate) -> float | None:
+    return estimate.baseline.value if estimate.baseline else None
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -60,5 +60,7 @@ def _(comparison: Comparison) -> str:
 def _(estimate: Estimate) -> str:
     lead = f"{estimate.method}, {counted(estimate.n_splits, 'split')}."
     overfit = optimism([estimate])
-    findings = [Remark("note", words) for words in [*([overfit] if overfit else []), *estimate.notes]]
+    findings = [
+        Remark("note", words) for words in [*estimate.warnings, *([overfit] if overfit else []), *estimate.notes]
+    ]
     return Page("Estimate", Verdict.NONE, lead, score_tiles([estimate]), findings).band()

@@ -82,6 +82,10 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the (train, test) pairs of checked rows."""
 
+    def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
+        """Return those of ``train`` that may be learnt from where ``test`` is tested: all, unless time parts them."""
+        return train
+
     @abstractmethod
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return how many pairs ``split`` yields."""

@@ -10,18 +10,28 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import skops.io
-from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fitted, score_draws
+from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
 from evenfold.manifests import Manifest
 from numpy.typing import NDArray
 
-from .outcomes import DrawsResult, FinalModel, FoldResult, FoldsResult, KeptFile, SplitRef
+from .outcomes import DrawsResult, FinalModel, FoldResult, FoldsResult, KeptFile, Refit, SplitRef
 from .parameters import Apparent, Model, TimeLimit
 from .results.files import write_aside
 from .runtime.home import Home
 from .runtime.limits import fair_threads, limited, peak_memory, within
 from .runtime.running import finished_here
 from .runtime.step import current_key, refreshing, step
-from .work import Work, key_of, key_of_all, key_of_block, key_of_split, training_rows, work_of
+from .work import (
+    Work,
+    further_pairs,
+    key_of,
+    key_of_all,
+    key_of_block,
+    key_of_pair,
+    key_of_split,
+    training_rows,
+    work_of,
+)
 
 Block = tuple[int, int]
 R = TypeVar("R")
@@ -152,6 +162,44 @@ def fit_short_folds(
     with refreshing(refresh):
         finished = [finished_here(fit_fold, split, i, model) for i in range(*block)]
     return [(None if fold.error else fold.value, fold.cached) for fold in finished]
+
+
+def _refit_key(split: SplitRef, method: str, i: int, model: Any = None, **_: Any) -> str:
+    work = work_of(split, model)
+    return f"score/{key_of_pair(work, *further_pairs(work, method)[i])}"
+
+
+@step(key_of=_refit_key, run_name=lambda method, i, **_: f"{method}: further fit {i}", run_tags=_tags)
+def fit_further(split: SplitRef, method: str, i: int, model: Model = None, *, time_limit: TimeLimit = None) -> Refit:
+    """Fit the further model ``i`` that an interval method asks for (see ``further_pairs``), and keep its predictions.
+
+    It is named by its rows: whatever method asks for the same fit finds it. Raises as ``fit_fold`` does.
+    """
+    work = work_of(split, model)
+    key = _unchanged(fit_further, key_of_pair(work, *further_pairs(work, method)[i]))
+    return _in_time(time_limit, f"{method}, further fit {i}", _fit_further, split, method, i, model, key)
+
+
+def _fit_further(split: SplitRef, method: str, i: int, model: Any, key: str) -> Refit:
+    work = work_of(split, model)
+    with limited(fair_threads()):
+        predictions = fit_predictions(
+            work.problem.model, work.problem, *further_pairs(work, method)[i], seed=work.manifest.spec.seed,
+            name=f"{method}, further fit {i}", inner=work.inner,
+        )  # fmt: skip
+    return Refit(predictions=_keep(predictions, key), **_about(work))
+
+
+@step(
+    run_name=lambda method, block, **_: f"{method}: further fits {block[0]}-{block[1] - 1}", run_tags=_tags, retries=0
+)
+def fit_short_further(
+    split: SplitRef, method: str, block: Block, model: Model = None, *, refresh: bool = False
+) -> list[tuple[Refit | None, bool]]:
+    """Do what ``fit_further`` does for each of a block (first, last + 1), in one task run; see ``fit_short_folds``."""
+    with refreshing(refresh):
+        finished = [finished_here(fit_further, split, method, i, model) for i in range(*block)]
+    return [(None if fit.error else fit.value, fit.cached) for fit in finished]
 
 
 def _all_key(split: SplitRef, model: Any = None, **_: Any) -> str:

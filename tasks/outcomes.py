@@ -122,6 +122,16 @@ class FoldResult(Fit):
         return self.predictions.intact()
 
 
+class Refit(Fit):
+    """A further model that an interval asks for: its predictions in a file."""
+
+    predictions: KeptFile
+
+    def intact(self) -> bool:
+        """Return whether the predictions still lie there, undamaged."""
+        return self.predictions.intact()
+
+
 class FoldsResult(Fit):
     """The models of a block of splits: their scores, and their predictions in one file."""
 
@@ -173,6 +183,8 @@ class Evaluated(Outcome):
     apparent: FoldResult | None = None
     estimates: list[Estimate] = []
     errors: list[str] = []
+    interval: str = "auto"
+    level: float = 0.95
 
     @property
     def scores(self) -> list[FoldScore]:
@@ -234,6 +246,17 @@ class Registered(Outcome):
     version: str
     uri: str
     champion: bool
+
+
+class RolledBack(Outcome):
+    """A champion that was put back: which version is it now, which was withdrawn (None: there was none), why."""
+
+    name: str
+    champion: str
+    withdrawn: str | None
+    reason: str
+    by: str
+    at: str
 
 
 class Look(Outcome):

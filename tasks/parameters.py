@@ -207,6 +207,22 @@ Apparent = Annotated[
 RunLabel = Annotated[
     str, Field(description="Another label makes another MLflow run of the same."), Flag(takes="TEXT", panel="Output")
 ]
+Intervals = Annotated[
+    Literal[
+        "auto", "wald", "corrected_wald", "stretches", "wilson", "conservative_z", "corrected_t", "bootstrap", "bca",
+        "nested", "none",
+    ],
+    Field(description="How intervals are made; nested and conservative_z ask for further fits."),
+    Flag(takes="METHOD", panel="Model"),
+]  # fmt: skip
+Level = Annotated[
+    float,
+    Field(gt=0, lt=1, description="Share of the cases in which an interval is to hold the truth."),
+    Flag(takes="SHARE", panel="Model"),
+]
+Margin = Annotated[
+    float, Field(ge=0, description="Difference of scores that does not matter."), Flag(takes="NUMBER", panel="Model")
+]
 TimeLimit = Annotated[
     float | None,
     Field(gt=0, description="Seconds after which a fit is stopped; each has a process of its own then."),

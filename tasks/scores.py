@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from evenfold.estimates import (
+    Declined,
     DrawScores,
     Estimate,
     EvaluationError,
+    Evidence,
+    FoldScore,
     ModelSpec,
     aggregate as fold_estimates,
+    baseline_of_draws,
+    baseline_predictions,
     bootstrap_aggregate,
+    interval_for,
+    metric_of,
     resampled_aggregate,
 )
+from numpy.typing import NDArray
 
-from .outcomes import DrawsResult, Evaluated, Fit, FoldResult, FoldsResult, SplitRef
+from .outcomes import BLOCK, DrawsResult, Evaluated, Fit, FoldResult, FoldsResult, Refit, SplitRef
+from .parameters import Intervals, Level
 from .runtime.step import step
-from .work import Work, key_of_split, work_of
+from .work import Work, key_of_all, key_of_split, work_of
 
 MOST_SINGLE_FOLDS = 1_000
 
@@ -36,21 +46,24 @@ def aggregate(
     *,
     apparent: FoldResult | None = None,
     errors: Sequence[str] = (),
-    interval: str = "auto",
-    level: float = 0.95,
+    refits: Sequence[Refit] = (),
+    interval: Intervals = "auto",
+    level: Level = 0.95,
 ) -> Evaluated:
     """Return the estimates that the results of ``fit_fold`` (``fit_folds``, ``fit_draws``) come to together.
 
     Folds give cross-validation with its pooled score and an interval of it (``interval``: one of
-    ``evenfold.estimates.INTERVALS``); draws, which need ``apparent`` of ``fit_all``, out-of-bag, .632 and .632+.
+    ``evenfold.estimates.INTERVALS``; ``refits``: of ``fit_further``, where it asks for further fits); draws, which
+    need ``apparent`` of ``fit_all``, out-of-bag, .632 and .632+.
     Raises EvaluationError where results are of other data, models or splits than one.
     """
     if not results:
         raise EvaluationError("there is no result to aggregate; fit at least one split.")
-    fits: list[Fit] = [*results, *([apparent] if apparent else [])]
+    fits: list[Fit] = [*results, *([apparent] if apparent else []), *refits]
     work = _one_work(split, fits)
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
-    return evaluated.model_copy(update={"estimates": estimates_of(evaluated, work, interval, level)})
+    estimates = estimates_of(evaluated, work, refits, interval, level)
+    return evaluated.model_copy(update={"estimates": estimates, "interval": interval, "level": level})
 
 
 def unaggregated(
@@ -83,7 +96,7 @@ def _one_work(split: SplitRef, fits: Iterable[Fit]) -> Work:
     work = work_of(split, fits[0].model)
     # Of two splits with a fold in common the cache has one result, which names the split that it was made for.
     others = [fit for fit in fits if fit.split_id != split.split_id]
-    ours = {key_of_split(work, i) for i in split.splits()} if others else set()
+    ours = {key_of_all(work), *(key_of_split(work, i) for i in split.splits())} if others else set()
     foreign = [fit for fit in others if isinstance(fit, FoldResult) and Path(fit.predictions.path).stem not in ours]
     if kinds != {(work.fingerprint, fits[0].model.model_dump_json())} or foreign:
         raise EvaluationError(
@@ -98,7 +111,39 @@ def frame_of(files: Iterable[str]) -> pd.DataFrame:
     return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
 
 
-def estimates_of(evaluated: Evaluated, work: Work, interval: str = "auto", level: float = 0.95) -> list[Estimate]:
+@step(run_name=lambda split, **_: f"{split.name}: holdout, aggregate", retries=0)
+def aggregate_look(
+    split: SplitRef, result: FoldResult, *, interval: Intervals = "auto", level: Level = 0.95
+) -> list[Estimate]:
+    """Return what a look at the locked part says: an estimate per metric, of the one model that was tested there."""
+    work = work_of(split, result.model)
+    predictions = pd.read_parquet(result.predictions.path)
+    return [_of_look(name, result.score, predictions, work, interval, level) for name in result.score.test]
+
+
+def _of_look(
+    metric: str, score: FoldScore, predictions: pd.DataFrame, work: Work, interval: str, level: float
+) -> Estimate:
+    value, apparent = score.test[metric], score.apparent[metric]
+    made = interval_for(Evidence(metric_of(metric), work.problem, [score], predictions), interval, level)
+    why = f"There is no interval: {made.reason}" if isinstance(made, Declined) and made.reason else None
+    return Estimate(
+        metric,
+        "locked holdout",
+        value,
+        sd=None,
+        se=None,
+        n_splits=1,
+        apparent=apparent,
+        gap=apparent - value,
+        interval=None if isinstance(made, Declined) else made.holding(value),
+        notes=(why,) if why else (),
+    )
+
+
+def estimates_of(
+    evaluated: Evaluated, work: Work, refits: Sequence[Refit] = (), interval: str = "auto", level: float = 0.95
+) -> list[Estimate]:
     """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation."""
     if not evaluated.draws:
         predictions = frame_of(evaluated.predictions)
@@ -109,7 +154,9 @@ def estimates_of(evaluated: Evaluated, work: Work, interval: str = "auto", level
             work.problem,
             work.problem.model,
             stratified=splitter.needs.y != "ignored",
-            ordered="past_before_future" in splitter.promises,
+            ordered=work.in_time_order,
+            baselines=baseline_predictions(work.problem, _splits(work), work.times if work.in_time_order else None),
+            refits=[pd.read_parquet(refit.predictions.path) for refit in refits],
             interval=interval,
             level=level,
             seed=work.manifest.spec.seed,
@@ -126,6 +173,19 @@ def estimates_of(evaluated: Evaluated, work: Work, interval: str = "auto", level
     if "out_of_bag" in work.manifest.splitter.promises:
         on_all = pd.read_parquet(apparent.predictions.path)
         seed: Any = work.manifest.spec.seed
-        return bootstrap_aggregate(draws, apparent.score, on_all, work.problem, seed=seed)
+        return bootstrap_aggregate(draws, apparent.score, on_all, work.problem, baseline=_of_draws(work), seed=seed)
     stratified = work.manifest.splitter.needs.y != "ignored"
-    return resampled_aggregate(draws, apparent.score, stratified=stratified)
+    return resampled_aggregate(
+        draws, apparent.score, stratified=stratified, interval=interval, level=level, baseline=_of_draws(work)
+    )
+
+
+def _splits(work: Work) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
+    for i in range(work.manifest.n_splits):
+        yield *work.manifest.membership.split_name(i), *work.pair(i)
+
+
+def _of_draws(work: Work) -> tuple[str, pd.DataFrame]:
+    # Of a block of draws: constants hardly differ from one to the next.
+    draws = [(i, work.pair(i)) for i in range(min(work.manifest.n_splits, BLOCK))]
+    return baseline_of_draws(work.problem, draws, work.problem.model.metrics)

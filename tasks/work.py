@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from evenfold.estimates import ModelSpec, Problem, score_key
+from evenfold.estimates import Evidence, FoldScore, ModelSpec, Problem, further_splits, metric_of, score_key
 from evenfold.manifests import (
     Manifest,
     SplitSpec,
@@ -30,12 +30,15 @@ from numpy.typing import NDArray
 from .outcomes import SplitRef
 from .splits import stamp
 
+Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
+
 
 @dataclass(frozen=True)
 class Work:
     """A data set joined with its manifest, in key order, as a model sees it: loaded once per process.
 
     ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
+    ``times``: the order in time of the problem's rows, where a column says it.
     """
 
     manifest: Manifest
@@ -43,6 +46,7 @@ class Work:
     fingerprint: str
     place: NDArray[np.int64]
     keys: pa.Table | None
+    times: NDArray[np.int64] | None = None
 
     def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return split ``i`` as positions in the problem."""
@@ -56,6 +60,16 @@ class Work:
         needs = made.needs
         usable = isinstance(made, LabelSplitter) and not made.part_codes() and "exhaustive" in made.promises
         return made if usable and not (needs.key or needs.time or needs.fixed) else None
+
+    @cached_property
+    def further(self) -> dict[str, list[Pair]]:
+        """The further fits of the interval methods that were asked for: see ``further_pairs``."""
+        return {}
+
+    @property
+    def in_time_order(self) -> bool:
+        """Whether the rows follow one another in time and are split in that order."""
+        return "past_before_future" in self.manifest.splitter.promises
 
     @cached_property
     def keys_digest(self) -> str:
@@ -103,7 +117,9 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
     place = np.where(present, np.cumsum(present) - 1, -1)
     keys = None if manifest.keys is None else manifest.keys.filter(present)
-    return Work(manifest, problem, read, place, keys)
+    time = manifest.spec.columns.time
+    times = None if time is None else pd.factorize(ordered.column(time).to_pandas(), sort=True)[0].astype(np.int64)
+    return Work(manifest, problem, read, place, keys, times)
 
 
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
@@ -129,6 +145,39 @@ def key_of_split(work: Work, i: int) -> str:
 def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:
     """Return the score key of the splits first..last-1: asking for more draws leaves finished blocks alone."""
     return key_of(work, more + digest_json([work.manifest.in_use.digest(i) for i in range(first, last)]))
+
+
+def key_of_pair(work: Work, train: NDArray[np.int64], test: NDArray[np.int64]) -> str:
+    """Return the score key of a fit on some rows, tested on others, given as positions in the problem."""
+    rows = b"".join(each.astype("<i8").tobytes() for each in (train, np.array([-1]), test))
+    return key_of(work, f"pair {hashlib.sha256(rows).hexdigest()}")
+
+
+def _further_pairs(work: Work, method: str) -> list[Pair]:
+    frames, scores = [], []
+    for i in range(work.manifest.n_splits):
+        (repeat, fold), (train, test) = work.manifest.membership.split_name(i), work.pair(i)
+        frames.append(pd.DataFrame({"row": test, "repeat": repeat, "fold": fold}))
+        scores.append(FoldScore("", repeat, fold, {}, {}, train.size, test.size, 0.0, 0.0))
+    rows, seed = pd.concat(frames, ignore_index=True), work.manifest.spec.seed
+    for metric in work.problem.model.metrics:
+        evidence = Evidence(metric_of(metric), work.problem, scores, rows, ordered=work.in_time_order, seed=seed)
+        if found := further_splits(evidence, method):
+            return found
+    return []
+
+
+def further_pairs(work: Work, method: str) -> list[Pair]:
+    """Return the fits that an interval method asks for beyond those of the folds, as positions in the problem.
+
+    They depend on the split, the seed and the method only. Empty where the method asks for none, or where it is for no
+    metric of the model on such splits.
+    """
+    if work.manifest.kind == "draws" or method in ("auto", "none"):
+        return []
+    if method not in work.further:
+        work.further[method] = _further_pairs(work, method)
+    return work.further[method]
 
 
 def key_of_all(work: Work) -> str:

@@ -15,9 +15,7 @@ def alarms(table: Table) -> set[str]:
         first = data.iloc[: -table.grown]
         manifest = extend(decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, first), data).manifest
     else:
-        manifest = import_folds(
-            data.assign(fold=table.folds), key="id", fold_column="fold", name="leaks", target="y", **_group(table)
-        )
+        manifest = import_folds(data.assign(fold=table.folds), key="id", fold_column="fold", name="leaks", target="y")
     made = audit(manifest, data, time=roles.get("time"), group=roles.get("group"))
     found = set()
     for finding in made.findings:
@@ -25,10 +23,6 @@ def alarms(table: Table) -> set[str]:
             named = [name for name in data if any(name in str(figure) for figure in finding.figures.values())]
             found.add(" ".join([finding.check, *named]))
     return found
-
-
-def _group(table: Table) -> dict[str, str]:
-    return {}
 
 
 def frame_alarms(data: pd.DataFrame, target: str, key: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -141,6 +141,8 @@ class IntervalMethod:
     ``name``: by which it is chosen. ``needs``: what must be there. ``of``: what the interval holds, as a phrase.
     ``make``: the interval at a level, or why there is none. ``splits``: the further fits that it asks for, each as
     rows to train on and rows to test; their predictions are ``Evidence.refits``. None where it asks for none.
+    ``unfit``: why it is not for such evidence and what would be, before anything is fitted; "" where it is.
+    ``follows_time``: whether rows that follow one another in time may depend on one another.
     """
 
     name: str
@@ -148,3 +150,5 @@ class IntervalMethod:
     of: str
     make: Callable[[Evidence, float], Made]
     splits: Callable[[Evidence], list[Pair]] | None = None
+    unfit: Callable[[Evidence], str] = field(default=lambda _: "", repr=False)
+    follows_time: bool = False

@@ -19,6 +19,8 @@ from scipy import stats
 
 from .evidence import Declined, Evidence, IntervalMethod, Made, Pair
 
+UNTESTED = -1
+MOST_FITS = 1_000
 Losses = Sequence[tuple[ArrayLike, ArrayLike]]
 
 
@@ -70,37 +72,55 @@ def _mean_and_variance(losses: ArrayLike, weights: ArrayLike) -> tuple[float, fl
 
 
 def nested_splits(evidence: Evidence) -> list[Pair]:
-    """Return the fits that a nested cross-validation asks for besides the evaluation's own: k (k - 1) / 2 a repeat.
+    """Return the fits that a nested cross-validation asks for besides the evaluation's own: k(k - 1)/2 a repeat.
 
     Each trains without two folds and tests both, so it serves as the inner model of either.
     """
     return [
-        (np.flatnonzero(~np.isin(folds, pair)), np.flatnonzero(np.isin(folds, pair)))
+        (np.flatnonzero(~np.isin(folds, (*pair, UNTESTED))), np.flatnonzero(np.isin(folds, pair)))
         for folds in _folds(evidence)
-        for pair in combinations(np.unique(folds).tolist(), 2)
+        for pair in combinations(np.unique(folds[folds != UNTESTED]).tolist(), 2)
     ]
 
 
 def _folds(evidence: Evidence) -> Iterator[NDArray[np.int64]]:
     for part in evidence.parts:
-        folds = np.empty(evidence.problem.n, dtype=np.int64)
+        folds = np.full(evidence.problem.n, UNTESTED, dtype=np.int64)
         folds[part["row"].to_numpy()] = part["fold"].to_numpy()
         yield folds
 
 
-def nested(evidence: Evidence, level: float) -> Made:
-    """Return the interval of a metric that is a mean over rows."""
-    loss = evidence.metric.loss
-    if loss is None:
-        return Declined(
+def not_nestable(evidence: Evidence) -> str:
+    """Return why a nested cross-validation is not for such evidence, and what would be."""
+    if evidence.metric.loss is None:
+        return (
             f"nested cross-validation needs a mean over rows, and {evidence.metric.title} is none; "
             "choose corrected_wald or bootstrap."
         )
-    if any(part.shape[0] != evidence.problem.n for part in evidence.parts):
-        return Declined("nested cross-validation needs folds that test every row; choose corrected_wald.")
+    n = evidence.rows.size
+    trained = any(each.n_train + each.n_test != n for each in evidence.scores)
+    if trained or any(part.shape[0] != n for part in evidence.parts):
+        return (
+            "nested cross-validation needs folds that test every row, and train on all others; choose corrected_wald."
+        )
     k = evidence.parts[0]["fold"].nunique()
     if k < 3:
-        return Declined(f"nested cross-validation needs 3 folds, and has {k}; choose corrected_wald.")
+        return f"nested cross-validation needs 3 folds, and has {k}; choose corrected_wald."
+    fits = len(evidence.parts) * k * (k - 1) // 2
+    if fits > MOST_FITS:
+        return (
+            f"nested cross-validation of {k:,} folds asks for {fits:,} further fits, and {MOST_FITS:,} is the most; "
+            "use fewer folds, or choose corrected_wald."
+        )
+    return ""
+
+
+def nested(evidence: Evidence, level: float) -> Made:
+    """Return the interval of a metric that is a mean over rows."""
+    if reason := not_nestable(evidence):
+        return Declined(reason)
+    loss, k = evidence.metric.loss, evidence.parts[0]["fold"].nunique()
+    assert loss is not None
 
     def lost(frame: pd.DataFrame) -> tuple[Floats, Floats]:
         rows = evidence.answered(frame)
@@ -109,7 +129,7 @@ def nested(evidence: Evidence, level: float) -> Made:
     refits = iter(evidence.refits)
     folds: list[tuple[tuple[Floats, Floats], tuple[Floats, Floats]]] = []
     for part, of_row in zip(evidence.parts, _folds(evidence), strict=True):
-        inner: dict[int, list[pd.DataFrame]] = {fold: [] for fold in np.unique(of_row).tolist()}
+        inner: dict[int, list[pd.DataFrame]] = {fold: [] for fold in np.unique(of_row[of_row != UNTESTED]).tolist()}
         for i, j in combinations(inner, 2):
             refit = next(refits)
             tested = of_row[refit["row"].to_numpy()]
@@ -122,7 +142,7 @@ def nested(evidence: Evidence, level: float) -> Made:
     if min(np.size(b) for _, b in losses) < 2:
         return Declined("nested cross-validation needs 2 rows a fold; use fewer folds.")
     made = nested_interval(
-        losses, k, evidence.problem.n, plain, level=level, weights=mass, cv_weights=weights
+        losses, k, evidence.rows.size, plain, level=level, weights=mass, cv_weights=weights
     )  # fmt: skip
     low, high = loss.score(made.high), loss.score(made.low)
     interval = Interval(low, high, level, made.method, made.notes)
@@ -167,5 +187,6 @@ METHODS = (
         of="a model trained on these rows, on new rows like them",
         make=nested,
         splits=nested_splits,
+        unfit=not_nestable,
     ),
 )

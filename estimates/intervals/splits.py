@@ -101,6 +101,13 @@ def halves(evidence: Evidence) -> list[Pair]:
     return pairs
 
 
+def in_time_order(evidence: Evidence) -> str:
+    """Return why halves drawn at random are not for rows in time order."""
+    return (
+        "random halves would mix the past with the future; choose stretches or corrected_t." if evidence.ordered else ""
+    )
+
+
 def conservative_z(evidence: Evidence, level: float) -> Made:
     """Return the interval whose variance is that of cross-validation on half of the rows, which is larger.
 
@@ -129,11 +136,13 @@ METHODS = (
         of="the recipe, trained on other rows like these, on new rows",
         make=conservative_z,
         splits=halves,
+        unfit=in_time_order,
     ),
     IntervalMethod(
         name="corrected_t",
         needs=frozenset({"fold scores"}),
         of="the recipe, trained on other rows like these, on new rows",
         make=of_splits,
+        follows_time=True,
     ),
 )

@@ -206,10 +206,20 @@ def fit_and_score(
 
 
 def fit_predictions(
-    model: ModelSpec, problem: Problem, train: IntArray, test: IntArray, *, seed: int, repeat: int = 0, fold: int = 0
+    model: ModelSpec,
+    problem: Problem,
+    train: IntArray,
+    test: IntArray,
+    *,
+    seed: int,
+    name: str = "a further fit",
+    repeat: int = 0,
+    fold: int = 0,
+    inner: Splitter | None = None,
 ) -> pd.DataFrame:
     """Fit on the rows ``train`` and return the predictions of the rows ``test``, as ``fit_and_score`` does."""
-    estimator = fitted(model, problem, train, seed=seed, name=f"{len(train):,} rows")
+    validation = test if model.eval_set else None
+    estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner, validation=validation)
     return _predictions(problem, test, Responses(estimator, problem.X.iloc[test]), repeat, fold)
 
 

@@ -121,6 +121,7 @@ SHORT = {
     "folds": "Show what the number of folds does to the estimate.",
     "strategies": "Show what stratifying does to the estimate's variance.",
     "doctor": "Look at servers, stores, versions and clocks; what to fix.",
+    "rollback": "Make an earlier version the champion again, and say why.",
     "ui": "Open MLflow's and Prefect's pages on what was recorded.",
     "clean": "Remove old cached results; never manifests or records.",
 }

@@ -103,6 +103,7 @@ def audit(
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="CODE=REASON", help="Why a check is ignored, as EF205=REASON; repeat.")
     ] = None,
+    impact: Annotated[bool, typer.Option("--impact", help="Refit with and without each leak: what it costs.")] = False,
     store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
     kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON, Markdown or SARIF.")] = None,
     as_json: Json = False,
@@ -126,6 +127,7 @@ def audit(
             target=target,
             group=group,
             time=time,
+            impact=impact,
             ignore=values_of("--ignore", ignore, "CODE=REASON, such as EF205='no new shops will open'"),
         )
     if store:

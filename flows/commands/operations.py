@@ -12,7 +12,7 @@ from .flags import Grouped, Json
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (doctor, clean, load):
+    for command in (doctor, clean, load, rollback):
         app.command(cls=Grouped)(command)
 
 
@@ -86,3 +86,30 @@ def load(
         out.print_json(data=told)
     else:
         out.print(f"{found.name} {found.version}: split_id {found.split_id[:16]}\n  manifest {found.uri}")
+
+
+def rollback(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model in the registry.")],
+    reason: Annotated[str, typer.Option(help="Why; it is kept in the registry with your name.")],
+    to: Annotated[str | None, typer.Option(help="The version; the champion before this one if left out.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make an earlier version of a model the champion again, and record who did it and why.
+
+    Example: evenfold rollback flights --reason "the feed of May was in hours"
+    """
+    from evenfold.tasks import Home, prepare_environment, roll_back
+
+    from .show import consoles
+
+    home = Home.here()
+    prepare_environment(home)
+    home.require_record()
+    with busy(f"putting {name} back"):
+        done = roll_back.fn(name, to=to, reason=reason)
+    out, _ = consoles()
+    if as_json:
+        out.print_json(done.model_dump_json())
+    else:
+        gone = f", version {done.withdrawn} was withdrawn" if done.withdrawn else ", put there"
+        out.print(f"{done.name}: version {done.champion} is the champion again{gone} by {done.by}.", markup=False)

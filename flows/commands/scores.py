@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from evenfold.estimates import Comparison, Estimate, FoldScore, metric_of
-from evenfold.estimates.results import warned
+from evenfold.estimates.results import in_percent, warned
 from evenfold.flows.outcomes import Evaluation, Tuning
 from evenfold.manifests import read_header
 from evenfold.reports.evaluations.words import read_ends, written
@@ -29,6 +29,8 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     if outcome.estimates:
         console.print(first_that_fits(console, score_tables(outcome.scores, outcome.estimates)), markup=False)
         console.print()
+    for warning in dict.fromkeys(words for each in outcome.estimates for words in each.warnings):
+        console.say(f"  {warning}", hang=2, style="yellow")
     for remark in remarks(outcome.estimates, outcome.balance.target):
         console.say(f"  {remark}", hang=2)
     for sentence in warned(outcome.scores):
@@ -51,16 +53,17 @@ def score_tables(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> 
     """Yield the estimates in tables of fewer and fewer columns: a row per metric and method, as people read them."""
     methods = list(dict.fromkeys(each.method for each in estimates))
     head = methods[0] if len(methods) == 1 else "score"
-    levels = {f"{each.interval.level:.0%}".replace("%", " %") for each in estimates if each.interval}
+    levels = {in_percent(each.interval.level) for each in estimates if each.interval}
     columns = {
         "": [_title(each, methods) for each in estimates],
         head: [_score(each, each.value) for each in estimates],
         f"{levels.pop() if len(levels) == 1 else ''} interval".strip(): [_interval(each) for each in estimates],
         "folds": [_folds(each, scores) for each in estimates],
         "training rows": [_training(each) for each in estimates],
+        "baseline": [_score(each, each.baseline.value) if each.baseline else "" for each in estimates],
     }
     shown = {name: cells for name, cells in columns.items() if name == "" or any(cells)}
-    for without in ((), ("folds",), ("folds", "training rows")):
+    for without in ((), ("folds",), ("folds", "training rows"), ("folds", "training rows", "baseline")):
         kept = {name: cells for name, cells in shown.items() if name not in without}
         yield lined_up([list(kept), *(list(row) for row in zip(*kept.values(), strict=True))])
 
@@ -114,7 +117,9 @@ def remarks(estimates: Sequence[Estimate], target: str | None = None) -> list[st
     told = [_of(titles, note, n_metrics) for note, titles in said.items() if not note.startswith(known)]
     errors = list(dict.fromkeys(m.title for each in estimates if (m := metric_of(each.metric)).unit == "target"))
     unit = f"in the unit of {target}, " if target else ""
-    return [*([f"{listed(errors)}: {unit}lower is better."] if errors else []), *told]
+    named = list(dict.fromkeys(each.baseline.name for each in estimates if each.baseline))
+    baseline = f"baseline: {' or '.join(named)} for every row, learnt from the same training rows."
+    return [*([f"{listed(errors)}: {unit}lower is better."] if errors else []), *([baseline] if named else []), *told]
 
 
 def _of(titles: list[str], note: str, n_metrics: int) -> str:
@@ -134,7 +139,7 @@ def show_tuning(console: Words, outcome: Tuning) -> None:
                   f"{amount(split, read_header(Path(split.uri)))}\n")  # fmt: skip
     console.say(f"  take {_params(outcome, outcome.chosen)}", hang=2)
     console.say(
-        f"  expect {metric.title} {written(metric.shown(outcome.value), half)}, 95 % interval {written(low, half)} to "
+        f"  expect {metric.title} {written(metric.shown(outcome.value), half)}, {in_percent(outcome.level)} interval {written(low, half)} to "
         f"{written(high, half)}; it scored {written(metric.shown(outcome.scores[outcome.chosen]), half)} where it was "
         "chosen, which flatters it",
         hang=2,
@@ -166,7 +171,8 @@ def _params(outcome: Tuning, number: int) -> str:
 def show_comparisons(console: Words, comparisons: Sequence[Comparison]) -> None:
     """Print two models on the same rows, a metric a line, then what was found in words."""
     console.print(f"the same [bold]{comparisons[0].n_rows:,} rows[/], each tested by both\n")
-    rows = [["", "A", "B", "B - A", "95 % interval", "better"]]
+    level = next((f"{in_percent(each.interval.level)} " for each in comparisons if each.interval), "")
+    rows = [["", "A", "B", "B - A", f"{level}interval", "better"]]
     for each in comparisons:
         metric = metric_of(each.metric)
         interval = each.interval

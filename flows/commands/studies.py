@@ -30,7 +30,14 @@ def register_studies(app: typer.Typer) -> None:
         app.command(cls=Grouped)(command_of(study))
 
 
-def compare(run_a: str, run_b: str, as_json: bool, metrics: list[str] | None = None) -> None:
+def compare(
+    run_a: str,
+    run_b: str,
+    as_json: bool,
+    metrics: list[str] | None = None,
+    level: float = 0.95,
+    margin: float = 0.0,
+) -> None:
     """Print how two evaluations compare, row by row."""
     from evenfold.flows.comparison import compare_runs
 
@@ -39,7 +46,7 @@ def compare(run_a: str, run_b: str, as_json: bool, metrics: list[str] | None = N
 
     out, _ = consoles()
     with busy(f"comparing run {run_a} with run {run_b}"):
-        comparisons = compare_runs(run_a, run_b, metrics)
+        comparisons = compare_runs(run_a, run_b, metrics, level=level, margin=margin)
     if as_json:
         out.print_json(json.dumps([asdict(comparison) for comparison in comparisons]))
         return

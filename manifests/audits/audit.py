@@ -10,7 +10,14 @@ from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
 from threadpoolctl import threadpool_limits
 
-from .balance import balance_out_of_reach, class_deviation, missing_classes, size_deviation, target_deviation
+from .balance import (
+    attribute_deviation,
+    balance_out_of_reach,
+    class_deviation,
+    missing_classes,
+    size_deviation,
+    target_deviation,
+)
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
 from .findings import Audit, Check, NotAsked, Outcome, gates_with, reasons_of
 from .judging import judged
@@ -19,6 +26,7 @@ from .rows import absent_rows, deleted_rows, empty_folds, quarantined_rows, repe
 from .unnamed.carried import carried_targets
 from .unnamed.entities import unnamed_entities
 from .unnamed.giveaways import giveaway_features
+from .unnamed.impact import with_impact
 from .unnamed.near_duplicates import near_duplicates
 from .unnamed.populations import other_generation, other_populations
 from .unnamed.sample import Sample, read_sample
@@ -36,6 +44,7 @@ def audit(
     group: str | None = None,
     time: str | None = None,
     ignore: Mapping[str, str] | None = None,
+    impact: bool = False,
 ) -> Audit:
     """Return what is wrong with ``manifest`` as a split of ``data`` (a file or a frame, in any row order).
 
@@ -44,7 +53,7 @@ def audit(
     which the audit fails, or "off"; they go over those of the specification. ``target``, ``group`` and ``time`` ask
     about columns that the split was not made by: "do patients leak in this random split?" ``ignore`` maps a check's
     number (``EF205``) to the reason why what it finds is no fault; it goes over that of the specification, and what was
-    found is told with the reason.
+    found is told with the reason. ``impact`` says what a leak costs: the score of a small model as split, and mended.
 
     Promises: every check gives a finding, passes, or says why it was not asked or could not run; a check that could
     not run has not passed. Raises SplitError where the data cannot be joined at all, for an unknown column in
@@ -54,21 +63,21 @@ def audit(
     limits = gates_with({**manifest.spec.gates, **(gates or {})})
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
     names = feature_names(joined, features, exclude)
-    checks = _checks(joined, names, time is not None, partial(read_sample, joined, features, tuple(exclude)))
+    sample = cache(partial(read_sample, joined, features, tuple(exclude)))
+    checks = _checks(joined, names, sample)
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
-    return judged(limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons)
+    return judged(
+        limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,
+        priced=with_impact(sample) if impact else None,
+    )  # fmt: skip
 
 
-def _checks(
-    joined: Joined, names: list[str], time_asked: bool, read: Callable[[], Sample | NotAsked]
-) -> dict[str, Check]:
+def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotAsked]) -> dict[str, Check]:
     """Return what runs each check. The features are read once, by the first check that wants them."""
 
     @cache
     def features() -> Features:
         return read_features(joined, names)
-
-    sample = cache(read)
 
     def of_features(check: Callable[[Joined, Features], Outcome]) -> Outcome:
         return check(joined, features()) if names else NotAsked("no column of the data is a feature; name some")
@@ -85,8 +94,9 @@ def _checks(
         check.__name__: partial(check, joined)
         for check in (
             *(rows_without_fold, absent_rows, repeated_keys, empty_folds, deleted_rows, quarantined_rows),
-            *(group_in_two_folds, constant_groups, similar_keys),
+            *(group_in_two_folds, constant_groups, similar_keys, time_overlap),
             *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
+            attribute_deviation,
         )
     }
     of_samples = {
@@ -99,7 +109,6 @@ def _checks(
     return {
         **of_rows,
         **of_samples,
-        "time_overlap": lambda: time_overlap(joined, time_asked),
         **{
             check.__name__: partial(of_features, check)
             for check in (duplicate_rows, id_like_features, target_like_features)

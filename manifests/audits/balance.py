@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from evenfold.manifests.attributes import levels_of
 from evenfold.manifests.balance import compared_with_all
 from evenfold.manifests.joined import ROLES, Joined, JoinedLabels
 from evenfold.manifests.membership import LOCKED
@@ -139,6 +140,25 @@ def target_deviation(joined: Joined) -> Outcome:
     fold = shared.labels.code_name(code)
     message = f"the distribution of {name!r} in {fold} has a KS distance of {ks:.3f} from that of all rows."
     return Found(ks, message, {"fold": code})
+
+
+def attribute_deviation(joined: Joined) -> Outcome:
+    """Say how far the levels of the columns to balance on are from their shares in the tested rows of a split."""
+    names = joined.columns.balance_on
+    if not names:
+        return NotAsked("no column to balance on is named")
+    told: list[tuple[float, str, str, int]] = []
+    for name in names:
+        codes, levels = levels_of(joined.column(name))
+        overall = np.bincount(codes[joined.codes[:, 0] >= LOCKED], minlength=len(levels))
+        tested = joined.class_tables(codes, len(levels))[1]
+        rows = np.maximum(tested.sum(axis=1, keepdims=True), 1)
+        off = np.abs(tested / rows - overall / max(overall.sum(), 1)) * (tested.sum(axis=1, keepdims=True) > 0)
+        split, level = np.unravel_index(int(off.argmax()), off.shape)
+        told.append((float(off[split, level]), name, shown(levels[level]), int(split)))
+    worst, where, which, at = max(told)
+    message = f"of {where!r} the share of {which} in split {at} is {worst:.1%} from that of all rows, the most of any."
+    return Found(worst, message, {each: figure for figure, each, _, _ in told})
 
 
 def balance_out_of_reach(joined: Joined) -> Outcome:

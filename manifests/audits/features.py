@@ -18,7 +18,7 @@ from evenfold.splitters import Stream
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
-from .findings import Found, NotAsked, Outcome
+from .findings import Found, NotAsked, Outcome, Without
 
 MOST_SAMPLED = 200_000
 _ODD, _MISSING = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -130,7 +130,9 @@ def id_like_features(joined: Joined, features: Features) -> Outcome:
         return None
     shown = listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
     said = f"{amount(len(alike), 'feature')} {verb(len(alike), 'names', 'name')} rows: {shown}"
-    return Found(len(alike), f"{said}; leave them out, or use them as the key.", {"features": alike})
+    return Found(
+        len(alike), f"{said}; leave them out, or use them as the key.", {"features": alike}, Without(tuple(alike))
+    )
 
 
 def _numbers_rows(column: pa.ChunkedArray) -> bool:
@@ -171,7 +173,7 @@ def target_like_features(joined: Joined, features: Features) -> Outcome:
     shown = listed(f"{each} ({target.measure} {value:.4f})" for each, value in alike.items())
     said = f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {name!r}: {shown}"
     remedy = "leave them out unless they are known before the target is"
-    return Found(len(alike), f"{said}{features.looked_at}; {remedy}.", {"features": alike})
+    return Found(len(alike), f"{said}{features.looked_at}; {remedy}.", {"features": alike}, Without(tuple(alike)))
 
 
 class Target:

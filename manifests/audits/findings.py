@@ -7,20 +7,50 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import SplitError
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from .rules import CODES, RULES
 
 
 @dataclass(frozen=True)
+class Without:
+    """The remedy of leaving features out."""
+
+    features: tuple[str, ...]
+    said = "without"
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """The remedy of keeping units whole: a code for each row of the data, -1 for a row of none."""
+
+    units: NDArray[np.int64]
+    said = "with them kept together"
+
+
+@dataclass(frozen=True)
+class ByTime:
+    """The remedy of training on the past alone."""
+
+    column: str
+    said = "learnt from the past alone"
+
+
+Remedy = Without | Together | ByTime
+
+
+@dataclass(frozen=True)
 class Found:
-    """What a check found: its figure, which the gate limits, a sentence, and more figures."""
+    """What a check found: its figure, which the gate limits, a sentence, more figures, and what would mend it."""
 
     figure: float
     message: str
     figures: dict[str, Any] = field(default_factory=dict)
+    remedy: Remedy | None = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -22,13 +22,15 @@ def judged(
     n_rows: int,
     features: list[str],
     reasons: Mapping[str, str] | None = None,
+    priced: Callable[[Found], Found] | None = None,
 ) -> Audit:
     """Return what the checks came to beside their limits; every check is run once, those that are off are not.
 
-    What a check with a reason to be ignored finds is told with that reason, and fails nothing.
+    What a check with a reason to be ignored finds is told with that reason, and fails nothing. ``priced`` adds to what
+    was found beyond its limit what it costs.
     """
     told = [(name, gate, _outcome(checks[name])) for name, gate in limits.items() if gate]
-    whole = [_finding(name, gate, outcome) for name, gate, outcome in told if _is_finding(gate, outcome)]
+    whole = [_finding(name, gate, outcome, priced) for name, gate, outcome in told if _is_finding(gate, outcome)]
     findings = [finding for finding in whole if finding.check not in (reasons or {})]
     return Audit(
         name=manifest.name,
@@ -70,7 +72,7 @@ def _within(outcome: Outcome | CouldNotRun) -> str:
     return outcome.message if isinstance(outcome, Found) else ""
 
 
-def _finding(name: str, gate: Gate, outcome: Outcome | CouldNotRun) -> Finding:
+def _finding(name: str, gate: Gate, outcome: Outcome | CouldNotRun, priced: Callable[[Found], Found] | None) -> Finding:
     failed = gate.fails and not (isinstance(outcome, Found) and gate.limit is None)
     severity: Any = "error" if failed else "note" if gate.limit is None else "warning"
     common = {
@@ -81,6 +83,7 @@ def _finding(name: str, gate: Gate, outcome: Outcome | CouldNotRun) -> Finding:
         "limit": gate.limit,
     }
     if isinstance(outcome, Found):
+        outcome = priced(outcome) if priced else outcome
         return Finding(message=outcome.message, figure=float(outcome.figure), figures=outcome.figures, **common)
     assert isinstance(outcome, CouldNotRun)
     return Finding(message=f"{name} could not run: {outcome.reason}", ran=False, **common)

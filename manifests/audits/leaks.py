@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +10,13 @@ import pyarrow.compute as pc
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
+from evenfold.splitters import ForwardChaining, Needs, Rows
 from evenfold.splitters.deployed import shown
-from evenfold.splitters.times import gap_of, times_of
 from numpy.typing import NDArray
 
 from .crossings import crossings
 from .features import Features
-from .findings import Found, NotAsked, Outcome
+from .findings import ByTime, Found, NotAsked, Outcome, Together
 from .unnamed.near_duplicates import happen_by_chance
 from .unnamed.sample import column_of
 
@@ -39,7 +38,7 @@ def group_in_two_folds(joined: Joined) -> Outcome:
         f"{amount(split.size, 'group')} of {name!r} ({named}) {verb(split.size, 'has', 'have')} rows {joined.apart}: "
         f"{amount(found.count, 'row')} in {found.where()}; {remedy}."
     )
-    return Found(split.size, message, {"rows": found.count, "folds": found.places})
+    return Found(split.size, message, {"rows": found.count, "folds": found.places}, Together(codes))
 
 
 def constant_groups(joined: Joined) -> Outcome:
@@ -65,7 +64,8 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
     if not repeated.size:
         return None
     place = np.minimum(np.searchsorted(repeated, features.hashes), repeated.size - 1)
-    found = crossings(joined, np.where(repeated[place] == features.hashes, place, -1))
+    units = np.where(repeated[place] == features.hashes, place, -1)
+    found = crossings(joined, units)
     if not found.count:
         return None
     share, places = found.count / joined.n, found.places
@@ -78,7 +78,7 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
         f"the features of a row on the other side of a split ({listed(features.sample.column_names, most=4)}), in "
         f"{found.where()}; drop the repeats, or keep them together as a group."
     )
-    return Found(found.count, message, {"share": share, "folds": places})
+    return Found(found.count, message, {"share": share, "folds": places}, Together(units))
 
 
 def similar_keys(joined: Joined) -> Outcome:
@@ -133,25 +133,40 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
-def time_overlap(joined: Joined, asked: bool) -> Outcome:
-    """Look for training rows that are not before every tested time, the gap in between."""
+def time_overlap(joined: Joined) -> Outcome:
+    """Look for training rows that are not before every tested time, or were not known then, the gap in between.
+
+    Strategies that train on both sides of a tested stretch, and leave out what overlaps it, are asked about that.
+    """
     name, made = joined.columns.time, joined.manifest.splitter
     if name is None:
         return NotAsked("no time column is named")
-    if not asked and "past_before_future" not in made.promises:
-        return NotAsked(f"{joined.manifest.spec.strategy} does not promise to train on the past alone")
-    times = times_of(to_numpy(joined.column(name)), name)
-    gap = gap_of(made.get_params(deep=False).get("gap", 0), times)
-    late = [_late(times, gap, train, test) for train, test in joined.splits()]
-    if not any(late):
+    rows = _in_time(joined, name)
+    # Strategies that know no time are held to what forward chaining without a gap would do.
+    strategy = made if made.needs.time else ForwardChaining()
+    late = {
+        place: train.size - strategy.trainable(rows, train, test).size
+        for place, (train, test) in joined.sides()
+        if train.size and test.size
+    }
+    found = {place: count for place, count in late.items() if count}
+    if not found:
         return None
-    splits = [i for i, count in enumerate(late) if count]
+    total, gap = sum(found.values()), made.get_params(deep=False).get("gap", 0)
+    purged = "purged" in strategy.promises
+    splits = [place.removeprefix("split ") for place in found]
+    what = f"overlap a tested one in {name!r}" if purged else f"are not before every tested {name!r}"
+    known = "" if rows.label_end is None or purged else f" with a {joined.columns.label_end!r} that was known"
     message = (
-        f"{amount(sum(late), 'training row')} of {amount(len(splits), 'split')} ({listed(splits)}) are not before "
-        f"every tested {name!r}{f' with the gap of {made.gap}' if gap else ''}{joined.looked_at}; split again by time."
+        f"{amount(total, 'training row')} of {amount(len(found), 'split')} ({listed(splits)}) {what}{known}"
+        f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; split again by time."
     )
-    return Found(sum(late), message, {"splits": {str(i): late[i] for i in splits}})
+    return Found(total, message, {"splits": dict(zip(splits, found.values(), strict=True))}, ByTime(name))
 
 
-def _late(times: NDArray[Any], gap: Any, train: NDArray[np.int64], test: NDArray[np.int64]) -> int:
-    return int(np.count_nonzero(times[train] + gap >= times[test].min())) if train.size and test.size else 0
+def _in_time(joined: Joined, name: str) -> Rows:
+    """Return the rows of the data as a strategy of time sees them."""
+    end = joined.columns.label_end
+    label_end = None if end is None else to_numpy(joined.column(end))
+    needs = Needs(time=True, label_end="optional")
+    return Rows.of(needs=needs, time=to_numpy(joined.column(name)), label_end=label_end)

@@ -186,5 +186,12 @@ RULES = (
         "It says why folds of whole groups cannot be more even.", "One hospital has 60 % of the rows.",
         "Fewer folds, or nothing.",
     ),
+    Rule(
+        "EF506", "attribute_deviation", None, False,
+        "largest deviation of a level's share in a fold from its share of all rows, of columns to balance on",
+        "Scores of women and of men are compared across folds, so each fold should hold its share of both.",
+        "Women are 48% of the rows and 39% of those of fold 2.",
+        "Stratify by the column as well: `stratify: [y, sex]` with BalancedKFold or BalancedGroupKFold.",
+    ),
 )  # fmt: skip
 CODES = {rule.check: rule.code for rule in RULES}

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.intervals.rows import wilson
 from evenfold.estimates.models.problem import Problem
+from evenfold.estimates.results import in_percent
 from evenfold.reports.charts import N_COLOURS, Picture
 from evenfold.reports.page import Block, Folded, Section, Table, counted, number
 from numpy.typing import NDArray
+from scipy import stats
 
 BINS = 10
-Z = 1.96
 Floats = NDArray[np.float64]
 
 
@@ -41,15 +43,15 @@ class Reliability:
         """How far a prediction is from what was observed, on average over the rows (0 to 1)."""
         return float(np.average(np.abs(self.predicted - self.observed), weights=self.rows))
 
-    def interval(self) -> tuple[Floats, Floats]:
-        """Return Wilson's 95 % interval of each bin's share, for rows that are independent of one another."""
-        n = self.rows
-        middle = (self.observed + Z**2 / (2 * n)) / (1 + Z**2 / n)
-        half = Z / (1 + Z**2 / n) * np.sqrt(self.observed * (1 - self.observed) / n + Z**2 / (4 * n**2))
-        return middle - half, middle + half
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return Wilson's interval of each bin's share, for rows that are independent of one another."""
+        quantile = float(stats.norm.ppf(0.5 + level / 2))
+        ends = [wilson(share, n, quantile) for share, n in zip(self.observed, self.rows, strict=True)]
+        low, high = np.array(ends).T
+        return low, high
 
 
-def calibration_section(problem: Problem, predictions: pd.DataFrame | None) -> list[Section]:
+def calibration_section(problem: Problem, predictions: pd.DataFrame | None, level: float = 0.95) -> list[Section]:
     """Return the pictures and figures of the pooled out-of-fold probabilities; nothing where there are none."""
     if predictions is None or not problem.classes or len(problem.classes) > N_COLOURS:
         return []
@@ -58,7 +60,7 @@ def calibration_section(problem: Problem, predictions: pd.DataFrame | None) -> l
     positive = problem.classes[-1:] if len(problem.classes) == 2 else problem.classes
     curves = [_of_class(label, predictions) for label in positive]
     limits = thresholds(problem, predictions) if len(positive) == 1 else None
-    picture = reliability_picture(curves, limits, len(predictions))
+    picture = reliability_picture(curves, limits, len(predictions), level)
     blocks: list[Block] = [picture]
     if limits is not None:
         blocks.append(_counts(curves[0], limits))
@@ -91,7 +93,9 @@ def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, floa
     return float(middle.min()), float(middle.max())
 
 
-def reliability_picture(curves: list[Reliability], limits: tuple[float, float] | None, n: int) -> Picture:
+def reliability_picture(
+    curves: list[Reliability], limits: tuple[float, float] | None, n: int, level: float = 0.95
+) -> Picture:
     """Draw observed frequencies over predicted probabilities, with what chance would give around each point."""
     one = len(curves) == 1
     what = f"predicted probability of {curves[0].name}" if one else "predicted probability of the class"
@@ -101,14 +105,14 @@ def reliability_picture(curves: list[Reliability], limits: tuple[float, float] |
         f"Probabilities are off by {100 * off:.1f} points on average" + ("" if one else " for the worst class"),
         what, share, (0, 1), (0, 1), height=320,
         caption=f"{n:,} out-of-fold predictions in ten bins. Below the dashed line the model promises too much, above "
-        "it too little. Upright lines: 95 % of what so many independent rows would give.",
+        f"it too little. Upright lines: {in_percent(level)} of what so many independent rows would give.",
     )  # fmt: skip
     picture.line([(0, 0), (1, 1)], "limit")
     picture.name("observed as predicted", "limit", "line")
     if limits is not None:
         _mark(picture, limits)
     for colour, curve in enumerate(curves):
-        for low, high, x in zip(*curve.interval(), curve.predicted, strict=True):
+        for low, high, x in zip(*curve.interval(level), curve.predicted, strict=True):
             picture.line([(x, low), (x, high)], colour)
         picture.line(zip(curve.predicted, curve.observed, strict=True), colour)
         places = zip(curve.predicted.tolist(), curve.observed.tolist(), curve.rows.tolist(), strict=True)

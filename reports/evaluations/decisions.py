@@ -10,7 +10,7 @@ from evenfold.estimates.comparison import Comparison
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.promotion import Decision
-from evenfold.estimates.results import Estimate, FoldScore
+from evenfold.estimates.results import Estimate, FoldScore, in_percent
 from evenfold.estimates.selection import Choice
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import Picture, around
@@ -174,7 +174,7 @@ def tuning_page(
         ]
         for i in order
     ]
-    interval = f"[{written(low, half)}, {written(high, half)}]"
+    interval = f"{in_percent(choice.level)} [{written(low, half)}, {written(high, half)}]"
     luck = abs(reading.shown(choice.naive) - reading.shown(choice.value))
     tiles = [
         Tile(_shown(reading, choice.value, half), f"{reading.title} to expect {interval}",
@@ -280,6 +280,7 @@ def retraining_page(
 
 def look_page(
     score: FoldScore,
+    estimates: Sequence[Estimate] | None = None,
     *,
     look: int,
     reason: str,
@@ -289,8 +290,10 @@ def look_page(
     origin: Origin | None = None,
 ) -> Page:
     """Return the page of a look at the locked rows: the scores once, how many looks there were, and why this one."""
-    of_metric = [Estimate(metric, "locked rows", value, None, None, 1, apparent=score.apparent.get(metric))
-                 for metric, value in score.test.items()]  # fmt: skip
+    of_metric = estimates or [
+        Estimate(metric, "locked holdout", value, None, None, 1, apparent=score.apparent.get(metric))
+        for metric, value in score.test.items()
+    ]
     before = counted(look - 1, "time")
     again = Remark("warning", f"These rows were looked at {before} before: what was chosen since then was chosen with "
                               "them in mind, and their score flatters it.")  # fmt: skip

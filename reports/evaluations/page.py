@@ -11,7 +11,7 @@ import pandas as pd
 from evenfold.estimates.metrics.classes import POOLED, class_scores, confusion_table
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.results import Estimate, FoldScore, warned
+from evenfold.estimates.results import Baseline, Estimate, FoldScore, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import cut
 from evenfold.reports.page import (
@@ -77,7 +77,8 @@ def evaluation_html(
     pictures = score_pictures(scores, estimates)
     sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(pictures.values())]
     sections += _confusion(problem, predictions)
-    sections += calibration_section(problem, predictions)
+    level = next((each.interval.level for each in estimates if each.interval), 0.95)
+    sections += calibration_section(problem, predictions, level)
     if study is not None:
         curves = fold_count_pictures(study)
         sections += [Section(f"fold-count-{i}", curve.title, [curve]) for i, curve in enumerate(curves.values())]
@@ -89,6 +90,7 @@ def evaluation_html(
         tiles=score_tiles(estimates),
         findings=[
             *remarks_of(audit),
+            *warnings_of(estimates),
             *(Remark("note", words) for words in [*filter(None, [overfit]), *warned(scores)]),
         ],
         sections=sections,
@@ -111,7 +113,7 @@ def _lead(problem: Problem, scores: Sequence[FoldScore], estimates: Sequence[Est
 
 
 def _level(estimates: Sequence[Estimate]) -> str:
-    return next((f"{e.interval.level:.0%}" for e in estimates if e.interval), "")
+    return next((in_percent(e.interval.level) for e in estimates if e.interval), "")
 
 
 def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
@@ -122,8 +124,12 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
         title, value, interval = headline(estimate)
         reading = metric_of(estimate.metric)
         seen = f"{written(reading.shown(estimate.apparent))} on training rows" if estimate.apparent is not None else ""
+        if estimate.baseline is not None:
+            without = f"{written(reading.shown(estimate.baseline.value))} by predicting {estimate.baseline.name}"
+            seen = f"{seen}; {without}" if seen else without
         method = f" ({estimate.method})" if estimate.method != "cross-validation" else ""
-        tiles.append(Tile(value, f"{title}{method} {interval}".strip(), seen))
+        level = f" {in_percent(estimate.interval.level)}" if estimate.interval else ""
+        tiles.append(Tile(value, f"{title}{method}{level} {interval}".strip(), seen))
     return tiles
 
 
@@ -139,12 +145,17 @@ def optimism(estimates: Sequence[Estimate]) -> str:
     return f"Optimism: {listed(words)}." if words else ""
 
 
+def warnings_of(estimates: Sequence[Estimate]) -> list[Remark]:
+    """Return what has to be known of the model before its scores are read, each sentence once."""
+    return [Remark("warning", words) for words in dict.fromkeys(w for each in estimates for w in each.warnings)]
+
+
 def evaluation_band(title: str, lead: str, scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> str:
     """Return the top of an evaluation's page for a notebook: its scores, whether it overfits, and the first strip."""
     pictures = list(score_pictures(scores, estimates).values())[:1]
     sections = [Section("metric-0", picture.title, [picture]) for picture in pictures]
     overfit = optimism(estimates)
-    findings = [Remark("note", overfit)] if overfit else []
+    findings = [*warnings_of(estimates), *([Remark("note", overfit)] if overfit else [])]
     return Page(title, Verdict.NONE, lead, score_tiles(estimates), findings, sections).band()
 
 
@@ -240,14 +251,26 @@ def estimates_table(estimates: Sequence[Estimate]) -> Table:
             *(number(getattr(estimate, name)) for name in names),
             number(estimate.interval.low if estimate.interval else None),
             number(estimate.interval.high if estimate.interval else None),
+            *_beside(estimate.baseline),
         ]
         for estimate in estimates
     ]
     note = (
         "As scikit-learn scores: higher is better, errors are negative. sd: spread of the splits' scores, no interval; "
-        "gap: apparent - value."
+        "gap: apparent - value; baseline: the score without a model, and what the value is better by, with its "
+        "interval."
     )
-    return Table("Every estimate", rows, ["metric", "method", *names, "from", "to"], note)
+    head = ["metric", "method", *names, "from", "to", "baseline", "better by", "from", "to"]
+    return Table("Every estimate", rows, head, note)
+
+
+def _beside(baseline: Baseline | None) -> list[Any]:
+    interval = None if baseline is None else baseline.interval
+    figures = (
+        baseline.value if baseline else None, baseline.difference if baseline else None,
+        interval.low if interval else None, interval.high if interval else None,
+    )  # fmt: skip
+    return [number(figure) for figure in figures]
 
 
 def _notes(estimates: Sequence[Estimate]) -> list[Block]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.estimates.results import Estimate, FoldScore
+from evenfold.estimates.results import Estimate, FoldScore, in_percent
 from evenfold.reports.charts import Picture, around
 from evenfold.reports.page import counted
 
@@ -53,7 +53,7 @@ def _strip(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimate]) 
         y, value = at["estimate"], reading.shown(estimate.value)
         if estimate.interval is not None:
             low, high = read_ends(reading, estimate.interval)
-            hint = f"{estimate.interval.level:.0%} interval ({estimate.interval.method})"
+            hint = f"{in_percent(estimate.interval.level)} interval ({estimate.interval.method})"
             picture.bar(low, high, y - 0.22, y + 0.22, "band", hint)
         picture.line([(value, y - 0.36), (value, y + 0.36)], "whole", f"{estimate.method} {written(value)}")
     return picture

@@ -142,6 +142,11 @@ def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]
             metrics |= {f"boot/{each['metric']}_{name}": each["ingredients"][name] for name in names}
         if each.get("interval"):
             metrics |= {f"{prefix}_ci_{side}": each["interval"][side] for side in ("low", "high")}
+        if beside := each.get("baseline"):
+            metrics[f"baseline/{each['metric']}"] = beside["value"]
+            metrics[f"{prefix}_above_baseline"] = beside["difference"]
+            ends = beside["interval"] or {}
+            metrics |= {f"{prefix}_above_baseline_ci_{side}": ends.get(side) for side in ("low", "high")}
     return {name: float(value) for name, value in metrics.items() if value is not None}
 
 

@@ -118,7 +118,10 @@ def _record_of(
     evaluation: Evaluated, work: Work, split_run: str, label: str, n_cached: int, models: dict[str, FinalModel]
 ) -> EvaluationRecord:
     about: dict[str, Any] = {"model": evaluation.model.canonical(), "seed": work.manifest.spec.seed}
-    identity = {"split_id": evaluation.split.split_id, "fingerprint": evaluation.fingerprint, "label": label}
+    # Another interval is another conclusion; the usual one leaves the keys of earlier runs as they are.
+    asked = {"interval": evaluation.interval, "level": evaluation.level}
+    another = asked if asked != {"interval": "auto", "level": 0.95} else {}
+    identity = another | {"split_id": evaluation.split.split_id, "fingerprint": evaluation.fingerprint, "label": label}
     partial = {"evenfold.partial": "true"} if evaluation.errors and evaluation.estimates else {}
     estimates = [estimate.to_json() for estimate in evaluation.estimates]
     peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
@@ -127,7 +130,12 @@ def _record_of(
         **about,
         key=run_key(kind="evaluate", **about, **identity),
         split_run_id=split_run,
-        tags={"evenfold.run_label": label, "evenfold.n_cached": str(n_cached), **partial},
+        tags={
+            "evenfold.run_label": label,
+            "evenfold.n_cached": str(n_cached),
+            **partial,
+            **{f"evenfold.{name}": str(value) for name, value in asked.items()},
+        },
         fingerprint=evaluation.fingerprint,
         estimates=estimates,
         children=[score.to_json() | {"peak_memory_mb": peaks.get(score.name, 0.0)} for score in evaluation.scores],

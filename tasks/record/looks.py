@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evenfold.estimates import Choice, ModelSpec
+from evenfold.estimates import Choice, Estimate, ModelSpec
 from evenfold.estimates.holdouts.ledger import Ledger, level_of_look
 from evenfold.reports import Origin, look_page, tuning_page
 from evenfold.tasks.outcomes import FoldResult, Look, SplitRef, Tried
@@ -70,14 +70,22 @@ def _recorded(tracker: Tracker, holdout: str) -> int:
 
 
 @step(run_name=lambda split, **_: f"record what was seen of {split.name}")
-def record_look_scores(split: SplitRef, look: Look, result: FoldResult) -> Look:
-    """Record what a look at the locked part showed, in the run that announced it."""
+def record_look_scores(
+    split: SplitRef, look: Look, result: FoldResult, estimates: Sequence[Estimate] | None = None
+) -> Look:
+    """Record what a look at the locked part showed, in the run that announced it; ``estimates``: with intervals."""
     tracker = tracker_of(split)
-    tracker.measured(look.run_id, {f"holdout/{metric}": value for metric, value in result.score.test.items()})
+    figures = {f"holdout/{metric}": value for metric, value in result.score.test.items()}
+    for each in estimates or ():
+        if each.interval is not None:
+            ends = {"low": each.interval.low, "high": each.interval.high}
+            figures |= {f"holdout/{each.metric}_ci_{side}": end for side, end in ends.items()}
+    tracker.measured(look.run_id, figures)
     tracker.keep(look.run_id, "predictions", Path(result.predictions.path))
     told = tracker.client.get_run(look.run_id).data
     page = look_page(
         result.score,
+        estimates,
         look=look.look,
         reason=told.tags.get("evenfold.look_reason", ""),
         by=told.tags.get("evenfold.look_by", ""),

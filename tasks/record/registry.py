@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -9,7 +10,12 @@ from typing import Any
 
 from evenfold.estimates import ModelSpec
 from evenfold.estimates.promotion import Decision
-from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Retraining, SplitRef
+from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import shown
+from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Retraining, RolledBack, SplitRef
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import flow_run_tags, step
 from evenfold.tasks.work import work_of
 from pydantic import ValidationError
@@ -18,7 +24,12 @@ from .entries import Entry, run_key, split_tags
 from .tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
 
 MODEL, DECISION, OUTCOME = "evenfold.model", "evenfold.decision", "retrain.json"
-CHAMPION, CHALLENGER = "champion", "challenger"
+# No two of them are ever on one version.
+CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
+# At a version: whose place it took as champion. At one that was withdrawn, and at the model: who said so, and why.
+REPLACES, WITHDRAWN, ROLLBACKS = "evenfold.replaces", "evenfold.withdrawn", "evenfold.rollbacks"
+MOST_REMEMBERED = 20
+MOST_CHARACTERS = 4500
 
 
 @step(run_name=lambda split, name="", **_: f"champion of {name or split.name}")
@@ -81,9 +92,9 @@ def read_spending(split: SplitRef, name: str = "") -> list[tuple[str, float]]:
 def register_model(
     split: SplitRef, model: Any, final: FinalModel, *, run_id: str, name: str = "", promote: bool = False
 ) -> Registered:
-    """Log a model of ``fit_final``, make it a version and the challenger, and the champion where it is promoted.
+    """Log a model of ``fit_final``, make it a version, and the champion where it is promoted, else the challenger.
 
-    One run registers one version, however often it is tried.
+    Who was champion becomes ``previous``. One run registers one version, however often it is tried.
     """
     tracker, name, work = tracker_of(split), name or split.name, work_of(split, model)
     client, key = tracker.client, tracker.client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
@@ -94,10 +105,110 @@ def register_model(
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: key, MODEL: json.dumps(recipe)}
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
     made = str(known[0].version) if known else _new_version(tracker, run_id, name, recipe["estimator"], final, tags)
-    client.set_registered_model_alias(name, CHALLENGER, made)
-    if promote:
-        client.set_registered_model_alias(name, CHAMPION, made)
+    with _aliases_held(tracker, name):
+        if promote:
+            _promote(client, name, made)
+        else:
+            client.set_registered_model_alias(name, CHALLENGER, made)
     return Registered(name=name, version=made, uri=f"models:/{name}/{made}", champion=promote)
+
+
+def _aliases_held(tracker: Tracker, name: str) -> Any:
+    return locked(tracker.home.locks, f"aliases/{tracker.home.tracking_uri}/{name}")
+
+
+def _aliases(client: Any, name: str) -> dict[str, str]:
+    return {alias: str(version) for alias, version in client.get_registered_model(name).aliases.items()}
+
+
+def _promote(client: Any, name: str, version: str) -> None:
+    """Make a version the champion, and who was it the previous one; a second try changes nothing more."""
+    aliases = _aliases(client, name)
+    before = aliases.get(CHAMPION)
+    if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
+        client.set_model_version_tag(name, version, REPLACES, before)
+    _put(client, name, version, client.get_model_version(name, version).tags.get(REPLACES))
+
+
+def _put(client: Any, name: str, version: str, previous: str | None) -> None:
+    """Let the champion be ``version`` and the previous one ``previous``; what named either of them before does not."""
+    for alias, now in _aliases(client, name).items():
+        if alias in (CHALLENGER, PREVIOUS) and now in (version, previous) and (alias, now) != (PREVIOUS, previous):
+            client.delete_registered_model_alias(name, alias)
+    client.set_registered_model_alias(name, CHAMPION, version)
+    if previous is not None:
+        client.set_registered_model_alias(name, PREVIOUS, previous)
+    elif PREVIOUS in _aliases(client, name):
+        client.delete_registered_model_alias(name, PREVIOUS)
+
+
+@step(run_name=lambda name, **_: f"roll back {name}", retries=0)
+def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
+    """Make an earlier version the champion again: ``to``, or the one that was champion before this one.
+
+    Who did it, when and why is kept at the version that is withdrawn (``evenfold.withdrawn``) and, of the last 20, at
+    the model (``evenfold.rollbacks``). A second rollback goes back one champion more. Raises SplitError where there is
+    no such model or version, and without a reason.
+    """
+    if not reason.strip():
+        raise SplitError("a rollback needs a reason, which is kept in the registry; pass reason (--reason).")
+    home = Home.here()
+    tracker = Tracker(home, "")
+    client = tracker.client
+    found = client.search_model_versions(f"name = '{_quoted(name)}'")
+    versions = [str(number) for number in sorted(int(each.version) for each in found)]
+    if not versions:
+        raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
+    with _aliases_held(tracker, name):
+        champion = _aliases(client, name).get(CHAMPION)
+        chosen = _earlier(client, name, champion, versions) if to is None else _known(name, to, champion, versions)
+        before = client.get_model_version(name, chosen).tags.get(REPLACES) if to is None else champion
+        done = RolledBack(
+            name=name, champion=chosen, withdrawn=champion, reason=reason.strip(),
+            by=Settings.here().user or getpass.getuser(), at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )  # fmt: skip
+        _remember(client, done)
+        _put(client, name, chosen, before if before in versions and before != chosen else None)
+    return done
+
+
+def _quoted(name: str) -> str:
+    if "'" in name:
+        raise SplitError(f"there is no model {shown(repr(name))} in the registry; no name there holds a quote.")
+    return name
+
+
+def _earlier(client: Any, name: str, champion: str | None, versions: list[str]) -> str:
+    tags = client.get_model_version(name, champion).tags if champion is not None else {}
+    before = tags.get(REPLACES) or _aliases(client, name).get(PREVIOUS)
+    if before not in versions:
+        others = ", ".join(each for each in versions if each != champion)
+        where = f"before version {champion} " if champion else ""
+        told = f"name one of the versions {others} (--to)" if others else "it has one version"
+        raise SplitError(f"{name} remembers no champion {where}that is still there; {told}.")
+    return str(before)
+
+
+def _known(name: str, to: str, champion: str | None, versions: list[str]) -> str:
+    if to not in versions:
+        raise SplitError(f"{name} has no version {shown(repr(to))}; it has {', '.join(versions)}.")
+    if to == champion:
+        raise SplitError(f"version {to} of {name} is the champion already.")
+    return to
+
+
+def _remember(client: Any, done: RolledBack) -> None:
+    told = done.model_dump(mode="json")
+    if done.withdrawn is not None:
+        client.set_model_version_tag(done.name, done.withdrawn, WITHDRAWN, json.dumps(told)[:MOST_CHARACTERS])
+    try:
+        known = json.loads(client.get_registered_model(done.name).tags.get(ROLLBACKS, "[]"))
+    except ValueError:
+        known = []
+    log = [*(known if isinstance(known, list) else []), told][-MOST_REMEMBERED:]
+    while len(json.dumps(log)) > MOST_CHARACTERS and len(log) > 1:
+        log = log[1:]
+    client.set_registered_model_tag(done.name, ROLLBACKS, json.dumps(log))
 
 
 def _new_version(

@@ -59,14 +59,14 @@ def champion(home: Home, name: str) -> str:
 
 
 def test_the_first_run_makes_the_champion(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a champion the candidate is registered, challenger and champion, and loads without pickles."""
+    """Without a champion the candidate is registered, is the champion and nothing else, and loads without pickles."""
     import mlflow
 
     outcome = retrain("first", rows(120), GOOD)
     assert outcome.decision.why == "it is the first version, so there is nothing to compare it with"
     assert outcome.registered is not None
     assert champion(home, "first") == outcome.registered.version == "1"
-    assert str(client(home).get_model_version_by_alias("first", "challenger").version) == "1"
+    assert list(client(home).get_registered_model("first").aliases) == ["champion"]
     assert "MLFLOW_TRACKING_URI" not in os.environ, "keeping a model must not choose the store of every later home"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", home.tracking_uri)
     model = mlflow.sklearn.load_model("models:/first@champion")

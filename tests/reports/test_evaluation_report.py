@@ -58,6 +58,9 @@ def test_the_page_says_what_the_estimates_say(recorded: Any) -> None:
     for each in json.loads((folder / "estimates.json").read_text(encoding="utf-8")):
         told += [each[name] for name in ("value", "fold_mean", "sd", "se", "apparent", "gap")]
         told += [each["interval"][side] for side in ("low", "high")] if each["interval"] else []
+        beside = each["baseline"]
+        told += [beside["value"], beside["difference"]]
+        told += [beside["interval"][side] for side in ("low", "high")] if beside["interval"] else []
     assert page.numbers["estimates"] == [value for value in told if value is not None]
     assert (folder / "scores" / "accuracy.svg").read_text(encoding="utf-8").startswith("<svg xmlns=")
     said = " ".join(page.words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
+from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Without
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
 from .sample import LEAST_ROWS, Array, Codes, Column, Sample
@@ -46,7 +46,7 @@ def carried_targets(sample: Sample) -> Outcome:
         f"{amount(len(found), 'feature')} {verb(len(found), 'carries', 'carry')} targets of other rows: "
         f"{shown}{sample.looked_at}; compute {verb(len(found), 'it', 'them')} from the training rows alone."
     )
-    return Found(len(found), message, {"features": found})
+    return Found(len(found), message, {"features": found}, Without(tuple(found)))
 
 
 def _sign(column: Column, sample: Sample) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.manifests.audits.crossings import crossings
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
+from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Together
 from evenfold.manifests.tables.canonical import amount, canonical_table, verb
 from numpy.typing import NDArray
 
@@ -85,7 +85,7 @@ def unnamed_entities(sample: Sample) -> Outcome:
         each.name: {"levels_crossing": crossing[each], "share": told[each].share, "group": each.group}
         for each in crossing
     }
-    return Found(len(crossing), message, {"entities": figures})
+    return Found(len(crossing), message, {"entities": figures}, Together(sample.units(best.codes)))
 
 
 def _candidates(sample: Sample) -> Iterator[Candidate]:

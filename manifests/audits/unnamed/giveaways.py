@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
+from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Without
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
 from .models import is_usable, predict_from_all, predict_from_one
@@ -52,7 +52,7 @@ def giveaway_features(sample: Sample) -> Outcome:
         f"{shown}; {beside}{sample.looked_at}; leave {verb(len(alike), 'it', 'them')} out unless known before the "
         "target is."
     )
-    return Found(len(alike), message, {"features": alike, "others_together": together})
+    return Found(len(alike), message, {"features": alike, "others_together": together}, Without(tuple(alike)))
 
 
 def _sure_of(target: Target) -> float:

@@ -8,7 +8,7 @@ from math import comb
 
 import numpy as np
 from evenfold.manifests.audits.crossings import crossings
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
+from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Together
 from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels.random import AUDITING
@@ -47,6 +47,7 @@ def near_duplicates(sample: Sample) -> Outcome:
     if not looks:
         return NotAsked(f"fewer than {LEAST_COLUMNS} numbers are fine enough to compare, and no text is prose")
     told, figures, rows = [], {}, np.zeros(sample.joined.n, dtype=np.bool_)
+    kept: list[Pairs] = []
     for look in looks:
         apart = crossings(sample.joined, sample.units(_units(look.pairs, sample.rows.size)))
         if apart.count < max(LEAST_SHARE * sample.rows.size, 2 * LEAST_PAIRS):
@@ -54,6 +55,7 @@ def near_duplicates(sample: Sample) -> Outcome:
         told.append(f"{amount(apart.count, 'row')} {look.likeness}, in {apart.where()}")
         figures[look.name] = {"rows": apart.count, "folds": apart.places}
         rows |= apart.rows
+        kept.append(look.pairs)
     if not told:
         return None
     count = int(np.count_nonzero(rows))
@@ -61,7 +63,8 @@ def near_duplicates(sample: Sample) -> Outcome:
         f"{count:,} rows ({count / sample.rows.size:.1%}) nearly repeat a row on the other side of a split: "
         f"{'; '.join(told)}{sample.looked_at}; drop the repeats, or keep them together as a group."
     )
-    return Found(count, message, figures)
+    together = Together(sample.units(_units(_joined_pairs(kept), sample.rows.size)))
+    return Found(count, message, figures, together)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def other_populations(sample: Sample) -> Outcome:
     joined = sample.joined
     if not isinstance(joined, JoinedLabels):
         return NotAsked("only folds and parts lie apart")
-    if "past_before_future" in joined.manifest.splitter.promises:
+    if joined.manifest.splitter.needs.time:
         return NotAsked("the parts follow one another in time")
     if joined.columns.time and not _is_random(sample):
         return NotAsked("the folds follow one another in time")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
+from evenfold.manifests.audits.findings import ByTime, Found, NotAsked, Outcome
 from evenfold.manifests.joined import JoinedLabels
 
 from .sample import LEAST_ROWS, Array, Codes, Column, Sample, column_of
@@ -22,8 +22,8 @@ def times_left_out(sample: Sample) -> Outcome:
     target, joined = sample.target, sample.joined
     if target is None:
         return NotAsked("no target column is named")
-    if "past_before_future" in joined.manifest.splitter.promises:
-        return NotAsked(f"{joined.manifest.spec.strategy} trains on the past alone")
+    if joined.manifest.splitter.needs.time:
+        return NotAsked(f"{joined.manifest.spec.strategy} splits by time")
     clocks = _clocks(sample)
     if not clocks:
         return NotAsked("no column is a time")
@@ -38,7 +38,7 @@ def times_left_out(sample: Sample) -> Outcome:
         f"folds, have targets with a correlation of {followed[name]:.2f}{sample.looked_at}; a model will not have "
         f"tomorrow's rows: split with ForwardChaining and time {name!r}."
     )
-    return Found(len(followed), message, {"columns": followed})
+    return Found(len(followed), message, {"columns": followed}, ByTime(name))
 
 
 def _clocks(sample: Sample) -> list[Column]:

@@ -1,0 +1,118 @@
+"""Other tools' audits of the same tables, run by the Python of an environment that holds them.
+
+``python peers.py FOLDER`` reads what planted.py wrote there and prints, per tool and table, what it warns of and the
+seconds that it took. It imports nothing of ours: the tools' versions need not fit ours. Each tool gets the most that it
+can use: every fold is its test set once where it asks for one, and a table is shown with and without its key column.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+Alarms = set[str]
+Audited = Callable[[pd.DataFrame, pd.Series, str, dict[str, str]], Alarms]
+
+
+def halves(data: pd.DataFrame, folds: pd.Series) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    for fold in sorted(folds.unique()):
+        yield data[folds != fold], data[folds == fold]
+
+
+def leaklens(data: pd.DataFrame, folds: pd.Series, target: str, roles: dict[str, str]) -> Alarms:
+    from leaklens import leakage
+
+    found = leakage.scan(data, target)
+    for train, test in halves(data, folds):
+        found += leakage.split_overlap(train, test)
+        if "time" in roles:
+            found += leakage.temporal_overlap(train, test, roles["time"])
+        if "group" in roles:
+            found += leakage.group_overlap(train, test, roles["group"])
+    return {f"{finding.kind} {finding.column}" for finding in found if finding.severity in ("high", "medium")}
+
+
+def trustcv(data: pd.DataFrame, folds: pd.Series, target: str, roles: dict[str, str]) -> Alarms:
+    from trustcv import DataLeakageChecker
+
+    X, y = data.drop(columns=target), data[target]
+    pairs = [((folds != fold).to_numpy().nonzero()[0], (folds == fold).to_numpy().nonzero()[0]) for fold in set(folds)]
+    checker = DataLeakageChecker(verbose=False)
+    group, when = (data[roles[role]] if role in roles else None for role in ("group", "time"))
+    report = checker.check(X.select_dtypes("number"), y, groups=group, timestamps=when, folds=pairs)
+    alarms = set(report.leakage_types)
+    for feature in checker.check_feature_target_leakage(X.select_dtypes("number"), y)["suspicious_features"]:
+        alarms.add(f"target {feature['index']}")
+    return alarms
+
+
+def tabaudit(data: pd.DataFrame, folds: pd.Series, target: str, roles: dict[str, str]) -> Alarms:
+    from tabaudit import run_audit
+
+    alarms: Alarms = set()
+    for train, test in halves(data, folds):
+        for finding in run_audit(train, target, test).findings:
+            if finding.severity.value in ("critical", "high", "medium"):
+                alarms.add(f"{finding.check} {' '.join(map(str, sorted(finding.columns)))}")
+    return alarms
+
+
+def leakhound(data: pd.DataFrame, folds: pd.Series, target: str, roles: dict[str, str]) -> Alarms:
+    from leakhound import audit
+
+    alarms: Alarms = set()
+    for train, test in halves(data, folds):
+        report = audit(train, test, target=target, time_col=roles.get("time"), group_col=roles.get("group"))
+        alarms |= {f"{finding.check} {finding.evidence.get('column', '')}".strip() for finding in report.leaks}
+    return alarms
+
+
+TOOLS: dict[str, Audited] = {
+    "leaklens-ml": leaklens,
+    "trustcv": trustcv,
+    "tabaudit": tabaudit,
+    "leakhound-ml": leakhound,
+}
+
+
+def _alarms(
+    audited: Audited, shown: pd.DataFrame, folds: pd.Series, about: dict[str, Any], errors: dict[str, str], name: str
+) -> Alarms:
+    try:
+        return audited(shown, folds, about["target"], about["roles"])
+    except Exception as error:  # a tool that fails on a table has found nothing there, and it is said
+        errors[name] = f"{type(error).__name__}: {error}"[:200]
+        return set()
+
+
+def main(folder: Path) -> None:
+    warnings.simplefilter("ignore")
+    told: dict[str, dict[str, Any]] = {
+        tool: {"version": version(tool), "seconds": 0.0, "alarms": {}, "errors": {}} for tool in TOOLS
+    }
+    for name, about in json.loads((folder / "tables.json").read_text(encoding="utf-8")).items():
+        data = pd.read_parquet(folder / f"{name}.parquet")
+        folds = data.pop("fold")
+        without = data.drop(columns=about["key"], errors="ignore")
+        for tool, audited in TOOLS.items():
+            started = time.process_time()
+            alarms = [
+                _alarms(audited, shown, folds, about, told[tool]["errors"], name)
+                for shown in ([without, data] if about["planted"] else [without])
+            ]
+            told[tool]["seconds"] += (time.process_time() - started) / len(alarms)
+            told[tool]["alarms"][name] = sorted(set().union(*alarms))
+        print(name, file=sys.stderr, flush=True)
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,134 @@
+"""Intervals as they are asked for: by method, level and margin, from the request to the page and MLflow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import INTERVALS, nested_cv_interval
+from evenfold.flows import Evaluation, evaluate, tune
+from evenfold.flows.comparison import compare_runs
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home
+from evenfold.tasks.parameters import Intervals
+from evenfold.tasks.work import work_of
+from mlflow.tracking import MlflowClient
+
+RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["neg_mean_squared_error", "r2"]}
+SPEC: dict[str, Any] = {"name": "small", "columns": {"key": "id", "target": "y"}, "strategy": "KFold"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": np.arange(90), "a": rng.normal(size=90), "b": rng.normal(size=90)})
+    frame["y"] = frame["a"] + rng.normal(size=90)
+    frame["day"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(np.arange(90), "D")
+    frame.to_parquet(tmp_path / "small.parquet")
+    return tmp_path / "small.parquet"
+
+
+def asked(data: Path, **fields: Any) -> Evaluation:
+    return evaluate(data, **({"engine": "plain", "spec": SPEC, "model": RIDGE} | fields))
+
+
+def test_every_method_can_be_asked_for() -> None:
+    assert set(get_args(get_args(Intervals)[0])) == set(INTERVALS)
+
+
+def test_nested_cross_validation_is_one_flag_whose_fits_are_kept(home: Home, data: Path) -> None:
+    """Five folds ask for ten further fits; asked again, none is computed, and the interval is the function's own."""
+    one = asked(data, interval="nested", level=0.9)
+    two = asked(data, interval="nested", level=0.8)
+    assert (one.n_fits, one.n_cached) == (15, 0)
+    assert (two.n_fits, two.n_cached) == (15, 15)
+    work = work_of(one.split, RIDGE)
+    labels = np.empty(work.problem.n, dtype=np.int64)
+    for i in one.split.splits():
+        labels[work.pair(i)[1]] = i
+    known = nested_cv_interval("neg_mean_squared_error", work.problem.model, work.problem, [labels], seed=0, level=0.9)
+    mse, r2 = one.estimates
+    assert mse.interval is not None
+    assert (mse.interval.low, mse.interval.high) == pytest.approx((known.low, known.high), rel=1e-12)
+    assert r2.interval is None
+    assert any("R2 is none; choose corrected_wald" in note for note in r2.notes)
+
+
+def test_the_page_and_the_record_say_the_level_that_was_asked_for(home: Home, data: Path) -> None:
+    plain, wide = asked(data), asked(data, level=0.999)
+    assert plain.run_id != wide.run_id
+    client = MlflowClient(home.tracking_uri)
+    assert client.get_run(wide.run_id).data.tags["evenfold.level"] == "0.999"
+    page = Path(client.download_artifacts(wide.run_id, "report.html")).read_text(encoding="utf-8")
+    assert "99.9 %" in page
+    assert "95 %" not in page
+    for one, other in zip(plain.estimates, wide.estimates, strict=True):
+        assert one.interval is not None
+        assert other.interval is not None
+        assert other.interval.low < one.interval.low
+
+
+def test_intervals_for_independent_rows_say_that_a_series_is_none(home: Home, data: Path) -> None:
+    series = {"name": "s", "columns": {"key": "id", "target": "y", "time": "day"}, "strategy": "ForwardChaining"}
+    (wald, _), (z, _) = (asked(data, spec=series, interval=each).estimates for each in ("wald", "conservative_z"))
+    assert wald.interval is not None
+    assert any(".38 to .60" in note for note in wald.interval.notes)
+    assert z.interval is None
+    assert any("mix the past with the future" in note for note in z.notes)
+
+
+def test_a_level_that_is_no_share_is_refused(home: Home, data: Path) -> None:
+    with pytest.raises(SplitError, match="level"):
+        asked(data, level=95)
+
+
+def test_a_margin_makes_models_that_differ_little_equivalent(home: Home, data: Path) -> None:
+    runs = [asked(data, model=RIDGE | {"params": {"alpha": alpha}}).run_id for alpha in (1.0, 1.01)]
+    (made,) = compare_runs(*runs, ["neg_mean_squared_error"], level=0.9, margin=0.05)
+    assert made.verdict == "equivalent"
+    assert made.interval is not None
+    assert made.interval.level == 0.9
+    assert "within 0.05" in made.words
+
+
+def test_a_tuning_keeps_the_level(home: Home, data: Path) -> None:
+    grid = {"alpha": [0.1, 100.0]}
+    wide, narrow = (tune(data, spec=SPEC, model=RIDGE, grid=grid, level=level, engine="plain") for level in (0.99, 0.5))
+    assert wide.level == 0.99
+    assert wide.low < narrow.low < narrow.high < wide.high
+
+
+def test_the_baseline_stands_in_the_record_and_on_the_page_of_folds_and_draws(home: Home, data: Path) -> None:
+    client = MlflowClient(home.tracking_uri)
+    draws = {
+        "name": "draws",
+        "columns": {"key": "id", "target": "y"},
+        "strategy": "Bootstrap",
+        "params": {"n_splits": 20},
+    }
+    shuffles = draws | {"name": "shuffles", "strategy": "ShuffleSplit"}
+    for spec, method in ((SPEC, "cv/r2"), (draws, "boot/r2_632plus"), (shuffles, "cv/r2")):
+        outcome = asked(data, spec=spec)
+        last = next(each for each in reversed(outcome.estimates) if each.metric == "r2")
+        assert last.baseline is not None
+        assert -0.2 < last.baseline.value < 0
+        figures = client.get_run(outcome.run_id).data.metrics
+        assert figures["baseline/r2"] == last.baseline.value
+        assert figures[f"{method}_above_baseline"] == last.value - last.baseline.value
+        page = Path(client.download_artifacts(outcome.run_id, "report.html")).read_text(encoding="utf-8")
+        assert "by predicting the mean" in page
+    assert last.baseline.interval is not None  # the corrected t of the draws' differences
+
+
+def test_a_series_has_the_last_value_for_a_baseline(home: Home, data: Path, tmp_path: Path) -> None:
+    frame = pd.read_parquet(data)
+    frame["y"] = np.cumsum(frame["y"])
+    shuffled = frame.sample(frac=1, random_state=0)  # rows lie in any order: the time column says which came last
+    series = {"name": "s", "columns": {"key": "id", "target": "y", "time": "day"}, "strategy": "ForwardChaining"}
+    mse, _ = asked(shuffled, spec=series).estimates
+    assert mse.baseline is not None
+    assert mse.baseline.name == "the last value"
+    assert mse.warnings
