@@ -138,12 +138,10 @@ def show_tuning(console: Words, outcome: Tuning) -> None:
     console.print(f"[bold]{tried}[/] on [bold]{split.name} {split.version}[/]   "
                   f"{amount(split, read_header(Path(split.uri)))}\n")  # fmt: skip
     console.say(f"  take {_params(outcome, outcome.chosen)}", hang=2)
-    console.say(
-        f"  expect {metric.title} {written(metric.shown(outcome.value), half)}, {in_percent(outcome.level)} interval {written(low, half)} to "
-        f"{written(high, half)}; it scored {written(metric.shown(outcome.scores[outcome.chosen]), half)} where it was "
-        "chosen, which flatters it",
-        hang=2,
-    )
+    value, scored = (written(metric.shown(v), half) for v in (outcome.value, outcome.scores[outcome.chosen]))
+    interval = f"{in_percent(outcome.level)} interval {written(low, half)} to {written(high, half)}"
+    flattered = f"it scored {scored} where it was chosen, which flatters it"
+    console.say(f"  expect {metric.title} {value}, {interval}; {flattered}", hang=2)
     for note in outcome.notes:
         console.say(f"  {note}", hang=2)
     console.print()
