@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import ModelSpec, Problem, fold_count_study
+from evenfold.estimates import ModelSpec, Problem, fold_count_study, metric_of
 from evenfold.manifests import Columns, read_table, require_columns, write_whole
 from evenfold.reports import Picture, study_svg
+from evenfold.reports.evaluations.words import written
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.progress import Say
 
@@ -53,16 +54,29 @@ def counted(problem: Problem, counts: list[int], seed: int, say: Say) -> pd.Data
     return pd.concat(parts, ignore_index=True)
 
 
-def show_table(table: pd.DataFrame, picture: Path, as_json: bool) -> None:
-    """Print a table of results, and where its picture lies."""
+def show_study(table: pd.DataFrame, sentences: list[str], picture: Path, as_json: bool) -> None:
+    """Print what a study says, a sentence a metric, then its figures as people read them, and where its page lies."""
     out, _ = consoles()
     if as_json:
-        out.print_json(data={"rows": json.loads(table.to_json(orient="records")), "picture": str(picture)})
+        rows = json.loads(table.to_json(orient="records"))
+        out.print_json(data={"rows": rows, "sentences": sentences, "picture": str(picture)})
         return
-    head, cells = [list(map(str, table.columns))], table.itertuples(index=False)
-    rows = [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row] for row in cells]
-    out.print("\n".join(lined_up(head + rows)), markup=False, soft_wrap=True)
+    for sentence in sentences:
+        out.say(f"  {sentence}.", hang=2)
+    out.print()
+    cells = [[_cell(name, value, row["metric"]) for name, value in row.items()] for row in table.to_dict("records")]
+    head = [str(name).replace("_", " ") for name in table.columns]
+    out.print("\n".join(lined_up([head, *cells])), markup=False, soft_wrap=True)
     out.say(f"  page {picture}")
+
+
+def _cell(name: str, value: Any, metric: str) -> str:
+    """Return a figure of a study: scores as people read them, ratios and spreads as they are."""
+    if name == "metric":
+        return metric_of(metric).title
+    if not isinstance(value, float):
+        return str(value)
+    return written(metric_of(metric).shown(value) if name in ("mean", "pooled") else value)
 
 
 def write_study(page: Callable[..., str], pictures: dict[str, Picture], output: Path) -> None:

@@ -7,9 +7,11 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -138,14 +140,18 @@ def ui(
         typer.echo(redacted(f"{name}: {' '.join(command)}"))
     if dry:
         return
-    typer.echo(f"MLflow  http://127.0.0.1:{port}")
-    if "Prefect" in commands:
-        typer.echo(f"Prefect http://127.0.0.1:{port + 1}")
     # Also where a shell's background job ignores Ctrl-C, or a supervisor says stop: neither server outlives this one.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    started = [subprocess.Popen(command) for command in commands.values()]
+    home.make()
+    log = home.path / "ui.log"
+    with log.open("wb") as said:  # they greet at length; what goes wrong is there
+        started = [subprocess.Popen(command, stdout=said, stderr=said) for command in commands.values()]
     try:
+        for number, name in enumerate(commands):
+            answers = _answers(port + number, started[number])
+            place = f"http://127.0.0.1:{port + number}"
+            typer.echo(f"{name:<8}{place}" if answers else f"{name:<8}did not start; {log} says why")
         for process in started:
             process.wait()
     except KeyboardInterrupt:
@@ -155,12 +161,25 @@ def ui(
             process.terminate()
 
 
+def _answers(port: int, process: subprocess.Popen[bytes], seconds: float = 120) -> bool:
+    """Wait until something listens on the port; return False where the process ends or the time is over first."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+        time.sleep(0.2)
+    return False
+
+
 def ui_commands(home: Any, port: int) -> dict[str, list[str]]:
     """Return what serves the pages: MLflow on the store in use, and Prefect's server where none is named."""
     mlflow = [_beside("mlflow"), "ui", "--backend-store-uri", home.tracking_store, "--port", str(port)]
     if os.environ.get("PREFECT_API_URL"):
         return {"MLflow": mlflow}
-    return {"MLflow": mlflow, "Prefect": [_beside("prefect"), "server", "start", "--port", str(port + 1)]}
+    # Said in the command, so that it can be pasted: without, the page asks port 4200, and shows ~/.prefect.
+    said = [f"PREFECT_SERVER_UI_API_URL=http://127.0.0.1:{port + 1}/api", f"PREFECT_HOME={home.path / 'prefect'}"]
+    prefect = [_beside("prefect"), "server", "start", "--port", str(port + 1)]
+    return {"MLflow": mlflow, "Prefect": ["env", *said, *prefect]}
 
 
 def _beside(name: str) -> str:

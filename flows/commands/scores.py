@@ -166,9 +166,12 @@ def _params(outcome: Tuning, number: int) -> str:
     return ", ".join(f"{name} = {value}" for name, value in outcome.configurations[number].items())
 
 
-def show_comparisons(console: Words, comparisons: Sequence[Comparison]) -> None:
+def show_comparisons(console: Words, comparisons: Sequence[Comparison], names: tuple[str, str]) -> None:
     """Print two models on the same rows, a metric a line, then what was found in words."""
-    console.print(f"the same [bold]{comparisons[0].n_rows:,} rows[/], each tested by both\n")
+    a, b = names
+    console.print(
+        f"A [bold]{a}[/]   B [bold]{b}[/]   the same {counted(comparisons[0].n_rows, 'row')}, tested by both\n"
+    )
     level = next((f"{in_percent(each.interval.level)} " for each in comparisons if each.interval), "")
     rows = [["", "A", "B", "B - A", f"{level}interval", "better"]]
     for each in comparisons:
