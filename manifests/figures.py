@@ -256,7 +256,7 @@ FIGURES: tuple[BalanceFigure, ...] = (
         "attribute_share",
         "Largest deviation of a share of a level of a column to balance on",
         lambda report: max((attribute.worst for attribute in report.attributes.values()), default=None),
-        form="{:.2%}",
+        form=points,
         sentence="attributes within {} of the whole",
     ),
     BalanceFigure(

@@ -84,7 +84,7 @@ def recorded_splits(home: Home) -> list[dict[str, Any]]:
 
 def _by_digits(home: Home, digits: str) -> list[Path]:
     folders = [path.parent for path in home.splits.glob("*/*/manifest.json")]
-    found = {}
+    found: dict[str, Path] = {}
     for folder in folders:
         try:
             split_id = str(read_header(folder)["split_id"])

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from evenfold.manifests import write_whole
 from evenfold.tasks.parameters import (
     Data,
     Exclude,
@@ -74,6 +73,8 @@ def compare(
         comparisons = compare_runs(run_a, run_b, metrics, level=level, margin=margin)
         names = _models_of(run_a, run_b)
     if output is not None:
+        from evenfold.manifests import write_whole
+
         write_whole(output, comparison_page(comparisons, names).html())
     if as_json:
         out.print_json(json.dumps([asdict(comparison) for comparison in comparisons]))

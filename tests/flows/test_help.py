@@ -80,8 +80,7 @@ def test_every_command_has_an_example_and_json(name: str) -> None:
 def test_options_are_grouped_and_say_what_they_take() -> None:
     """Data, split, model and output; COLUMN, N and PATH, not a type of Python; a switch has one name."""
     shown = GROUP.get_command(None, "evaluate").get_help(typer.Context(GROUP.get_command(None, "evaluate")))
-    assert re.findall(r"^(\w+):$", shown, re.M) == ["Example", "Arguments", "Data", "Split", "Model", "Output", "Run",
-                                                   "Options"]  # fmt: skip
+    assert re.findall(r"^(\w+):$", shown, re.M) == ["Arguments", "Data", "Split", "Model", "Output", "Run", "Options"]
     for said in ("--target COLUMN", "-k, --n-splits N", "--spec PATH", "--refresh "):
         assert said in shown
     assert not re.search(r"<(str|int|float|path|list)|--no-refresh", shown)
