@@ -45,8 +45,8 @@ def scores_of(
     """Return every metric's score; raises EvaluationError where one fails or is not a number.
 
     A single test row, as of leave-one-out, has no R2 and no AUC: such a metric is left out, and has the score of all
-    rows together. ``name`` is the split's (``fold 3``), ``side`` its rows' (``test`` or ``training``): an error is about
-    both.
+    rows together. ``name`` is the split's (``fold 3``), ``side`` its rows' (``test`` or ``training``): an error is
+    about both.
     """
     scores: dict[str, float] = {}
     alone = y.size == 1 and side == "test"

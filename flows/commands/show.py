@@ -20,6 +20,7 @@ from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.runtime.progress import SAY, Say
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
@@ -163,13 +164,7 @@ def show_findings(console: Words, audit: Audit | None, split: SplitRef) -> None:
     """Print in one line what an audit came to, and each error and warning in a sentence."""
     if audit is None:
         return
-    kinds = (("error", "failed"), ("warning", "warning"), ("note", "note"))
-    found = [
-        (len(audit.failed) if severity == "error" else sum(f.severity == severity for f in audit.findings), word)
-        for severity, word in kinds
-    ]
-    told = [f"{n} {word}" if word == "failed" else counted(n, word) for n, word in found if n]
-    console.say(f"  audit: {', '.join([*told, counted(len(audit.passed), 'check') + ' passed'])}")
+    console.say(f"  audit: {_kinds(audit)}")
     loud = [finding for finding in audit.findings if finding.severity != "note"]
     for finding in loud[:MOST_FINDINGS]:
         mark = "FAILED" if finding.gate == "failed" else finding.severity
@@ -235,19 +230,31 @@ class Imported(BaseModel):
 
 
 def show_audit(console: Words, made: Audit) -> None:
-    """Print every finding, errors first, then how many checks passed and which were not asked."""
+    """Print what an audit came to, every finding with its remedy, errors first, and which checks had nothing to see."""
     features = ", ".join(made.features) or "none"
-    _say(console, f"{made.name} {made.version}: {made.n_rows:,} rows; features: {features}")
+    rows = counted(made.n_rows, "row")
+    console.print(f"[bold]{made.name} {made.version}[/]   {_kinds(made)}   {rows}, features: {escape(features)}\n")
     for each in made.findings:
-        mark = "failed " if each.gate == "failed" else each.severity
-        console.print(f"  {mark:8} {each.check}: {each.message}", style=_STYLES[each.severity], markup=False)
+        mark = "FAILED" if each.gate == "failed" else each.severity
+        console.say(f"  {mark:8} {each.message} [{each.check}]", hang=9, style=_STYLES[each.severity])
     for each in made.ignored:
-        _say(console, f"  ignored  {each.code} {each.check}: {each.message} Reason: {each.reason}")
-    _say(console, f"  {len(made.passed)} checks passed{'' if made.findings else ', nothing was found'}")
-    for name, reason in made.not_asked.items():
-        _say(console, f"  not asked {name}: {reason}")
+        console.say(f"  ignored  {each.message} [{each.code} {each.check}] Reason: {each.reason}", hang=9)
+    if made.findings or made.ignored:
+        console.print()
+    if made.not_asked:
+        reasons = "; ".join(dict.fromkeys(made.not_asked.values()))
+        console.say(f"  {counted(len(made.not_asked), 'check')} had nothing to check: {reasons}.", hang=2)
     if made.off:
-        _say(console, f"  off: {', '.join(made.off)}")
+        console.say(f"  off: {', '.join(made.off)}")
+
+
+def _kinds(audit: Audit) -> str:
+    """Return how many checks failed, warned, noted something and passed."""
+    found = [(len(audit.failed), "failed")]
+    for severity, word in (("warning", "warning"), ("note", "note")):
+        found.append((sum(each.severity == severity for each in audit.findings), word))
+    told = [f"{n} {word}" if word == "failed" else counted(n, word) for n, word in found if n]
+    return ", ".join([*told, counted(len(audit.passed), "check") + " passed"])
 
 
 def show_verification(console: Words, found: Verification) -> None:

@@ -243,13 +243,13 @@ def test_draws_of_groups_say_how_unevenly_groups_are_tested() -> None:
 
 def test_a_figure_that_is_defined_is_shown_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """One record is all that MLflow, the page and the terminal need."""
+    from evenfold.flows.commands.console import Words
     from evenfold.flows.commands.show import show_balance
     from evenfold.manifests import balance, figures
     from evenfold.reports import report_html
     from evenfold.reports.markdown import split_report
     from evenfold.tasks import SplitRef
     from evenfold.tasks.record.entries import balance_metrics
-    from rich.console import Console
 
     smallest = figures.BalanceFigure(
         "smallest", "Rows of the smallest fold", lambda report: float(min(f.rows for f in report.folds)),
@@ -266,7 +266,7 @@ def test_a_figure_that_is_defined_is_shown_everywhere(monkeypatch: pytest.Monkey
     split |= {"split_id": "0" * 64, "plan_id": "0" * 64, "uri": "somewhere", "data": "", "algorithm_version": "1"}
     assert "| Rows of the smallest fold | 1 rows |" in split_report(split, report)
     monkeypatch.setattr("evenfold.flows.commands.show.read_header", lambda folder: {"counts": {}})
-    console = Console(record=True, width=500)
+    console = Words(record=True, width=500)
     show_balance(console, report, SplitRef.model_validate(split), cached=False)
     assert "no fold below 1 rows" in console.export_text()
 
