@@ -56,11 +56,10 @@ def aggregate(
     )
     metrics = model.completed(problem.task, len(problem.classes)).metrics
     never = never_predicted(together, problem)
-    made = [
+    return [
         _beside(_over_folds(evidence, interval, level), evidence, baselines or {}, interval, level, never)
         for evidence in (about(metric_of(name)) for name in metrics)
     ]
-    return _with_optimism(made)
 
 
 def _beside(
@@ -152,24 +151,6 @@ def _lacking(evidence: Evidence, mean: float | None) -> str | None:
         f"{evidence.metric.title}: {what}, so that their own scores mean little (their mean is {mean:.3g}); the value "
         "is the score of all folds' predictions together."
     )
-
-
-def _with_optimism(estimates: list[Estimate]) -> list[Estimate]:
-    """Return the estimates with one sentence where apparent scores lie above their interval."""
-    above = [each for each in estimates if each.interval is not None and _above(each)]
-    if not above:
-        return estimates
-    told = "; ".join(
-        f"{metric.title} {metric.shown(each.apparent or 0.0):.3g} instead of {metric.shown(each.value):.3g}"
-        for each in above
-        for metric in [metric_of(each.metric)]
-    )
-    note = f"Optimism: on the rows they were trained on the models reach {told}; read nothing into apparent scores."
-    return [replace(each, notes=(*each.notes, note)) for each in estimates]
-
-
-def _above(estimate: Estimate) -> bool:
-    return estimate.interval is not None and (estimate.apparent or 0.0) > estimate.interval.high
 
 
 def _of_spread(test: Sequence[float], repeated: bool) -> str:

@@ -83,6 +83,16 @@ class Estimate(Displayed):
     warnings: tuple[str, ...] = ()
 
     @property
+    def resolution(self) -> float | None:
+        """The smallest difference from a model of another kind that this split could show: half the interval's width.
+
+        The spread of a paired difference is that of one model's score where the models' errors correlate by .5. Of
+        models of different kinds comparisons could show .70 to 1.02 times as much in the middle of all pairs
+        (``benchmarks/resolution.py``), of variants of one model .05 to .27 times as much.
+        """
+        return None if self.interval is None else (self.interval.high - self.interval.low) / 2
+
+    @property
     def summary(self) -> str:
         """Metric, value, interval and how it was got, in one line."""
         interval = f" [{self.interval.low:.4g}, {self.interval.high:.4g}]" if self.interval else ""

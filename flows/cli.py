@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -100,13 +101,18 @@ register_listing(app)
 
 
 def main() -> None:
-    """Run the command line; bad input ends with one sentence and exit code 2, a failed evaluation with 3."""
+    """Run the command line; bad input ends with one sentence and exit code 2, a failed evaluation with 3.
+
+    Ctrl-C and SIGTERM end it within seconds, with one line and exit code 130 or 143.
+    """
     # A model or strategy of one's own is named by its import path; at the end, so that it hides nothing.
     sys.path.append(os.getcwd())
     # Of a home that is not there yet, which a step makes when it writes.
     warnings.filterwarnings("ignore", message="Failed to create the Prefect home directory")
+    from evenfold.tasks.runtime.stopping import stoppable
+
     try:
-        code: Any = app(prog_name="evenfold", standalone_mode=False)
+        code: Any = stoppable(partial(app, prog_name="evenfold", standalone_mode=False))
     except Exception as error:
         if hasattr(error, "format_message"):  # what is typed wrongly, as typer says it
             _stop_at(error)

@@ -129,6 +129,7 @@ def evaluated(
         scores=outcome.scores,
         apparent=outcome.apparent.score if outcome.apparent else None,
         estimates=outcome.estimates,
+        levels=outcome.levels,
         n_cached=fits.n_cached,
         n_fits=fits.n_fits,
         seconds=time.monotonic() - started,

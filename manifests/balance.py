@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import require_complete, to_numpy
+from evenfold.manifests.tables.canonical import to_numpy
 from evenfold.splitters import GroupPacker, Rows
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
@@ -128,7 +128,7 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> Bal
     if columns.target:
         update, more = _distribution(beside, columns.target, rows, in_use, places)
     if columns.group:
-        require_complete(beside.column(columns.group), columns.group)
+        beside.require_complete(columns.group)
         groups = beside.encoded(columns.group)[0][rows]
         counts = [int(np.unique(groups[place.rows]).size) for place in places]
         more = [values | {"groups": count} for values, count in zip(more, counts, strict=True)]
@@ -178,7 +178,7 @@ def _distribution(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return how a column is distributed over all rows in use, and over those of each place."""
     column = beside.column(name)
-    require_complete(column, name)
+    beside.require_complete(name)
     if is_numeric_target(column):
         y = to_numpy(column).astype(np.float64)[rows]
         rank = np.full(beside.manifest.n, -1)

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import canonical_table
+from evenfold.manifests.tables.canonical import canonical_table, require_complete
 from evenfold.manifests.tables.keys import Lookup
 from evenfold.manifests.tables.read import column_names, is_parquet, read_table
 from evenfold.splitters import Pair
 from numpy.typing import NDArray
 
 from .manifest import DELETED, Manifest
-from .membership import LOCKED, MOST_MEASURED, NEVER_TESTED, Labels
+from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, Labels
 from .spec import Columns
 
 UNKNOWN = -4
@@ -81,6 +81,7 @@ class Joined:
         """The codes in use (rows by repeats): -3 for deleted, quarantined and excluded rows, -4 for unknown ones."""
         codes = self.manifest.in_use.codes[np.maximum(self.place, 0)]
         codes[self.place < 0] = UNKNOWN
+        codes[self.lookup.waits] = EXCLUDED
         return codes
 
     @property
@@ -99,6 +100,16 @@ class Joined:
         for i in range(self.n_looked_at):
             train, test = (self.row_of[side] for side in self.manifest.pair(i))
             yield train[train >= 0], test[test >= 0]
+
+    @property
+    def unknown(self) -> NDArray[np.int64]:
+        """The rows of the data that the manifest does not know; those that wait are known."""
+        return np.flatnonzero((self.place < 0) & ~self.lookup.waits)
+
+    def require_complete(self, name: str) -> None:
+        """Raise SplitError where a column has holes in rows that do not wait."""
+        column = self.column(name)
+        require_complete(column.filter(pa.array(~self.lookup.waits)) if self.lookup.waits.any() else column, name)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return a column of the data in its canonical type; SplitError where there is none."""

@@ -18,6 +18,7 @@ from evenfold.manifests.tables.canonical import (
     to_numpy,
 )
 from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_keys
+from evenfold.manifests.tables.maturity import label_ends, matured, waiting_keys
 from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import DrawSplitter, LabelSplitter, Needs, Rows, SplitError, Stream
 from evenfold.splitters.encoding import Coded
@@ -26,7 +27,7 @@ from evenfold.splitters.strategies.holdout import check_fraction, locked_rows, r
 from evenfold.splitters.targets import is_number
 from numpy.typing import NDArray
 
-from .identity import fingerprint, plan_id
+from .identity import content_of, plan_id
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import Columns, SplitSpec, read_spec, require_roles
@@ -63,12 +64,18 @@ class Plan:
             return is_numeric_target(canonical_table(data, [name], asked.types).column(0))
 
         used = self._resolve(asked, column_names(data), numeric)
-        canonical = canonical_table(*_read_used(data, used, self.spec))
+        table, used, given = _read_used(data, used, self.spec)
+        table, waiting = matured(table, self.spec, given)
+        canonical = canonical_table(table, used, given)
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
                 require_complete(canonical.column(name), name)
         self.table = _in_key_order(with_keys(canonical, self.spec, {}), self.key)
-        self._identify(type_names(self.table, self.spec), fingerprint(self.table))
+        types = type_names(self.table, self.spec)
+        self.waiting = waiting_keys(waiting, self.spec, types, self.table.select(self.key))
+        self._identify(types, content_of(self.table, self.waiting))
+
+    waiting: pa.Table | None = None
 
     def _resolve(self, spec: Any, names: list[str], numeric: Callable[[str], bool]) -> list[str]:
         """Choose the strategy where none is named, check it against the columns; return those that decide the split."""
@@ -102,7 +109,7 @@ class Plan:
             "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
             "time": to_numpy(self.table.column(columns.time)) if needs.time and columns.time else None,
             "fixed": to_numpy(self.table.column(columns.fold)) if needs.fixed and columns.fold else None,
-            "label_end": to_numpy(self.table.column(columns.label_end)) if columns.label_end else None,
+            "label_end": label_ends(self.spec, self.table.column) if needs.label_end else None,
         }
         return self.splitter.rows(np.empty((self.table.num_rows, 0)), y, group, **roles)
 
@@ -122,6 +129,7 @@ class Plan:
             algorithm=self.algorithm,
             membership=membership,
             keys=keys,
+            waiting=self.waiting,
             group_table=first_group_table(rows, self.table.column(group), membership) if group else None,
             state=first_state(self.splitter, rows, membership, locked) if dealt else None,
         )
@@ -178,14 +186,14 @@ def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
     """Return the columns that decide the split: the key, and what the strategy needs. No others are read."""
     columns = spec.columns
     balanced: list[str | None] = [*columns.stratify] or [columns.target]
-    used = [*columns.key, *(balanced if needs.y != "ignored" else []), *_read_if(needs, columns)]
+    known = [columns.time, columns.label_end] if spec.says_when_known else []
+    used = [*columns.key, *(balanced if needs.y != "ignored" else []), *_read_if(needs, columns), *known]
     return list(dict.fromkeys(name for name in used if name))
 
 
 def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
     fold = columns.fold if needs.fixed else None
-    times = [columns.time if needs.time else None, columns.label_end if needs.label_end else None]
-    return [columns.group if needs.groups else None, *times, fold]
+    return [columns.group if needs.groups else None, columns.time if needs.time else None, fold]
 
 
 def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:

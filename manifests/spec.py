@@ -118,6 +118,12 @@ class SplitSpec(Strict):
     key_encoding: KeyEncoding | None = Field(default=None, description="Pseudonyms instead of keys.")
     gates: dict[str, float | Literal["off"]] = Field(default={}, description="Limits at which an audit fails.")
     ignore: dict[str, str] = Field(default={}, description="Checks to ignore, as EF205: the reason why.")
+    label_horizon: float | str | None = Field(
+        default=None, description='How long after its time the target of a row is known, such as "30 days".'
+    )
+    on_immature: Literal["wait", "use"] = Field(
+        default="wait", description="What becomes of rows whose target is not known at the latest time in the data."
+    )
     on_new_rows: Literal["fill", "hash", "freeze"] = Field(default="fill", description="What extending does.")
 
     @field_validator("holdout", mode="before")
@@ -151,6 +157,17 @@ class SplitSpec(Strict):
             raise ValueError("params hold random_state; give it as seed")
         return self
 
+    @model_validator(mode="after")
+    def _known_at_one_time(self) -> SplitSpec:
+        if self.label_horizon is not None and self.columns.label_end:
+            raise ValueError("label_horizon and columns.label_end both say when targets are known; give one")
+        return self
+
+    @property
+    def says_when_known(self) -> bool:
+        """Whether targets are known later than their rows: then rows may have to wait."""
+        return self.label_horizon is not None or self.columns.label_end is not None
+
     def splitter(self) -> Splitter:
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
         return _made(strategy_named(str(self.strategy)), self.params, self.seed)
@@ -173,7 +190,8 @@ class SplitSpec(Strict):
             decided["holdout"] = self.holdout.model_dump(exclude_defaults=True, exclude={"budget"})
         if self.key_encoding:
             decided["key_encoding"] = self.key_encoding.model_dump(exclude={"secret"}) | {"check": secret_check(self)}
-        return decided | ({} if self.on_new_rows == "fill" else {"on_new_rows": self.on_new_rows})
+        rules = ("label_horizon", "on_immature", "on_new_rows")
+        return decided | self.model_dump(include={*rules}, exclude_defaults=True)
 
 
 def secret_of(spec: SplitSpec) -> bytes:
@@ -283,12 +301,6 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
             f"{strategy} does not keep groups whole, and the group column {columns.group!r} is named; "
             f"choose {', '.join(keepers)}, or leave the group column out."
         )
-    if columns.label_end and not needs.label_end:
-        readers = [name for name, each in all_strategies().items() if _needs_of(each).label_end]
-        raise SplitError(
-            f"{strategy} does not ask when a target is known, and {columns.label_end!r} is named as label_end; "
-            f"choose {', '.join(readers)}, or leave it out."
-        )
     if columns.stratify and needs.y == "ignored":
         raise SplitError(
             f"{strategy} shares nothing out evenly, and {'+'.join(columns.stratify)} is named to stratify; "
@@ -304,11 +316,13 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
         ("group", needs.groups is True, columns.group),
         ("key", needs.key, columns.key),
         ("time", needs.time, columns.time),
+        ("time", spec.says_when_known, columns.time),
         ("fold", needs.fixed, columns.fold),
     ):
         if needed and not named:
             flag = "" if what == "fold" else f", or --{what}"
-            raise SplitError(f"{strategy} needs a {what} column, and none is named; name it (columns.{what}{flag}).")
+            who = strategy if what != "time" or needs.time else "what says when targets are known"
+            raise SplitError(f"{who} needs a {what} column, and none is named; name it (columns.{what}{flag}).")
 
 
 def _needs_of(strategy: type[Splitter]) -> Needs:

@@ -13,7 +13,8 @@ from evenfold.manifests.figures import BalanceReport, points
 from evenfold.manifests.manifest import Manifest
 
 from .evaluations.decisions import audit_page, comparison_page
-from .evaluations.page import optimism, score_tiles
+from .evaluations.page import score_tiles
+from .evaluations.words import optimism
 from .page import Page, Remark, Section, Table, Tile, Verdict, counted, number
 from .splits.data import see, target_gap
 from .splits.page import split_page

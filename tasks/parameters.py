@@ -271,6 +271,11 @@ NRandom = Annotated[
 Metric = Annotated[
     str | None, Field(description="The scorer that decides; the model's first if left out."), Flag(hidden=True)
 ]
+Nested = Annotated[
+    bool,
+    Field(description="Choose anew inside the training rows of every fold as well: the score of choosing."),
+    Flag(panel="Model"),
+]
 OneStandardError = Annotated[
     bool, Field(description="Take the first that is as good as the best."), Flag(panel="Model")
 ]

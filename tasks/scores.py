@@ -15,12 +15,14 @@ from evenfold.estimates import (
     EvaluationError,
     Evidence,
     FoldScore,
+    LevelScore,
     ModelSpec,
     aggregate as fold_estimates,
     baseline_of_draws,
     baseline_predictions,
     bootstrap_aggregate,
     interval_for,
+    level_scores,
     metric_of,
     resampled_aggregate,
 )
@@ -63,7 +65,17 @@ def aggregate(
     work = _one_work(split, fits)
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
     estimates = estimates_of(evaluated, work, refits, interval, level)
-    return evaluated.model_copy(update={"estimates": estimates, "interval": interval, "level": level})
+    levels = _levels_of(evaluated, work, level)
+    update = {"estimates": estimates, "levels": levels, "interval": interval, "level": level}
+    return evaluated.model_copy(update=update)
+
+
+def _levels_of(evaluated: Evaluated, work: Work, level: float) -> list[LevelScore]:
+    """Return the scores of the levels of the columns to balance on; draws keep no predictions to make them of."""
+    if not work.attributes or not evaluated.predictions:
+        return []
+    predictions, ordered = frame_of(evaluated.predictions), work.in_time_order
+    return level_scores(predictions, evaluated.scores, work.problem, work.attributes, level=level, ordered=ordered)
 
 
 def unaggregated(
@@ -111,6 +123,16 @@ def frame_of(files: Iterable[str]) -> pd.DataFrame:
     return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
 
 
+@step(run_name=lambda split, **_: f"{split.name}: what choosing scores", retries=0)
+def aggregate_chosen(
+    split: SplitRef, results: Sequence[FoldResult], *, interval: Intervals = "auto", level: Level = 0.95
+) -> list[Estimate]:
+    """Return the estimates of folds in each of which another configuration may have been chosen."""
+    work = work_of(split, results[0].model)
+    predictions = frame_of(fold.predictions.path for fold in results)
+    return _of_folds([fold.score for fold in results], predictions, work, [], interval, level)
+
+
 @step(run_name=lambda split, **_: f"{split.name}: holdout, aggregate", retries=0)
 def aggregate_look(
     split: SplitRef, result: FoldResult, *, interval: Intervals = "auto", level: Level = 0.95
@@ -147,20 +169,7 @@ def estimates_of(
     """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation."""
     if not evaluated.draws:
         predictions = frame_of(evaluated.predictions)
-        splitter = work.manifest.splitter
-        return fold_estimates(
-            evaluated.scores,
-            predictions,
-            work.problem,
-            work.problem.model,
-            stratified=splitter.needs.y != "ignored",
-            ordered=work.in_time_order,
-            baselines=baseline_predictions(work.problem, _splits(work), work.times if work.in_time_order else None),
-            refits=[pd.read_parquet(refit.predictions.path) for refit in refits],
-            interval=interval,
-            level=level,
-            seed=work.manifest.spec.seed,
-        )
+        return _of_folds(evaluated.scores, predictions, work, refits, interval, level)
     if evaluated.apparent is None:
         raise EvaluationError("estimates from draws need the apparent score; pass apparent=fit_all(split, model).")
     draws = DrawScores.merge(
@@ -177,6 +186,31 @@ def estimates_of(
     stratified = work.manifest.splitter.needs.y != "ignored"
     return resampled_aggregate(
         draws, apparent.score, stratified=stratified, interval=interval, level=level, baseline=_of_draws(work)
+    )
+
+
+def _of_folds(
+    scores: Sequence[FoldScore],
+    predictions: pd.DataFrame,
+    work: Work,
+    refits: Sequence[Refit],
+    interval: str,
+    level: float,
+) -> list[Estimate]:
+    tested = {(score.repeat, score.fold) for score in scores}
+    splits = (each for each in _splits(work) if each[:2] in tested)
+    return fold_estimates(
+        scores,
+        predictions,
+        work.problem,
+        work.problem.model,
+        stratified=work.manifest.splitter.needs.y != "ignored",
+        ordered=work.in_time_order,
+        baselines=baseline_predictions(work.problem, splits, work.times if work.in_time_order else None),
+        refits=[pd.read_parquet(refit.predictions.path) for refit in refits],
+        interval=interval,
+        level=level,
+        seed=work.manifest.spec.seed,
     )
 
 

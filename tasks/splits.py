@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow as pa
 from evenfold.manifests import (
     Audit,
     Extension,
@@ -32,6 +33,7 @@ from evenfold.manifests import (
 )
 from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.manifests.spec import name_like
+from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import SplitError
 
 from .outcomes import Growth, SplitRef
@@ -158,9 +160,11 @@ def check_columns(data: str, spec: SplitSpec) -> None:
     """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
     require_columns([*spec.columns.roles(), *spec.types], column_names(data))
     names = [name for name in (spec.columns.target, spec.columns.group) if name]
-    table = read_table(data, names or None, spec.types)
+    known = [name for name in (spec.columns.time, spec.columns.label_end) if name] if spec.says_when_known else []
+    table = read_table(data, [*names, *known] or None, spec.types)
     if table.num_rows == 1:
         raise SplitError(f"{data} has 1 row; at least 2 are needed.")
+    table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
     canonical = canonical_table(table, names, spec.types)
     for name in names:
         require_complete(canonical.column(name), name)

@@ -7,11 +7,11 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -137,38 +137,63 @@ def ui(
     if as_json:
         typer.echo(json.dumps(commands))
     for name, command in ({} if as_json else commands).items():
-        typer.echo(redacted(f"{name}: {' '.join(command)}"))
-    if dry:
-        return
-    # Also where a shell's background job ignores Ctrl-C, or a supervisor says stop: neither server outlives this one.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+        typer.echo(redacted(f"{name}: {' '.join([*_said_before(name, home, port), *command])}"))
+    if not dry:
+        _show_pages(home, commands, port)
+
+
+def _show_pages(home: Any, commands: dict[str, list[str]], port: int) -> None:
+    """Start what serves the pages, say where they are once they answer, and wait until they are ended."""
+    from evenfold.tasks.runtime.orphans import guard
+    from evenfold.tasks.runtime.stopping import at_stop
+
     home.make()
-    log = home.path / "ui.log"
-    with log.open("wb") as said:  # they greet at length; what goes wrong is there
-        started = [subprocess.Popen(command, stdout=said, stderr=said) for command in commands.values()]
-    try:
-        for number, name in enumerate(commands):
-            answers = _answers(port + number, started[number])
-            place = f"http://127.0.0.1:{port + number}"
-            typer.echo(f"{name:<8}{place}" if answers else f"{name:<8}did not start; {log} says why")
-        for process in started:
-            process.wait()
-    except KeyboardInterrupt:
-        typer.echo("stopped")
-    finally:
-        for process in started:
-            process.terminate()
+    guard()  # neither server outlives this process, whatever ends it
+    os.environ.setdefault("PREFECT_SERVER_UI_API_URL", f"http://127.0.0.1:{port + 1}/api")
+    pages = {"MLflow": f"http://127.0.0.1:{port}", "Prefect": f"http://127.0.0.1:{port + 1}"}
+    health = {"MLflow": "/health", "Prefect": "/api/health"}
+    started: dict[str, subprocess.Popen[bytes]] = {}
+
+    def end() -> None:
+        for process in started.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+
+    with at_stop(end):
+        try:
+            for name, command in commands.items():
+                with (home.path / f"ui-{name.lower()}.log").open("wb") as log:
+                    started[name] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            with busy("starting the pages"):
+                for name, process in started.items():
+                    _wait_for(name, process, f"{pages[name]}{health[name]}", home.path / f"ui-{name.lower()}.log")
+            for name in started:
+                typer.echo(f"{name:<7} {pages[name]}")
+            typer.echo("Ctrl-C ends them")
+            for process in started.values():
+                process.wait()
+        finally:
+            end()
 
 
-def _answers(port: int, process: subprocess.Popen[bytes], seconds: float = 120) -> bool:
-    """Wait until something listens on the port; return False where the process ends or the time is over first."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until and process.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return True
-        time.sleep(0.2)
-    return False
+def _wait_for(name: str, process: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    """Return once a page answers; raises EvaluationError where its server ends first."""
+    from evenfold.estimates import EvaluationError
+
+    here = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    while process.poll() is None:
+        with contextlib.suppress(OSError), here.open(address, timeout=5):
+            return
+        time.sleep(0.1)
+    last = log.read_text(errors="replace").strip().rpartition("\n")[2]
+    raise EvaluationError(f"{name}'s page does not start ({last[:300]}); is another port free (--port)? See {log}.")
+
+
+def _said_before(name: str, home: Any, port: int) -> list[str]:
+    """Return what a pasted command needs: else Prefect's page asks port 4200, and shows the runs of ~/.prefect."""
+    if name != "Prefect":
+        return []
+    return [f"PREFECT_HOME={home.path / 'prefect'}", f"PREFECT_SERVER_UI_API_URL=http://127.0.0.1:{port + 1}/api"]
 
 
 def ui_commands(home: Any, port: int) -> dict[str, list[str]]:
@@ -176,10 +201,7 @@ def ui_commands(home: Any, port: int) -> dict[str, list[str]]:
     mlflow = [_beside("mlflow"), "ui", "--backend-store-uri", home.tracking_store, "--port", str(port)]
     if os.environ.get("PREFECT_API_URL"):
         return {"MLflow": mlflow}
-    # Said in the command, so that it can be pasted: without, the page asks port 4200, and shows ~/.prefect.
-    said = [f"PREFECT_SERVER_UI_API_URL=http://127.0.0.1:{port + 1}/api", f"PREFECT_HOME={home.path / 'prefect'}"]
-    prefect = [_beside("prefect"), "server", "start", "--port", str(port + 1)]
-    return {"MLflow": mlflow, "Prefect": ["env", *said, *prefect]}
+    return {"MLflow": mlflow, "Prefect": [_beside("prefect"), "server", "start", "--port", str(port + 1)]}
 
 
 def _beside(name: str) -> str:

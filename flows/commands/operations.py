@@ -1,4 +1,4 @@
-"""The commands of operations: doctor, clean, load."""
+"""The commands of operations: up, doctor, clean, load, rollback."""
 
 from __future__ import annotations
 
@@ -12,8 +12,49 @@ from .flags import Grouped, Json
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (doctor, clean, load, rollback):
+    for command in (up, doctor, clean, load, rollback):
         app.command(cls=Grouped)(command)
+
+
+def up(
+    idle: Annotated[str, typer.Option(help="It ends once nobody has used it for so long: 30m, 12h or 2d.")] = "30m",
+    stop: Annotated[bool, typer.Option("--stop", help="End it now.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Keep Prefect's server up for this home, so that commands need not start one each.
+
+    Later commands with the same home find and use it; it listens on this machine alone. (Deployments are served by
+    python -m evenfold.deployments.serve.)
+
+    Example: evenfold up --stop
+    """
+    import os
+
+    from evenfold.splitters import SplitError
+    from evenfold.tasks import Home, prepare_environment
+
+    home = Home.here()
+    prepare_environment(home)
+    from evenfold.tasks.results.clean import age_of
+    from evenfold.tasks.runtime.server import keep_server, kept_server, stop_server
+
+    from .show import consoles
+
+    out, _ = consoles()
+    if stop:
+        ended = stop_server(home)
+        out.print_json(data={"stopped": ended}) if as_json else out.print("ended" if ended else "none was up")
+        return
+    if os.environ.get("PREFECT_API_URL"):
+        raise SplitError("PREFECT_API_URL names a server already, which every command uses; unset it to keep one here.")
+    seconds, known = age_of(idle), kept_server(home)
+    with busy("starting Prefect's server"):
+        kept = known or keep_server(home, seconds)
+    if as_json:
+        out.print_json(data={"address": kept.address, "pid": kept.pid, "started": known is None})
+    else:
+        until = f"until nobody has used it for {idle}, or evenfold up --stop" if known is None else "since before"
+        out.print(f"Prefect's server is up at {kept.address}, {until}")
 
 
 def doctor(as_json: Json = False) -> None:

@@ -9,7 +9,7 @@ from evenfold.estimates import Comparison, Estimate, FoldScore, metric_of
 from evenfold.estimates.results import in_percent, warned
 from evenfold.flows.outcomes import Evaluation, Tuning
 from evenfold.manifests import read_header
-from evenfold.reports.evaluations.words import read_ends, written
+from evenfold.reports.evaluations.words import by_level, headline, optimism, read_ends, resolution, written
 from evenfold.reports.page import counted, listed
 from evenfold.tasks import Home, Retraining
 
@@ -31,6 +31,9 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
         console.print()
     for warning in dict.fromkeys(words for each in outcome.estimates for words in each.warnings):
         console.say(f"  {warning}", hang=2, style="yellow")
+    for words in (optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels)):
+        if words:
+            console.say(f"  {words}", hang=2)
     for remark in remarks(outcome.estimates, outcome.balance.target):
         console.say(f"  {remark}", hang=2)
     for sentence in warned(outcome.scores):
@@ -142,6 +145,14 @@ def show_tuning(console: Words, outcome: Tuning) -> None:
     interval = f"{in_percent(outcome.level)} interval {written(low, half)} to {written(high, half)}"
     flattered = f"it scored {scored} where it was chosen, which flatters it"
     console.say(f"  expect {metric.title} {value}, {interval}; {flattered}", hang=2)
+    if outcome.nested:
+        inside = next(estimate for estimate in outcome.nested.estimates if estimate.metric == outcome.metric)
+        winners = ", ".join(f"{number + 1}" for number in outcome.nested.chosen)
+        console.say(
+            f"  nested: chosen anew inside the training rows of every fold, {' '.join(headline(inside))}: what "
+            f"choosing so is worth on new rows; the configurations chosen were {winners}",
+            hang=2,
+        )
     for note in outcome.notes:
         console.say(f"  {note}", hang=2)
     console.print()

@@ -22,7 +22,15 @@ from .features import Features, feature_names, id_like_features, read_features, 
 from .findings import Audit, Check, NotAsked, Outcome, gates_with, reasons_of
 from .judging import judged
 from .leaks import constant_groups, duplicate_rows, group_in_two_folds, similar_keys, time_overlap
-from .rows import absent_rows, deleted_rows, empty_folds, quarantined_rows, repeated_keys, rows_without_fold
+from .rows import (
+    absent_rows,
+    deleted_rows,
+    empty_folds,
+    quarantined_rows,
+    repeated_keys,
+    rows_without_fold,
+    waiting_rows,
+)
 from .unnamed.carried import carried_targets
 from .unnamed.entities import unnamed_entities
 from .unnamed.giveaways import giveaway_features
@@ -93,7 +101,8 @@ def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotA
     of_rows = {
         check.__name__: partial(check, joined)
         for check in (
-            *(rows_without_fold, absent_rows, repeated_keys, empty_folds, deleted_rows, quarantined_rows),
+            *(rows_without_fold, absent_rows, repeated_keys, empty_folds),
+            *(deleted_rows, quarantined_rows, waiting_rows),
             *(group_in_two_folds, constant_groups, similar_keys, time_overlap),
             *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
             attribute_deviation,

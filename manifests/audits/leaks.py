@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
+from evenfold.manifests.tables.maturity import label_ends
 from evenfold.splitters import ForwardChaining, Needs, Rows
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
@@ -156,7 +157,7 @@ def time_overlap(joined: Joined) -> Outcome:
     purged = "purged" in strategy.promises
     splits = [place.removeprefix("split ") for place in found]
     what = f"overlap a tested one in {name!r}" if purged else f"are not before every tested {name!r}"
-    known = "" if rows.label_end is None or purged else f" with a {joined.columns.label_end!r} that was known"
+    known = "" if rows.label_end is None or purged else " with a target that was known"
     message = (
         f"{amount(total, 'training row')} of {amount(len(found), 'split')} ({listed(splits)}) {what}{known}"
         f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; split again by time."
@@ -166,7 +167,6 @@ def time_overlap(joined: Joined) -> Outcome:
 
 def _in_time(joined: Joined, name: str) -> Rows:
     """Return the rows of the data as a strategy of time sees them."""
-    end = joined.columns.label_end
-    label_end = None if end is None else to_numpy(joined.column(end))
+    ends = label_ends(joined.manifest.spec, joined.column) if name == joined.manifest.spec.columns.time else None
     needs = Needs(time=True, label_end="optional")
-    return Rows.of(needs=needs, time=to_numpy(joined.column(name)), label_end=label_end)
+    return Rows.of(needs=needs, time=to_numpy(joined.column(name)), label_end=ends)

@@ -71,6 +71,13 @@ RULES = (
         "Correct the keys where they mean the same.",
     ),
     Rule(
+        "EF108", "waiting_rows", None, False,
+        "rows that wait because their targets were not known",
+        "A row whose target is known only later can neither be learnt from nor tested before that.",
+        "The loans of the last year, whose `label_horizon` is a year.",
+        "Nothing: `evenfold extend` lets them in when their targets are known.",
+    ),
+    Rule(
         "EF201", "group_in_two_folds", 0, True,
         "groups on both sides of a split",
         "A model recognises the group and its score says how well it remembers, not how well it will do on new ones.",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.classes import POOLED, class_scores, confusion_table
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
@@ -36,7 +37,7 @@ from markupsafe import Markup
 from .calibration import calibration_section
 from .pictures import score_pictures
 from .studies import fold_count_pictures, fold_count_table
-from .words import headline, written
+from .words import headline, level_score, optimism, resolution, written
 
 MOST_ROWS, MOST_CLASSES, MOST_TILES = 100, 20, 4
 
@@ -66,6 +67,7 @@ def evaluation_html(
     audit: Audit | None = None,
     split: SplitLink | None = None,
     origin: Origin | None = None,
+    levels: Sequence[LevelScore] = (),
 ) -> str:
     """Return one self-contained HTML page about an evaluation: no network, no script.
 
@@ -76,13 +78,13 @@ def evaluation_html(
     """
     pictures = score_pictures(scores, estimates)
     sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(pictures.values())]
+    sections += _by_level(levels)
     sections += _confusion(problem, predictions)
     level = next((each.interval.level for each in estimates if each.interval), 0.95)
     sections += calibration_section(problem, predictions, level)
     if study is not None:
         curves = fold_count_pictures(study)
         sections += [Section(f"fold-count-{i}", curve.title, [curve]) for i, curve in enumerate(curves.values())]
-    overfit = optimism(estimates)
     page = Page(
         title=title,
         verdict=verdict_of(None, audit),
@@ -91,7 +93,11 @@ def evaluation_html(
         findings=[
             *remarks_of(audit),
             *warnings_of(estimates),
-            *(Remark("note", words) for words in [*filter(None, [overfit]), *warned(scores)]),
+            *(
+                Remark("note", words)
+                for words in (optimism(estimates), resolution(estimates), *warned(scores))
+                if words
+            ),
         ],
         sections=sections,
         details=_details(problem, scores, estimates, study, split),
@@ -102,6 +108,30 @@ def evaluation_html(
         ],
     )
     return page.html()
+
+
+def _by_level(levels: Sequence[LevelScore]) -> list[Section]:
+    """Return a section for each attribute: the score of each of its levels, with its interval."""
+    sections: list[Section] = []
+    for attribute in dict.fromkeys(score.attribute for score in levels):
+        own = [score for score in levels if score.attribute == attribute]
+        metrics = list(dict.fromkeys(score.metric for score in own))
+        rows = [
+            [level, number(of[0].n_rows), *(_level_cell(score) for score in of)]
+            for level in dict.fromkeys(score.level for score in own)
+            for of in [[score for score in own if score.level == level]]
+        ]
+        head = [attribute, "tested rows", *(metric_of(metric).title for metric in metrics)]
+        table = Table(f"Scores by {attribute}", rows, head, "; ".join(dict.fromkeys(s.reason for s in own if s.reason)))
+        sections.append(Section(f"by-{len(sections)}", f"By {attribute}", [table]))
+    return sections
+
+
+def _level_cell(score: LevelScore) -> Any:
+    metric = metric_of(score.metric)
+    if score.value is None:
+        return "undefined"
+    return number(metric.shown(score.value), level_score(score))
 
 
 def _lead(problem: Problem, scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> str:
@@ -131,18 +161,6 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
         level = f" {in_percent(estimate.interval.level)}" if estimate.interval else ""
         tiles.append(Tile(value, f"{title}{method}{level} {interval}".strip(), seen))
     return tiles
-
-
-def optimism(estimates: Sequence[Estimate]) -> str:
-    """Return one sentence about the metrics whose score on training rows lies beyond the interval; else nothing."""
-    words = []
-    for estimate in {estimate.metric: estimate for estimate in estimates}.values():
-        if estimate.apparent is None or estimate.interval is None or estimate.apparent <= estimate.interval.high:
-            continue
-        title, value, _ = headline(estimate)
-        training = written(metric_of(estimate.metric).shown(estimate.apparent))
-        words.append(f"{title} is {training} on rows that the model has seen and {value} on new ones")
-    return f"Optimism: {listed(words)}." if words else ""
 
 
 def warnings_of(estimates: Sequence[Estimate]) -> list[Remark]:

@@ -104,7 +104,8 @@ class EvaluationRecord(BaseModel):
     """What the record of an evaluation holds, as plain values and names of files.
 
     ``children``: the score of each fold, with its peak memory. ``tables``: Parquet files by the artifact that they make
-    together. ``models``: by the name of their run. ``failure``: why there is no estimate, for a run that is FAILED.
+    together. ``models``: by the name of their run. ``levels``: scores of levels of attributes, as metrics.
+    ``failure``: why there is no estimate, for a run that is FAILED.
     """
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
@@ -121,6 +122,7 @@ class EvaluationRecord(BaseModel):
     tables: dict[str, list[str]]
     failure: str | None = None
     models: dict[str, KeptModel] = {}
+    levels: dict[str, float] = {}
 
 
 _PREFIX = {"out-of-bag": "boot/{}_oob", ".632": "boot/{}_632", ".632+": "boot/{}_632plus"}
@@ -142,6 +144,7 @@ def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]
             metrics |= {f"boot/{each['metric']}_{name}": each["ingredients"][name] for name in names}
         if each.get("interval"):
             metrics |= {f"{prefix}_ci_{side}": each["interval"][side] for side in ("low", "high")}
+            metrics[f"{prefix}_resolution"] = (each["interval"]["high"] - each["interval"]["low"]) / 2
         if beside := each.get("baseline"):
             metrics[f"baseline/{each['metric']}"] = beside["value"]
             metrics[f"{prefix}_above_baseline"] = beside["difference"]
@@ -157,7 +160,7 @@ def evaluation_entry(evaluation: EvaluationRecord, tags: Mapping[str, str]) -> E
         name=f"evaluate/{evaluation.model['estimator'].rpartition(':')[2]}",
         tags={**tags, **evaluation.tags},
         params={f"model.{name}": value for name, value in evaluation.model.items()} | {"seed": evaluation.seed},
-        metrics=estimate_metrics(evaluation.estimates),
+        metrics=estimate_metrics(evaluation.estimates) | evaluation.levels,
     )
 
 

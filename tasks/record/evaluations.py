@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,12 @@ def _record_of(
             "estimates.json": estimates,
             "features.json": {"used": evaluation.features, "left_out": evaluation.left_out},
             "report.html": _page(evaluation, work),
+            **({"levels.json": [asdict(score) for score in evaluation.levels]} if evaluation.levels else {}),
+        },
+        levels={
+            f"by/{_metric_name(score.attribute)}/{_metric_name(score.level)}/{score.metric}": score.value
+            for score in evaluation.levels
+            if score.value is not None
         },
         tables={
             "predictions.parquet": evaluation.predictions,
@@ -151,6 +158,11 @@ def _record_of(
         failure=failure_of(evaluation.errors, evaluation.split.n_splits) if failed else None,
         models={name: KeptModel(file=model.file.path, key=model.key) for name, model in models.items()},
     )
+
+
+def _metric_name(name: str) -> str:
+    """Return a name with the characters alone that MLflow allows in a metric."""
+    return re.sub(r"[^\w.\- ]", "_", name)
 
 
 def _page(evaluation: Evaluated, work: Work) -> str:
@@ -170,6 +182,7 @@ def _page(evaluation: Evaluated, work: Work) -> str:
         audit=audit_of(split, evaluation.features),
         split=SplitLink(f"{split.name} {split.version}", split.split_id),
         origin=Origin(Path(data).name),
+        levels=evaluation.levels,
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from evenfold.estimates import Choice, Estimate, ModelSpec
 from evenfold.estimates.holdouts.ledger import Ledger, level_of_look
 from evenfold.reports import Origin, look_page, tuning_page
-from evenfold.tasks.outcomes import FoldResult, Look, SplitRef, Tried
+from evenfold.tasks.outcomes import FoldResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import flow_run_tags, step
@@ -106,14 +106,18 @@ def record_tuning(
     choice: Choice,
     metric: str,
     one_standard_error: bool,
+    nested: NestedChoice | None = None,
 ) -> str:
     """Record what was tried and chosen as a run ``tune/<model>`` with a child per configuration; return its id."""
     tracker, recipe = tracker_of(split), model.canonical()
     shared = split_tags(split) | {"evenfold.split_run_id": split_run_id} | flow_run_tags()
     asked = {"model": recipe, "tried": [trial.params for trial in tried], "metric": metric}
-    key = run_key(kind="tune", split_id=split.split_id, one_standard_error=one_standard_error, **asked)
+    how = {"one_standard_error": one_standard_error} | ({"nested": True} if nested else {})
+    key = run_key(kind="tune", split_id=split.split_id, **how, **asked)
     chosen = choice.to_json()
     figures = {f"choice/{name}": chosen[name] for name in ("best", "chosen", "naive", "value", "low", "high")}
+    inside = None if nested is None else next(each for each in nested.estimates if each.metric == metric)
+    figures |= {} if inside is None else {f"nested/{n}": v for n, v in estimate_metrics([inside.to_json()]).items()}
     name = f"tune/{recipe['estimator'].rpartition(':')[2]}"
     params = {f"chosen.{name}": value for name, value in tried[choice.chosen].params.items()}
     records = [[estimate.to_json() for estimate in trial.estimates] for trial in tried]
@@ -129,10 +133,11 @@ def record_tuning(
             with tracker.run(child, parent=run_id):
                 pass
         trials = [{"params": trial.params, "estimates": each} for trial, each in zip(tried, records, strict=True)]
-        tracker.keep(run_id, "tuning.json", {"tried": trials, "choice": chosen})
+        anew = {} if nested is None else {"nested": nested.model_dump(mode="json")}
+        tracker.keep(run_id, "tuning.json", {"tried": trials, "choice": chosen, **anew})
         of_metric = [next(one for one in trial.estimates if one.metric == metric) for trial in tried]
         means, spreads = [estimate.value for estimate in of_metric], [estimate.sd for estimate in of_metric]
         origin = Origin(Path(split.data).name, run_id)
-        page = tuning_page(metric, [trial.params for trial in tried], means, spreads, choice, origin)
+        page = tuning_page(metric, [trial.params for trial in tried], means, spreads, choice, origin, inside)
         tracker.keep(run_id, "report.html", page.html())
     return run_id

@@ -27,6 +27,7 @@ from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.redaction import redacted
+from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
 from mlflow.entities import Dataset, DatasetInput, LoggedModelStatus, Metric, Param, RunTag
 from mlflow.models import Model
 from mlflow.tracking import MlflowClient
@@ -42,6 +43,14 @@ logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
 JUDGED = "evenfold.judged_model"
+_UNDER_WAY: dict[str, Tracker] = {}
+
+
+@always_at_stop
+def _end_what_is_under_way() -> None:
+    """Mark the runs that this process has begun and not ended as KILLED; the next that wants them completes them."""
+    for run_id, tracker in list(_UNDER_WAY.items()):
+        tracker.finish(run_id, "KILLED")
 
 
 class Tracker:
@@ -79,13 +88,15 @@ class Tracker:
         except BaseException as error:
             self.fail(run_id, str(error))
             raise
-        self.client.set_terminated(run_id, "FINISHED")
+        self.finish(run_id)
 
     def begin(self, entry: Entry, parent: str | None = None) -> str:
         """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
         # Also while it is filled: of two who both find a metric absent, each would log a point.
+        halt_where_stopping()
         with locked(self.home.locks, f"run/{self.home.tracking_uri}/{entry.key}"):
             run_id = self._open(entry, parent)
+            _UNDER_WAY[run_id] = self
             self._fill(run_id, entry)
             return run_id
 
@@ -94,7 +105,12 @@ class Tracker:
         reason = redacted(reason)
         self.client.set_tag(run_id, "evenfold.failure", reason[:5000])
         self.client.set_tag(run_id, NOTE, f"**Failed:** {reason[:4000]}")
-        self.client.set_terminated(run_id, "FAILED")
+        self.finish(run_id, "FAILED")
+
+    def finish(self, run_id: str, status: str = "FINISHED") -> None:
+        """End a run: last of all, for a run that is FINISHED is complete."""
+        self.client.set_terminated(run_id, status)
+        _UNDER_WAY.pop(run_id, None)
 
     def find(self, key: str) -> str | None:
         """Return the run that ``key`` names, if there is one."""

@@ -35,6 +35,7 @@ from prefect.transactions import IsolationLevel, get_transaction
 from .home import Home
 from .locks import FileLocks
 from .settings import travelling
+from .stopping import halt_where_stopping
 
 REFRESHING: ContextVar[bool] = ContextVar("evenfold_refreshing", default=False)  # where no task run says it
 P = ParamSpec("P")
@@ -161,11 +162,13 @@ class Step(Task[P, R]):
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             """Run the task; see ``prefect.Task.__call__``."""
+            halt_where_stopping()
             with self._tagged(args, _without(kwargs)):
                 return super().__call__(*args, **kwargs)
 
         def submit(self, *args: Any, **kwargs: Any) -> Any:
             """Submit the task; see ``prefect.Task.submit``."""
+            halt_where_stopping()
             with self._tagged(args, _without(kwargs)):
                 return super().submit(*args, **kwargs)
 

@@ -9,8 +9,11 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +25,8 @@ from evenfold.tasks.doctor import Finding, _server, examine
 from evenfold.tasks.results.clean import age_of, clean
 from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime import orphans as orphaned
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.schedules import CronSchedule
 from servers import environment, free_port, prefect_server
 
 from evenfold import flows
@@ -223,3 +228,72 @@ def test_projects_share_results_by_one_setting(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("EVENFOLD_RESULTS", "s3://bucket/results")
     assert one.results.is_relative_to(one.path)
     assert one.results.relative_to(one.path) == other.results.relative_to(other.path)
+
+
+def test_what_broke_off_since_the_last_success_is_named(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failed, crashed and cancelled runs, and one that is RUNNING without a heartbeat; a success clears what was."""
+    from evenfold.tasks import doctor
+    from prefect import get_client
+    from prefect.states import Cancelled, Completed, Crashed, Failed, Running, Scheduled
+
+    with get_client(sync_client=True) as client:
+        flow = client.create_flow_from_name("retrain")
+        of_ours: Any = {"tags": ["evenfold"], "entrypoint": "evenfold.flows.retrain"}
+        cron = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 * * * *", timezone="UTC"), active=True)
+        made = client.create_deployment(flow, f"weekly {time.time_ns()}", schedules=[cron], **of_ours)
+
+        def ended(state: Any) -> Any:
+            run = client.create_flow_run_from_deployment(made)
+            client.set_flow_run_state(run.id, state, force=True)
+            return run
+
+        ended(Completed())
+        assert [each.ok for each in doctor._since_success()] == [True, True]
+        ended(Failed(message="MLflow is out of reach\nand more"))
+        ended(Crashed(message="the host died"))
+        ended(Cancelled(message=f"{doctor.LEFT}, and does the work."))
+        silent = ended(Running())
+        broken, beats = doctor._since_success()
+        assert not broken.ok
+        assert broken.message.startswith("2 since the last that completed: ")
+        assert "FAILED: MLflow is out of reach)" in broken.message
+        assert "CRASHED: the host died)" in broken.message
+        assert beats.ok
+        monkeypatch.setattr(doctor, "BEAT_SECONDS", 0)
+        _, beats = doctor._since_success()
+        assert not beats.ok
+        assert str(silent.id) in beats.message
+        assert "--automations" in beats.fix
+        for hours in (1, 2):
+            when = datetime.now(UTC) + timedelta(hours=hours)
+            client.create_flow_run_from_deployment(made, state=Scheduled(scheduled_time=when))
+        (age,) = [each for each in doctor._retrainings() if each.message.startswith("weekly")]
+        assert age.ok
+        assert age.message.endswith("it is due every 60 min")
+        now = time.time()
+        monkeypatch.setattr(doctor, "time", SimpleNamespace(time=lambda: now + 10_000))
+        (age,) = [each for each in doctor._retrainings() if each.message.startswith("weekly")]
+        assert not age.ok
+        assert "3 h ago; it is due every 60 min" in age.message
+        client.delete_deployment(made)
+
+
+def test_a_slow_answer_is_no_wrong_clock() -> None:
+    """A server of this very machine that takes its time is in step."""
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    class Slow(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)  # the date is taken here
+            time.sleep(7)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    with HTTPServer(("127.0.0.1", 0), Slow) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/health"
+        finding = list(_server("MLflow server", url, "mlflow server", "MLFLOW_TRACKING_URI"))[1]
+        server.shutdown()
+    assert finding.ok, finding.message
