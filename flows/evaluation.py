@@ -8,13 +8,13 @@ from typing import Any
 
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec
 from evenfold.manifests import read_manifest
-from evenfold.reports.markdown import split_report
+from evenfold.reports.sentences import model_sentence, score_sentences
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import fit_final, split_title
 from evenfold.tasks.outcomes import FinalModel, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.results.files import from_anywhere
-from evenfold.tasks.runtime.running import publish, run, saying
+from evenfold.tasks.runtime.running import run, saying, tell
 from evenfold.tasks.scores import in_blocks
 from evenfold.tasks.splits import audit_split, check_columns, plan_of
 from evenfold.tasks.work import check_model
@@ -115,7 +115,8 @@ def evaluated(
         )  # fmt: skip
     if fits.errors and not outcome.estimates:
         raise EvaluationError(fits.failure)
-    publish(f"evaluate-{split.ref.name}", split_report(split.ref.model_dump(), split.report, outcome.estimates))
+    estimator, n_features = str(outcome.model.estimator), len(outcome.features)
+    tell([model_sentence(estimator, n_features, fits.n_fits, fits.n_cached), *score_sentences(outcome.estimates)])
     return Evaluation(
         split=split.ref,
         cached=split.cached,

@@ -27,6 +27,7 @@ from evenfold.tasks.runtime.home import Home, embedded_settings
 from evenfold.tasks.runtime.orphans import guard
 from evenfold.tasks.runtime.runners import task_runner
 from evenfold.tasks.runtime.server import api_of, cancel_run
+from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
 from evenfold.tasks.runtime.stopping import at_stop
 from prefect.context import FlowRunContext, get_settings_context
 from prefect.logging.configuration import setup_logging
@@ -259,16 +260,21 @@ def _served(home: Home) -> Iterator[None]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep Prefect's lines off the terminal, unless the user has asked for them: mistakes are told in a sentence."""
+    ours = os.environ.get("PREFECT_LOGGING_LEVEL") in (None, EMBEDDED["PREFECT_LOGGING_LEVEL"])
+    logged = {name: value for name, value in LOGGED.items() if ours and name not in os.environ}
+    os.environ.update(logged)  # Prefect reads these levels from the environment alone, anew when a run begins
     setup_logging()
-    handlers = [] if "PREFECT_LOGGING_LEVEL" in os.environ else logging.getLogger().handlers
+    handlers = logging.getLogger().handlers if ours else []
     shown = [handler for handler in handlers if isinstance(handler, logging.StreamHandler)]
-    for handler in shown:  # by a filter: Prefect sets levels anew when a run begins
+    for handler in shown:  # by a filter: what is logged goes to Prefect's page, not to the terminal
         handler.addFilter(_only_critical)
     try:
         yield
     finally:
         for handler in shown:
             handler.removeFilter(_only_critical)
+        for name in logged:
+            os.environ.pop(name, None)
 
 
 def _only_critical(record: logging.LogRecord) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import to_numpy
-from evenfold.splitters import GroupPacker, Rows
+from evenfold.splitters import DrawSplitter, GroupPacker, Rows
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
@@ -86,14 +86,23 @@ class _Place(NamedTuple):
 def _places(manifest: Manifest) -> list[_Place]:
     """Return the test rows of each split, and the parts that no split tests, with the rows that each was to have."""
     membership = manifest.in_use
-    tested = [manifest.pair(i)[1] for i in range(min(manifest.n_splits, MOST_MEASURED))]
-    asked = _asked(manifest)
+    tested, trained = [], []
+    for i in range(min(manifest.n_splits, MOST_MEASURED)):
+        train, test = manifest.pair(i)
+        tested.append(test)
+        trained.append(train.size)
+    asked, drawn = _asked(manifest), _drawn(manifest)
     names = [membership.split_name(i)[1] for i in range(len(tested))]
     codes = [membership.tested[fold] for fold in names] if isinstance(membership, Labels) else names
     folds = [
         _Place(rows, FoldBalance(split=i, rows=rows.size, wanted=asked.get(code)))
         for i, (rows, code) in enumerate(zip(tested, codes, strict=True))
     ]
+    if drawn:
+        folds = [
+            _Place(test, FoldBalance(split=i, rows=test.size, wanted=drawn[1], train=train, wanted_train=drawn[0]))
+            for i, (train, test) in enumerate(zip(trained, tested, strict=True))
+        ]
     others = {code: np.flatnonzero(membership.column() == code) for code in asked if code not in codes}
     return [
         *folds,
@@ -116,6 +125,14 @@ def _asked(manifest: Manifest) -> dict[int, float]:
         return locked
     tested = int(np.count_nonzero(membership.column() >= 0))
     return dict.fromkeys(membership.tested, tested / membership.n_bins) | locked
+
+
+def _drawn(manifest: Manifest) -> tuple[int, int] | None:
+    """Return the (train rows, test rows) that every draw was to have; None for other kinds, and where none is asked."""
+    splitter = manifest.splitter
+    if not isinstance(splitter, DrawSplitter):
+        return None
+    return splitter.sizes(int(np.count_nonzero(manifest.in_use.column() == 0)))
 
 
 def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> BalanceReport:

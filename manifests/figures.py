@@ -49,9 +49,11 @@ class RowsBalance(BaseModel):
 
 
 class FoldBalance(RowsBalance):
-    """The test rows of one split."""
+    """The test rows of one split; of a draw also the rows that it trains on, and how many these were to be."""
 
     split: int
+    train: int | None = None
+    wanted_train: float | None = None
 
 
 class PartBalance(RowsBalance):
@@ -167,14 +169,15 @@ def points(share: float) -> str:
 def _size(report: BalanceReport) -> float:
     mean = sum(fold.rows for fold in report.folds) / len(report.folds)
     wanted = [(place.rows, mean if place.wanted is None else place.wanted) for place in report.measured]
+    wanted += [(fold.train or 0, fold.wanted_train) for fold in report.folds if fold.wanted_train is not None]
     return max(abs(rows - share) / max(share, 1e-9) for rows, share in wanted)
 
 
 def _least_size(report: BalanceReport) -> float | None:
     """Return a bound: rows and groups are whole, and folds of equal shares cannot all be above their mean."""
     wanted = [place.wanted for place in report.measured if place.wanted]
-    if len(wanted) < len(report.measured):
-        return None
+    if len(wanted) < len(report.measured) or report.folds[0].train is not None:
+        return None  # a draw leaves out the group that is too large for its side
     bounds = [min(share % 1, -share % 1) / share for share in wanted]
     bounds.append(((report.largest_group or 0) - max(wanted)) / max(wanted))
     if report.n_folds:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -71,6 +72,12 @@ def _length(values: Any) -> int:
 
 
 ACTIVE, DELETED, QUARANTINED = 0, 1, 2
+_JOINED: list[weakref.ref[Manifest]] = []
+
+
+def last_joined() -> Manifest | None:
+    """Return the manifest that this process joined to data last; None where none is in memory any more."""
+    return _JOINED[0]() if _JOINED else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +253,9 @@ class Manifest(Displayed):
         Rows that wait stand nowhere. Raises SplitError where the frame has rows that the manifest does not know, or
         lacks rows that it holds.
         """
-        return self.lookup(frame).exact_rows()
+        rows = self.lookup(frame).exact_rows()
+        _JOINED[:] = [weakref.ref(self)]
+        return rows
 
     def lookup(self, frame: Any) -> Lookup:
         """Return the rows of ``frame`` beside those of the manifest, whether they fit each other or not."""

@@ -169,6 +169,10 @@ class DrawSplitter(Splitter):
         """Return what all draws of ``rows`` share, made once; ``draw`` gets it in place of the rows."""
         return rows
 
+    def sizes(self, n: int) -> tuple[int, int] | None:
+        """Return the (train rows, test rows) that a draw of ``n`` rows is to have; None where no size is asked for."""
+        return None
+
     @abstractmethod
     def draw(self, rows: Any, stream: Stream) -> Pair:
         """Return one (train, test) from ``stream``; ``rows`` is what ``prepare`` returned."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -230,12 +231,21 @@ def _mlflow(home: Home) -> Iterator[Finding]:
     from evenfold.tasks.record.tracker import Tracker
 
     try:
+        _require_an_answer(uri)
         Tracker(home, "").client.search_experiments(max_results=1)
     except Exception as error:
         fix = "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or correct MLFLOW_TRACKING_URI."
         yield Finding("MLflow store", False, f"{uri} does not answer: {str(error).splitlines()[0][:300]}", fix)
     else:
         yield Finding("MLflow store", True, f"{uri} answers")
+
+
+def _require_an_answer(uri: str) -> None:
+    """Raise OSError where nobody answers at the address of a database; MLflow would try again for 100 s."""
+    from sqlalchemy.engine import make_url
+
+    if "://" in uri and not uri.startswith("http") and (url := make_url(uri)).host and url.port:
+        socket.create_connection((url.host, url.port), timeout=10).close()
 
 
 def _server(name: str, url: str, command: str, setting: str) -> Iterator[Finding]:

@@ -54,7 +54,7 @@ def _fold_key(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
 
 
 def _fold_title(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
-    return split_title(work_of(split, model).manifest, i)
+    return f"fit {split_title(work_of(split, model).manifest, i)}"
 
 
 @step(key_of=_fold_key, run_name=_fold_title, run_tags=_tags)
@@ -103,7 +103,7 @@ def _block_key(split: SplitRef, block: Block, model: Any = None, apparent: str =
 
 @step(
     key_of=_block_key,
-    run_name=lambda split, block, **_: f"{split.name}: draws {block[0]}-{block[1] - 1}",
+    run_name=lambda split, block, **_: f"fit draws {block[0]}-{block[1] - 1}",
     run_tags=_tags,
 )
 def fit_draws(
@@ -135,7 +135,7 @@ def _fit_draws(split: SplitRef, block: Block, model: Any, apparent: bool, key: s
 
 @step(
     key_of=_block_key,
-    run_name=lambda split, block, **_: f"{split.name}: folds {block[0]}-{block[1] - 1}",
+    run_name=lambda split, block, **_: f"fit folds {block[0]}-{block[1] - 1}",
     run_tags=_tags,
 )
 def fit_folds(split: SplitRef, block: Block, model: Model = None, *, time_limit: TimeLimit = None) -> FoldsResult:
@@ -152,7 +152,7 @@ def _fit_folds(split: SplitRef, block: Block, model: Any, key: str) -> FoldsResu
     return FoldsResult(scores=[score for score, _ in results], predictions=_keep(predictions, key), **_about(work))
 
 
-@step(run_name=lambda split, block, **_: f"{split.name}: folds {block[0]}-{block[1] - 1}", run_tags=_tags, retries=0)
+@step(run_name=lambda split, block, **_: f"fit folds {block[0]}-{block[1] - 1}", run_tags=_tags, retries=0)
 def fit_short_folds(
     split: SplitRef, block: Block, model: Model = None, *, refresh: bool = False
 ) -> list[tuple[FoldResult | None, bool]]:
@@ -254,7 +254,7 @@ def _all_key(split: SplitRef, model: Any = None, **_: Any) -> str:
     return f"score/{key_of_all(work_of(split, model))}"
 
 
-@step(key_of=_all_key, run_name=lambda split, **_: f"{split.name}: all rows", run_tags=_tags)
+@step(key_of=_all_key, run_name=lambda split, **_: f"fit all rows of {split.name}", run_tags=_tags)
 def fit_all(split: SplitRef, model: Model = None, *, time_limit: TimeLimit = None) -> FoldResult:
     """Fit all rows that may be used and score the same rows: the apparent score, with its predictions."""
     work = work_of(split, model)
@@ -262,7 +262,7 @@ def fit_all(split: SplitRef, model: Model = None, *, time_limit: TimeLimit = Non
     return _in_time(time_limit, "all rows", _fit_rows, split, model, "all rows", key)
 
 
-@step(run_name=lambda split, **_: f"{split.name}: holdout", run_tags=_tags)
+@step(run_name=lambda split, **_: f"fit and score the holdout of {split.name}", run_tags=_tags)
 def fit_holdout(split: SplitRef, model: Model = None, *, time_limit: TimeLimit = None) -> FoldResult:
     """Fit every row but the locked ones, and score the locked ones. Record the look first: see ``record_look``."""
     work = work_of(split, model)
@@ -297,7 +297,7 @@ def _final_key(split: SplitRef, model: Any = None, i: int | None = None, **_: An
 
 def _final_title(split: SplitRef, model: Any = None, i: int | None = None, **_: Any) -> str:
     name = "all rows" if i is None else split_title(work_of(split, model).manifest, i)
-    return f"{split.name}: model of {name}"
+    return f"fit the model of {name}"
 
 
 @step(key_of=_final_key, run_name=_final_title, run_tags=_tags)

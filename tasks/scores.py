@@ -41,7 +41,7 @@ def in_blocks(split: SplitRef) -> bool:
     return split.kind == "draws" or split.n_splits > MOST_SINGLE_FOLDS
 
 
-@step(run_name=lambda split, **_: f"{split.name}: aggregate", retries=0)
+@step(run_name=lambda split, **_: f"combine the scores on {split.name}", retries=0)
 def aggregate(
     split: SplitRef,
     results: Sequence[FoldResult | FoldsResult | DrawsResult],

@@ -67,7 +67,7 @@ def specification(
     """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
     base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
     columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
-    fields: dict[str, Any] = {"strategy": strategy, "seed": seed, "name": name or base.get("name") or _name_of(data)}
+    fields: dict[str, Any] = {"strategy": strategy, "seed": seed, "name": name or base.get("name") or name_of(data)}
     fields["holdout"] = None if holdout is None else {"fraction": holdout}
     merged = base | {field: value for field, value in fields.items() if value is not None}
     merged["params"] = {
@@ -77,7 +77,8 @@ def specification(
     return read_spec(merged)
 
 
-def _name_of(data: Any) -> str:
+def name_of(data: Any) -> str:
+    """Return what a split of some data is called where nobody says: as their file."""
     stem = Path(data).stem if isinstance(data, (str, Path)) else ""
     return name_like(stem) or "split"
 
@@ -94,7 +95,8 @@ def _key(data: Any, spec: Any = None, **columns: Any) -> str:
 
 def _title(data: Any, spec: Any = None, **columns: Any) -> str:
     plan = _planned(data, spec, **columns)
-    return f"split {plan.spec.name}: {plan.algorithm['name']} v{plan.algorithm['version']}"
+    what = {"draws": "draws", "pairs": "splits"}.get(plan.splitter.kind, "folds")
+    return f"decide {what} of {plan.spec.name} ({plan.algorithm['name']} v{plan.algorithm['version']})"
 
 
 def _tags(data: Any, spec: Any = None, **columns: Any) -> list[str]:

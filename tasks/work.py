@@ -40,8 +40,8 @@ class Work:
     """A data set joined with its manifest, in key order, as a model sees it: loaded once per process.
 
     ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
-    ``times``: the order in time of the problem's rows, where a column says it. ``attributes``: of each column to
-    balance on the level of each row of the problem, and the levels' names.
+    ``times``: the order in time of the problem's rows, where a column says it.
+    ``attributes``: of each column to balance on the level of each row of the problem, and the levels' names.
     """
 
     manifest: Manifest

@@ -108,10 +108,10 @@ def _print_look(out: Any, header: dict[str, Any]) -> None:
         if header[name]:
             out.print(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")
     names = {part["code"]: part["name"] for part in header["parts"]}
-    said = {-1: "never tested", -2: "locked", -3: "excluded"} | names
+    meanings = {-1: "never tested", -2: "locked", -3: "excluded"} | names
     if header["kind"] == "draws":
-        said[0] = "may be drawn"
-    counts = [[str(said.get(int(code), f"fold {code}")), f"{rows:,}"] for code, rows in header["counts"].items()]
+        meanings[0] = "may be drawn"
+    counts = [[str(meanings.get(int(code), f"fold {code}")), f"{rows:,}"] for code, rows in header["counts"].items()]
     out.print("\n".join(lined_up([["fold or part", "rows"], *counts])), markup=False, soft_wrap=True)
     if len(header["generations"]) > 1:
         joined = ", ".join(f"{each['n']}: {each['rows']:,}" for each in header["generations"])

@@ -1,4 +1,4 @@
-"""The commands of operations: up, doctor, clean, load, rollback."""
+"""The commands of operations: up, doctor, clean, load, leaderboard, rollback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .flags import Grouped, Json
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (up, doctor, clean, load, rollback):
+    for command in (up, doctor, clean, load, leaderboard, rollback):
         app.command(cls=Grouped)(command)
 
 
@@ -121,12 +121,41 @@ def load(
     prepare_environment(Home.here())
     with busy(f"looking for {reference}"):
         found = load_split(reference)
-    told = {"name": found.name, "version": found.version, "split_id": found.split_id, "uri": str(found.uri)}
+    header = {"name": found.name, "version": found.version, "split_id": found.split_id, "uri": str(found.uri)}
     out, _ = consoles()
     if as_json:
-        out.print_json(data=told)
+        out.print_json(data=header)
     else:
         out.print(f"{found.name} {found.version}: split_id {found.split_id[:16]}\n  manifest {found.uri}")
+
+
+def leaderboard(
+    split: Annotated[str, typer.Argument(metavar="SPLIT", help="name@1.1, a name, a split_id or a plan_id.")],
+    metric: Annotated[
+        str | None, typer.Option(help="The score to rank by; by default the first of the newest.")
+    ] = None,
+    most: Annotated[int, typer.Option(help="How many models to list.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Rank every model that was ever judged on a split, whichever project recorded it.
+
+    Example: evenfold leaderboard flights@1.0 --metric r2
+    """
+    from evenfold.tasks import Home, prepare_environment
+
+    prepare_environment(Home.here())
+    from evenfold.tasks.record.leaderboard import leaderboard as ranked
+
+    from .console import consoles
+    from .scores import show_leaderboard
+
+    with busy(f"looking for models on {split}"):
+        found = ranked(split, metric, most)
+    out, _ = consoles()
+    if as_json:
+        out.print_json(found.model_dump_json())
+    else:
+        show_leaderboard(out, found)
 
 
 def rollback(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evenfold.estimates import Comparison, Estimate, FoldScore, metric_of
 from evenfold.estimates.results import in_percent, warned
@@ -15,6 +16,9 @@ from evenfold.tasks import Home, Retraining
 
 from .console import Words, first_that_fits, lined_up
 from .show import amount, show_extension, show_findings, show_split, show_where
+
+if TYPE_CHECKING:
+    from evenfold.tasks.record.leaderboard import Leaderboard
 
 MOST_FOLDS = 10
 
@@ -200,6 +204,22 @@ def show_comparisons(console: Words, comparisons: Sequence[Comparison], names: t
     console.print()
     for sentence in dict.fromkeys(text for each in comparisons for text in (each.words, *each.notes)):
         console.say(f"  {sentence}", hang=2)
+
+
+def show_leaderboard(console: Words, found: Leaderboard) -> None:
+    """Print who was judged on a split, the best first, as people read scores."""
+    reading = metric_of(found.metric)
+    console.print(f"[bold]{found.split}[/]   split {found.split_id[:12]}, by {reading.title}\n")
+    rows = [["", "model", reading.title, "interval", "run"]]
+    for place, each in enumerate(found.judgements, start=1):
+        ends = sorted(reading.shown(end) for end in (each.low, each.high) if end is not None)
+        half = (ends[1] - ends[0]) / 2 if len(ends) == 2 else None
+        interval = " to ".join(written(end, half) for end in ends) if half is not None else "-"
+        named = f"{each.model} {each.params.get('params', '')}".strip()
+        rows.append([str(place), named, written(reading.shown(each.value), half), interval, each.run_id[:8]])
+    console.print("\n".join(lined_up(rows, left=2)), markup=False, soft_wrap=True)
+    if others := [name for name in found.metrics if name != found.metric]:
+        console.say(f"  also scored by {', '.join(others)}: --metric")
 
 
 def show_retraining(console: Words, outcome: Retraining) -> None:

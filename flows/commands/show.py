@@ -262,17 +262,17 @@ def show_verification(console: Words, found: Verification) -> None:
     _say(console, f"{found.folder}: {'intact' if found.intact else 'damaged'}")
     for damage in found.damages:
         console.print(f"  damaged  {damage.message}", style=_STYLES["error"], markup=False)
-    for said in found.proved:
-        _say(console, f"  proved   {said}")
-    for said in found.not_proved:
-        _say(console, f"  not proved: {said}")
+    for line in found.proved:
+        _say(console, f"  proved   {line}")
+    for line in found.not_proved:
+        _say(console, f"  not proved: {line}")
 
 
 def show_difference(console: Words, found: Difference) -> None:
     """Print which rows went where and which fields differ."""
     _say(console, f"{found.a} -> {found.b}: {'the same split' if found.same else 'another split'}")
-    for said in found.sentences:
-        _say(console, f"  {said}")
+    for line in found.sentences:
+        _say(console, f"  {line}")
 
 
 def show_export(console: Words, made: Exported) -> None:

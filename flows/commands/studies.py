@@ -91,7 +91,7 @@ def _models_of(*runs: str) -> tuple[str, str]:
     from evenfold.tasks.references import run_named
 
     found = [run_named(Tracker(Home.here(), ""), run).info for run in runs]
-    a, b = (str(each.run_name).rpartition("/")[2] for each in found)
+    a, b = (str(each.run_name).partition(" @ ")[0].rpartition("/")[2] for each in found)
     return (a, b) if a != b else (f"{a} {found[0].run_id[:8]}", f"{b} {found[1].run_id[:8]}")
 
 
@@ -122,7 +122,7 @@ def folds(
     from evenfold.tasks.runtime.running import say
     from evenfold.tasks.work import keep_study
 
-    from .fold_counts import counted, counts_of, problem_of, show_study, write_study
+    from .fold_counts import counted, counts_of, keep_in_record, problem_of, show_study, write_study
     from .show import consoles, progress
 
     columns = {"target": target, "group": group, "key": key}
@@ -130,8 +130,10 @@ def folds(
     with limited(1), progress(consoles()[1]):
         table = counted(problem, counts_of(counts), seed or 0, say)
     keep_study(Home.here(), problem, table)
-    pictures = fold_count_pictures(table)
-    write_study(partial(fold_count_html, problem, table), pictures, output)
+    page, pictures = partial(fold_count_html, problem, table), fold_count_pictures(table)
+    write_study(page, pictures, output)
+    about = {"data": Path(data).name, "counts": counts, "seed": str(seed or 0)}
+    keep_in_record(data, "number of folds", problem, about, page(), table)
     show_study(table, [picture.title for picture in pictures.values()], output, as_json)
 
 
@@ -159,7 +161,7 @@ def strategies(
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.running import say
 
-    from .fold_counts import problem_of, show_study, write_study
+    from .fold_counts import keep_in_record, problem_of, show_study, write_study
     from .show import consoles, progress
 
     columns: dict[str, Any] = {"target": target, "key": key}
@@ -173,7 +175,9 @@ def strategies(
             seed=seed or 0,
             say=partial(say, "fitting models"),
         )
-    pictures = strategy_pictures(table)
+    page, pictures = partial(strategies_html, problem, table), strategy_pictures(table)
+    write_study(page, pictures, output)
+    about = {"data": Path(data).name, "n_splits": str(n_splits or 5), "n_seeds": str(n_seeds), "seed": str(seed or 0)}
+    keep_in_record(data, "ways of stratifying", problem, about, page(), table)
     rough = f" ({n_seeds} partitions of each way: rough; 100 tell more)" if n_seeds < 50 else ""
-    write_study(partial(strategies_html, problem, table), pictures, output)
     show_study(table, [f"{picture.title}{rough}" for picture in pictures.values()], output, as_json)

@@ -71,9 +71,11 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
         return None
     share, places = found.count / joined.n, found.places
     if happen_by_chance([column_of(name, features.sample.column(name)) for name in features.sample.column_names]):
-        said = f"{amount(found.count, 'row')} ({share:.1%}) {verb(found.count, 'has', 'have')} the features of another"
+        sentence = (
+            f"{amount(found.count, 'row')} ({share:.1%}) {verb(found.count, 'has', 'have')} the features of another"
+        )
         why = "as many pairs of rows differ in a single feature, so features of so few values repeat by chance"
-        return Found(0, f"{said}; {why}.", {"share": share, "folds": places})
+        return Found(0, f"{sentence}; {why}.", {"share": share, "folds": places})
     message = (
         f"{amount(found.count, 'row')} ({share:.1%}) {verb(found.count, 'has', 'have')} exactly "
         f"the features of a row on the other side of a split ({listed(features.sample.column_names, most=4)}), in "

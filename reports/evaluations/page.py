@@ -76,6 +76,22 @@ def evaluation_html(
     decides the verdict. ``split``: what the evaluation rests on. ``origin``: data, run and day for the footer.
     Every figure stands in a ``<data value>`` at full precision, equal to estimates.json. O(rows + splits).
     """
+    return evaluation_page(problem, scores, estimates, predictions, title, study, audit, split, origin, levels).html()
+
+
+def evaluation_page(
+    problem: Problem,
+    scores: Sequence[FoldScore],
+    estimates: Sequence[Estimate],
+    predictions: pd.DataFrame | None = None,
+    title: str = "Evaluation",
+    study: pd.DataFrame | None = None,
+    audit: Audit | None = None,
+    split: SplitLink | None = None,
+    origin: Origin | None = None,
+    levels: Sequence[LevelScore] = (),
+) -> Page:
+    """Return what the page about an evaluation says; see ``evaluation_html``."""
     pictures = score_pictures(scores, estimates)
     sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(pictures.values())]
     sections += _by_level(levels)
@@ -85,7 +101,7 @@ def evaluation_html(
     if study is not None:
         curves = fold_count_pictures(study)
         sections += [Section(f"fold-count-{i}", curve.title, [curve]) for i, curve in enumerate(curves.values())]
-    page = Page(
+    return Page(
         title=title,
         verdict=verdict_of(None, audit),
         lead=_lead(problem, scores, estimates),
@@ -107,7 +123,6 @@ def evaluation_html(
             *(origin or Origin()).words(),
         ],
     )
-    return page.html()
 
 
 def _by_level(levels: Sequence[LevelScore]) -> list[Section]:

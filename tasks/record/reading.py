@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import tempfile
 from dataclasses import dataclass
@@ -74,10 +75,10 @@ def metrics_of(recorded: Recorded) -> list[str]:
 def recorded_evaluations(home: Home) -> list[dict[str, Any]]:
     """Return run, model, split, score and time of every finished evaluation in the store, the newest first."""
     found = []
-    for run in every_run(Tracker(home, ""), "attributes.run_name LIKE 'evaluate/%' AND attributes.status = 'FINISHED'"):
+    for run in every_run(Tracker(home, ""), "tags.`evenfold.record` = 'evaluation' AND attributes.status = 'FINISHED'"):
         when = datetime.fromtimestamp(run.info.start_time / 1000).astimezone()
         found.append({
-            "run": run.info.run_id, "model": run.info.run_name.partition("/")[2],
+            "run": run.info.run_id, "model": run.info.run_name.partition(" @ ")[0],
             "on": run.data.tags.get("evenfold.spec", ""), "score": _headline_of(run),
             "when": when.isoformat(timespec="seconds"),
         })  # fmt: skip
@@ -85,15 +86,13 @@ def recorded_evaluations(home: Home) -> list[dict[str, Any]]:
 
 
 def _headline_of(run: Any) -> str:
-    """Return the first metric as people read it, by the most careful of the methods that were recorded."""
-    names = ast.literal_eval(run.data.params.get("model.metrics", "[]"))
-    for metric in names[:1]:
-        for name in (f"boot/{metric}_632plus", f"boot/{metric}_oob", f"cv/{metric}"):
-            if name in run.data.metrics:
-                reading, ends = metric_of(metric), [run.data.metrics.get(f"{name}_ci_{end}") for end in ("low", "high")]
-                half = None if None in ends else (ends[1] - ends[0]) / 2
-                return f"{reading.title} {written(reading.shown(run.data.metrics[name]), half)}"
-    return ""
+    """Return the score by the first metric as people read it."""
+    metrics = ast.literal_eval(run.data.params.get("model.metrics", "[]"))
+    known = next((metric for metric in metrics if f"value/{metric}" in run.data.metrics), None)
+    if known is None:
+        return ""
+    reading, half = metric_of(known), run.data.metrics.get(f"resolution/{known}")
+    return f"{reading.title} {written(reading.shown(run.data.metrics[f'value/{known}']), half)}"
 
 
 def recorded_models(home: Home) -> list[dict[str, Any]]:
@@ -112,6 +111,8 @@ def recorded_models(home: Home) -> list[dict[str, Any]]:
 
 HEX = re.compile(r"[0-9a-f]{64}")
 # Folders are named by these tags, and whoever may edit the store may change them.
+# What tells a split's own run from those that rest on it: its tag, or the name that earlier versions gave it.
+RECORDS_OF_SPLITS = ("tags.`evenfold.record` = 'split'", "attributes.run_name LIKE 'split/%'")
 VERSION = re.compile(r"\d+\.\d+")
 
 
@@ -166,8 +167,8 @@ def _found(tracker: Tracker, reference: str) -> Any:
     wanted = "=" if HEX.fullmatch(reference) or "@" in reference else "LIKE"
     value = reference if wanted == "=" else f"{reference}@%"
     runs: list[Any] = []
-    for name in names:
-        asked = f"tags.`evenfold.{name}` {wanted} '{value}' AND attributes.run_name LIKE 'split/%'"
+    for name, kind in itertools.product(names, RECORDS_OF_SPLITS):
+        asked = f"tags.`evenfold.{name}` {wanted} '{value}' AND {kind}"
         runs += tracker.client.search_runs(experiments, asked) if experiments and "'" not in value else []
     if not runs:
         raise SplitError(

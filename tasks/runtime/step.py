@@ -240,7 +240,7 @@ def _kept(fn: Callable[P, R]) -> Callable[P, R]:
         key = _key_of_run(fn)
         if key is not None and isinstance(value, Outcome):
             results_of(Home.here()).keep(key, value)
-        log(fn.__name__, seconds=round(time.monotonic() - started, 3))
+        log(f"{fn.__name__.replace('_', ' ')} took {time.monotonic() - started:.3g} s")
         return value
 
     return perform

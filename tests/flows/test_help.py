@@ -139,7 +139,7 @@ def test_a_command_that_is_none_is_answered_with_the_nearest(tmp_path: Path) -> 
 # In this order each finds what the ones before it have made.
 QUICK = ("doctor", "split", "list", "show", "audit", "verify", "join", "extend", "diff")
 AFTER = ("export", "import", "load", "clean", "ui", "up")
-SLOW = ("evaluate", "compare", "folds", "strategies", "tune", "retrain", "demo")
+SLOW = ("evaluate", "compare", "leaderboard", "folds", "strategies", "tune", "retrain", "demo")
 ELSEWHERE = ("rollback",)  # a model with two champions: tests/flows/test_rollback.py
 
 

@@ -99,33 +99,24 @@ def test_a_schedule_that_is_silent_and_runs_that_nobody_takes_are_named(tmp_path
     with prefect_server(tmp_path, more=off) as api:
         env = environment(tmp_path, {"PREFECT_API_URL": api, "EVENFOLD_HOME": str(tmp_path / "home")})
 
-        def looked() -> dict[str, dict[str, object]]:
-            done = subprocess.run([*CLI, "doctor", "--json"], env=env, capture_output=True, text=True)
-            return {each["check"]: each for each in json.loads(done.stdout)}
-
-        def scheduled(*wait: float) -> None:
-            done = subprocess.run([sys.executable, "-c", DEPLOY, *map(str, wait)], env=env, capture_output=True)
-            assert done.returncode == 0, done.stderr
-
-        scheduled()
-        silent = looked()
+        done = subprocess.run([sys.executable, "-c", DEPLOY], env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        silent, coming, late = map(json.loads, done.stdout.splitlines())
         assert not silent["Prefect schedules"]["ok"]
         assert "nightly" in str(silent["Prefect schedules"]["message"])
         assert "sqlalchemy<2.1" in str(silent["Prefect schedules"]["fix"])
-        scheduled(60.0)
-        coming = looked()
         assert coming["Prefect schedules"]["ok"]
         assert coming["Prefect workers"]["ok"]
-        scheduled(-600.0)
-        late = looked()
         assert not late["Prefect workers"]["ok"]
         assert "nightly" in str(late["Prefect workers"]["message"])
         assert "prefect worker start" in str(late["Prefect workers"]["fix"])
 
 
 DEPLOY = """
-import sys
+import json
 from datetime import UTC, datetime, timedelta
+from evenfold.tasks import Home
+from evenfold.tasks.doctor import examine
 from prefect import get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import CronSchedule
@@ -134,9 +125,11 @@ with get_client(sync_client=True) as client:
     flow = client.create_flow_from_name("evaluate")
     cron = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 3 * * *", timezone="UTC"), active=True)
     made = client.create_deployment(flow, "nightly", schedules=[cron])
-    for wait in sys.argv[1:]:
-        when = datetime.now(UTC) + timedelta(seconds=float(wait))
-        client.create_flow_run_from_deployment(made, state=Scheduled(scheduled_time=when))
+    for wait in (None, 60, -600):
+        if wait:
+            when = datetime.now(UTC) + timedelta(seconds=wait)
+            client.create_flow_run_from_deployment(made, state=Scheduled(scheduled_time=when))
+        print(json.dumps({finding.check: vars(finding) for finding in examine(Home.here())}))
 """
 
 
@@ -192,6 +185,17 @@ def test_clean_removes_what_is_old_and_no_manifest(home: Home) -> None:
     assert clean(home, age_of("30d")).files == 4
     assert sorted(home.scores.glob("*.parquet")) == scores[3:]
     assert read_manifest(outcome.split.uri).split_id == outcome.split.split_id
+
+
+def test_clean_keeps_what_was_read_lately(home: Home) -> None:
+    """A result that every night's run reads is in use, however long ago it was written."""
+    now, before = time.time(), time.time() - 40 * 86_400
+    home.scores.mkdir(parents=True)
+    for name, read in (("read.parquet", now), ("forgotten.parquet", before)):
+        (home.scores / name).write_bytes(b"scores")
+        os.utime(home.scores / name, (read, before))
+    assert clean(home, age_of("30d")).files == 1
+    assert [path.name for path in home.scores.iterdir()] == ["read.parquet"]
 
 
 def test_clean_waits_for_records_that_need_the_files(home: Home) -> None:

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from servers import ROOT, environment, prefect_server, wait_until
+from servers import ROOT, environment, wait_until
 
 CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
 N_SPLITS = 6
-
-
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with prefect_server(tmp_path_factory.mktemp("server")) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")
@@ -68,24 +62,28 @@ def tree(home: Path) -> dict[str, Any]:
     """Return the names and states of the runs in a home's MLflow store, and the most points that a metric has."""
     with sqlite3.connect(home / "mlflow.db") as store:
         runs = store.execute("select name, status from runs where lifecycle_stage = 'active' order by name").fetchall()
-        points = store.execute("select max(n) from (select count(*) n from metrics group by run_uuid, key)").fetchone()
+        points = store.execute(
+            "select max(n) from (select count(*) n from metrics group by run_uuid, key, step)"
+        ).fetchone()
     return {"runs": runs, "points": points[0]}
 
 
 WHOLE = {
     "runs": sorted(
-        [("split/rows v1.0", "FINISHED"), ("evaluate/RandomForestRegressor", "FINISHED")]
-        + [(f"fold {i}", "FINISHED") for i in range(N_SPLITS)]
+        [("rows 1.0 split", "FINISHED"), ("RandomForestRegressor @ rows 1.0", "FINISHED")]
+        + [(f"RandomForestRegressor fold {i}", "FINISHED") for i in range(N_SPLITS)]
     ),
     "points": 1,
 }
 
 
 @pytest.mark.soak
-def test_three_kills_and_the_tree_is_whole(api: str, data: Path, tmp_path: Path) -> None:
+def test_three_kills_and_the_tree_is_whole(prefect_server: str, data: Path, tmp_path: Path) -> None:
     """Kill -9 while splitting, fitting and recording; the next run computes what is missing, and nothing twice."""
     home = tmp_path / "home"
-    env = environment(tmp_path, {"EVENFOLD_HOME": str(home), "PREFECT_API_URL": api, "EVENFOLD_WORKERS": "2"})
+    env = environment(
+        tmp_path, {"EVENFOLD_HOME": str(home), "PREFECT_API_URL": prefect_server, "EVENFOLD_WORKERS": "2"}
+    )
     finished = home / "results" / "score"
 
     def n_finished() -> int:

@@ -28,8 +28,8 @@ def times_left_out(sample: Sample) -> Outcome:
     if not clocks:
         return NotAsked("no column is a time")
     outcomes = np.where(target.present[:, None], target.outcomes, np.nan)
-    told = {clock.name: _likeness(clock, outcomes, sample) for clock in clocks}
-    followed = {name: value for name, (value, error) in told.items() if value >= max(ALIKE, ERRORS * error)}
+    likenesses = {clock.name: _likeness(clock, outcomes, sample) for clock in clocks}
+    followed = {name: value for name, (value, error) in likenesses.items() if value >= max(ALIKE, ERRORS * error)}
     if not followed:
         return None
     name = max(followed, key=lambda clock: followed[clock])
