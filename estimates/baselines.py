@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from .draws import score_answers
-from .results import Baseline, Interval, in_percent
+from .results import Baseline, Estimate, Interval, in_percent
 
 MEAN, LAST, MOST_FREQUENT = "the mean", "the last value", "the most frequent class"
 Split = tuple[int, int, IntArray, IntArray]  # repeat, fold, rows to train on, rows to test
@@ -135,7 +135,7 @@ def baseline_of_draws(
     return name, pd.DataFrame(rows)
 
 
-def beside_draws(
+def _beside_draws(
     metric: str, value: float, scores: pd.DataFrame, baseline: tuple[str, pd.DataFrame], **test: Any
 ) -> Baseline | None:
     """Return the baseline of draws beside a score; with ``test``, the interval of the corrected t over the draws."""
@@ -150,6 +150,17 @@ def beside_draws(
         interval = replace(interval, low=interval.low + value - without - apart.mean(),
                            high=interval.high + value - without - apart.mean())  # fmt: skip
     return Baseline(name, without, value - without, interval)
+
+
+def with_baseline(
+    estimate: Estimate, table: pd.DataFrame, baseline: tuple[str, pd.DataFrame] | None, **test: Any
+) -> Estimate:
+    """Return the estimate with the baseline's beside it, and a sentence where the model is no better."""
+    if baseline is None:
+        return estimate
+    beside = _beside_draws(estimate.metric, estimate.value, table, baseline, **test)
+    said = no_better(estimate.metric, estimate.value, beside)
+    return replace(estimate, baseline=beside, warnings=(said,) if said else ())
 
 
 def no_better(metric: str, value: float, baseline: Baseline | None) -> str | None:

@@ -153,7 +153,8 @@ def _record_of(
     asked = {"interval": evaluation.interval, "level": evaluation.level}
     another = asked if asked != {"interval": "auto", "level": 0.95} else {}
     identity = another | {"split_id": evaluation.split.split_id, "fingerprint": evaluation.fingerprint, "label": label}
-    told = {"evenfold.run_label": label, "evenfold.n_cached": n_cached}
+    stratified = "true" if work.manifest.splitter.needs.y != "ignored" else ""
+    told = {"evenfold.run_label": label, "evenfold.n_cached": n_cached, "evenfold.stratified": stratified}
     partial = {"evenfold.partial": "true"} if evaluation.errors and evaluation.estimates else {}
     estimates = [estimate.to_json() for estimate in evaluation.estimates]
     peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
