@@ -64,7 +64,8 @@ def show_study(table: pd.DataFrame, sentences: list[str], picture: Path, as_json
     for sentence in sentences:
         out.say(f"  {sentence}.", hang=2)
     out.print()
-    cells = [[_cell(name, value, row["metric"]) for name, value in row.items()] for row in table.to_dict("records")]
+    records = table.to_dict("records")
+    cells = [[_cell(str(name), value, row["metric"]) for name, value in row.items()] for row in records]
     head = [str(name).replace("_", " ") for name in table.columns]
     out.print("\n".join(lined_up([head, *cells])), markup=False, soft_wrap=True)
     out.say(f"  page {picture}")
