@@ -243,6 +243,16 @@ Engine = Annotated[
     Field(description="Run the steps as Prefect tasks, or plainly without Prefect."),
     Flag(panel="Run"),
 ]
+DataEngine = Annotated[
+    Literal["auto", "memory", "duckdb", "dask", "spark"],
+    Field(description="Where rows are sorted: in memory, out of core by DuckDB, or on a cluster."),
+    Flag(panel="Run"),
+]
+Memory = Annotated[
+    str | None,
+    Field(description="Memory for the table, such as 2GB; DuckDB works on disk above.  [default: 1/4 of what is free]"),
+    Flag(takes="SIZE", panel="Run"),
+]
 Batch = Annotated[bool, Field(description="The data hold new rows only, not the whole table."), Flag(panel="Data")]
 MaxMissing = Annotated[
     float,

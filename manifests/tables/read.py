@@ -211,7 +211,9 @@ def _beyond(frame: nw.DataFrame[Any], names: list[str]) -> str:
     )
 
 
-def blocks_of(source: Any, columns: Iterable[str], rows: int = 100_000) -> Iterator[pa.Table]:
+def blocks_of(
+    source: Any, columns: Iterable[str], rows: int = 100_000, types: Mapping[str, str] | None = None
+) -> Iterator[pa.Table]:
     """Yield ``columns`` of a source, in row order, as tables of at most ``rows`` rows.
 
     Of Parquet files a few blocks are in memory at a time, of anything else the whole.
@@ -223,7 +225,7 @@ def blocks_of(source: Any, columns: Iterable[str], rows: int = 100_000) -> Itera
         batches = data.to_batches(columns=wanted, batch_size=rows, batch_readahead=2, fragment_readahead=1)
         yield from (pa.Table.from_batches([batch]) for batch in batches)
         return
-    table = read_table(source, wanted)
+    table = read_table(source, wanted, types)
     yield from (table.slice(start, rows) for start in range(0, table.num_rows, rows))
 
 
