@@ -352,7 +352,8 @@ def audit_split(
 def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None) -> Audit:
     """Return the audit of a split of its data; a process that asks again, as for the page, has it at once."""
     named = None if features is None else tuple(features)
-    return _audit(split.uri, split.split_id, split.data, stamp(split.data), named, memory)
+    limit = memory or Settings.here().memory
+    return _audit(split.uri, split.split_id, split.data, stamp(split.data), named, limit)
 
 
 @lru_cache(maxsize=4)
