@@ -192,3 +192,38 @@ def never_predicted(predictions: pd.DataFrame, problem: Problem) -> str | None:
     named = ", ".join(shown(str(label)) for label in missed[:MOST_NAMED]) + (" and more" if missed[MOST_NAMED:] else "")
     of = f"{len(missed)} of the {len(problem.classes)} classes ({named})"
     return f"The model never predicts {of}, which {'is' if len(missed) == 1 else 'are'} {share:.2g} of the rows."
+
+
+LEAST_SHIFT = 3.0  # standard errors
+
+
+def shifted(predictions: pd.DataFrame, problem: Problem) -> str | None:
+    """Return one sentence where balancing or a transform of the target shifts what is predicted; else nothing.
+
+    The mean prediction is compared with what was there: the share of the class that is furthest off, or the mean of the
+    target; a difference of three standard errors of it counts.
+    """
+    model, n = problem.model, predictions["row"].nunique()
+    if model.balance is not None and not model.recalibrate and problem.classes:
+        names = [f"proba_{label}" for label in problem.classes]
+        if not set(names) <= set(predictions):
+            return None
+        there = np.array([np.mean(predictions["y"] == label) for label in problem.classes])
+        said = predictions[names].to_numpy().mean(axis=0)
+        worst = int(np.argmax(said - there))
+        if (said - there)[worst] < LEAST_SHIFT * sqrt(there[worst] * (1 - there[worst]) / n):
+            return None
+        return (
+            f"Balancing shifted the probabilities: that of {shown(str(problem.classes[worst]))} is {said[worst]:.3g} "
+            f"on average, and its share of the rows is {there[worst]:.3g}; recalibrate: true sets them back."
+        )
+    transform = model.target_transform
+    if transform is None or transform.smearing or problem.classes:
+        return None
+    said_mean, mean = float(predictions["prediction"].mean()), float(predictions["y"].mean())
+    if abs(said_mean - mean) < LEAST_SHIFT * float(predictions["y"].std(ddof=1)) / sqrt(n):
+        return None
+    return (
+        f"The transform of the target makes predictions medians: they are {said_mean:.3g} on average, and "
+        f"{problem.target} is {mean:.3g}; target_transform: {{..., smearing: true}} predicts means."
+    )

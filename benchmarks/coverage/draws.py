@@ -50,7 +50,7 @@ def _interval(
         fitted = process.fit(sample.X[train], sample.y[train])
         lost = _losses(metric, process, sample, test, fitted)
         totals.add(test, lost)
-        means.append(float(lost.mean()))
+        means.append(float(lost.mean()) if lost.size else float("nan"))
         pairs.append((draw, (train, test)))
     frame = _frame(process, sample, every, beta, 0)
     answers, y = replay(frame, process.classes), frame["y"].to_numpy()

@@ -88,8 +88,8 @@ def interval_of_draws(metric: Metric, value: float, err1: float, spread: tuple[f
     """Return the interval of an estimate of a bootstrap, from the ``spread`` of the leave-one-out error ``err1``.
 
     The standard error of .632 and .632+ is taken for the same share of the error as that of err1 (Efron and Tibshirani
-    1997). It is that of the recipe's error; for the very model the variance counts ``TRAINING`` times: at .90 such
-    intervals of .632+ held its error in .85 to 1.0 of 80 data sets of six processes, and without in .66 to .85.
+    1997). It is that of the recipe's error; for the very model the variance counts ``TRAINING`` times: how often
+    such intervals held it is in docs/coverage.md.
     """
     assert metric.loss is not None
     error = metric.loss.score(value)
