@@ -102,7 +102,12 @@ Folder = Annotated[
 ]
 ManifestArgument = Annotated[Folder, Flag(argument="MANIFEST")]
 Target = Annotated[str | None, Field(description="Column to predict."), Flag(takes="COLUMN", panel="Data")]
-Group = Annotated[str | None, Field(description="Column whose rows stay together."), Flag(takes="COLUMN", panel="Data")]
+Group = Annotated[
+    SeveralNames | None,
+    BeforeValidator(_several),
+    Field(description="Column whose rows stay together; repeat for several, whose rows share any."),
+    Flag(takes="COLUMN", panel="Data"),
+]
 Key = Annotated[
     SeveralNames | None,
     BeforeValidator(_several),

@@ -14,7 +14,7 @@ from typing import Any
 from evenfold.flows.outcomes import ExtendOutcome, SplitOutcome
 from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Verification, read_header
 from evenfold.manifests.figures import RowsBalance, points
-from evenfold.reports.page import counted
+from evenfold.reports.page import counted, listed
 from evenfold.reports.splits.data import target_gap
 from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.runtime.progress import SAY, Say
@@ -123,10 +123,16 @@ def amount(split: SplitRef, header: dict[str, Any]) -> str:
         told = (f"{part['name']} {counts.get(str(part['code']), 0):,}" for part in parts)
         return f"{counted(split.n_rows, 'row')}: {', '.join(told)}"
     what = {"draws": "draw", "pairs": "split"}.get(split.kind, "fold")
-    group = header.get("spec", {}).get("columns", {}).get("group")
+    group = _group_of(header)
     whole = f" by {group}" if group else ""
     locked = f", {counted(counts['-2'], 'row')} locked away" if counts.get("-2") else ""
     return f"{counted(split.n_rows, 'row')} in {counted(split.n_splits, what)}{whole}{locked}"
+
+
+def _group_of(header: dict[str, Any]) -> str:
+    """Return the column whose rows stay together, or several; nothing where there is none."""
+    named = header.get("spec", {}).get("columns", {}).get("group") or []
+    return listed([named] if isinstance(named, str) else named)
 
 
 def _places(report: BalanceReport, header: dict[str, Any]) -> list[list[str]]:
@@ -139,7 +145,7 @@ def _places(report: BalanceReport, header: dict[str, Any]) -> list[list[str]]:
     places.sort(key=lambda place: list(parts.values()).index(place[0]) if place[0] in parts.values() else -1)
     rows = [["part" if parts else "fold", *(title for title, _ in places)]]
     rows.append(["rows", *(f"{place.rows:,}" for _, place in places)])
-    group = header.get("spec", {}).get("columns", {}).get("group")
+    group = _group_of(header)
     if group and all(place.groups is not None for _, place in places):
         rows.append([group, *(f"{place.groups:,}" for _, place in places)])
     if all(place.mean is not None for _, place in places) and places:

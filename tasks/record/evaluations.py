@@ -286,7 +286,8 @@ def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: di
                 f"Its split, {split.name} {split.version}": run_page(tracker.experiment_id, split_run),
                 "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
             }
-            tracker.tell(run_id, {NOTE: f"{evaluation.note}\n\n{linked(links)}"})
+            lead, _, rest = evaluation.note.partition("\n\n")  # the links were not known when it was written
+            tracker.tell(run_id, {NOTE: f"{lead}\n\n{linked(links)}\n\n{rest}"})
     if evaluation.failure:
         tracker.fail(run_id, evaluation.failure)
     return run_id
