@@ -337,32 +337,23 @@ def folder_of(manifest: SplitRef | str | Path) -> Path:
 
 @step(run_name=lambda split, **_: f"audit {split.name}", retries=0)
 def audit_split(
-    split: SplitRef,
-    *,
-    features: list[str] | None = None,
-    exclude: tuple[str, ...] = (),
-    gates: Any = None,
-    memory: Memory = None,
+    split: SplitRef, *, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: Any = None
 ) -> Audit:
     """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError."""
     if exclude or gates:
         return audit(split.manifest(), split.data, features=features, exclude=exclude, gates=gates)
-    return audit_of(split, features, memory)
+    return audit_of(split, features)
 
 
 def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None) -> Audit:
     """Return the audit of a split of its data; a process that asks again, as for the page, has it at once."""
-    named = None if features is None else tuple(features)
-    limit = memory or Settings.here().memory
-    return _audit(split.uri, split.split_id, split.data, stamp(split.data), named, limit)
+    named, limit = None if features is None else tuple(features), memory or Settings.here().memory
+    return _audit(split.uri, split.data, (stamp(split.data), split.split_id), named, limit)
 
 
 @lru_cache(maxsize=4)
-def _audit(
-    uri: str, _split_id: str, data: str, _stamp: tuple[Any, ...], features: tuple[str, ...] | None, memory: str | None
-) -> Audit:
-    held = held_manifest(uri, data, memory)
-    return audit(held, data, features=features, memory=memory)
+def _audit(uri: str, data: str, _content: Any, features: tuple[str, ...] | None, memory: str | None) -> Audit:
+    return audit(held_manifest(uri, data, memory), data, features=features, memory=memory)
 
 
 def _intact(folder: Path) -> bool:
