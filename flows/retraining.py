@@ -108,7 +108,9 @@ def _headline(outcome: Retraining) -> str:
     if made is None:
         return "Nothing was registered."
     return (
-        f"{made.name} version {made.version} is the new champion." if made.champion else f"{made.name} {made.version}."
+        f"{made.name} version {made.version} is champion."
+        if made.champion
+        else f"{made.name} version {made.version} is kept; the champion stays."
     )
 
 
@@ -202,7 +204,11 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
     candidate = _evaluated(course, course.candidate)
     decision = opened.decision or _decide(course, champion)
     run(record_decision, course.split, opened.run_id, decision)
-    stored = run(score_stored, course.split, champion, course.metric) if champion else StoredScore(why="there is none")
+    stored = (
+        run(score_stored, course.split, champion, course.metric)
+        if champion
+        else StoredScore(why="there is no champion yet")
+    )
     registered = _registered(course, decision, champion, opened.run_id)
     if registered is not None and registered.champion:
         words = f"{registered.name} version {registered.version} is the new champion: {decision.why}."
@@ -218,6 +224,7 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
         registered=registered,
         run_id=opened.run_id,
         report="",
+        estimates=candidate.estimates,
     )
     outcome = outcome.model_copy(update={"report": retrain_report(outcome, candidate.estimates)})
     metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
@@ -303,7 +310,7 @@ def _evaluated(course: Course, model: ModelSpec) -> Evaluation:
 
 def _decide(course: Course, champion: Champion | None) -> Decision:
     if champion is None:
-        return without_champion(course.metric, "there is no champion yet")
+        return without_champion(course.metric, "it is the first version, so there is nothing to compare it with")
     if champion.model is None:
         return without_champion(course.metric, f"version {champion.version}, the champion, names no recipe")
     newer = champion.tags.get("evenfold.split_id") != course.split.split_id
