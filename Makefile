@@ -16,7 +16,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf build/types && mkdir -p build
+	rm -rf build && mkdir -p build
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/types . > build/wheel.log
 	cd build/types && ../../$(BIN)/python -m zipfile -e *.whl .
 	cd build/types && ../../$(BIN)/lint-imports --config ../../pyproject.toml
