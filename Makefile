@@ -54,12 +54,13 @@ soak: $(VENV)/.installed
 	for seed in 1 2 3 4 5 6 7 8 9 10; do EVENFOLD_SOAK_EXAMPLES=100 $(BIN)/python -m pytest --quiet \
 		-m 'hypothesis and not soak' --hypothesis-seed=$$seed || exit 1; done
 
-# The folds and identities of every case, and a flow, on the lowest versions that pyproject.toml allows.
+# The folds and identities of every case, and flows, on the lowest versions that pyproject.toml allows.
 lowest:
 	test -d .venv-lowest || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/pip install --quiet --quiet --no-deps --requirement constraints-lowest.txt 'setuptools>=77.0.3'
 	.venv-lowest/bin/pip install --quiet --quiet --no-deps --no-build-isolation --editable .
 	.venv-lowest/bin/python tests/golden_digests.py --check
 	rm -rf .venv-lowest/home
-	EVENFOLD_HOME=.venv-lowest/home .venv-lowest/bin/evenfold evaluate examples/flights.parquet --engine plain \
-		--target arr_delay --group date --key flight_id --strategy BalancedGroupKFold -k 3 --model sklearn.linear_model:Ridge
+	for engine in plain prefect; do EVENFOLD_HOME=.venv-lowest/home .venv-lowest/bin/evenfold evaluate \
+		examples/flights.parquet --target arr_delay --group date --key flight_id --strategy BalancedGroupKFold -k 3 \
+		--model sklearn.linear_model:Ridge --engine $$engine || exit 1; done
