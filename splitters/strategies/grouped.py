@@ -340,7 +340,8 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
         """Return the stratum of each group."""
         assert rows.groups is not None
         table = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
-        return np.argmax(table, axis=1)
+        strata: IntArray = np.argmax(table, axis=1)
+        return strata
 
     def _check(self, rows: Rows) -> None:
         rows.require_two_groups("StratifiedKFold")
