@@ -151,6 +151,14 @@ ARRIVAL_GATES: dict[str, Gate] = {
     "unseen_categories": Gate(None, False, "columns of text that hold values which no known row has"),
 }
 
+# What is asked of a new model before it takes the champion's place.
+MODEL_GATES: dict[str, Gate] = {
+    "lower_score": Gate(1, True, "fall of a refit's score on the same rows, in half widths of the recorded interval"),
+    "unusable_predictions": Gate(0, True, "share of the newest rows' predictions that are no finite numbers"),
+    "wild_predictions": Gate(0.01, True, "share of them beyond the target's range by more than its width"),
+    "constant_predictions": Gate(0, True, "1 where they are all the same and the champion's were not"),
+}
+
 
 def gates_with(given: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dict[str, Gate | None]:
     """Return every gate of a table with the given limits, which fail beyond; None for those that are off.
@@ -185,7 +193,7 @@ def _changed(gate: Gate, limit: Any) -> Gate | None:
 
 
 def _require_gate(name: str) -> None:
-    known = [*GATES, *ARRIVAL_GATES]
+    known = [*GATES, *ARRIVAL_GATES, *MODEL_GATES]
     if name not in known:
         nearest = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
         hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose of {', '.join(known)}."
