@@ -108,11 +108,11 @@ def compared(moves: Floats, labels: NDArray[np.int64]) -> Compared:
     return Compared(Difference(float(mean.mean()), se, df), of_models, n)
 
 
-def _looks(months: list[Compared], budget: float, chained: bool, most: float = 1.0) -> Iterator[bool]:
+def _looks(months: list[Compared], budget: float, chained: bool) -> Iterator[bool]:
     earlier: list[EarlierLook] = []
     for month, each in enumerate(months):
         day = date(2026, 1, 1) + timedelta(days=30 * month)
-        error = to_spend(earlier, day, budget) * most * 2
+        error = to_spend(earlier, day, budget)
         told = decide("accuracy", each.difference, True, error=error, pair="a" if chained else "", earlier=earlier)
         earlier.append(replace(EarlierLook.of(told, day), promoted=False))
         yield told.winner == "candidate"

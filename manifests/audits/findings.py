@@ -143,11 +143,12 @@ GATES: dict[str, Gate] = {rule.check: Gate(rule.limit, rule.fails, rule.figure) 
 ARRIVAL_GATES: dict[str, Gate] = {
     "vanished_rows": Gate(0.1, True, "share of the known rows that the data lack"),
     "changed_targets": Gate(0.01, True, "share of the known rows whose target changed"),
-    "new_rows": Gate(4, True, "how many times more or fewer new rows than the median of earlier generations"),
+    "new_rows": Gate(4, True, "how many times more or fewer rows a day than earlier months, or rows than generations"),
     "lost_columns": Gate(0, True, "columns that are gone, or hold another kind of value"),
     # Months of real flights are up to 0.14 apart beyond chance.
     "target_distribution": Gate(0.2, True, "distance of the new targets from the known ones, beyond chance"),
     "merged_groups": Gate(0.01, True, "share of the known rows whose groups turned out to be one"),
+    "changed_types": Gate(None, False, "columns of another type of the same kind"),
     "unseen_categories": Gate(None, False, "columns of text that hold values which no known row has"),
 }
 
