@@ -21,7 +21,7 @@ test: $(VENV)/.installed
 	cd build/types && ../../$(BIN)/python -m zipfile -e *.whl .
 	cd build/types && ../../$(BIN)/lint-imports --config ../../pyproject.toml
 	MYPYPATH=build/types $(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 # The extras are pinned as well: install them first, '.[dev,dask,ray,s3,servers]' and moto[server].
 constraints:

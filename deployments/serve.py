@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from evenfold.tasks.runtime.settings import Settings
 from prefect import serve
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.objects import ConcurrencyLimitConfig
@@ -46,9 +47,10 @@ def _schedule(described: dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    """Serve until the process is stopped; paths of data are relative to EVENFOLD_PROJECT."""
-    os.chdir(os.environ.get("EVENFOLD_PROJECT") or ".")
-    serve(*deployments(Path(os.environ.get("EVENFOLD_DEPLOYMENTS") or FILE)), pause_on_shutdown=True)
+    """Serve prefect.yaml, or EVENFOLD_DEPLOYMENTS; paths of data are relative to EVENFOLD_PROJECT."""
+    settings = Settings.here()
+    os.chdir(settings.project)
+    serve(*deployments(settings.deployments or FILE), pause_on_shutdown=True)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,23 +28,26 @@ def commands(text: str) -> list[str]:
     return [line.removeprefix("$ ") for line in block.group(1).splitlines() if line.startswith("$ ")]
 
 
-def output_of(command: str) -> str:
+def in_a_shell(words: list[str], home: str) -> str:
+    """Return what the installed command prints."""
+    program = f"{Path(sys.executable).parent}/evenfold"
+    environment = {**os.environ, "EVENFOLD_HOME": home}
+    ran = subprocess.run([program, *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return ran.stdout
+
+
+def output_of(command: str, run: Callable[[list[str], str], str]) -> str:
     """Return what ``command`` prints in a home of its own, with the ids that differ each time named as such."""
     with tempfile.TemporaryDirectory(dir=ROOT, prefix=".evenfold-readme-") as home:
-        environment = {**os.environ, "EVENFOLD_HOME": home}
         # Both engines print the same; this one starts no server.
-        command = f"{command} --engine plain"
-        ran = subprocess.run(
-            command.replace(".venv/bin/evenfold", f"{Path(sys.executable).parent}/evenfold"),
-            shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        lines = ran.stdout.replace(f"{Path(home).name}", ".evenfold").splitlines()
+        printed = run([*shlex.split(command)[1:], "--engine", "plain"], home)
+        lines = printed.replace(f"{Path(home).name}", ".evenfold").splitlines()
     return RUN_ID.sub("<run id>", "\n".join(line.rstrip() for line in lines))
 
 
-def filled(text: str) -> str:
+def filled(text: str, run: Callable[[list[str], str], str] = in_a_shell) -> str:
     """Return the README's text with its generated parts made anew."""
-    shown = "\n\n".join(f"$ {command}\n{output_of(command)}" for command in commands(text))
+    shown = "\n\n".join(f"$ {command}\n{output_of(command, run)}" for command in commands(text))
     text = _between(text, "output", f"```console\n{shown}\n```")
     leak = json.loads(LEAK.read_text(encoding="utf-8"))
     random, whole = (leak[name]["r2"] for name in ("flights-random", "flights-by-date"))

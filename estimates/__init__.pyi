@@ -1,3 +1,4 @@
+from .baselines import baseline_of_draws as baseline_of_draws, baseline_predictions as baseline_predictions
 from .bootstrap import (
     BootstrapEstimate as BootstrapEstimate,
     bootstrap_aggregate as bootstrap_aggregate,
@@ -24,6 +25,7 @@ from .intervals.registry import (
 )
 from .intervals.rows import pooled_interval as pooled_interval
 from .intervals.splits import CorrectedT as CorrectedT, corrected_resampled_t as corrected_resampled_t
+from .levels import LevelScore as LevelScore, level_scores as level_scores
 from .metrics.classes import class_scores as class_scores, confusion_table as confusion_table
 from .metrics.record import Answered as Answered, Metric as Metric, RowLoss as RowLoss
 from .metrics.registry import (
@@ -55,6 +57,7 @@ from .models.spec import (
 )
 from .promotion import Decision as Decision, to_spend as to_spend
 from .results import (
+    Baseline as Baseline,
     Estimate as Estimate,
     EvaluationError as EvaluationError,
     FoldScore as FoldScore,
@@ -67,6 +70,7 @@ from .selection import (
     bias_corrected_best as bias_corrected_best,
     bias_corrected_best_score as bias_corrected_best_score,
     choose as choose,
+    chosen_inside as chosen_inside,
     simplest_near_best as simplest_near_best,
 )
 from .studies import fold_count_study as fold_count_study, stratification_study as stratification_study

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.splits import corrected_resampled_t
-from evenfold.estimates.metrics.registry import losses_of, no_information_rate, row_loss
+from evenfold.estimates.metrics.registry import losses_of, metric_of, no_information_rate, row_loss
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.models.problem import Problem
 from numpy.typing import ArrayLike, NDArray
 
+from .baselines import beside_draws, no_better
 from .draws import DrawScores, RowTotals
 from .folds import sample_sd, spread_note
 from .results import Estimate, EvaluationError, FoldScore, ModelError
 
 IN, OUT = 0.368, 0.632
+OF_ROWS = "needs predictions of every row, and draws keep their scores alone"
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,7 @@ def bootstrap_aggregate(
     predictions: pd.DataFrame | None = None,
     problem: Problem | None = None,
     *,
+    baseline: tuple[str, pd.DataFrame] | None = None,
     seed: int = 0,
 ) -> list[Estimate]:
     """Return the bootstrap's estimates per metric: out-of-bag, .632 and .632+, the last the one to report.
@@ -197,7 +200,8 @@ def bootstrap_aggregate(
     Without predictions and problem there is no no-information rate, and so no .632+.
     With ``DrawScores`` the leave-one-out error is the mean over rows where the metric is one; otherwise, and from
     ``FoldScore``s, the mean over draws stands for it. Where draws were scored on their own training rows, the
-    textbook's variant is added as ``.632 per resample``.
+    textbook's variant is added as ``.632 per resample``. ``baseline``: of ``baseline_of_draws``; a constant hardly
+    learns its rows by heart, so its out-of-bag score stands beside all of them.
     Raises EvaluationError where more than half of the draws have no score.
     """
     given = scores if isinstance(scores, DrawScores) else _of_fold_scores(scores)
@@ -205,7 +209,18 @@ def bootstrap_aggregate(
     for metric in apparent.test:
         _require_enough(given.table, metric)
         estimates += _of_metric(metric, given, apparent, predictions, problem, seed)
-    return estimates
+    return [_beside(estimate, given.table, baseline) for estimate in estimates]
+
+
+def _beside(
+    estimate: Estimate, table: pd.DataFrame, baseline: tuple[str, pd.DataFrame] | None, **test: Any
+) -> Estimate:
+    """Return the estimate with the baseline's beside it, and a sentence where the model is no better."""
+    if baseline is None:
+        return estimate
+    beside = beside_draws(estimate.metric, estimate.value, table, baseline, **test)
+    said = no_better(estimate.metric, estimate.value, beside)
+    return replace(estimate, baseline=beside, warnings=(said,) if said else ())
 
 
 def _of_fold_scores(scores: Sequence[FoldScore]) -> DrawScores:
@@ -297,11 +312,20 @@ def _per_resample(metric: str, table: pd.DataFrame) -> list[Estimate]:
     ]  # fmt: skip
 
 
-def resampled_aggregate(draws: DrawScores, apparent: FoldScore, *, stratified: bool = False) -> list[Estimate]:
+def resampled_aggregate(
+    draws: DrawScores,
+    apparent: FoldScore,
+    *,
+    stratified: bool = False,
+    interval: str = "auto",
+    level: float = 0.95,
+    baseline: tuple[str, pd.DataFrame] | None = None,
+) -> list[Estimate]:
     """Return one Estimate per metric from random (train, test) draws that are no bootstrap.
 
     ``apparent``: the score of one extra fit on all rows. The interval is the corrected resampled t of Nadeau and
-    Bengio (2003), Inference for the generalization error, which warns where the draws are ``stratified`` on y.
+    Bengio (2003), Inference for the generalization error, which warns where the draws are ``stratified`` on y; it is
+    the only ``interval`` of draws (or "none"). ``baseline``: of ``baseline_of_draws``.
     """
     n_train, n_test = (float(draws.table[name].mean()) for name in ("n_train", "n_test"))
     estimates = []
@@ -311,11 +335,19 @@ def resampled_aggregate(draws: DrawScores, apparent: FoldScore, *, stratified: b
         mean, notes = float(defined.mean()), [spread_note(defined.size, "draws")]
         if defined.size < scores.size:
             notes.append(f"{metric} is undefined in {scores.size - defined.size:,} of {scores.size:,} draws.")
-        test = corrected_resampled_t(defined, n_train, n_test, stratified=stratified) if defined.size > 1 else None
-        estimates.append(
+        test = None
+        if interval not in ("auto", "corrected_t", "none"):
+            notes.append(f"There is no interval: {interval} {OF_ROWS}; choose corrected_t.")
+        elif interval != "none" and defined.size > 1:
+            test = corrected_resampled_t(defined, n_train, n_test, level=level, stratified=stratified)
+        reading = metric_of(metric)
+        made = (
             Estimate(
                 metric, "random splits", mean, sd=sample_sd(defined.tolist()), se=None, n_splits=defined.size,
-                apparent=on_all, gap=on_all - mean, interval=test.interval if test else None, notes=tuple(notes),
+                apparent=on_all, gap=on_all - mean, notes=tuple(notes),
+                interval=test.interval.within(reading.low, reading.high) if test else None,
             )
         )  # fmt: skip
+        sizes = {"n_train": n_train, "n_test": n_test, "level": level} if test else {}
+        estimates.append(_beside(made, draws.table, baseline, **sizes))
     return estimates

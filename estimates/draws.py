@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.metrics.record import Answered, Floats
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.estimates.metrics.responses import Responses
+from evenfold.estimates.metrics.responses import Responses, replay
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.models.fit import features_for, fitted, take
 from evenfold.estimates.models.problem import IntArray, Problem
@@ -96,23 +96,29 @@ def _one(
         return {**row, "seconds_fit": perf_counter() - started, "seconds_score": 0.0, "error": str(error)}
     X = features_for(problem, estimator, arrays=True)
     between = perf_counter()
-    scored, losses = _scores(model, problem, Responses(estimator, take(X, test)), test)
+    scored, losses = _scores(model.metrics, problem, Responses(estimator, take(X, test)), test)
     for metric, total in totals.items():
         total.add(test, losses[metric])
     if apparent:
-        known, _ = _scores(model, problem, Responses(estimator, take(X, train)), train)
+        known, _ = _scores(model.metrics, problem, Responses(estimator, take(X, train)), train)
         scored |= {f"apparent_{metric}": value for metric, value in known.items()}
     times = {"seconds_fit": between - started, "seconds_score": perf_counter() - between, "error": None}
     return {**row, **times, **scored}
 
 
+def score_answers(metrics: Sequence[str], problem: Problem, predictions: pd.DataFrame) -> dict[str, float]:
+    """Return the scores of predictions of some rows; NaN where a metric is undefined."""
+    answers, rows = replay(predictions, problem.classes), predictions["row"].to_numpy()
+    return _scores(metrics, problem, answers, rows)[0]
+
+
 def _scores(
-    model: ModelSpec, problem: Problem, answers: Responses, rows: IntArray
+    metrics: Sequence[str], problem: Problem, answers: Any, rows: IntArray
 ) -> tuple[dict[str, float], dict[str, Floats]]:
     weights = None if problem.weights is None else problem.weights[rows]
     answered = Answered(answers, problem.y[rows], problem.classes, weights)
     scores, losses = {}, {}
-    for metric in map(metric_of, model.metrics):
+    for metric in map(metric_of, metrics):
         if metric.loss is not None:
             losses[metric.name] = metric.loss.of(answered)
             scores[metric.name] = metric.loss.score(answered.mean(losses[metric.name]))

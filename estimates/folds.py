@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import sqrt
@@ -15,6 +15,7 @@ from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.models.spec import ModelSpec
 
+from .baselines import best_baseline, never_predicted, no_better
 from .results import Estimate, FoldScore
 
 FEW_ROWS = 20
@@ -31,6 +32,7 @@ def aggregate(
     stratified: bool = False,
     ordered: bool = False,
     refits: Sequence[pd.DataFrame] = (),
+    baselines: Mapping[str, pd.DataFrame] | None = None,
     seed: int = 0,
 ) -> list[Estimate]:
     """Return one Estimate per metric from the folds of a cross-validation, repeated or not.
@@ -38,7 +40,8 @@ def aggregate(
     ``predictions``: the frames of ``fit_and_score``, in any order, or one frame of them all. The value is the score of
     all of them together, for a mean over folds is another number than the metric wherever a fold lacks what the
     metric divides by; it stands beside it as ``fold_mean``. ``interval``, ``level``: see ``interval_for``.
-    ``stratified``, ``ordered``, ``refits``: see ``Evidence``.
+    ``stratified``, ``ordered``, ``refits``: see ``Evidence``. ``baselines``: of ``baseline_predictions``, the best of
+    which stands beside each score.
     """
     together = predictions if isinstance(predictions, pd.DataFrame) else pd.concat(list(predictions))
     about = partial(
@@ -52,7 +55,26 @@ def aggregate(
         seed=seed,
     )
     metrics = model.completed(problem.task, len(problem.classes)).metrics
-    return _with_optimism([_over_folds(about(metric_of(name)), interval, level) for name in metrics])
+    never = never_predicted(together, problem)
+    return [
+        _beside(_over_folds(evidence, interval, level), evidence, baselines or {}, interval, level, never)
+        for evidence in (about(metric_of(name)) for name in metrics)
+    ]
+
+
+def _beside(
+    estimate: Estimate,
+    evidence: Evidence,
+    baselines: Mapping[str, pd.DataFrame],
+    interval: str,
+    level: float,
+    never: str | None,
+) -> Estimate:
+    """Return the estimate with the best baseline beside it, and a sentence where the model is no better."""
+    asked = None if interval == "none" or estimate.pooled is None else level
+    baseline = best_baseline(evidence, baselines, estimate.value, asked)
+    words = (no_better(estimate.metric, estimate.value, baseline), never)
+    return replace(estimate, baseline=baseline, warnings=tuple(each for each in words if each))
 
 
 def pooled_score(metric: str, predictions: pd.DataFrame, problem: Problem) -> float | None:
@@ -120,24 +142,6 @@ def _lacking(evidence: Evidence, mean: float) -> str | None:
         f"{evidence.metric.title}: {what}, so that their own scores mean little (their mean is {mean:.3g}); the value "
         "is the score of all folds' predictions together."
     )
-
-
-def _with_optimism(estimates: list[Estimate]) -> list[Estimate]:
-    """Return the estimates with one sentence where apparent scores lie above their interval."""
-    above = [each for each in estimates if each.interval is not None and _above(each)]
-    if not above:
-        return estimates
-    told = "; ".join(
-        f"{metric.title} {metric.shown(each.apparent or 0.0):.3g} instead of {metric.shown(each.value):.3g}"
-        for each in above
-        for metric in [metric_of(each.metric)]
-    )
-    note = f"Optimism: on the rows they were trained on the models reach {told}; read nothing into apparent scores."
-    return [replace(each, notes=(*each.notes, note)) for each in estimates]
-
-
-def _above(estimate: Estimate) -> bool:
-    return estimate.interval is not None and (estimate.apparent or 0.0) > estimate.interval.high
 
 
 def _of_spread(test: Sequence[float], repeated: bool) -> str:

@@ -33,6 +33,21 @@ class Interval:
         return replace(self, low=min(self.low, value), high=max(self.high, value))
 
 
+@dataclass(frozen=True)
+class Baseline:
+    """What is reached without a model, beside an estimate. Higher is better, as of the estimate.
+
+    ``name``: what is predicted for every row: the mean, the last value, the most frequent class of the training rows.
+    ``value``: its score. ``difference``: the estimate's value minus it. ``interval``: of the difference, None where
+    nothing says how sure it is.
+    """
+
+    name: str
+    value: float
+    difference: float
+    interval: Interval | None = None
+
+
 @dataclass(frozen=True, repr=False)
 class Estimate(Displayed):
     """The conclusion on one metric. Higher is always better, as in scikit-learn's scorers.
@@ -45,7 +60,8 @@ class Estimate(Displayed):
     where it would shrink to nothing. ``pooled``: the score of all out-of-fold predictions together (with repeats,
     the mean of the repeats' pooled scores); None where there is none. ``apparent``: the mean score on training rows.
     ``gap``: apparent - value; above 0 the model does better on rows it has seen. ``notes``: sentences to be read.
-    ``ingredients``: the numbers that ``value`` is made of, by name.
+    ``ingredients``: the numbers that ``value`` is made of, by name. ``baseline``: what is reached without a model.
+    ``warnings``: sentences about the model that come before all notes: that it is no better than none.
     """
 
     metric: str
@@ -61,6 +77,18 @@ class Estimate(Displayed):
     notes: tuple[str, ...] = ()
     ingredients: dict[str, float] = field(default_factory=dict)
     fold_mean: float | None = None
+    baseline: Baseline | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def resolution(self) -> float | None:
+        """The smallest difference from a model of another kind that this split could show: half the interval's width.
+
+        The spread of a paired difference is that of one model's score where the models' errors correlate by .5. Of
+        models of different kinds comparisons could show .70 to 1.02 times as much in the middle of all pairs
+        (``benchmarks/resolution.py``), of variants of one model .05 to .27 times as much.
+        """
+        return None if self.interval is None else (self.interval.high - self.interval.low) / 2
 
     @property
     def summary(self) -> str:
@@ -70,15 +98,21 @@ class Estimate(Displayed):
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        return asdict(self) | {"notes": list(self.notes)}
+        return asdict(self) | {"notes": list(self.notes), "warnings": list(self.warnings)}
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Estimate:
         """Return what ``to_json`` wrote."""
-        interval = given.get("interval")
-        if interval is not None:
-            interval = Interval(**{**interval, "notes": tuple(interval["notes"])})
-        return cls(**{**given, "interval": interval, "notes": tuple(given["notes"])})
+        baseline = given.get("baseline")
+        if baseline is not None:
+            baseline = Baseline(**{**baseline, "interval": _interval_of(baseline["interval"])})
+        interval = _interval_of(given.get("interval"))
+        words = {name: tuple(given.get(name, ())) for name in ("notes", "warnings")}
+        return cls(**{**given, "interval": interval, "baseline": baseline, **words})
+
+
+def _interval_of(given: dict[str, Any] | None) -> Interval | None:
+    return None if given is None else Interval(**{**given, "notes": tuple(given["notes"])})
 
 
 @dataclass(frozen=True)

@@ -223,11 +223,8 @@ def choose(
     ``scores``: test scores of each (configurations x splits), for the standard error. With ``one_standard_error`` the
     configurations count as ordered from simple to complex.
     """
-    record = metric_of(metric)
-    found = [Evidence(record, problem, predictions=frame) for frame in predictions]
-    values = np.array([np.mean([one.score(part) for part in one.parts]) for one in found])
-    if not np.all(np.isfinite(values)):
-        raise ModelError(f"{record.name} is undefined for {int(np.sum(~np.isfinite(values)))} configurations.")
+    found = [Evidence(metric_of(metric), problem, predictions=frame) for frame in predictions]
+    values = _values(found)
     best = chosen = int(np.argmax(values))
     tolerance = 0.0
     if one_standard_error and np.shape(scores)[1] > 1:
@@ -242,6 +239,29 @@ def choose(
             f"{best + 1}; value and interval are what this rule is worth.",
         )
     return Choice(best, chosen, float(values[chosen]), worth.value, low, high, notes, level)
+
+
+def chosen_inside(
+    metric: str, problem: Problem, predictions: Sequence[pd.DataFrame], *, one_standard_error: bool = False
+) -> int:
+    """Return the configuration that ``choose`` takes by predictions of some rows, in which its fold is named."""
+    found = [Evidence(metric_of(metric), problem, predictions=frame) for frame in predictions]
+    values = _values(found)
+    if not one_standard_error:
+        return int(np.argmax(values))
+    folds = [[one.score(part) for _, part in one.parts[0].groupby("fold")] for one in found]
+    if len(folds[0]) < 2 or not np.all(np.isfinite(folds)):
+        return int(np.argmax(values))
+    return simplest_near_best(folds, range(len(values)), values)[0]
+
+
+def _values(found: Sequence[Evidence]) -> NDArray[np.float64]:
+    """Return the pooled score of each; raises ModelError where one is undefined."""
+    values = np.array([np.mean([one.score(part) for part in one.parts]) for one in found])
+    if not np.all(np.isfinite(values)):
+        undefined = int(np.sum(~np.isfinite(values)))
+        raise ModelError(f"{found[0].metric.name} is undefined for {undefined} configurations.")
+    return values
 
 
 def _worth(found: Sequence[Evidence], tolerance: float, level: float, seed: int) -> BestOfMany:

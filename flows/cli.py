@@ -80,11 +80,16 @@ add_commands(app)
 
 
 def main() -> None:
-    """Run the command line; bad input ends with one sentence and exit code 2, a failed evaluation with 3."""
+    """Run the command line; bad input ends with one sentence and exit code 2, a failed evaluation with 3.
+
+    Ctrl-C and SIGTERM end it within seconds, with one line and exit code 130 or 143.
+    """
     # A model or strategy of one's own is named by its import path; at the end, so that it hides nothing.
     sys.path.append(os.getcwd())
+    from evenfold.tasks.runtime.stopping import stoppable
+
     try:
-        app()
+        stoppable(app)
     except Exception as error:
         code = _code_of(error)
         if code is None:

@@ -15,9 +15,11 @@ def compare_runs(
     """Return, per metric, how the model of run B does beside that of run A on the same rows.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested, and
-    the comparison says so. Raises SplitError for runs of different splits, or without predictions.
+    the comparison says so. It is recorded beside them, with its page. Raises SplitError for runs of different splits,
+    or without predictions.
     """
     from evenfold.tasks.record.reading import metrics_of, read_evaluation
+    from evenfold.tasks.record.studies import record_comparison
 
     home = Home.here()
     prepare_environment(home)
@@ -44,7 +46,9 @@ def compare_runs(
         )
         for metric in asked
     ]
-    return [_noted(each, note) for each in made] if note else made
+    made = [_noted(each, note) for each in made] if note else made
+    record_comparison(a, b, made)
+    return made
 
 
 def _same_split(a: dict[str, str], b: dict[str, str]) -> str | None:

@@ -32,6 +32,7 @@ from evenfold.tasks.parameters import (
     Model,
     ModelTask,
     Name,
+    Nested,
     NRandom,
     NSplits,
     On,
@@ -183,6 +184,7 @@ def tune(
     n_random: NRandom = None,
     metric: Metric = None,
     one_standard_error: OneStandardError = False,
+    nested: Nested = False,
     interval: Intervals = "auto",
     level: Level = 0.95,
     on: On = "folds",
@@ -193,8 +195,10 @@ def tune(
 ) -> Tuning:
     """Try every configuration of a grid on every fold, and say what the winner is worth.
 
-    Each fit of each configuration is cached on its own. With on="holdout" and a reason, the winner is fitted on all
-    rows but the locked ones and scored on those, once. Raises as ``evaluate`` does.
+    Each fit of each configuration is cached on its own. With ``nested`` the choice is made anew inside the training
+    rows of every fold, by folds of the same strategy, and what was chosen is scored on the fold: the score of choosing
+    so, which nothing flatters, at the price of as many fits again for every fold. With on="holdout" and a reason, the
+    winner is fitted on all rows but the locked ones and scored on those, once. Raises as ``evaluate`` does.
 
     Example: evenfold tune examples/flights.parquet --grid grid.yaml --target arr_delay --group date
     """
@@ -212,7 +216,7 @@ def tune(
     with running(engine, refresh):
         return run_tuning(
             data, asked, recipe, grid, manifest=manifest, n_random=n_random, metric=metric,
-            one_standard_error=one_standard_error, interval=interval, level=level, on=on, reason=reason,
+            one_standard_error=one_standard_error, nested=nested, interval=interval, level=level, on=on, reason=reason,
             time_limit=time_limit,
         )  # fmt: skip
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec
 from evenfold.manifests import read_manifest
-from evenfold.reports.markdown import split_report
+from evenfold.reports.sentences import model_sentence, score_sentences
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import fit_final, split_title
 from evenfold.tasks.outcomes import FinalModel, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.results.files import from_anywhere
-from evenfold.tasks.runtime.running import publish, run, saying
+from evenfold.tasks.runtime.running import run, saying, tell
 from evenfold.tasks.scores import in_blocks
 from evenfold.tasks.splits import check_columns, plan_of
 from evenfold.tasks.work import check_model
@@ -111,7 +111,8 @@ def evaluated(
         )  # fmt: skip
     if fits.errors and not outcome.estimates:
         raise EvaluationError(fits.failure)
-    publish(f"evaluate-{split.ref.name}", split_report(split.ref.model_dump(), split.report, outcome.estimates))
+    estimator, n_features = str(outcome.model.estimator), len(outcome.features)
+    tell([model_sentence(estimator, n_features, fits.n_fits, fits.n_cached), *score_sentences(outcome.estimates)])
     return Evaluation(
         split=split.ref,
         cached=split.cached,
@@ -125,6 +126,7 @@ def evaluated(
         scores=outcome.scores,
         apparent=outcome.apparent.score if outcome.apparent else None,
         estimates=outcome.estimates,
+        levels=outcome.levels,
         n_cached=fits.n_cached,
         n_fits=fits.n_fits,
         seconds=time.monotonic() - started,

@@ -12,9 +12,8 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
-from functools import wraps
-from pathlib import Path
+from contextvars import ContextVar, copy_context
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
 
 import prefect
@@ -25,13 +24,14 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import parameters
 from evenfold.tasks.results.files import asking, room
 from evenfold.tasks.runtime.home import Home, embedded_settings
-from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.orphans import guard
 from evenfold.tasks.runtime.runners import task_runner
-from evenfold.tasks.runtime.running import say
+from evenfold.tasks.runtime.server import api_of, cancel_run
+from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
+from evenfold.tasks.runtime.stopping import at_stop
 from prefect.context import FlowRunContext, get_settings_context
 from prefect.logging.configuration import setup_logging
-from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_UI_URL, temporary_settings
 from prefect.states import Failed
 from prefect.types.entrypoint import EntrypointType
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -119,7 +119,7 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
             guard()
             home = Home.here()
             home.make()
-            with room(home):
+            with room(home), _marked():
                 return fn(*args, **kwargs)
         except OURS as error:
             if FlowRunContext.get() is None:
@@ -129,6 +129,14 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
             _CHECKED.reset(token)
 
     return body
+
+
+def _marked() -> contextlib.AbstractContextManager[None]:
+    """Return a block inside which a stopped process marks the flow run under way, if there is one, as cancelled."""
+    flow = FlowRunContext.get()
+    if flow is None or flow.flow_run is None:
+        return contextlib.nullcontext()
+    return at_stop(partial(copy_context().run, cancel_run, flow.flow_run.id))
 
 
 class Flow(prefect.Flow[P, R]):
@@ -207,10 +215,7 @@ class Flow(prefect.Flow[P, R]):
     def _started(self, home: Home, parameters: dict[str, Any]) -> Any:
         home.make()
         guard()  # before the embedded server starts
-        if not PREFECT_API_URL.value():
-            say("starting Prefect's embedded server, which takes 10 to 20 s (--engine plain does without)", 0, 1)
-        with room(home), _quiet(), _embedded(home):
-            _start_server(home)
+        with room(home), _quiet(), _served(home):
             under_prefect: Any = super().__call__
             state = under_prefect(return_state=True, **parameters)
         value: Any = state.result(raise_on_failure=False)
@@ -232,8 +237,11 @@ def _by_module(options: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _embedded(home: Home) -> Iterator[None]:
-    """Give the embedded server its settings and its place below the home, except where the user has set them."""
+def _served(home: Home) -> Iterator[None]:
+    """Name a server to the flow: the one that is set, the one that is kept for the home, or this process's own.
+
+    Its settings and its place below the home hold except where the user has set them.
+    """
     if PREFECT_API_URL.value():
         yield
         return
@@ -243,36 +251,31 @@ def _embedded(home: Home) -> Iterator[None]:
     quick = {} if "PREFECT_FLOWS_HEARTBEAT_FREQUENCY" in chosen else {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
     settings: Any = {getattr(prefect.settings, name): value for name, value in ours.items()} | quick
     with temporary_settings(settings):
-        yield
+        # A link to a page that ends with this process is of no use in a record.
+        named: Any = {PREFECT_API_URL: api_of(home), PREFECT_UI_URL: ""}
+        with temporary_settings(named):
+            yield
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep Prefect's lines off the terminal, unless the user has asked for them: mistakes are told in a sentence."""
+    ours = os.environ.get("PREFECT_LOGGING_LEVEL") in (None, EMBEDDED["PREFECT_LOGGING_LEVEL"])
+    logged = {name: value for name, value in LOGGED.items() if ours and name not in os.environ}
+    os.environ.update(logged)  # Prefect reads these levels from the environment alone, anew when a run begins
     setup_logging()
-    handlers = [] if "PREFECT_LOGGING_LEVEL" in os.environ else logging.getLogger().handlers
+    handlers = logging.getLogger().handlers if ours else []
     shown = [handler for handler in handlers if isinstance(handler, logging.StreamHandler)]
-    for handler in shown:  # by a filter: Prefect sets levels anew when a run begins
+    for handler in shown:  # by a filter: what is logged goes to Prefect's page, not to the terminal
         handler.addFilter(_only_critical)
     try:
         yield
     finally:
         for handler in shown:
             handler.removeFilter(_only_critical)
+        for name in logged:
+            os.environ.pop(name, None)
 
 
 def _only_critical(record: logging.LogRecord) -> bool:
     return record.levelno >= logging.CRITICAL or not record.name.startswith("prefect")
-
-
-def _start_server(home: Home) -> None:
-    """Start the embedded server, where there is no other; in a new home one after the other: its migrations race."""
-    if PREFECT_API_URL.value():
-        return
-    from prefect.server.api.server import SubprocessASGIServer
-
-    ready: Path = home.locks / f"prefect-{prefect.__version__}"
-    with contextlib.nullcontext() if ready.exists() else locked(home.locks, "prefect server"):
-        SubprocessASGIServer().start()
-        ready.parent.mkdir(parents=True, exist_ok=True)
-        ready.touch()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenfold.estimates import Estimate, FoldScore, ModelSpec
+from evenfold.estimates import Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.manifests import BalanceReport
 from evenfold.splitters.display import Displayed
-from evenfold.tasks.outcomes import Growth, Outcome, Retraining as Retraining, SplitRef
+from evenfold.tasks.outcomes import Growth, NestedChoice, Outcome, Retraining as Retraining, SplitRef
 
 
 class GateError(RuntimeError):
@@ -45,6 +45,7 @@ class Evaluation(Displayed, Outcome):
     scores: list[FoldScore]
     apparent: FoldScore | None
     estimates: list[Estimate]
+    levels: list[LevelScore] = []
     n_cached: int
     n_fits: int
     seconds: float
@@ -87,6 +88,7 @@ class Tuning(Displayed, Outcome):
     n_cached: int
     run_id: str
     look: Evaluation | None = None
+    nested: NestedChoice | None = None
 
     @property
     def summary(self) -> str:
@@ -101,4 +103,7 @@ class Tuning(Displayed, Outcome):
         choice = Choice(
             self.best, self.chosen, self.naive, self.value, self.low, self.high, tuple(self.notes), self.level
         )
-        return tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice).band()
+        each = self.nested.estimates if self.nested else []
+        inside = next((estimate for estimate in each if estimate.metric == self.metric), None)
+        page = tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice, nested=inside)
+        return page.band()

@@ -40,8 +40,13 @@ from evenfold.tasks.record.registry import (
 )
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
+<<<<<<< HEAD
 from evenfold.tasks.runtime.running import finished, publish, run, saying
 from evenfold.tasks.scores import kept_scores
+=======
+from evenfold.tasks.runtime.running import finished, publish, run, saying, tell
+from evenfold.tasks.scores import in_blocks
+>>>>>>> main
 from evenfold.tasks.splits import (
     Merged,
     audit_split,
@@ -226,7 +231,8 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
     metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": stored.score}
     numbers = {name: float(value) for name, value in metrics.items() if value is not None}
     run(close_retraining, course.split, outcome, numbers)
-    publish(f"retrain-{course.split.name}", outcome.report)
+    tell([outcome.summary])
+    publish(f"retrain-{course.split.name}", outcome.report, "What the newest retraining decided, and why.")
     return outcome
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenfold.manifests import BalanceReport, SplitSpec, measure, read_manifest
-from evenfold.reports.markdown import split_report
+from evenfold.manifests import BalanceReport, SplitSpec, measure, read_header, read_manifest
+from evenfold.reports.sentences import split_sentences
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.record.evaluations import balance_of, record_split
 from evenfold.tasks.results.files import from_anywhere
-from evenfold.tasks.runtime.running import finished, publish, run, saying
+from evenfold.tasks.runtime.running import finished, mark, run, saying, tell
 from evenfold.tasks.splits import (
     Merged,
     check_columns,
@@ -39,7 +39,6 @@ def run_split(data: str, spec: SplitSpec) -> SplitOutcome:
     """Split, measure and record."""
     made = split_of(data, spec)
     run_id = recorded(made)
-    publish(f"split-{made.ref.name}", split_report(made.ref.model_dump(), made.report))
     return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id)
 
 
@@ -68,7 +67,10 @@ def split_given(manifest: str | Path, data: str) -> Split:
 
 
 def recorded(split: Split) -> str:
-    """Record a split and return its run."""
+    """Say what a split is, record it and return its run."""
+    mark(f"split:{split.ref.name}")
+    locked = read_header(Path(split.ref.uri))["counts"].get("-2", 0)
+    tell(split_sentences(split.ref.model_dump(), split.report, split.cached, locked))
     with saying("recording the split"):
         return run(record_split, split.ref, split.report).run_id
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenfold.estimates import Choice, Estimate, EvaluationError, ModelError, ModelSpec, choose
+import pandas as pd
+from evenfold.estimates import Choice, Estimate, EvaluationError, ModelError, ModelSpec, choose, chosen_inside
 from evenfold.splitters import SplitError, Stream
-from evenfold.tasks.outcomes import Evaluated, SplitRef, Tried
+from evenfold.tasks.fits import fit_inner, require_inner
+from evenfold.tasks.outcomes import Evaluated, InnerResult, NestedChoice, SplitRef, Tried
 from evenfold.tasks.record.looks import record_tuning
-from evenfold.tasks.runtime.running import run, saying
-from evenfold.tasks.scores import frame_of
-from evenfold.tasks.work import work_of
+from evenfold.tasks.runtime.running import finished_each, run, say, saying
+from evenfold.tasks.scores import aggregate_chosen, frame_of, in_blocks
+from evenfold.tasks.work import Work, work_of
 
 from .evaluation import check_evaluation
 from .fits import Fits, fit_splits
@@ -64,6 +66,7 @@ def run_tuning(
     n_random: int | None,
     metric: str | None,
     one_standard_error: bool,
+    nested: bool,
     interval: Any,
     level: float,
     on: str,
@@ -76,6 +79,8 @@ def run_tuning(
         raise SplitError(f"tuning needs out-of-fold predictions of every row, and {split.ref.strategy} makes draws.")
     split_run_id = recorded(split)
     work = work_of(split.ref, recipe)
+    if nested:
+        _require_nestable(split.ref, work)
     seed = work.manifest.spec.seed
     trials = _trials(split.ref, recipe, configurations(grid, n_random, seed), time_limit, level)
     metric = metric or trials[0].evaluated.model.metrics[0]
@@ -88,15 +93,20 @@ def run_tuning(
         level=level,
         seed=seed,
     )
+    inside = None
+    if nested:
+        inside = _nested(split.ref, trials, metric, one_standard_error, time_limit, interval, level)
     tried = [Tried(params=trial.params, estimates=trial.evaluated.estimates) for trial in trials]
     run_id = run(
-        record_tuning, split.ref, split_run_id, trials[0].evaluated.model, tried, choice, metric, one_standard_error
-    )
+        record_tuning, split.ref, split_run_id, trials[0].evaluated.model, tried, choice, metric, one_standard_error,
+        inside,
+    )  # fmt: skip
     winner = trials[choice.chosen]
     look = None
     if on == "holdout":
         look = look_at_holdout(split, split_run_id, winner.recipe, reason, time_limit, interval, level)
-    return _tuning(split.ref, metric, trials, choice).model_copy(update={"run_id": run_id, "look": look})
+    made = _tuning(split.ref, metric, trials, choice)
+    return made.model_copy(update={"run_id": run_id, "look": look, "nested": inside})
 
 
 def _tuning(split: SplitRef, metric: str, trials: list[Trial], choice: Choice) -> Tuning:
@@ -112,6 +122,54 @@ def _tuning(split: SplitRef, metric: str, trials: list[Trial], choice: Choice) -
         n_fits=sum(trial.fits.n_fits for trial in trials),
         n_cached=sum(trial.fits.n_cached for trial in trials),
     )
+
+
+def _nested(
+    split: SplitRef,
+    trials: list[Trial],
+    metric: str,
+    one_standard_error: bool,
+    time_limit: float | None,
+    interval: Any,
+    level: float,
+) -> NestedChoice:
+    """Choose anew for every split by what its training rows say, and score what was chosen on its test rows."""
+    work = work_of(split, trials[0].recipe)
+    judged = split.splits()
+    if work.in_time_order:  # what came before a stretch has been tested on earlier stretches
+        judged = judged[1:]
+        inside = {i: [frame_of(trial.evaluated.predictions[:i]) for trial in trials] for i in judged}
+    else:
+        inside = _inner_predictions(split, trials, time_limit)
+    chosen = [chosen_inside(metric, work.problem, inside[i], one_standard_error=one_standard_error) for i in judged]
+    results = [trials[winner].evaluated.folds[i] for i, winner in zip(judged, chosen, strict=True)]
+    estimates = run(aggregate_chosen, split, results, interval=interval, level=level)
+    return NestedChoice(splits=judged, chosen=chosen, estimates=estimates)
+
+
+def _inner_predictions(split: SplitRef, trials: list[Trial], time_limit: float | None) -> dict[int, list[pd.DataFrame]]:
+    """Return, of each split, each configuration's predictions of the training rows by models that did not see them."""
+    calls = [(split, i, trial.recipe) for trial in trials for i in split.splits()]
+    results: dict[int, InnerResult] = {}
+    say("choosing inside the folds", 0, len(calls))
+    for number, done in finished_each(fit_inner, calls, time_limit=time_limit):
+        fits, (_, i, recipe) = trials[number // split.n_splits].fits, calls[number]
+        if done.error is not None:
+            raise EvaluationError(f"inside split {i}, configuration {recipe.params!r}: {done.error}")
+        results[number] = done.value
+        fits.n_fits += done.value.n_fits
+        fits.n_cached += done.value.n_fits if done.cached else 0
+        say("choosing inside the folds", len(results), len(calls))
+    kept = {number: pd.read_parquet(result.predictions.path) for number, result in results.items()}
+    return {i: [kept[t * split.n_splits + i] for t in range(len(trials))] for i in split.splits()}
+
+
+def _require_nestable(split: SplitRef, work: Work) -> None:
+    """Raise SplitError where nothing can be chosen inside the folds, before anything is fitted."""
+    if in_blocks(split):
+        raise SplitError(f"nested tuning chooses in every fold, and there are {split.n_splits:,}; use 1,000 at most.")
+    if not work.in_time_order:
+        require_inner(work)
 
 
 def _trials(

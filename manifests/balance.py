@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import require_complete, to_numpy
-from evenfold.splitters import GroupPacker, Rows
+from evenfold.manifests.tables.canonical import to_numpy
+from evenfold.splitters import DrawSplitter, GroupPacker, Rows
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
-from .figures import FIGURES, BalanceReport, FoldBalance, PartBalance, Reach
+from .attributes import levels_of
+from .figures import FIGURES, AttributeBalance, BalanceReport, FoldBalance, PartBalance, Reach
 from .joined import Joined
 from .manifest import Manifest
 from .membership import LOCKED, MOST_MEASURED, Draws, Labels
@@ -85,14 +86,23 @@ class _Place(NamedTuple):
 def _places(manifest: Manifest) -> list[_Place]:
     """Return the test rows of each split, and the parts that no split tests, with the rows that each was to have."""
     membership = manifest.in_use
-    tested = [manifest.pair(i)[1] for i in range(min(manifest.n_splits, MOST_MEASURED))]
-    asked = _asked(manifest)
+    tested, trained = [], []
+    for i in range(min(manifest.n_splits, MOST_MEASURED)):
+        train, test = manifest.pair(i)
+        tested.append(test)
+        trained.append(train.size)
+    asked, drawn = _asked(manifest), _drawn(manifest)
     names = [membership.split_name(i)[1] for i in range(len(tested))]
     codes = [membership.tested[fold] for fold in names] if isinstance(membership, Labels) else names
     folds = [
         _Place(rows, FoldBalance(split=i, rows=rows.size, wanted=asked.get(code)))
         for i, (rows, code) in enumerate(zip(tested, codes, strict=True))
     ]
+    if drawn:
+        folds = [
+            _Place(test, FoldBalance(split=i, rows=test.size, wanted=drawn[1], train=train, wanted_train=drawn[0]))
+            for i, (train, test) in enumerate(zip(trained, tested, strict=True))
+        ]
     others = {code: np.flatnonzero(membership.column() == code) for code in asked if code not in codes}
     return [
         *folds,
@@ -117,6 +127,14 @@ def _asked(manifest: Manifest) -> dict[int, float]:
     return dict.fromkeys(membership.tested, tested / membership.n_bins) | locked
 
 
+def _drawn(manifest: Manifest) -> tuple[int, int] | None:
+    """Return the (train rows, test rows) that every draw was to have; None for other kinds, and where none is asked."""
+    splitter = manifest.splitter
+    if not isinstance(splitter, DrawSplitter):
+        return None
+    return splitter.sizes(int(np.count_nonzero(manifest.in_use.column() == 0)))
+
+
 def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> BalanceReport:
     """Return the report with what the columns of the data say."""
     manifest, columns = beside.manifest, beside.manifest.spec.columns
@@ -127,7 +145,7 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> Bal
     if columns.target:
         update, more = _distribution(beside, columns.target, rows, in_use, places)
     if columns.group:
-        require_complete(beside.column(columns.group), columns.group)
+        beside.require_complete(columns.group)
         groups = beside.encoded(columns.group)[0][rows]
         counts = [int(np.unique(groups[place.rows]).size) for place in places]
         more = [values | {"groups": count} for values, count in zip(more, counts, strict=True)]
@@ -144,7 +162,26 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> Bal
     update["strata"] = {
         name: _worst_share(*_distribution(beside, name, rows, in_use, places)) for name in columns.stratify
     }
+    update["attributes"] = {name: _attribute(beside, name, rows, in_use, places) for name in columns.balance_on}
     return report.model_copy(update=update | {"reach": _reach(beside, rows)})
+
+
+def _attribute(
+    beside: Joined, name: str, rows: NDArray[np.int64], in_use: NDArray[np.int64], places: list[_Place]
+) -> AttributeBalance:
+    codes, levels = levels_of(beside.column(name))
+    codes = codes[rows]
+
+    def shares(places: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.bincount(codes[places], minlength=len(levels)) / max(places.size, 1)
+
+    overall, told = shares(in_use), [shares(place.rows) for place in places]
+    return AttributeBalance(
+        levels=levels,
+        shares=overall.tolist(),
+        places=[share.tolist() for share in told],
+        worst=max((float(np.abs(share - overall).max()) for share in told if share.any()), default=0.0),
+    )
 
 
 def _worst_share(overall: dict[str, Any], places: list[dict[str, Any]]) -> float:
@@ -158,7 +195,7 @@ def _distribution(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return how a column is distributed over all rows in use, and over those of each place."""
     column = beside.column(name)
-    require_complete(column, name)
+    beside.require_complete(name)
     if is_numeric_target(column):
         y = to_numpy(column).astype(np.float64)[rows]
         rank = np.full(beside.manifest.n, -1)

@@ -49,9 +49,11 @@ class RowsBalance(BaseModel):
 
 
 class FoldBalance(RowsBalance):
-    """The test rows of one split."""
+    """The test rows of one split; of a draw also the rows that it trains on, and how many these were to be."""
 
     split: int
+    train: int | None = None
+    wanted_train: float | None = None
 
 
 class PartBalance(RowsBalance):
@@ -60,13 +62,29 @@ class PartBalance(RowsBalance):
     name: str
 
 
+class AttributeBalance(BaseModel):
+    """How the levels of a column that decides nothing are shared out.
+
+    ``shares`` are of the ``levels`` over all rows in use; ``places`` those of each fold and part, in the order of
+    ``BalanceReport.measured``; ``worst`` is the largest difference between the two.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    levels: list[str]
+    shares: list[float]
+    places: list[list[float]]
+    worst: float
+
+
 class BalanceReport(Displayed, BaseModel):
     """How even a manifest is: every fold and part, and the worst of each figure as one number.
 
     All rows are those in use: a row that is deleted, quarantined or excluded is in none of the figures. ``folds`` are
     the test rows of each split, of draws the first 200 (``n_measured`` says how many); ``parts`` those that no split
     tests. ``strata``: of each column to stratify by, the largest difference of a fold's or part's share of a class
-    (of its cumulative distribution, for numbers) from that of all rows. ``worst`` holds the ``FIGURES`` that these
+    (of its cumulative distribution, for numbers) from that of all rows; ``attributes`` are the columns to balance on,
+    which decide nothing. ``worst`` holds the ``FIGURES`` that these
     come to, ``reachable`` what no split of the same rows can be below in them, where that is known; ``reach`` how even
     whole groups are and could be. ``picks``: the shares of the measured draws that test the least and the most often
     tested group. ``n_folds`` is of folds that are to be of one size, ``largest_group`` of groups that are kept whole.
@@ -86,6 +104,7 @@ class BalanceReport(Displayed, BaseModel):
     n_folds: int | None = None
     largest_group: int | None = None
     strata: dict[str, float] = {}
+    attributes: dict[str, AttributeBalance] = {}
     picks: tuple[float, float] | None = None
     folds: list[FoldBalance]
     parts: list[PartBalance] = []
@@ -143,14 +162,15 @@ class BalanceFigure:
 def _size(report: BalanceReport) -> float:
     mean = sum(fold.rows for fold in report.folds) / len(report.folds)
     wanted = [(place.rows, mean if place.wanted is None else place.wanted) for place in report.measured]
+    wanted += [(fold.train or 0, fold.wanted_train) for fold in report.folds if fold.wanted_train is not None]
     return max(abs(rows - share) / max(share, 1e-9) for rows, share in wanted)
 
 
 def _least_size(report: BalanceReport) -> float | None:
     """Return a bound: rows and groups are whole, and folds of equal shares cannot all be above their mean."""
     wanted = [place.wanted for place in report.measured if place.wanted]
-    if len(wanted) < len(report.measured):
-        return None
+    if len(wanted) < len(report.measured) or report.folds[0].train is not None:
+        return None  # a draw leaves out the group that is too large for its side
     bounds = [min(share % 1, -share % 1) / share for share in wanted]
     bounds.append(((report.largest_group or 0) - max(wanted)) / max(wanted))
     if report.n_folds:
@@ -227,6 +247,13 @@ FIGURES: tuple[BalanceFigure, ...] = (
         lambda report: max(report.strata.values(), default=None),
         form="{:.2%}",
         sentence="strata within {} of the whole",
+    ),
+    BalanceFigure(
+        "attribute_share",
+        "Largest deviation of a share of a level of a column to balance on",
+        lambda report: max((attribute.worst for attribute in report.attributes.values()), default=None),
+        form="{:.2%}",
+        sentence="attributes within {} of the whole",
     ),
     BalanceFigure(
         "picks",

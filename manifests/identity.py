@@ -56,6 +56,12 @@ def fingerprint(table: pa.Table) -> str:
     return digest_json({"rows": table.num_rows, "columns": columns})
 
 
+def content_of(table: pa.Table, waiting: pa.Table | None) -> str:
+    """Return the fingerprint of a table, and where rows wait beside it, of the two together."""
+    content = fingerprint(table)
+    return content if waiting is None else digest_json([content, digest_keys(waiting, waiting.num_rows)])
+
+
 def plan_id(decision: dict[str, Any], data: str, algorithm: dict[str, Any], parent_split_id: str | None = None) -> str:
     """Return the key of the split cache: what was asked, of which data, by which algorithm, grown from what.
 

@@ -10,14 +10,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+<<<<<<< HEAD
 from evenfold.manifests.tables.canonical import canonical_table
 from evenfold.manifests.tables.keys import Lookup, pseudonyms
+=======
+from evenfold.manifests.tables.canonical import canonical_table, require_complete
+from evenfold.manifests.tables.keys import Lookup
+>>>>>>> main
 from evenfold.manifests.tables.read import column_names, is_parquet, read_table
 from evenfold.splitters import Pair
 from numpy.typing import NDArray
 
 from .manifest import DELETED, Manifest
-from .membership import LOCKED, MOST_MEASURED, NEVER_TESTED, Labels
+from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, Labels
 from .spec import Columns
 
 UNKNOWN = -4
@@ -81,6 +86,7 @@ class Joined:
         """The codes in use (rows by repeats): -3 for deleted, quarantined and excluded rows, -4 for unknown ones."""
         codes = self.manifest.in_use.codes[np.maximum(self.place, 0)]
         codes[self.place < 0] = UNKNOWN
+        codes[self.lookup.waits] = EXCLUDED
         return codes
 
     @property
@@ -99,6 +105,16 @@ class Joined:
         for i in range(self.n_looked_at):
             train, test = (self.row_of[side] for side in self.manifest.pair(i))
             yield train[train >= 0], test[test >= 0]
+
+    @property
+    def unknown(self) -> NDArray[np.int64]:
+        """The rows of the data that the manifest does not know; those that wait are known."""
+        return np.flatnonzero((self.place < 0) & ~self.lookup.waits)
+
+    def require_complete(self, name: str) -> None:
+        """Raise SplitError where a column has holes in rows that do not wait."""
+        column = self.column(name)
+        require_complete(column.filter(pa.array(~self.lookup.waits)) if self.lookup.waits.any() else column, name)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return a column of the data in its canonical type, or its pseudonyms; SplitError where there is none."""
@@ -150,7 +166,7 @@ class Joined:
     def crossing(self, units: NDArray[np.int64]) -> tuple[NDArray[np.bool_], dict[str, int]]:
         """Return which rows have another row of their unit on the other side of a split, and how many are where."""
         rows, places = np.zeros(self.n, dtype=np.bool_), {}
-        for place, (train, test) in self._sides():
+        for place, (train, test) in self.sides():
             trained, tested = (_marked(units, side) for side in (train, test))
             both = np.append(trained & tested, False)  # the last for units of -1
             crossing = test[both[units[test]]]
@@ -160,7 +176,8 @@ class Joined:
                 places[place] = int(crossing.size)
         return rows, places
 
-    def _sides(self) -> Iterator[tuple[str, Pair]]:
+    def sides(self) -> Iterator[tuple[str, Pair]]:
+        """Yield what is called by a name and has two sides: each split looked at, and the locked rows."""
         for i, pair in enumerate(self.splits()):
             yield f"split {i}", pair
         codes = self.codes[:, 0]

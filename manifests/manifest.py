@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,19 +19,19 @@ from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 
 from .identity import digest_codes, digest_json, digest_keys, split_id
-from .membership import Kind, Labels, Membership
+from .membership import EXCLUDED, Kind, Labels, Membership
 from .spec import SplitSpec
 from .state import State
 
 
 class ManifestCV:
-    """The splits of a manifest as positions of one frame's rows: ``split`` and ``get_n_splits``."""
+    """The splits of a manifest as positions of one frame's ``n_rows`` rows: ``split`` and ``get_n_splits``."""
 
-    def __init__(self, manifest: Manifest, positions: NDArray[np.int64], index: Any = None) -> None:
+    def __init__(self, manifest: Manifest, positions: NDArray[np.int64], n_rows: int, index: Any = None) -> None:
         self.manifest = manifest
         self.index = index
         self.positions = positions
-        self.n_rows = int(positions.max(initial=-1)) + 1
+        self.n_rows = n_rows
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions; SplitError where X or y has another number or order of rows than the frame.
@@ -71,6 +72,12 @@ def _length(values: Any) -> int:
 
 
 ACTIVE, DELETED, QUARANTINED = 0, 1, 2
+_JOINED: list[weakref.ref[Manifest]] = []
+
+
+def last_joined() -> Manifest | None:
+    """Return the manifest that this process joined to data last; None where none is in memory any more."""
+    return _JOINED[0]() if _JOINED else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +96,8 @@ class Manifest(Displayed):
     ``membership`` says which row is on which side of which split. ``keys`` is None where no key column was named: then
     the position is the key, and only the same rows in the same order can be joined.
     ``born`` is the generation in which a row joined. Codes never change; ``changes`` says which rows are deleted
-    or quarantined, and these are in no split.
+    or quarantined, and these are in no split. ``waiting``: the keys, in order, of rows that are no part of it yet,
+    because their targets were not known.
     """
 
     spec: SplitSpec
@@ -106,6 +114,7 @@ class Manifest(Displayed):
     version: str = "1.0"
     parent_split_id: str | None = None
     uri: str | None = field(default=None, repr=False)
+    waiting: pa.Table | None = None
 
     @property
     def summary(self) -> str:
@@ -235,20 +244,25 @@ class Manifest(Displayed):
             changes=tuple(change for change in self.changes if change.generation <= generation),
             version=f"{self.version.partition('.')[0]}.{generation}",
             state=None,
+            waiting=None,
         )
 
     def positions(self, frame: Any) -> NDArray[np.int64]:
         """Return where in ``frame`` each row of the manifest stands, in key order; -1 for an absent deleted row.
 
-        Raises SplitError where the frame has rows that the manifest does not know, or lacks rows that it holds.
+        Rows that wait stand nowhere. Raises SplitError where the frame has rows that the manifest does not know, or
+        lacks rows that it holds.
         """
-        return self.lookup(frame).exact_rows()
+        rows = self.lookup(frame).exact_rows()
+        _JOINED[:] = [weakref.ref(self)]
+        return rows
 
     def lookup(self, frame: Any) -> Lookup:
         """Return the rows of ``frame`` beside those of the manifest, whether they fit each other or not."""
         table = read_table(frame, self.spec.columns.key or None, self.spec.types)
         theirs = None if self.keys is None else key_table(table, self.spec, self.types)
-        return Lookup.of(self.keys, theirs, np.flatnonzero(self.status == DELETED), self.n, table.num_rows)
+        deleted = np.flatnonzero(self.status == DELETED)
+        return Lookup.of(self.keys, theirs, deleted, self.n, table.num_rows, self.waiting)
 
     def as_cv(self, frame: Any) -> ManifestCV:
         """Return the splits as a ``cv`` for scikit-learn, in positions of ``frame``'s rows.
@@ -259,7 +273,8 @@ class Manifest(Displayed):
         """
         index = getattr(frame, "index", None)  # a pandas one; a list's index is a method
         known = index if getattr(index, "is_unique", False) else None
-        return ManifestCV(self, self.positions(frame), known)
+        found = self.lookup(frame)
+        return ManifestCV(self, found.exact_rows(), found.rank.size, known)
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions of X's rows, so that a manifest is itself a ``cv`` where X holds the key.
@@ -268,7 +283,7 @@ class Manifest(Displayed):
         by position, and X must have as many as were split.
         """
         if self.keys is None:
-            return ManifestCV(self, np.arange(self.n)).split(X, y)
+            return ManifestCV(self, np.arange(self.n), self.n).split(X, y)
         absent = [name for name in self.spec.columns.key if not hasattr(X, "columns") or name not in column_names(X)]
         if absent:
             raise SplitError(
@@ -294,8 +309,9 @@ class Manifest(Displayed):
                 "take train_test(frame, fold), or as_cv(frame)."
             )
         self.split_number(0, repeat)
-        positions = self.positions(frame)
-        folds = np.empty(np.count_nonzero(positions >= 0), dtype=np.int64)
+        found = self.lookup(frame)
+        positions = found.exact_rows()
+        folds = np.full(found.rank.size, EXCLUDED, dtype=np.int64)  # rows that wait are in no split
         folds[positions[positions >= 0]] = self.in_use.column(repeat)[positions >= 0]
         return folds
 

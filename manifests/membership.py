@@ -14,6 +14,7 @@ import pyarrow as pa
 from evenfold.manifests.tables.keys import key_values
 from evenfold.splitters import DrawSplitter, LabelSplitter, Pair, Rows, SplitError, Splitter
 from evenfold.splitters.base import pairs_of_labels
+from evenfold.splitters.encoding import encode
 from numpy.typing import NDArray
 
 from .identity import digest_resample, resample_counts
@@ -257,7 +258,9 @@ class Draws(Membership):
     @cached_property
     def _rows(self) -> Rows:
         """The eligible rows as the strategy sees them: codes of classes and groups, and keys."""
-        strata, groups = (None if values is None else values[self.eligible] for values in (self.strata, self.groups))
+        strata = None if self.strata is None else self.strata[self.eligible]
+        # Groups that are locked leave no gap among the codes of the others.
+        groups = None if self.groups is None else encode(self.groups[self.eligible], "groups")[0]
         key = key_values(self.keys)[self.eligible] if self.splitter.needs.key and self.keys is not None else None
         levels = () if strata is None or strata.dtype.kind == "f" else tuple(range(int(strata.max(initial=-1)) + 1))
         group_levels = () if groups is None else tuple(range(int(groups.max(initial=-1)) + 1))

@@ -17,17 +17,18 @@ from evenfold.manifests.tables.canonical import (
     to_numpy,
 )
 from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_keys
+from evenfold.manifests.tables.maturity import label_ends, matured, waiting_keys
 from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import DrawSplitter, LabelSplitter, Needs, Rows, SplitError, Stream
 from evenfold.splitters.encoding import Coded
 from evenfold.splitters.kernels.random import HOLDOUT
-from evenfold.splitters.strategies.holdout import check_fraction, locked_rows
+from evenfold.splitters.strategies.holdout import check_fraction, locked_rows, rest_of
 from evenfold.splitters.targets import is_number
 from numpy.typing import NDArray
 
-from .identity import fingerprint, plan_id
+from .identity import content_of, plan_id
 from .manifest import Manifest
-from .membership import LOCKED, Draws, Labels, Membership, Pairs
+from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import Columns, SplitSpec, read_spec, require_roles
 from .state import first_group_table, first_state
 
@@ -48,12 +49,18 @@ class Plan:
             return is_numeric_target(canonical_table(data, [name], asked.types).column(0))
 
         used = self._resolve(asked, column_names(data), numeric)
-        canonical = canonical_table(*_read_used(data, used, self.spec))
+        table, used, given = _read_used(data, used, self.spec)
+        table, waiting = matured(table, self.spec, given)
+        canonical = canonical_table(table, used, given)
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
                 require_complete(canonical.column(name), name)
         self.table = _in_key_order(with_keys(canonical, self.spec, {}), self.key)
-        self._identify(type_names(self.table, self.spec), fingerprint(self.table))
+        types = type_names(self.table, self.spec)
+        self.waiting = waiting_keys(waiting, self.spec, types, self.table.select(self.key))
+        self._identify(types, content_of(self.table, self.waiting))
+
+    waiting: pa.Table | None = None
 
     def _resolve(self, spec: Any, names: list[str], numeric: Callable[[str], bool]) -> list[str]:
         """Choose the strategy where none is named, check it against the columns; return those that decide the split."""
@@ -81,6 +88,7 @@ class Plan:
             "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
             "time": to_numpy(self.table.column(columns.time)) if needs.time and columns.time else None,
             "fixed": to_numpy(self.table.column(columns.fold)) if needs.fixed and columns.fold else None,
+            "label_end": label_ends(self.spec, self.table.column) if needs.label_end else None,
         }
         return self.splitter.rows(np.empty((self.table.num_rows, 0)), y, group, **roles)
 
@@ -100,13 +108,14 @@ class Plan:
             algorithm=self.algorithm,
             membership=membership,
             keys=keys,
+            waiting=self.waiting,
             group_table=first_group_table(rows, self.table.column(group), membership) if group else None,
             state=first_state(self.splitter, rows, membership, locked) if dealt else None,
         )
 
     def check(self) -> None:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
-        self._unlocked(self.rows())
+        self._parted(self.rows())
 
     @property
     def locks(self) -> bool:
@@ -114,37 +123,38 @@ class Plan:
         parts = self.splitter.part_codes() if isinstance(self.splitter, LabelSplitter) else {}
         return self.spec.holdout is not None or LOCKED in parts.values()
 
-    def _unlocked(self, rows: Rows) -> NDArray[np.int64] | None:
-        """Return the positions of the rows that are left when the locked part is drawn; None where nothing is."""
+    def _parted(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Return the positions of the locked rows, and of those left to split; None where nothing is locked."""
         if self.spec.holdout is None:
             return None
         check_fraction(self.spec.holdout.fraction, rows)
         if isinstance(self.splitter, LabelSplitter) and LOCKED in self.splitter.part_codes().values():
             raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
         locked = locked_rows(rows, self.spec.holdout.fraction, Stream(self.spec.holdout.seed, HOLDOUT))
-        rest = np.setdiff1d(np.arange(rows.n), locked)
+        rest = rest_of(self.splitter, rows, locked)
         self.splitter.check(rows.take(rest))
-        return rest
+        return locked, rest
 
     def _membership(self, rows: Rows, keys: pa.Table | None) -> Membership:
-        rest = self._unlocked(rows)
-        left = rows if rest is None else rows.take(rest)
+        parted = self._parted(rows)
+        left = rows if parted is None else rows.take(parted[1])
         if isinstance(self.splitter, LabelSplitter):
-            return Labels.of(_among_all(self.splitter.decide(left), rest, rows.n), self.splitter)
-        codes = _among_all(np.zeros(left.n, dtype=np.int16), rest, rows.n)
+            return Labels.of(_among_all(self.splitter.decide(left), parted, rows.n), self.splitter)
+        codes = _among_all(np.zeros(left.n, dtype=np.int16), parted, rows.n)
         if isinstance(self.splitter, DrawSplitter):
             drawn = Draws(codes, self.splitter, keys, rows.y, rows.groups)
             return replace(drawn, recorded=drawn.resamples)
-        places = np.arange(rows.n) if rest is None else rest
+        places = np.arange(rows.n) if parted is None else parted[1]
         return Pairs(codes, tuple((places[train], places[test]) for train, test in self.splitter.pairs(left)))
 
 
-def _among_all(codes: NDArray[Any], rest: NDArray[np.int64] | None, n: int) -> NDArray[Any]:
-    """Return the codes of all rows: those of ``rest`` as given, the others locked."""
-    if rest is None:
+def _among_all(codes: NDArray[Any], parted: tuple[NDArray[np.int64], NDArray[np.int64]] | None, n: int) -> NDArray[Any]:
+    """Return the codes of all rows: locked, as given for those left to split, and excluded for any others."""
+    if parted is None:
         return codes
-    among = np.full((n, *codes.shape[1:]), LOCKED, dtype=codes.dtype)
-    among[rest] = codes
+    among = np.full((n, *codes.shape[1:]), EXCLUDED, dtype=codes.dtype)
+    among[parted[0]] = LOCKED
+    among[parted[1]] = codes
     return among
 
 
@@ -152,7 +162,8 @@ def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
     """Return the columns that decide the split: the key, and what the strategy needs. No others are read."""
     columns = spec.columns
     balanced: list[str | None] = [*columns.stratify] or [columns.target]
-    used = [*columns.key, *(balanced if needs.y != "ignored" else []), *_read_if(needs, columns)]
+    known = [columns.time, columns.label_end] if spec.says_when_known else []
+    used = [*columns.key, *(balanced if needs.y != "ignored" else []), *_read_if(needs, columns), *known]
     return list(dict.fromkeys(name for name in used if name))
 
 
@@ -176,6 +187,8 @@ def _in_key_order(table: pa.Table, key: list[str]) -> pa.Table:
 
 def _choose(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     columns = spec.columns
+    if columns.time:
+        return "ForwardChaining"
     if columns.group:
         return "BalancedGroupKFold"
     balanced = columns.stratify or ([columns.target] if columns.target else [])

@@ -35,9 +35,13 @@ class Columns(Strict):
     group: str | None = Field(default=None, description="Rows of one group stay together.")
     stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
     time: str | None = Field(default=None, description="When each row happened.")
+    label_end: str | None = Field(default=None, description="When the target of each row is known.")
     fold: str | None = Field(default=None, description="Folds that were decided elsewhere, for Predefined.")
+    balance_on: list[str] = Field(
+        default=[], description="Whose shares and scores are reported; decides nothing, and is no feature."
+    )
 
-    @field_validator("key", "stratify", mode="before")
+    @field_validator("key", "stratify", "balance_on", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
@@ -54,7 +58,8 @@ class Columns(Strict):
 
     def roles(self) -> list[str]:
         """Return every named column, each once: columns that no model may use as a feature."""
-        named = [*self.key, self.target, self.group, *self.stratify, self.time, self.fold]
+        times = [self.time, self.label_end]
+        named = [*self.key, self.target, self.group, *self.stratify, *times, self.fold, *self.balance_on]
         return list(dict.fromkeys(name for name in named if name))
 
 
@@ -91,8 +96,8 @@ class KeyEncoding(Strict):
 class SplitSpec(Strict):
     """What decides a split. Two specifications that mean the same have the same decision fields.
 
-    ``strategy`` may be left out: groups choose BalancedGroupKFold, a numeric target SortedStratifiedKFold, classes
-    StratifiedKFold, nothing KFold.
+    ``strategy`` may be left out: a time chooses ForwardChaining, groups BalancedGroupKFold, a numeric target
+    SortedStratifiedKFold, classes StratifiedKFold, nothing KFold.
     """
 
     name: str = Field(default="split", description="What the split is called on disk and in MLflow.")
@@ -105,6 +110,12 @@ class SplitSpec(Strict):
     key_encoding: KeyEncoding | None = Field(default=None, description="Pseudonyms instead of keys.")
     gates: dict[str, float | Literal["off"]] = Field(default={}, description="Limits at which an audit fails.")
     ignore: dict[str, str] = Field(default={}, description="Checks to ignore, as EF205: the reason why.")
+    label_horizon: float | str | None = Field(
+        default=None, description='How long after its time the target of a row is known, such as "30 days".'
+    )
+    on_immature: Literal["wait", "use"] = Field(
+        default="wait", description="What becomes of rows whose target is not known at the latest time in the data."
+    )
     on_new_rows: Literal["fill", "hash", "freeze"] = Field(default="fill", description="What extending does.")
 
     @field_validator("holdout", mode="before")
@@ -139,6 +150,17 @@ class SplitSpec(Strict):
             raise ValueError("params hold random_state; give it as seed")
         return self
 
+    @model_validator(mode="after")
+    def _known_at_one_time(self) -> SplitSpec:
+        if self.label_horizon is not None and self.columns.label_end:
+            raise ValueError("label_horizon and columns.label_end both say when targets are known; give one")
+        return self
+
+    @property
+    def says_when_known(self) -> bool:
+        """Whether targets are known later than their rows: then rows may have to wait."""
+        return self.label_horizon is not None or self.columns.label_end is not None
+
     def splitter(self) -> Splitter:
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
         return _made(strategy_named(str(self.strategy)), self.params, self.seed)
@@ -166,10 +188,16 @@ class SplitSpec(Strict):
             # How often it may be looked at moves no row.
             decided["holdout"] = self.holdout.model_dump(exclude_defaults=True, exclude={"budget"})
         if self.key_encoding:
+<<<<<<< HEAD
             decided["key_encoding"] = self.key_encoding.model_dump(exclude={"secret", "encode"}) | {
                 "check": secret_check(self)
             }  # which columns are encoded stands in their types
         return decided | ({} if self.on_new_rows == "fill" else {"on_new_rows": self.on_new_rows})
+=======
+            decided["key_encoding"] = self.key_encoding.model_dump(exclude={"secret"}) | {"check": secret_check(self)}
+        rules = ("label_horizon", "on_immature", "on_new_rows")
+        return decided | self.model_dump(include={*rules}, exclude_defaults=True)
+>>>>>>> main
 
 
 def secret_of(spec: SplitSpec) -> bytes:
@@ -288,11 +316,13 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
         ("group", needs.groups is True, columns.group),
         ("key", needs.key, columns.key),
         ("time", needs.time, columns.time),
+        ("time", spec.says_when_known, columns.time),
         ("fold", needs.fixed, columns.fold),
     ):
         if needed and not named:
             flag = "" if what == "fold" else f", or --{what}"
-            raise SplitError(f"{strategy} needs a {what} column, and none is named; name it (columns.{what}{flag}).")
+            who = strategy if what != "time" or needs.time else "what says when targets are known"
+            raise SplitError(f"{who} needs a {what} column, and none is named; name it (columns.{what}{flag}).")
 
 
 def _needs_of(strategy: type[Splitter]) -> Needs:

@@ -10,6 +10,7 @@ from .evaluations.page import (
     SplitLink as SplitLink,
     evaluation_band as evaluation_band,
     evaluation_html as evaluation_html,
+    evaluation_page as evaluation_page,
 )
 from .evaluations.studies import (
     fold_count_html as fold_count_html,

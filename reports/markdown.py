@@ -1,36 +1,104 @@
-"""What a run came to, as Markdown for Prefect's pages."""
+"""What a run came to, as Markdown for the pages of Prefect and MLflow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evenfold.estimates import Estimate
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.manifests import BalanceReport
 
+from .evaluations.words import headline, written
+from .page import Page, Verdict
+
 MOST_FOLDS = 50
+MOST_NOTED_FOLDS, MOST_FINDINGS, MOST_CLASSES = 20, 8, 6
 
 
-def split_report(split: dict[str, Any], report: BalanceReport, estimates: Sequence[Estimate] = ()) -> str:
+def page_note(page: Page, links: Mapping[str, str], *tables: str) -> str:
+    """Return the top of a page as Markdown: verdict, lead, figures and findings; then tables, and links by their text.
+
+    What stands in a run's description: the page itself is a file of the run.
+    """
+    verdict = "" if page.verdict is Verdict.NONE else f"**{page.verdict.mark} {page.verdict.word}.** "
+    figures = table(["figure", "", ""], ([f"**{tile.value}**", tile.label, tile.note] for tile in page.tiles))
+    findings = [f"- {remark.severity}: {remark.message}" for remark in page.findings[:MOST_FINDINGS]]
+    if len(page.findings) > MOST_FINDINGS:
+        findings.append(f"- and {len(page.findings) - MOST_FINDINGS} more")
+    parts = [f"{verdict}{page.lead}", figures if page.tiles else "", "\n".join(findings), *tables, linked(links)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def linked(links: Mapping[str, str]) -> str:
+    """Return a line of links; one without an address is plain text."""
+    return " · ".join(f"[{text}]({address})" if address else text for text, address in links.items())
+
+
+def split_report(split: Mapping[str, Any], report: BalanceReport, estimates: Sequence[Estimate] = ()) -> str:
     """Return the split's identity, how even it is, and the estimates that rest on it."""
     head = f"# {split['name']} {split['version']}: {split['strategy']}, {split['n_rows']:,} rows\n"
     names = f"`split_id {split['split_id']}`\n\n`plan_id {split['plan_id']}`\n\n{split['uri']}"
-    worst = table(["balance", "value"], ([figure.title, figure.text(value)] for figure, value, _ in report.shown()))
-    folds = table(["split", "test rows"], ([fold.split, f"{fold.rows:,}"] for fold in report.folds[:MOST_FOLDS]))
-    return "\n\n".join([head, *([estimate_table(estimates)] if estimates else []), names, worst, folds])
+    parts = [head, *([estimate_table(estimates)] if estimates else []), names, figures_table(report)]
+    return "\n\n".join([*parts, balance_table(report, MOST_FOLDS)])
+
+
+def figures_table(report: BalanceReport) -> str:
+    """Return each figure of a balance beside what no split of the same rows can be below, where that is known."""
+    rows = [
+        [figure.title, figure.text(value), "-" if least is None else figure.text(least)]
+        for figure, value, least in report.shown()
+    ]
+    return table(["balance", "value", "at best"], rows)
+
+
+def balance_table(report: BalanceReport, most: int = MOST_NOTED_FOLDS) -> str:
+    """Return each fold and part: rows, rows asked, shares of classes (or KS), groups; the first ``most`` folds."""
+    rows = balance_rows(report)
+    head = list(rows[0]) if rows else []
+    shown = table(head, (list(row.values()) for row in rows[: most + len(report.parts)]))
+    left = len(rows) - most - len(report.parts)
+    return shown + (f"\n\nand {left:,} more" if left > 0 else "")
+
+
+def balance_rows(report: BalanceReport) -> list[dict[str, Any]]:
+    """Return a row for each part that no split tests, and for each fold, of columns that all have."""
+    places = [*((part.name, part) for part in report.parts), *((f"split {fold.split}", fold) for fold in report.folds)]
+    classes = (report.classes or [])[:MOST_CLASSES]
+    asked = any(place.wanted is not None for _, place in places)
+    rows = []
+    for name, place in places:
+        row: dict[str, Any] = {"": name, "rows": f"{place.rows:,}"}
+        row |= {"asked": "-" if place.wanted is None else f"{place.wanted:,.1f}"} if asked else {}
+        row |= {"groups": place.groups} if place.groups is not None else {}
+        row |= {f"of {each}": f"{share:.2%}" for each, share in zip(classes, place.shares or (), strict=False)}
+        row |= {"KS": f"{place.ks:.4f}"} if place.ks is not None else {}
+        rows.append(row)
+    return rows
 
 
 def estimate_table(estimates: Iterable[Estimate]) -> str:
-    """Return every estimate under its own name."""
-    rows = ([each.metric, each.method, *map(_number, (each.value, each.sd, each.apparent))] for each in estimates)
-    return table(["metric", "method", "value", "sd", "apparent"], rows)
+    """Return the scores as people read them: errors are positive, and the interval sets the digits."""
+    return table(ESTIMATE_HEAD, (list(row.values()) for row in estimate_rows(estimates)))
+
+
+ESTIMATE_HEAD = ("metric", "method", "value", "interval", "without a model", "sd of folds", "on training rows")
+
+
+def estimate_rows(estimates: Iterable[Estimate]) -> list[dict[str, str]]:
+    """Return each estimate as a row of text."""
+    rows = []
+    for each in estimates:
+        title, value, interval = headline(each)
+        seen = "-" if each.apparent is None else written(metric_of(each.metric).shown(each.apparent))
+        beside = "-" if each.baseline is None else written(metric_of(each.metric).shown(each.baseline.value))
+        spread = "-" if each.sd is None else written(each.sd)
+        cells = (title, each.method, value, interval or "-", beside, spread, seen)
+        rows.append(dict(zip(ESTIMATE_HEAD, cells, strict=True)))
+    return rows
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a Markdown table."""
+    """Return a Markdown table; a bar in a cell stays a bar."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -13,7 +13,8 @@ from evenfold.manifests.figures import BalanceReport
 from evenfold.manifests.manifest import Manifest
 
 from .evaluations.decisions import audit_page, comparison_page
-from .evaluations.page import optimism, score_tiles
+from .evaluations.page import score_tiles
+from .evaluations.words import optimism
 from .page import Page, Remark, Section, Table, Tile, Verdict, counted, number
 from .splits.data import see, target_gap
 from .splits.page import split_page
@@ -61,5 +62,7 @@ def _(comparison: Comparison) -> str:
 def _(estimate: Estimate) -> str:
     lead = f"{estimate.method}, {counted(estimate.n_splits, 'split')}."
     overfit = optimism([estimate])
-    findings = [Remark("note", words) for words in [*([overfit] if overfit else []), *estimate.notes]]
+    findings = [
+        Remark("note", words) for words in [*estimate.warnings, *([overfit] if overfit else []), *estimate.notes]
+    ]
     return Page("Estimate", Verdict.NONE, lead, score_tiles([estimate]), findings).band()

@@ -41,6 +41,7 @@ from .strategies.kfold import (
     SortedStratifiedKFold as SortedStratifiedKFold,
     StratifiedKFold as StratifiedKFold,
 )
+from .strategies.purged import CombinatorialPurgedKFold as CombinatorialPurgedKFold, PurgedKFold as PurgedKFold
 from .strategies.shuffles import (
     GroupShuffleSplit as GroupShuffleSplit,
     ShuffleSplit as ShuffleSplit,

@@ -82,6 +82,10 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the (train, test) pairs of checked rows."""
 
+    def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
+        """Return those of ``train`` that may be learnt from where ``test`` is tested: all, unless time parts them."""
+        return train
+
     @abstractmethod
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return how many pairs ``split`` yields."""
@@ -164,6 +168,10 @@ class DrawSplitter(Splitter):
     def prepare(self, rows: Rows) -> Any:
         """Return what all draws of ``rows`` share, made once; ``draw`` gets it in place of the rows."""
         return rows
+
+    def sizes(self, n: int) -> tuple[int, int] | None:
+        """Return the (train rows, test rows) that a draw of ``n`` rows is to have; None where no size is asked for."""
+        return None
 
     @abstractmethod
     def draw(self, rows: Any, stream: Stream) -> Pair:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .encoding import Coded, array_of, as_array, encode, present, require_present
 from .errors import SplitError
 from .targets import is_number
-from .times import times_of
+from .times import ends_of, times_of
 
 Target = Literal["ignored", "classes", "numbers", "any"]
 
@@ -23,8 +23,8 @@ class Needs:
     """What a strategy must be given.
 
     ``y``: ignored; one class per row; one number per row; or any (absent, classes, numbers, or several columns).
-    ``groups``, ``key``, ``time`` and ``fixed`` (labels decided elsewhere) say whether the strategy reads them (groups
-    may be optional). What is not needed, it never sees.
+    ``groups``, ``key``, ``time``, ``label_end`` (when a row's target is known) and ``fixed`` (labels decided elsewhere)
+    say whether the strategy reads them (groups and label_end may be optional). What is not needed, it never sees.
     """
 
     y: Target = "ignored"
@@ -32,6 +32,7 @@ class Needs:
     key: bool = False
     time: bool = False
     fixed: bool = False
+    label_end: bool | Literal["optional"] = False
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Rows:
     ``y``: int64 codes of classes (n), float64 numbers (n), or int64 codes of several columns (n, columns);
     ``y_holds`` says which.
     ``groups``: int64 codes. Codes follow first appearance, so renaming a label moves no row.
-    ``time``: int64, float64, or datetime64[us] in UTC. ``fixed``: int64 labels decided elsewhere.
+    ``time``: int64, float64, or datetime64[us] in UTC; ``label_end`` alike, and never before it.
+    ``fixed``: int64 labels decided elsewhere.
     ``levels`` and ``group_levels`` are the values behind the codes, for messages and reports only.
     """
 
@@ -53,6 +55,7 @@ class Rows:
     fixed: IntArray | None = None
     levels: tuple[Any, ...] = ()
     group_levels: tuple[Any, ...] = ()
+    label_end: NDArray[Any] | None = None
 
     @classmethod
     def of(
@@ -65,6 +68,7 @@ class Rows:
         key: Any = None,
         time: Any = None,
         fixed: Any = None,
+        label_end: Any = None,
         asked_by: str = "this strategy",
     ) -> Rows:
         """Return the checked rows of any container (arrays, frames, series, lists), seen by position.
@@ -72,21 +76,29 @@ class Rows:
         Raises SplitError where lengths differ, something needed is absent, or a needed value is missing.
         O(n log n) at worst, O(n) for integer and text columns.
         """
-        given = {"y": y, "groups": groups, "key": key, "time": time, "fixed": fixed}
+        given = {"y": y, "groups": groups, "key": key, "time": time, "fixed": fixed, "label_end": label_end}
         n = _count({"X": X, **given})
         _require(needs, given, asked_by)
         codes, levels = _target(y, needs.y, asked_by)
         group_codes, group_levels = encode(groups, "groups") if groups is not None else (None, [])
+        times = times_of(time, "time") if needs.time else None
         return cls(
             n=n,
             y=codes,
             groups=group_codes,
             key=present(key, "key") if needs.key else None,
-            time=times_of(time, "time") if needs.time else None,
+            time=times,
             fixed=whole_numbers(fixed, "the column of folds") if needs.fixed else None,
             levels=tuple(levels),
             group_levels=tuple(group_levels),
+            label_end=ends_of(label_end, times) if needs.label_end and label_end is not None else None,
         )
+
+    @property
+    def known(self) -> NDArray[Any]:
+        """When the target of each row is known: its ``label_end``, or else its time."""
+        assert self.time is not None
+        return self.time if self.label_end is None else self.label_end
 
     @property
     def y_holds(self) -> Literal["nothing", "classes", "numbers", "columns"]:
@@ -113,6 +125,7 @@ class Rows:
             fixed=None if self.fixed is None else self.fixed[positions],
             levels=levels,
             group_levels=group_levels,
+            label_end=None if self.label_end is None else self.label_end[positions],
         )
 
     def require_two_groups(self, ungrouped: str) -> None:
@@ -178,7 +191,7 @@ def _length(values: Any, name: str) -> int:
 
 def _require(needs: Needs, given: dict[str, Any], asked_by: str) -> None:
     needed = {"y": needs.y in ("classes", "numbers"), "groups": needs.groups is True}
-    needed |= {"key": needs.key, "time": needs.time, "fixed": needs.fixed}
+    needed |= {"key": needs.key, "time": needs.time, "fixed": needs.fixed, "label_end": needs.label_end is True}
     for name, is_needed in needed.items():
         if is_needed and given[name] is None:
             raise SplitError(f"{asked_by} needs {name}, and none was given; pass one value per row.")

@@ -22,6 +22,7 @@ MICROSECONDS = {
     "week": 604_800_000_000,
 }
 _GAP = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(" + "|".join(MICROSECONDS) + r")s?\s*")
+_ROWS = re.compile(r"\s*(\d+)\s*rows?\s*")
 
 
 def times_of(values: Any, name: str) -> NDArray[Any]:
@@ -60,8 +61,24 @@ def _in_utc(value: date) -> date:
     return value
 
 
-def gap_of(gap: Any, times: NDArray[Any]) -> Any:
-    """Return ``gap`` as something that can be added to ``times``.
+def ends_of(values: Any, times: NDArray[Any] | None) -> NDArray[Any]:
+    """Return when labels are known, of the kind of ``times`` (when rows happened); one before its time is an error."""
+    ends = times_of(values, "label_end")
+    if times is None:
+        raise SplitError("label_end says when the targets of rows are known, and no time was given; pass time as well.")
+    if (ends.dtype.kind == "M") != (times.dtype.kind == "M"):
+        raise SplitError("label_end and time are not of one kind; pass numbers for both, or dates or timestamps.")
+    early = np.flatnonzero(ends < times)
+    if early.size:
+        raise SplitError(
+            f"label_end is before time in {early.size:,} of {ends.size:,} rows (first at row {early[0]}); "
+            "correct those rows first."
+        )
+    return ends
+
+
+def gap_of(gap: Any, times: NDArray[Any], name: str = "gap") -> Any:
+    """Return ``gap`` as something that can be added to ``times``; ``name`` is what an error calls it.
 
     A number for times that are numbers. For timestamps 0, a timedelta, or text such as "7 days" or "36 hours" (weeks
     to seconds): a bare number would not say of what.
@@ -73,7 +90,13 @@ def gap_of(gap: Any, times: NDArray[Any]) -> Any:
     if stamps and length is not None and length >= 0:
         return np.timedelta64(length, "us")
     wanted = "text such as '7 days' or '36 hours'" if stamps else "a number of at least 0, in the unit of time"
-    raise SplitError(f"gap={gap!r} for {'timestamps' if stamps else 'times that are numbers'}; choose {wanted}.")
+    raise SplitError(f"{name}={gap!r} for {'timestamps' if stamps else 'times that are numbers'}; choose {wanted}.")
+
+
+def rows_in(gap: Any) -> int | None:
+    """Return how many rows a gap such as "10 rows" stands for; None for a length of time."""
+    match = _ROWS.fullmatch(gap) if isinstance(gap, str) else None
+    return int(match[1]) if match else None
 
 
 def _microseconds(gap: Any) -> int | None:
@@ -81,3 +104,20 @@ def _microseconds(gap: Any) -> int | None:
         return gap // timedelta(microseconds=1)
     match = _GAP.fullmatch(gap) if isinstance(gap, str) else None
     return int(Fraction(match[1]) * MICROSECONDS[match[2]]) if match else None
+
+
+CALENDAR = ("day", "week", "month", "quarter", "year")
+
+
+def calendar_units(times: NDArray[Any], every: Any) -> NDArray[np.int64]:
+    """Return the number of the day, week (from Monday), month, quarter or year, in UTC, that each timestamp lies in."""
+    if every not in CALENDAR:
+        raise SplitError(f"every={every!r}; choose {', '.join(CALENDAR[:-1])} or {CALENDAR[-1]}.")
+    if times.dtype.kind != "M":
+        raise SplitError(f"every={every!r} for times that are numbers; pass dates or timestamps, or choose test_size.")
+    if every in ("day", "week"):
+        days = times.astype("datetime64[D]").astype(np.int64)
+        return days if every == "day" else (days + 3) // 7  # 1970 began on a Thursday
+    months = times.astype("datetime64[M]").astype(np.int64)
+    units: NDArray[np.int64] = months // {"month": 1, "quarter": 3, "year": 12}[every]
+    return units

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -23,6 +24,11 @@ from filelock import FileLock, Timeout
 
 MOST_SKEW_SECONDS = 5.0
 LATE_SECONDS = 120
+BEAT_SECONDS = 600  # three heartbeats of Prefect's 180 s, and a little more
+MOST_RUNS = 50
+OURS = "evenfold"  # the tag of every deployment in prefect.yaml
+DEPLOYMENTS = "evenfold.deployments"
+LEFT = "A newer run of the same request waits"
 FEWEST_FREE_BYTES = 1_000_000_000
 
 
@@ -116,28 +122,103 @@ def _prefect(home: Home) -> Iterator[Finding]:
     told = f"no run was taken for {LATE_SECONDS} s of: {', '.join(late[:5])}" if late else "no run waits for one"
     fix = "Start a worker for their pool (prefect worker start --pool ...), or look at its log." if late else ""
     yield Finding("Prefect workers", not late, told, fix)
+    yield from _since_success()
+    yield from _retrainings()
 
 
 def _scheduled() -> list[Any]:
+    return [each for each in _deployments() if any(schedule.active for schedule in each.schedules)]
+
+
+def _deployments() -> list[Any]:
     from prefect import get_client
 
     with get_client(sync_client=True) as client:
-        active = [each for each in client.read_deployments() if not each.paused]
-        return [each for each in active if any(schedule.active for schedule in each.schedules)]
+        return [each for each in client.read_deployments() if not each.paused]
 
 
 def _runs(deployment: Any, before: float | None = None) -> list[Any]:
     """Return a run of a deployment that waits to begin, if there is one: any, or one that should have begun before."""
-    from prefect import get_client
-    from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId, FlowRunFilter
-
-    of_it = DeploymentFilter(id=DeploymentFilterId(any_=[deployment]))
     asked: dict[str, Any] = {"state": {"type": {"any_": ["SCHEDULED"]}}}
     if before is not None:
         asked["expected_start_time"] = {"before_": datetime.fromtimestamp(before, UTC)}
+    return _read(deployment, asked, "EXPECTED_START_TIME_DESC", 1)
+
+
+def _read(deployment: Any, asked: dict[str, Any], order: str, most: int) -> list[Any]:
+    from prefect import get_client
+    from prefect.client.schemas.filters import FlowRunFilter
+    from prefect.client.schemas.sorting import FlowRunSort
+
+    wanted = FlowRunFilter.model_validate(asked | {"deployment_id": {"any_": [deployment]}})
     with get_client(sync_client=True) as client:
-        waits = FlowRunFilter.model_validate(asked)
-        return list(client.read_flow_runs(deployment_filter=of_it, flow_run_filter=waits, limit=1))
+        return list(client.read_flow_runs(flow_run_filter=wanted, sort=FlowRunSort(order), limit=most))
+
+
+def _since_success() -> Iterator[Finding]:
+    """Yield what broke off since the last run that completed, and what runs without a sign of life."""
+    broken, silent = [], []
+    for each in [each for each in _deployments() if OURS in each.tags]:
+        ended = {"state": {"type": {"any_": ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]}}}
+        for run in _read(each.id, ended, "EXPECTED_START_TIME_DESC", MOST_RUNS):
+            if run.state.is_completed():
+                break
+            if not str(run.state.message).startswith(LEFT):
+                broken.append(
+                    f"{run.name} ({run.state.name.upper()}: {str(run.state.message).partition(chr(10))[0][:120]})"
+                )
+        under_way = _read(each.id, {"state": {"type": {"any_": ["RUNNING"]}}}, "EXPECTED_START_TIME_DESC", MOST_RUNS)
+        silent += [f"{run.name} ({run.id})" for run in under_way if not _lives(run)]
+    told = (
+        f"since the last that completed: {'; '.join(broken[:5])}" if broken else "none broke off since the last success"
+    )
+    fix = "Look at their logs. The next one goes on where they stopped: prefect deployment run ..." if broken else ""
+    yield Finding("Prefect runs", not broken, f"{len(broken)} {told}" if broken else told, fix)
+    told = (
+        f"RUNNING without one for {BEAT_SECONDS} s: {', '.join(silent[:5])}"
+        if silent
+        else "every run that is under way has one"
+    )
+    fix = f'Create the automations ("$(python -m {DEPLOYMENTS} --automations)"), or cancel them.' if silent else ""
+    yield Finding("heartbeats", not silent, told, fix)
+
+
+def _lives(run: Any) -> bool:
+    """Return whether a run has begun, or sent a heartbeat, in the last minutes."""
+    from prefect import get_client
+    from prefect.events.filters import EventFilter
+
+    since = datetime.fromtimestamp(time.time() - BEAT_SECONDS, UTC)
+    if run.start_time is None or run.start_time > since:
+        return True
+    asked = {"event": {"name": ["prefect.flow-run.heartbeat"]}, "resource": {"id": [f"prefect.flow-run.{run.id}"]}}
+    with get_client(sync_client=True) as client:
+        beats = EventFilter.model_validate(asked | {"occurred": {"since": since}})
+        return bool(client.read_events(filter=beats, limit=1).events)
+
+
+def _retrainings() -> Iterator[Finding]:
+    """Yield how old the last successful retraining of each schedule is, against how often it is due."""
+    for each in [each for each in _scheduled() if each.entrypoint and each.entrypoint.endswith("retrain")]:
+        coming = _read(each.id, {"state": {"type": {"any_": ["SCHEDULED"]}}}, "EXPECTED_START_TIME_ASC", 3)
+        if len(coming) < 2:
+            continue
+        due = [run.expected_start_time.timestamp() for run in coming]
+        apart = due[-1] - due[-2]
+        done = _read(each.id, {"state": {"type": {"any_": ["COMPLETED"]}}}, "END_TIME_DESC", 1)
+        since = done[0].end_time if done else each.created
+        age = time.time() - since.timestamp()
+        late = age > 1.5 * apart
+        told = f"{each.name}: {'the last one succeeded' if done else 'none has succeeded, and it was deployed'} "
+        fix = "Look at the findings about runs and workers; start one: prefect deployment run ..." if late else ""
+        yield Finding("retraining", not late, f"{told}{_span(age)} ago; it is due every {_span(apart)}", fix)
+
+
+def _span(seconds: float) -> str:
+    for size, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"
 
 
 def _mlflow(home: Home) -> Iterator[Finding]:
@@ -150,6 +231,7 @@ def _mlflow(home: Home) -> Iterator[Finding]:
     from evenfold.tasks.record.tracker import Tracker
 
     try:
+        _require_an_answer(uri)
         Tracker(home, "").client.search_experiments(max_results=1)
     except Exception as error:
         fix = "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or correct MLFLOW_TRACKING_URI."
@@ -158,7 +240,16 @@ def _mlflow(home: Home) -> Iterator[Finding]:
         yield Finding("MLflow store", True, f"{uri} answers")
 
 
+def _require_an_answer(uri: str) -> None:
+    """Raise OSError where nobody answers at the address of a database; MLflow would try again for 100 s."""
+    from sqlalchemy.engine import make_url
+
+    if "://" in uri and not uri.startswith("http") and (url := make_url(uri)).host and url.port:
+        socket.create_connection((url.host, url.port), timeout=10).close()
+
+
 def _server(name: str, url: str, command: str, setting: str) -> Iterator[Finding]:
+    asked = time.time()
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             date = answer.headers["Date"]
@@ -169,7 +260,9 @@ def _server(name: str, url: str, command: str, setting: str) -> Iterator[Finding
         return
     yield Finding(name, True, f"{url} answers")
     if date:
-        skew = abs(parsedate_to_datetime(date).timestamp() - time.time())
+        # It was written between the question and the answer, and holds whole seconds.
+        written = parsedate_to_datetime(date).timestamp()
+        skew = max(0.0, asked - 1 - written, written - time.time())
         ok = skew <= MOST_SKEW_SECONDS
         fix = "" if ok else "Set both clocks by NTP: schedules and the order of runs go by them."
         yield Finding(f"{name}'s clock", ok, f"{skew:.0f} s apart from this machine's", fix)

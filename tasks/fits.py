@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import skops.io
 from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
+from evenfold.estimates.models.fit import inner_pairs
 from evenfold.manifests import Manifest
+from evenfold.splitters import SplitError, Splitter
 from numpy.typing import NDArray
 
-from .outcomes import DrawsResult, FinalModel, FoldResult, FoldsResult, KeptFile, Refit, SplitRef
+from .outcomes import DrawsResult, FinalModel, FoldResult, FoldsResult, InnerResult, KeptFile, Refit, SplitRef
 from .parameters import Apparent, Model, TimeLimit
 from .results.files import write_aside
 from .runtime.home import Home
@@ -27,6 +29,7 @@ from .work import (
     key_of,
     key_of_all,
     key_of_block,
+    key_of_inner,
     key_of_pair,
     key_of_split,
     training_rows,
@@ -51,7 +54,7 @@ def _fold_key(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
 
 
 def _fold_title(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
-    return split_title(work_of(split, model).manifest, i)
+    return f"fit {split_title(work_of(split, model).manifest, i)}"
 
 
 @step(key_of=_fold_key, run_name=_fold_title, run_tags=_tags)
@@ -100,7 +103,7 @@ def _block_key(split: SplitRef, block: Block, model: Any = None, apparent: str =
 
 @step(
     key_of=_block_key,
-    run_name=lambda split, block, **_: f"{split.name}: draws {block[0]}-{block[1] - 1}",
+    run_name=lambda split, block, **_: f"fit draws {block[0]}-{block[1] - 1}",
     run_tags=_tags,
 )
 def fit_draws(
@@ -132,7 +135,7 @@ def _fit_draws(split: SplitRef, block: Block, model: Any, apparent: bool, key: s
 
 @step(
     key_of=_block_key,
-    run_name=lambda split, block, **_: f"{split.name}: folds {block[0]}-{block[1] - 1}",
+    run_name=lambda split, block, **_: f"fit folds {block[0]}-{block[1] - 1}",
     run_tags=_tags,
 )
 def fit_folds(split: SplitRef, block: Block, model: Model = None, *, time_limit: TimeLimit = None) -> FoldsResult:
@@ -149,7 +152,7 @@ def _fit_folds(split: SplitRef, block: Block, model: Any, key: str) -> FoldsResu
     return FoldsResult(scores=[score for score, _ in results], predictions=_keep(predictions, key), **_about(work))
 
 
-@step(run_name=lambda split, block, **_: f"{split.name}: folds {block[0]}-{block[1] - 1}", run_tags=_tags, retries=0)
+@step(run_name=lambda split, block, **_: f"fit folds {block[0]}-{block[1] - 1}", run_tags=_tags, retries=0)
 def fit_short_folds(
     split: SplitRef, block: Block, model: Model = None, *, refresh: bool = False
 ) -> list[tuple[FoldResult | None, bool]]:
@@ -202,11 +205,56 @@ def fit_short_further(
     return [(None if fit.error else fit.value, fit.cached) for fit in finished]
 
 
+def _inner_key(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
+    return f"score/{key_of_inner(work_of(split, model), i)}"
+
+
+@step(key_of=_inner_key, run_name=lambda split, i, **_: f"{split.name}: inside split {i}", run_tags=_tags)
+def fit_inner(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeLimit = None) -> InnerResult:
+    """Fit a model on the inner folds of split ``i``: those of the split's own strategy on its training rows.
+
+    Groups stay whole. What is kept are the predictions of the training rows by models that did not see them, by which a
+    configuration is chosen without the rows that then judge it. Raises as ``fit_fold`` does, and SplitError where the
+    strategy cannot be asked again about some of the rows.
+    """
+    work = work_of(split, model)
+    key = _unchanged(fit_inner, key_of_inner(work, i))
+    return _in_time(time_limit, f"inside {split_title(work.manifest, i)}", _fit_inner, split, i, model, key)
+
+
+def _fit_inner(split: SplitRef, i: int, model: Any, key: str) -> InnerResult:
+    work = work_of(split, model)
+    problem, seed = work.problem, work.manifest.spec.seed
+    train, _ = work.pair(i)
+    pairs = inner_pairs(problem, train, seed, require_inner(work))
+    with limited(fair_threads()):
+        frames = [
+            fit_predictions(
+                problem.model, problem, train[inside], train[out], seed=seed, fold=fold, inner=work.inner,
+                name=f"inner fold {fold} of {split_title(work.manifest, i)}",
+            )
+            for fold, (inside, out) in enumerate(pairs)
+        ]  # fmt: skip
+    predictions = pd.concat(frames, ignore_index=True)
+    return InnerResult(predictions=_keep(predictions, key), n_fits=len(pairs), **_about(work))
+
+
+def require_inner(work: Work) -> Splitter:
+    """Return the strategy of the inner folds; raises SplitError where it cannot split some of the rows again."""
+    if work.inner is None:
+        name = type(work.manifest.splitter).__name__
+        raise SplitError(
+            f"{name} cannot split the training rows of a fold again, so nothing can be chosen inside them; "
+            "tune without nested, or use folds such as KFold, StratifiedKFold or BalancedGroupKFold."
+        )
+    return work.inner
+
+
 def _all_key(split: SplitRef, model: Any = None, **_: Any) -> str:
     return f"score/{key_of_all(work_of(split, model))}"
 
 
-@step(key_of=_all_key, run_name=lambda split, **_: f"{split.name}: all rows", run_tags=_tags)
+@step(key_of=_all_key, run_name=lambda split, **_: f"fit all rows of {split.name}", run_tags=_tags)
 def fit_all(split: SplitRef, model: Model = None, *, time_limit: TimeLimit = None) -> FoldResult:
     """Fit all rows that may be used and score the same rows: the apparent score, with its predictions."""
     work = work_of(split, model)
@@ -214,7 +262,7 @@ def fit_all(split: SplitRef, model: Model = None, *, time_limit: TimeLimit = Non
     return _in_time(time_limit, "all rows", _fit_rows, split, model, "all rows", key)
 
 
-@step(run_name=lambda split, **_: f"{split.name}: holdout", run_tags=_tags)
+@step(run_name=lambda split, **_: f"fit and score the holdout of {split.name}", run_tags=_tags)
 def fit_holdout(split: SplitRef, model: Model = None, *, time_limit: TimeLimit = None) -> FoldResult:
     """Fit every row but the locked ones, and score the locked ones. Record the look first: see ``record_look``."""
     work = work_of(split, model)
@@ -249,7 +297,7 @@ def _final_key(split: SplitRef, model: Any = None, i: int | None = None, **_: An
 
 def _final_title(split: SplitRef, model: Any = None, i: int | None = None, **_: Any) -> str:
     name = "all rows" if i is None else split_title(work_of(split, model).manifest, i)
-    return f"{split.name}: model of {name}"
+    return f"fit the model of {name}"
 
 
 @step(key_of=_final_key, run_name=_final_title, run_tags=_tags)

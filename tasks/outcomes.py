@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from evenfold.estimates import Estimate, FoldScore, ModelSpec
+from evenfold.estimates import Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import Audit, Manifest, read_manifest
 from evenfold.splitters.display import Displayed
@@ -132,6 +132,17 @@ class Refit(Fit):
         return self.predictions.intact()
 
 
+class InnerResult(Fit):
+    """A model on the inner folds of one split's training rows: its predictions of those rows, in a file."""
+
+    predictions: KeptFile
+    n_fits: int
+
+    def intact(self) -> bool:
+        """Return whether the predictions still lie there, undamaged."""
+        return self.predictions.intact()
+
+
 class FoldsResult(Fit):
     """The models of a block of splits: their scores, and their predictions in one file."""
 
@@ -182,6 +193,7 @@ class Evaluated(Outcome):
     draws: list[DrawsResult] = []
     apparent: FoldResult | None = None
     estimates: list[Estimate] = []
+    levels: list[LevelScore] = []
     errors: list[str] = []
     interval: str = "auto"
     level: float = 0.95
@@ -264,6 +276,14 @@ class Look(Outcome):
 
     run_id: str
     look: int
+
+
+class NestedChoice(Outcome):
+    """A choice that was made anew in every fold: which configuration won in which split, and what that scores."""
+
+    splits: list[int]
+    chosen: list[int]
+    estimates: list[Estimate]
 
 
 class Tried(Outcome):

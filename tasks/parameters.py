@@ -198,6 +198,9 @@ Grid = Annotated[
 ]
 NRandom = Annotated[int | None, Field(ge=1, description="Try so many of the combinations, at random.")]
 Metric = Annotated[str | None, Field(description="The scorer that decides; the model's first if left out."), Hidden]
+Nested = Annotated[
+    bool, Field(description="Choose anew inside the training rows of every fold as well: the score of choosing.")
+]
 OneStandardError = Annotated[bool, Field(description="Take the first that is as good as the best.")]
 RegisteredName = Annotated[str | None, Field(description="Name in the registry.  [default: the split's]")]
 Gates = Annotated[bool, Field(description="Stop where a gate of the audit fails.")]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from evenfold.estimates import (
     Declined,
@@ -14,19 +15,24 @@ from evenfold.estimates import (
     EvaluationError,
     Evidence,
     FoldScore,
+    LevelScore,
     ModelSpec,
     aggregate as fold_estimates,
+    baseline_of_draws,
+    baseline_predictions,
     bootstrap_aggregate,
     interval_for,
+    level_scores,
     metric_of,
     resampled_aggregate,
 )
+from numpy.typing import NDArray
 
 from .outcomes import BLOCK, DrawsResult, Evaluated, Fit, FoldResult, FoldsResult, Refit, SplitRef
 from .parameters import Intervals, Level
 from .runtime.home import Home
 from .runtime.step import step
-from .work import Work, key_of_block, key_of_split, work_of
+from .work import Work, key_of_all, key_of_block, key_of_split, work_of
 
 MOST_SINGLE_FOLDS = 1_000
 
@@ -36,7 +42,7 @@ def in_blocks(split: SplitRef) -> bool:
     return split.kind == "draws" or split.n_splits > MOST_SINGLE_FOLDS
 
 
-@step(run_name=lambda split, **_: f"{split.name}: aggregate", retries=0)
+@step(run_name=lambda split, **_: f"combine the scores on {split.name}", retries=0)
 def aggregate(
     split: SplitRef,
     results: Sequence[FoldResult | FoldsResult | DrawsResult],
@@ -60,7 +66,17 @@ def aggregate(
     work = _one_work(split, fits)
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
     estimates = estimates_of(evaluated, work, refits, interval, level)
-    return evaluated.model_copy(update={"estimates": estimates, "interval": interval, "level": level})
+    levels = _levels_of(evaluated, work, level)
+    update = {"estimates": estimates, "levels": levels, "interval": interval, "level": level}
+    return evaluated.model_copy(update=update)
+
+
+def _levels_of(evaluated: Evaluated, work: Work, level: float) -> list[LevelScore]:
+    """Return the scores of the levels of the columns to balance on; draws keep no predictions to make them of."""
+    if not work.attributes or not evaluated.predictions:
+        return []
+    predictions, ordered = frame_of(evaluated.predictions), work.in_time_order
+    return level_scores(predictions, evaluated.scores, work.problem, work.attributes, level=level, ordered=ordered)
 
 
 def unaggregated(
@@ -93,7 +109,7 @@ def _one_work(split: SplitRef, fits: Iterable[Fit]) -> Work:
     work = work_of(split, fits[0].model)
     # Of two splits with a fold in common the cache has one result, which names the split that it was made for.
     others = [fit for fit in fits if fit.split_id != split.split_id]
-    ours = {key_of_split(work, i) for i in split.splits()} if others else set()
+    ours = {key_of_all(work), *(key_of_split(work, i) for i in split.splits())} if others else set()
     foreign = [fit for fit in others if isinstance(fit, FoldResult) and Path(fit.predictions.path).stem not in ours]
     if kinds != {(work.fingerprint, fits[0].model.model_dump_json())} or foreign:
         raise EvaluationError(
@@ -116,6 +132,16 @@ def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:
 def frame_of(files: Iterable[str]) -> pd.DataFrame:
     """Return the tables in Parquet files as one."""
     return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
+
+
+@step(run_name=lambda split, **_: f"{split.name}: what choosing scores", retries=0)
+def aggregate_chosen(
+    split: SplitRef, results: Sequence[FoldResult], *, interval: Intervals = "auto", level: Level = 0.95
+) -> list[Estimate]:
+    """Return the estimates of folds in each of which another configuration may have been chosen."""
+    work = work_of(split, results[0].model)
+    predictions = frame_of(fold.predictions.path for fold in results)
+    return _of_folds([fold.score for fold in results], predictions, work, [], interval, level)
 
 
 @step(run_name=lambda split, **_: f"{split.name}: holdout, aggregate", retries=0)
@@ -154,19 +180,7 @@ def estimates_of(
     """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation."""
     if not evaluated.draws:
         predictions = frame_of(evaluated.predictions)
-        splitter = work.manifest.splitter
-        return fold_estimates(
-            evaluated.scores,
-            predictions,
-            work.problem,
-            work.problem.model,
-            stratified=splitter.needs.y != "ignored",
-            ordered=work.in_time_order,
-            refits=[pd.read_parquet(refit.predictions.path) for refit in refits],
-            interval=interval,
-            level=level,
-            seed=work.manifest.spec.seed,
-        )
+        return _of_folds(evaluated.scores, predictions, work, refits, interval, level)
     if evaluated.apparent is None:
         raise EvaluationError("estimates from draws need the apparent score; pass apparent=fit_all(split, model).")
     draws = DrawScores.merge(
@@ -179,6 +193,44 @@ def estimates_of(
     if "out_of_bag" in work.manifest.splitter.promises:
         on_all = pd.read_parquet(apparent.predictions.path)
         seed: Any = work.manifest.spec.seed
-        return bootstrap_aggregate(draws, apparent.score, on_all, work.problem, seed=seed)
+        return bootstrap_aggregate(draws, apparent.score, on_all, work.problem, baseline=_of_draws(work), seed=seed)
     stratified = work.manifest.splitter.needs.y != "ignored"
-    return resampled_aggregate(draws, apparent.score, stratified=stratified)
+    return resampled_aggregate(
+        draws, apparent.score, stratified=stratified, interval=interval, level=level, baseline=_of_draws(work)
+    )
+
+
+def _of_folds(
+    scores: Sequence[FoldScore],
+    predictions: pd.DataFrame,
+    work: Work,
+    refits: Sequence[Refit],
+    interval: str,
+    level: float,
+) -> list[Estimate]:
+    tested = {(score.repeat, score.fold) for score in scores}
+    splits = (each for each in _splits(work) if each[:2] in tested)
+    return fold_estimates(
+        scores,
+        predictions,
+        work.problem,
+        work.problem.model,
+        stratified=work.manifest.splitter.needs.y != "ignored",
+        ordered=work.in_time_order,
+        baselines=baseline_predictions(work.problem, splits, work.times if work.in_time_order else None),
+        refits=[pd.read_parquet(refit.predictions.path) for refit in refits],
+        interval=interval,
+        level=level,
+        seed=work.manifest.spec.seed,
+    )
+
+
+def _splits(work: Work) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
+    for i in range(work.manifest.n_splits):
+        yield *work.manifest.membership.split_name(i), *work.pair(i)
+
+
+def _of_draws(work: Work) -> tuple[str, pd.DataFrame]:
+    # Of a block of draws: constants hardly differ from one to the next.
+    draws = [(i, work.pair(i)) for i in range(min(work.manifest.n_splits, BLOCK))]
+    return baseline_of_draws(work.problem, draws, work.problem.model.metrics)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow as pa
 from evenfold.manifests import (
     Audit,
     Extension,
@@ -32,6 +33,7 @@ from evenfold.manifests import (
     write_manifest,
 )
 from evenfold.manifests.growth.extend import MOST_MISSING
+from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import SplitError
 
 from .outcomes import Growth, SplitRef
@@ -65,7 +67,7 @@ def specification(
     """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
     base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
     columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
-    fields: dict[str, Any] = {"strategy": strategy, "seed": seed, "name": name or base.get("name") or _name_of(data)}
+    fields: dict[str, Any] = {"strategy": strategy, "seed": seed, "name": name or base.get("name") or name_of(data)}
     fields["holdout"] = None if holdout is None else {"fraction": holdout}
     merged = base | {field: value for field, value in fields.items() if value is not None}
     merged["params"] = {
@@ -75,7 +77,8 @@ def specification(
     return read_spec(merged)
 
 
-def _name_of(data: Any) -> str:
+def name_of(data: Any) -> str:
+    """Return what a split of some data is called where nobody says: as their file."""
     stem = Path(data).stem if isinstance(data, (str, Path)) else ""
     return re.sub(r"[^A-Za-z0-9._-]", "-", stem).strip("._-")[:100] or "split"
 
@@ -92,7 +95,8 @@ def _key(data: Any, spec: Any = None, **columns: Any) -> str:
 
 def _title(data: Any, spec: Any = None, **columns: Any) -> str:
     plan = _planned(data, spec, **columns)
-    return f"split {plan.spec.name}: {plan.algorithm['name']} v{plan.algorithm['version']}"
+    what = {"draws": "draws", "pairs": "splits"}.get(plan.splitter.kind, "folds")
+    return f"decide {what} of {plan.spec.name} ({plan.algorithm['name']} v{plan.algorithm['version']})"
 
 
 def _tags(data: Any, spec: Any = None, **columns: Any) -> list[str]:
@@ -158,9 +162,11 @@ def check_columns(data: str, spec: SplitSpec) -> None:
     """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
     require_columns([*spec.columns.roles(), *spec.types], column_names(data))
     names = [name for name in (spec.columns.target, spec.columns.group) if name]
-    table = read_table(data, names or None, spec.types)
+    known = [name for name in (spec.columns.time, spec.columns.label_end) if name] if spec.says_when_known else []
+    table = read_table(data, [*names, *known] or None, spec.types)
     if table.num_rows == 1:
         raise SplitError(f"{data} has 1 row; at least 2 are needed.")
+    table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
     canonical = canonical_table(table, names, spec.types)
     for name in names:
         require_complete(canonical.column(name), name)

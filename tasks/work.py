@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -23,6 +23,8 @@ from evenfold.manifests import (
     require_columns,
     write_whole,
 )
+from evenfold.manifests.attributes import levels_of
+from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.tasks.runtime.home import Home
 from numpy.typing import NDArray
@@ -38,6 +40,8 @@ class Work:
     """A data set joined with its manifest, in key order, as a model sees it: loaded once per process.
 
     ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
+    ``times``: the order in time of the problem's rows, where a column says it.
+    ``attributes``: of each column to balance on the level of each row of the problem, and the levels' names.
     """
 
     manifest: Manifest
@@ -45,6 +49,8 @@ class Work:
     fingerprint: str
     place: NDArray[np.int64]
     keys: pa.Table | None
+    times: NDArray[np.int64] | None = None
+    attributes: dict[str, tuple[NDArray[np.int64], list[str]]] = field(default_factory=dict)
 
     def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return split ``i`` as positions in the problem."""
@@ -115,12 +121,17 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
     place = np.where(present, np.cumsum(present) - 1, -1)
     keys = None if manifest.keys is None else manifest.keys.filter(present)
-    return Work(manifest, problem, read, place, keys)
+    time = manifest.spec.columns.time
+    times = None if time is None else pd.factorize(ordered.column(time).to_pandas(), sort=True)[0].astype(np.int64)
+    watched = canonical_table(ordered, manifest.spec.columns.balance_on, manifest.types)
+    attributes = {name: levels_of(watched.column(name)) for name in watched.column_names}
+    return Work(manifest, problem, read, place, keys, times, attributes)
 
 
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
     """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
     table = read_table(data, types=spec.types)
+    table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
     canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
 
 
@@ -136,6 +147,11 @@ def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
 def key_of_split(work: Work, i: int) -> str:
     """Return the score key of split ``i``: other splits, and columns that the model does not read, leave it alone."""
     return key_of(work, work.manifest.in_use.digest(i))
+
+
+def key_of_inner(work: Work, i: int) -> str:
+    """Return the score key of the inner folds of split ``i``, which are those of the split's own strategy."""
+    return key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner!r}")
 
 
 def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:

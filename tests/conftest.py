@@ -19,6 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 for name in [name for name in os.environ if name.startswith(("PREFECT_", "MLFLOW_", "EVENFOLD_"))]:
     if not name.startswith("EVENFOLD_SOAK_"):
         del os.environ[name]
+# Two workers share two cores: threads that spin while they wait for one another cost more than they save.
+os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
 _session = tempfile.TemporaryDirectory(prefix="evenfold-tests-")
 os.environ["EVENFOLD_HOME"] = _session.name
 
@@ -27,14 +29,30 @@ from evenfold.tasks import Home, prepare_environment  # noqa: E402
 prepare_environment(Home.here())
 
 
+# The folders whose tests take longest, in whole servers and processes: what is long must not be left to the end.
+LONG_FIRST = ("tasks", "flows", "project", "security", "manifests", "reports")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let every property be tried on EVENFOLD_SOAK_EXAMPLES times as many examples, when a run asks for it."""
+    """Order the tests and group them, and try every property on more examples where a run asks for that.
+
+    Of two workers one runs all tests that need Prefect's server, so that only one is started; the other tests of a
+    file stay together. EVENFOLD_SOAK_EXAMPLES=10 tries ten times as many examples.
+    """
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("prefect" if _served(item) else item.path.stem))
+    items.sort(key=lambda item: (not _served(item), [*LONG_FIRST, item.path.parent.name].index(item.path.parent.name)))
     times = int(os.environ.get("EVENFOLD_SOAK_EXAMPLES", "1"))
     for item in items if times > 1 else ():
         test = getattr(item, "obj", None)
         if hypothesis.is_hypothesis_test(test):
             usual = test._hypothesis_internal_use_settings
             test._hypothesis_internal_use_settings = hypothesis.settings(usual, max_examples=times * usual.max_examples)
+
+
+def _served(item: pytest.Item) -> bool:
+    return "prefect_server" in getattr(item, "fixturenames", ())
 
 
 @pytest.fixture(scope="session")
@@ -58,16 +76,17 @@ def home(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture(scope="session")
-def prefect_server() -> Iterator[None]:
-    """Start Prefect's own test server once."""
+def prefect_server() -> Iterator[str]:
+    """Start Prefect's own test server once, and return its address, for flows in processes of their own."""
+    from prefect.settings import PREFECT_API_URL
     from prefect.testing.utilities import prefect_test_harness
 
     with prefect_test_harness(server_startup_timeout=300):
-        yield
+        yield str(PREFECT_API_URL.value())
 
 
 @pytest.fixture
-def prefect_home(home: Home, prefect_server: None) -> Iterator[Home]:
+def prefect_home(home: Home, prefect_server: str) -> Iterator[Home]:
     """Return a home of this test's own, in which Prefect keeps its results too."""
     from prefect.settings import PREFECT_LOCAL_STORAGE_PATH, temporary_settings
 

@@ -47,8 +47,8 @@ def run_demo(engine: Any, as_json: bool = False) -> None:
         outcome = _breast_cancer(engine)
     show_evaluation(out, outcome)
     if as_json:
-        told = [json.loads(each.model_dump_json()) for each in (*found, outcome)]
-        consoles()[0].print_json(data=told)
+        outcomes = [json.loads(each.model_dump_json()) for each in (*found, outcome)]
+        consoles()[0].print_json(data=outcomes)
 
 
 def _flights() -> str:

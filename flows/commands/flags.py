@@ -112,11 +112,13 @@ SHORT = {
     "join": "Write the rows that one fold trains on or tests.",
     "load": "Find a split in MLflow and download its manifest.",
     "compare": "Compare two evaluations row by row.",
+    "leaderboard": "Rank every model that was judged on a split.",
     "tune": "Try a grid on every fold; what the winner is worth.",
     "folds": "Show what the number of folds does to the estimate.",
     "strategies": "Show what stratifying does to the estimate's variance.",
     "doctor": "Look at servers, stores, versions and clocks; what to fix.",
     "rollback": "Make an earlier version the champion again, and say why.",
+    "up": "Keep Prefect's server up, so that commands start none.",
     "ui": "Open MLflow's and Prefect's pages on what was recorded.",
     "clean": "Remove old cached results; never manifests or records.",
 }

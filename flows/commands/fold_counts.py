@@ -64,6 +64,21 @@ def show_table(table: pd.DataFrame, picture: Path, as_json: bool) -> None:
     out.print(f"picture: {picture}")
 
 
+def keep_in_record(
+    data: str, what: str, problem: Problem, about: dict[str, str], page: str, table: pd.DataFrame
+) -> None:
+    """Record a study in MLflow with its page and table, in the experiment that is called as the data's file."""
+    from evenfold.tasks import Home, prepare_environment
+
+    prepare_environment(Home.here())
+    from evenfold.tasks.record.studies import record_study
+    from evenfold.tasks.splits import name_of
+    from evenfold.tasks.work import study_key
+
+    name = f"{str(problem.model.estimator).rpartition(':')[2]} @ {Path(data).stem}: {what}"
+    record_study(name_of(data), name, about | {"problem": study_key(problem)}, page, table)
+
+
 def write_study(page: Callable[..., str], pictures: dict[str, Picture], output: Path) -> None:
     """Write what a study found: a page (``.html``), or its pictures alone (``.svg``)."""
     if output.suffix not in (".html", ".svg"):

@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -98,13 +100,13 @@ def _print_look(out: Any, header: dict[str, Any]) -> None:
         if header[name]:
             out.print(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")
     names = {part["code"]: part["name"] for part in header["parts"]}
-    said = {-1: "never tested", -2: "locked", -3: "excluded"} | names
+    meanings = {-1: "never tested", -2: "locked", -3: "excluded"} | names
     if header["kind"] == "draws":
-        said[0] = "may be drawn"
+        meanings[0] = "may be drawn"
     table = Table("fold or part", "rows", box=None)
     table.columns[1].justify = "right"
     for code, rows in header["counts"].items():
-        table.add_row(str(said.get(int(code), f"fold {code}")), f"{rows:,}")
+        table.add_row(str(meanings.get(int(code), f"fold {code}")), f"{rows:,}")
     out.print(table)
     if len(header["generations"]) > 1:
         joined = ", ".join(f"{each['n']}: {each['rows']:,}" for each in header["generations"])
@@ -130,29 +132,74 @@ def ui(
     if as_json:
         typer.echo(json.dumps(commands))
     for name, command in ({} if as_json else commands).items():
-        typer.echo(redacted(f"{name}: {' '.join(command)}"))
-    if dry:
-        return
-    typer.echo(f"MLflow  http://127.0.0.1:{port}")
-    if "Prefect" in commands:
-        typer.echo(f"Prefect http://127.0.0.1:{port + 1}")
-    # Also where a shell's background job ignores Ctrl-C, or a supervisor says stop: neither server outlives this one.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    started = [subprocess.Popen(command) for command in commands.values()]
-    try:
-        for process in started:
-            process.wait()
-    except KeyboardInterrupt:
-        typer.echo("stopped")
-    finally:
-        for process in started:
-            process.terminate()
+        told = [f"{variable}={value}" for variable, value in _settings(home, port)[name].items()]
+        typer.echo(redacted(f"{name}: {' '.join([*told, *command])}"))
+    if not dry:
+        _show_pages(home, commands, port)
+
+
+def _show_pages(home: Any, commands: dict[str, list[str]], port: int) -> None:
+    """Start what serves the pages, say where they are once they answer, and wait until they are ended."""
+    from evenfold.tasks.runtime.orphans import guard
+    from evenfold.tasks.runtime.stopping import at_stop
+
+    home.make()
+    guard()  # neither server outlives this process, whatever ends it
+    os.environ.setdefault("PREFECT_SERVER_UI_API_URL", _settings(home, port)["Prefect"]["PREFECT_SERVER_UI_API_URL"])
+    environment = {**os.environ, **_settings(home, port)["MLflow"]}
+    pages = {"MLflow": f"http://127.0.0.1:{port}", "Prefect": f"http://127.0.0.1:{port + 1}"}
+    health = {"MLflow": "/health", "Prefect": "/api/health"}
+    started: dict[str, subprocess.Popen[bytes]] = {}
+
+    def end() -> None:
+        for process in started.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+
+    with at_stop(end):
+        try:
+            for name, command in commands.items():
+                with (home.path / f"ui-{name.lower()}.log").open("wb") as log:
+                    started[name] = subprocess.Popen(
+                        command, stdout=log, stderr=log, env=environment, start_new_session=True
+                    )
+            with busy("starting the pages"):
+                for name, process in started.items():
+                    _wait_for(name, process, f"{pages[name]}{health[name]}", home.path / f"ui-{name.lower()}.log")
+            for name in started:
+                typer.echo(f"{name:<7} {pages[name]}")
+            typer.echo("Ctrl-C ends them")
+            for process in started.values():
+                process.wait()
+        finally:
+            end()
+
+
+def _wait_for(name: str, process: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    """Return once a page answers; raises EvaluationError where its server ends first."""
+    from evenfold.estimates import EvaluationError
+
+    here = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    while process.poll() is None:
+        with contextlib.suppress(OSError), here.open(address, timeout=5):
+            return
+        time.sleep(0.1)
+    last = log.read_text(errors="replace").strip().rpartition("\n")[2]
+    raise EvaluationError(f"{name}'s page does not start ({last[:300]}); is another port free (--port)? See {log}.")
+
+
+def _settings(home: Any, port: int) -> dict[str, dict[str, str]]:
+    """Return what each page's server is told by its environment: arguments are read by everybody on a machine."""
+    return {
+        "MLflow": {"MLFLOW_BACKEND_STORE_URI": home.tracking_store},
+        # Without it Prefect's page looks for its server at port 4200.
+        "Prefect": {"PREFECT_SERVER_UI_API_URL": f"http://127.0.0.1:{port + 1}/api"},
+    }
 
 
 def ui_commands(home: Any, port: int) -> dict[str, list[str]]:
     """Return what serves the pages: MLflow on the store in use, and Prefect's server where none is named."""
-    mlflow = [_beside("mlflow"), "ui", "--backend-store-uri", home.tracking_store, "--port", str(port)]
+    mlflow = [_beside("mlflow"), "ui", "--port", str(port)]
     if os.environ.get("PREFECT_API_URL"):
         return {"MLflow": mlflow}
     return {"MLflow": mlflow, "Prefect": [_beside("prefect"), "server", "start", "--port", str(port + 1)]}

@@ -83,6 +83,7 @@ def audit(
     ignore: Annotated[list[str] | None, typer.Option(help="Why a check is ignored, as EF205=REASON; repeat.")] = None,
     impact: Annotated[bool, typer.Option("--impact", help="Refit with and without each leak: what it costs.")] = False,
     store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
+    record: Annotated[bool, typer.Option("--record", help="Record it in MLflow, with its page.")] = False,
     kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON, Markdown or SARIF.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -96,8 +97,9 @@ def audit(
     from .show import show_audit
 
     with busy(f"auditing {manifest} on {data}"):
+        audited = read_manifest(manifest)
         made = run_audit(
-            read_manifest(manifest),
+            audited,
             data,
             features=features or None,
             exclude=exclude or (),
@@ -110,6 +112,13 @@ def audit(
         )
     if store:
         write_whole(manifest / "audit.json", made.model_dump_json(indent=1))
+    if record:
+        from evenfold.tasks import Home, prepare_environment
+
+        prepare_environment(Home.here())
+        from evenfold.tasks.record.studies import record_audit
+
+        record_audit(audited.split_id, made)
     if kind:
         typer.echo(formatted(made, data, kind.value))
     else:

@@ -1,4 +1,4 @@
-"""The commands of operations: doctor, clean, load."""
+"""The commands of operations: up, doctor, clean, load, leaderboard, rollback."""
 
 from __future__ import annotations
 
@@ -12,8 +12,49 @@ from .flags import Json
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (doctor, clean, load, rollback):
+    for command in (up, doctor, clean, load, leaderboard, rollback):
         app.command()(command)
+
+
+def up(
+    idle: Annotated[str, typer.Option(help="It ends once nobody has used it for so long: 30m, 12h or 2d.")] = "30m",
+    stop: Annotated[bool, typer.Option("--stop", help="End it now.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Keep Prefect's server up for this home, so that commands need not start one each.
+
+    Later commands with the same home find and use it; it listens on this machine alone. (Deployments are served by
+    python -m evenfold.deployments.serve.)
+
+    Example: evenfold up --stop
+    """
+    import os
+
+    from evenfold.splitters import SplitError
+    from evenfold.tasks import Home, prepare_environment
+
+    home = Home.here()
+    prepare_environment(home)
+    from evenfold.tasks.results.clean import age_of
+    from evenfold.tasks.runtime.server import keep_server, kept_server, stop_server
+
+    from .show import consoles
+
+    out, _ = consoles()
+    if stop:
+        ended = stop_server(home)
+        out.print_json(data={"stopped": ended}) if as_json else out.print("ended" if ended else "none was up")
+        return
+    if os.environ.get("PREFECT_API_URL"):
+        raise SplitError("PREFECT_API_URL names a server already, which every command uses; unset it to keep one here.")
+    seconds, known = age_of(idle), kept_server(home)
+    with busy("starting Prefect's server"):
+        kept = known or keep_server(home, seconds)
+    if as_json:
+        out.print_json(data={"address": kept.address, "pid": kept.pid, "started": known is None})
+    else:
+        until = f"until nobody has used it for {idle}, or evenfold up --stop" if known is None else "since before"
+        out.print(f"Prefect's server is up at {kept.address}, {until}")
 
 
 def doctor(as_json: Json = False) -> None:
@@ -80,12 +121,40 @@ def load(
     prepare_environment(Home.here())
     with busy(f"looking for {reference}"):
         found = load_split(reference)
-    told = {"name": found.name, "version": found.version, "split_id": found.split_id, "uri": str(found.uri)}
+    header = {"name": found.name, "version": found.version, "split_id": found.split_id, "uri": str(found.uri)}
     out, _ = consoles()
     if as_json:
-        out.print_json(data=told)
+        out.print_json(data=header)
     else:
         out.print(f"{found.name} {found.version}: split_id {found.split_id[:16]}\n  manifest {found.uri}")
+
+
+def leaderboard(
+    split: Annotated[str, typer.Argument(metavar="SPLIT", help="name@1.1, a name, a split_id or a plan_id.")],
+    metric: Annotated[
+        str | None, typer.Option(help="The score to rank by; by default the first of the newest.")
+    ] = None,
+    most: Annotated[int, typer.Option(help="How many models to list.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Rank every model that was ever judged on a split, whichever project recorded it.
+
+    Example: evenfold leaderboard flights@1.0 --metric r2
+    """
+    from evenfold.tasks import Home, prepare_environment
+
+    prepare_environment(Home.here())
+    from evenfold.tasks.record.leaderboard import leaderboard as ranked
+
+    from .show import consoles, show_leaderboard
+
+    with busy(f"looking for models on {split}"):
+        found = ranked(split, metric, most)
+    out, _ = consoles()
+    if as_json:
+        out.print_json(found.model_dump_json())
+    else:
+        show_leaderboard(out, found)
 
 
 def rollback(

@@ -9,11 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from evenfold.estimates import Estimate
+from evenfold.estimates import Estimate, metric_of
 from evenfold.estimates.results import in_percent
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, SplitOutcome, Tuning
 from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Verification, read_header
+from evenfold.reports.sentences import model_sentence, split_sentences
 from evenfold.tasks import Home, Retraining, SplitRef
+from evenfold.tasks.outcomes import NestedChoice
+from evenfold.tasks.record.leaderboard import Leaderboard
 from evenfold.tasks.runtime.progress import SAY, Say
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
@@ -93,29 +96,20 @@ def show_split(console: Console, outcome: SplitOutcome) -> None:
 
 def show_balance(console: Console, report: BalanceReport, split: SplitRef, cached: bool) -> None:
     """Print a split's identity and how even it is."""
-    origin = "from the cache" if cached else "decided now"
-    console.print(f"[bold]{split.name} {split.version}[/]: {split.strategy}, {_amount(split)}, {origin}")
-    console.print(f"  split_id {split.split_id[:16]}   {_worst(report)}")
-
-
-def _amount(split: SplitRef) -> str:
-    what = {"draws": "draws", "pairs": "splits"}.get(split.kind, "folds")
     locked = read_header(Path(split.uri))["counts"].get("-2", 0)
-    kept = f" and {locked:,} rows locked away" if locked else ""
-    return f"{split.n_rows:,} rows, {split.n_splits:,} {what}{kept}"
-
-
-def _worst(report: BalanceReport) -> str:
-    shown = (figure.sentence.format(figure.text(value)) for figure, value, _ in report.shown() if figure.sentence)
-    return "; ".join(shown)
+    what, even = split_sentences(split.model_dump(), report, cached, locked)
+    name, _, rest = what.partition(":")
+    console.print(f"[bold]{name}[/]:{rest}")
+    console.print(f"  {even}")
 
 
 def show_evaluation(console: Console, outcome: Evaluation) -> None:
     """Print an evaluation: every fold, every estimate under its own name, and where it is recorded."""
+    from evenfold.reports.evaluations.words import optimism, resolution  # pages are loaded when a result is shown
+
     show_balance(console, outcome.balance, outcome.split, outcome.cached)
-    features = f"{len(outcome.features)} feature{'s' if len(outcome.features) != 1 else ''}"
-    reused = f", {outcome.n_cached} of them from the cache" if outcome.n_cached else ""
-    console.print(f"  {outcome.model.estimator}, {features}, {outcome.n_fits:,} fits{reused}")
+    fitted = model_sentence(str(outcome.model.estimator), len(outcome.features), outcome.n_fits, outcome.n_cached)
+    console.print(f"  {fitted}")
     if outcome.left_out:
         console.print(f"  left out: {', '.join(outcome.left_out)} (reasons: features.json)", markup=False)
     if outcome.look:
@@ -126,6 +120,13 @@ def show_evaluation(console: Console, outcome: Evaluation) -> None:
         console.print(first_that_fits(console, tables))
     console.print(first_that_fits(console, _estimate_tables(outcome.estimates)))
     console.print("  sd: spread of the splits' scores (n-1), no interval; apparent: score on training rows.")
+    if line := _baselines(outcome.estimates):
+        console.print(line)
+    for warning in dict.fromkeys(words for each in outcome.estimates for words in each.warnings):
+        console.print(f"  {warning}", style=_STYLES["warning"], markup=False)
+    for words in (optimism(outcome.estimates), resolution(outcome.estimates)):
+        if words:
+            console.print(f"  {words}")
     for remark in _remarks(outcome.estimates):
         console.print(f"  {remark}")
     _show_where(console, outcome.split, outcome.run_id)
@@ -157,10 +158,23 @@ def show_tuning(console: Console, outcome: Tuning) -> None:
         f"expect {outcome.value:.4f}, {in_percent(outcome.level)} [{outcome.low:.4f}, {outcome.high:.4f}] "
         "(bias-corrected)"
     )
+    if outcome.nested:
+        _show_nested(console, outcome.nested, outcome.metric)
     console.print(f"  {outcome.n_fits:,} fits, {outcome.n_cached:,} of them from the cache")
     _show_where(console, outcome.split, outcome.run_id)
     if outcome.look:
         show_evaluation(console, outcome.look)
+
+
+def _show_nested(console: Console, nested: NestedChoice, metric: str) -> None:
+    inside = next(estimate for estimate in nested.estimates if estimate.metric == metric)
+    made = inside.interval
+    ends = f", {in_percent(made.level)} [{made.low:.4f}, {made.high:.4f}]" if made else ""
+    winners = ", ".join(f"{number + 1}" for number in nested.chosen)
+    console.print(
+        f"  nested: chosen anew inside the training rows of every fold, {inside.value:.4f}{ends}: what choosing so is "
+        f"worth on new rows; the configurations chosen were {winners}"
+    )
 
 
 def show_retraining(console: Console, outcome: Retraining) -> None:
@@ -182,7 +196,9 @@ def _fold_table(outcome: Evaluation, metrics: list[str]) -> Table:
 
 def _estimate_tables(estimates: list[Estimate]) -> Iterator[Table]:
     """Yield the estimates in tables of fewer and fewer columns."""
-    for names in (("sd", "fold_mean", "apparent"), ("sd", "apparent"), ("sd",), ()):
+    beside = ("baseline",) if any(each.baseline for each in estimates) else ()
+    for more in (("sd", "fold_mean", "apparent"), ("sd", "apparent"), ("sd",), ()):
+        names = (*beside, *more)
         yield _estimate_table(estimates, names, short=False)
         if len({each.method for each in estimates}) == 1:
             yield _estimate_table(estimates, names, short=True)
@@ -197,19 +213,32 @@ def _estimate_table(estimates: list[Estimate], names: tuple[str, ...], short: bo
         column.justify = "right"
     for each in estimates:
         low_high = f"[{_number(each.interval.low)}, {_number(each.interval.high)}]" if each.interval else "-"
-        values = (_number(getattr(each, name)) for name in names)
+        values = (_number(_figure(each, name)) for name in names)
         table.add_row(each.metric, *([] if short else [each.method]), _number(each.value), low_high, *values)
     return table
 
 
+def _figure(estimate: Estimate, name: str) -> float | None:
+    if name == "baseline":
+        return None if estimate.baseline is None else estimate.baseline.value
+    value: float | None = getattr(estimate, name)
+    return value
+
+
+def _baselines(estimates: list[Estimate]) -> str:
+    """Return what the baselines are, in a line."""
+    names = list(dict.fromkeys(each.baseline.name for each in estimates if each.baseline))
+    return f"  baseline: {' or '.join(names)} for every row, learnt from the same training rows." if names else ""
+
+
 def _remarks(estimates: list[Estimate]) -> list[str]:
     """Return what has to be known of the estimates, each sentence once; that sd is a spread is said in any case."""
-    said: dict[str, list[str]] = {}
+    metrics_of: dict[str, list[str]] = {}
     for each in estimates:
         for note in (*each.notes, *(each.interval.notes if each.interval else ())):
-            said.setdefault(note, []).append(each.metric)
+            metrics_of.setdefault(note, []).append(each.metric)
     known = ("sd is the spread", "se = sd", "There is no se")
-    return [_of(metrics, note, estimates) for note, metrics in said.items() if not note.startswith(known)]
+    return [_of(metrics, note, estimates) for note, metrics in metrics_of.items() if not note.startswith(known)]
 
 
 def _of(metrics: list[str], note: str, estimates: list[Estimate]) -> str:
@@ -244,6 +273,22 @@ def ui_command(home: Home) -> str:
 
 def _from_here(path: Path) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def show_leaderboard(console: Console, found: Leaderboard) -> None:
+    """Print who was judged on a split, the best first, as people read scores."""
+    reading = metric_of(found.metric)
+    console.print(f"[bold]{found.split}[/]: split_id {found.split_id[:16]}, {reading.title}")
+    table = Table("", "model", reading.title, "interval", "run", box=None)
+    for place, each in enumerate(found.judgements, start=1):
+        ends = sorted(reading.shown(end) for end in (each.low, each.high) if end is not None)
+        interval = f"[{_number(ends[0])}, {_number(ends[1])}]" if len(ends) == 2 else "-"
+        named = f"{each.model} {each.params.get('params', '')}".strip()
+        table.add_row(str(place), named, _number(reading.shown(each.value)), interval, each.run_id)
+    console.print(table)
+    others = [name for name in found.metrics if name != found.metric]
+    if others:
+        console.print(f"  also scored by {', '.join(others)}: --metric", markup=False)
 
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": ""}
@@ -296,17 +341,17 @@ def show_verification(console: Console, found: Verification) -> None:
     _say(console, f"{found.folder}: {'intact' if found.intact else 'damaged'}")
     for damage in found.damages:
         console.print(f"  damaged  {damage.message}", style=_STYLES["error"], markup=False)
-    for said in found.proved:
-        _say(console, f"  proved   {said}")
-    for said in found.not_proved:
-        _say(console, f"  not proved: {said}")
+    for line in found.proved:
+        _say(console, f"  proved   {line}")
+    for line in found.not_proved:
+        _say(console, f"  not proved: {line}")
 
 
 def show_difference(console: Console, found: Difference) -> None:
     """Print which rows went where and which fields differ."""
     _say(console, f"{found.a} -> {found.b}: {'the same split' if found.same else 'another split'}")
-    for said in found.sentences:
-        _say(console, f"  {said}")
+    for line in found.sentences:
+        _say(console, f"  {line}")
 
 
 def show_export(console: Console, made: Exported) -> None:

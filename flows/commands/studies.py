@@ -82,7 +82,7 @@ def folds(
     from evenfold.tasks.runtime.running import say
     from evenfold.tasks.work import keep_study
 
-    from .fold_counts import counted, counts_of, problem_of, show_table, write_study
+    from .fold_counts import counted, counts_of, keep_in_record, problem_of, show_table, write_study
     from .show import consoles, progress
 
     columns = {"target": target, "group": group, "key": key}
@@ -90,7 +90,10 @@ def folds(
     with limited(1), progress(consoles()[1]):
         table = counted(problem, counts_of(counts), seed or 0, say)
     keep_study(Home.here(), problem, table)
-    write_study(partial(fold_count_html, problem, table), fold_count_pictures(table), output)
+    page = partial(fold_count_html, problem, table)
+    write_study(page, fold_count_pictures(table), output)
+    about = {"data": Path(data).name, "counts": counts, "seed": str(seed or 0)}
+    keep_in_record(data, "number of folds", problem, about, page(), table)
     show_table(table, output, as_json)
 
 
@@ -118,7 +121,7 @@ def strategies(
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.running import say
 
-    from .fold_counts import problem_of, show_table, write_study
+    from .fold_counts import keep_in_record, problem_of, show_table, write_study
     from .show import consoles, progress
 
     columns: dict[str, Any] = {"target": target, "key": key}
@@ -132,5 +135,8 @@ def strategies(
             seed=seed or 0,
             say=partial(say, "fitting models"),
         )
-    write_study(partial(strategies_html, problem, table), strategy_pictures(table), output)
+    page = partial(strategies_html, problem, table)
+    write_study(page, strategy_pictures(table), output)
+    about = {"data": Path(data).name, "n_splits": str(n_splits or 5), "n_seeds": str(n_seeds), "seed": str(seed or 0)}
+    keep_in_record(data, "ways of stratifying", problem, about, page(), table)
     show_table(table, output, as_json)

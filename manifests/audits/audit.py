@@ -10,12 +10,27 @@ from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
 from threadpoolctl import threadpool_limits
 
-from .balance import balance_out_of_reach, class_deviation, missing_classes, size_deviation, target_deviation
+from .balance import (
+    attribute_deviation,
+    balance_out_of_reach,
+    class_deviation,
+    missing_classes,
+    size_deviation,
+    target_deviation,
+)
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
 from .findings import Audit, Check, NotAsked, Outcome, gates_with, reasons_of
 from .judging import judged
 from .leaks import constant_groups, duplicate_rows, group_in_two_folds, similar_keys, time_overlap
-from .rows import absent_rows, deleted_rows, empty_folds, quarantined_rows, repeated_keys, rows_without_fold
+from .rows import (
+    absent_rows,
+    deleted_rows,
+    empty_folds,
+    quarantined_rows,
+    repeated_keys,
+    rows_without_fold,
+    waiting_rows,
+)
 from .unnamed.carried import carried_targets
 from .unnamed.entities import unnamed_entities
 from .unnamed.giveaways import giveaway_features
@@ -57,7 +72,7 @@ def audit(
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
     names = feature_names(joined, features, exclude)
     sample = cache(partial(read_sample, joined, features, tuple(exclude)))
-    checks = _checks(joined, names, time is not None, sample)
+    checks = _checks(joined, names, sample)
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
     return judged(
         limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,
@@ -65,9 +80,7 @@ def audit(
     )  # fmt: skip
 
 
-def _checks(
-    joined: Joined, names: list[str], time_asked: bool, sample: Callable[[], Sample | NotAsked]
-) -> dict[str, Check]:
+def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotAsked]) -> dict[str, Check]:
     """Return what runs each check. The features are read once, by the first check that wants them."""
 
     @cache
@@ -88,9 +101,11 @@ def _checks(
     of_rows = {
         check.__name__: partial(check, joined)
         for check in (
-            *(rows_without_fold, absent_rows, repeated_keys, empty_folds, deleted_rows, quarantined_rows),
-            *(group_in_two_folds, constant_groups, similar_keys),
+            *(rows_without_fold, absent_rows, repeated_keys, empty_folds),
+            *(deleted_rows, quarantined_rows, waiting_rows),
+            *(group_in_two_folds, constant_groups, similar_keys, time_overlap),
             *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
+            attribute_deviation,
         )
     }
     of_samples = {
@@ -103,7 +118,6 @@ def _checks(
     return {
         **of_rows,
         **of_samples,
-        "time_overlap": lambda: time_overlap(joined, time_asked),
         **{
             check.__name__: partial(of_features, check)
             for check in (duplicate_rows, id_like_features, target_like_features)

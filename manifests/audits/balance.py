@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from evenfold.manifests.attributes import levels_of
 from evenfold.manifests.balance import compared_with_all
 from evenfold.manifests.joined import ROLES, Joined, JoinedLabels
 from evenfold.manifests.membership import LOCKED
@@ -28,20 +29,20 @@ def missing_classes(joined: Joined) -> Outcome:
         return NotAsked("no column of classes is named")
     if isinstance(joined, JoinedLabels) and joined.labels.n_bins >= joined.labels.unlocked.size:
         return NotAsked("every fold tests one row")
-    told, figures = [], {}
+    sentences, figures = [], {}
     for name in names:
         codes, levels = joined.encoded(name)
         if len(levels) * joined.n_looked_at > MOST_CELLS:
             return NotAsked(f"{name!r} has {len(levels):,} classes, and there are {joined.n_looked_at:,} splits")
         for side, table in zip(ROLES, joined.class_tables(codes, len(levels)), strict=True):
             empty = table == 0
-            told += [_missing(name, levels, codes, empty, side, joined)] if empty.any() else []
+            sentences += [_missing(name, levels, codes, empty, side, joined)] if empty.any() else []
             figures[f"{name}/{side}"] = {
                 _class_name(levels, c): np.flatnonzero(empty[:, c]).tolist()
                 for c in np.flatnonzero(empty.any(axis=0))[:20].tolist()
             }
     cells = sum(len(splits) for each in figures.values() for splits in each.values())
-    return Found(cells, "; ".join(told) + ".", {k: v for k, v in figures.items() if v}) if told else None
+    return Found(cells, "; ".join(sentences) + ".", {k: v for k, v in figures.items() if v}) if sentences else None
 
 
 def _class_name(levels: list[Any], code: int) -> str:
@@ -54,12 +55,12 @@ def _missing(name: str, levels: list[Any], codes: Counts, empty: NDArray[np.bool
     worst = lacking[int(np.argmin(rows))]
     splits = np.flatnonzero(empty[:, worst])
     which = shown(repr(levels[worst]))
-    said = (
+    sentence = (
         f"class {which} of {name!r} ({amount(int(rows.min()), 'row')}) is missing from the {side} rows of "
         f"{splits.size} of {amount(empty.shape[0], 'split')} ({listed(splits)}){joined.looked_at}"
     )
     others = f", and {amount(lacking.size - 1, 'other class', 'other classes')} from some" if lacking.size > 1 else ""
-    return said + others
+    return sentence + others
 
 
 def size_deviation(joined: Joined) -> Outcome:
@@ -134,11 +135,30 @@ def target_deviation(joined: Joined) -> Outcome:
     folds = [(code, rows) for code, rows in folds if rows.size]
     if not folds:
         return NotAsked("no row of the data is tested in a fold")
-    told = compared_with_all(y[present], [rows for _, rows in folds])
-    ks, code = max((each["ks"], code) for each, (code, _) in zip(told, folds, strict=True))
+    distances = compared_with_all(y[present], [rows for _, rows in folds])
+    ks, code = max((each["ks"], code) for each, (code, _) in zip(distances, folds, strict=True))
     fold = shared.labels.code_name(code)
     message = f"the distribution of {name!r} in {fold} has a KS distance of {ks:.3f} from that of all rows."
     return Found(ks, message, {"fold": code})
+
+
+def attribute_deviation(joined: Joined) -> Outcome:
+    """Say how far the levels of the columns to balance on are from their shares in the tested rows of a split."""
+    names = joined.columns.balance_on
+    if not names:
+        return NotAsked("no column to balance on is named")
+    told: list[tuple[float, str, str, int]] = []
+    for name in names:
+        codes, levels = levels_of(joined.column(name))
+        overall = np.bincount(codes[joined.codes[:, 0] >= LOCKED], minlength=len(levels))
+        tested = joined.class_tables(codes, len(levels))[1]
+        rows = np.maximum(tested.sum(axis=1, keepdims=True), 1)
+        off = np.abs(tested / rows - overall / max(overall.sum(), 1)) * (tested.sum(axis=1, keepdims=True) > 0)
+        split, level = np.unravel_index(int(off.argmax()), off.shape)
+        told.append((float(off[split, level]), name, shown(levels[level]), int(split)))
+    worst, where, which, at = max(told)
+    message = f"of {where!r} the share of {which} in split {at} is {worst:.1%} from that of all rows, the most of any."
+    return Found(worst, message, {each: figure for figure, each, _, _ in told})
 
 
 def balance_out_of_reach(joined: Joined) -> Outcome:
@@ -150,10 +170,10 @@ def balance_out_of_reach(joined: Joined) -> Outcome:
     name, folds = joined.columns.group, _sharing(joined)
     if isinstance(folds, NotAsked) or name is None:
         return folds if isinstance(folds, NotAsked) else NotAsked("no group column is named")
-    told = list(_bounds(folds, *joined.encoded(name)))
-    if not told:
+    bounds = list(_bounds(folds, *joined.encoded(name)))
+    if not bounds:
         return None
-    best, message, figures = max(told, key=lambda each: each[0])
+    best, message, figures = max(bounds, key=lambda each: each[0])
     return Found(best, message, figures)
 
 
@@ -188,9 +208,9 @@ def _too_large(groups: Counts, names: list[Any], of: str, share: float) -> Itera
 def _too_few(holders: int, of: str, n_folds: int, share: float) -> Iterator[tuple[float, str, dict[str, Any]]]:
     if holders < n_folds:
         hold = f"{amount(holders, 'group')} {verb(holders, 'holds', 'hold')}"
-        said = f"only {hold} {of}, and there are {n_folds} folds"
+        sentence = f"only {hold} {of}, and there are {n_folds} folds"
         remedy = f"choose n_splits of at most {holders}" if holders > 1 else "no split can both train on it and test it"
-        message = f"{said}: the best reachable deviation is {share:.1%}, a fold without any; {remedy}."
+        message = f"{sentence}: the best reachable deviation is {share:.1%}, a fold without any; {remedy}."
         yield share, message, {"groups": holders, "folds": n_folds, "best": share}
 
 

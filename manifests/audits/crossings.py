@@ -26,8 +26,8 @@ class Crossings:
     def where(self) -> str:
         """Return in words where they are: ``folds 0, 2 and 4``."""
         nouns = dict.fromkeys(place.partition(" ")[0] for place in self.places if place[-1].isdigit())
-        told = [_all_of(noun, [place for place in self.places if place.startswith(noun + " ")]) for noun in nouns]
-        return listed([*told, *(place for place in self.places if not place[-1].isdigit())]) + self.looked_at
+        named = [_all_of(noun, [place for place in self.places if place.startswith(noun + " ")]) for noun in nouns]
+        return listed([*named, *(place for place in self.places if not place[-1].isdigit())]) + self.looked_at
 
 
 def _all_of(noun: str, places: list[str]) -> str:

@@ -129,9 +129,9 @@ def id_like_features(joined: Joined, features: Features) -> Outcome:
     if not alike:
         return None
     shown = listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
-    said = f"{amount(len(alike), 'feature')} {verb(len(alike), 'names', 'name')} rows: {shown}"
+    sentence = f"{amount(len(alike), 'feature')} {verb(len(alike), 'names', 'name')} rows: {shown}"
     return Found(
-        len(alike), f"{said}; leave them out, or use them as the key.", {"features": alike}, Without(tuple(alike))
+        len(alike), f"{sentence}; leave them out, or use them as the key.", {"features": alike}, Without(tuple(alike))
     )
 
 
@@ -171,9 +171,9 @@ def target_like_features(joined: Joined, features: Features) -> Outcome:
     if not alike:
         return None
     shown = listed(f"{each} ({target.measure} {value:.4f})" for each, value in alike.items())
-    said = f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {name!r}: {shown}"
+    sentence = f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {name!r}: {shown}"
     remedy = "leave them out unless they are known before the target is"
-    return Found(len(alike), f"{said}{features.looked_at}; {remedy}.", {"features": alike}, Without(tuple(alike)))
+    return Found(len(alike), f"{sentence}{features.looked_at}; {remedy}.", {"features": alike}, Without(tuple(alike)))
 
 
 class Target:

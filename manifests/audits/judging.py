@@ -29,8 +29,8 @@ def judged(
     What a check with a reason to be ignored finds is told with that reason, and fails nothing. ``priced`` adds to what
     was found beyond its limit what it costs.
     """
-    told = [(name, gate, _outcome(checks[name])) for name, gate in limits.items() if gate]
-    whole = [_finding(name, gate, outcome, priced) for name, gate, outcome in told if _is_finding(gate, outcome)]
+    outcomes = [(name, gate, _outcome(checks[name])) for name, gate in limits.items() if gate]
+    whole = [_finding(name, gate, outcome, priced) for name, gate, outcome in outcomes if _is_finding(gate, outcome)]
     findings = [finding for finding in whole if finding.check not in (reasons or {})]
     return Audit(
         name=manifest.name,
@@ -40,8 +40,8 @@ def judged(
         features=features,
         failed=[each.check for each in findings if each.gate == "failed"],
         findings=sorted(findings, key=lambda each: _SEVERITIES.index(each.severity)),
-        passed={name: _within(outcome) for name, gate, outcome in told if _is_passed(gate, outcome)},
-        not_asked={name: outcome.reason for name, _, outcome in told if isinstance(outcome, NotAsked)},
+        passed={name: _within(outcome) for name, gate, outcome in outcomes if _is_passed(gate, outcome)},
+        not_asked={name: outcome.reason for name, _, outcome in outcomes if isinstance(outcome, NotAsked)},
         off=[name for name, gate in limits.items() if gate is None],
         ignored=[
             finding.model_copy(update={"reason": reasons[finding.check], "gate": "passed"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +10,9 @@ import pyarrow.compute as pc
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
+from evenfold.manifests.tables.maturity import label_ends
+from evenfold.splitters import ForwardChaining, Needs, Rows
 from evenfold.splitters.deployed import shown
-from evenfold.splitters.times import gap_of, times_of
 from numpy.typing import NDArray
 
 from .crossings import crossings
@@ -71,9 +71,11 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
         return None
     share, places = found.count / joined.n, found.places
     if happen_by_chance([column_of(name, features.sample.column(name)) for name in features.sample.column_names]):
-        said = f"{amount(found.count, 'row')} ({share:.1%}) {verb(found.count, 'has', 'have')} the features of another"
+        sentence = (
+            f"{amount(found.count, 'row')} ({share:.1%}) {verb(found.count, 'has', 'have')} the features of another"
+        )
         why = "as many pairs of rows differ in a single feature, so features of so few values repeat by chance"
-        return Found(0, f"{said}; {why}.", {"share": share, "folds": places})
+        return Found(0, f"{sentence}; {why}.", {"share": share, "folds": places})
     message = (
         f"{amount(found.count, 'row')} ({share:.1%}) {verb(found.count, 'has', 'have')} exactly "
         f"the features of a row on the other side of a split ({listed(features.sample.column_names, most=4)}), in "
@@ -134,25 +136,39 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
-def time_overlap(joined: Joined, asked: bool) -> Outcome:
-    """Look for training rows that are not before every tested time, the gap in between."""
+def time_overlap(joined: Joined) -> Outcome:
+    """Look for training rows that are not before every tested time, or were not known then, the gap in between.
+
+    Strategies that train on both sides of a tested stretch, and leave out what overlaps it, are asked about that.
+    """
     name, made = joined.columns.time, joined.manifest.splitter
     if name is None:
         return NotAsked("no time column is named")
-    if not asked and "past_before_future" not in made.promises:
-        return NotAsked(f"{joined.manifest.spec.strategy} does not promise to train on the past alone")
-    times = times_of(to_numpy(joined.column(name)), name)
-    gap = gap_of(made.get_params(deep=False).get("gap", 0), times)
-    late = [_late(times, gap, train, test) for train, test in joined.splits()]
-    if not any(late):
+    rows = _in_time(joined, name)
+    # Strategies that know no time are held to what forward chaining without a gap would do.
+    strategy = made if made.needs.time else ForwardChaining()
+    late = {
+        place: train.size - strategy.trainable(rows, train, test).size
+        for place, (train, test) in joined.sides()
+        if train.size and test.size
+    }
+    found = {place: count for place, count in late.items() if count}
+    if not found:
         return None
-    splits = [i for i, count in enumerate(late) if count]
+    total, gap = sum(found.values()), made.get_params(deep=False).get("gap", 0)
+    purged = "purged" in strategy.promises
+    splits = [place.removeprefix("split ") for place in found]
+    what = f"overlap a tested one in {name!r}" if purged else f"are not before every tested {name!r}"
+    known = "" if rows.label_end is None or purged else " with a target that was known"
     message = (
-        f"{amount(sum(late), 'training row')} of {amount(len(splits), 'split')} ({listed(splits)}) are not before "
-        f"every tested {name!r}{f' with the gap of {made.gap}' if gap else ''}{joined.looked_at}; split again by time."
+        f"{amount(total, 'training row')} of {amount(len(found), 'split')} ({listed(splits)}) {what}{known}"
+        f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; split again by time."
     )
-    return Found(sum(late), message, {"splits": {str(i): late[i] for i in splits}}, ByTime(name))
+    return Found(total, message, {"splits": dict(zip(splits, found.values(), strict=True))}, ByTime(name))
 
 
-def _late(times: NDArray[Any], gap: Any, train: NDArray[np.int64], test: NDArray[np.int64]) -> int:
-    return int(np.count_nonzero(times[train] + gap >= times[test].min())) if train.size and test.size else 0
+def _in_time(joined: Joined, name: str) -> Rows:
+    """Return the rows of the data as a strategy of time sees them."""
+    ends = label_ends(joined.manifest.spec, joined.column) if name == joined.manifest.spec.columns.time else None
+    needs = Needs(time=True, label_end="optional")
+    return Rows.of(needs=needs, time=to_numpy(joined.column(name)), label_end=ends)

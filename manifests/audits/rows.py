@@ -13,7 +13,7 @@ from .findings import Found, NotAsked, Outcome
 
 def rows_without_fold(joined: Joined) -> Outcome:
     """Look for rows that are new, or deleted and back."""
-    new, back = np.flatnonzero(joined.place < 0), np.flatnonzero(joined.deleted)
+    new, back = joined.unknown, np.flatnonzero(joined.deleted)
     if not new.size and not back.size:
         return None
     told = []
@@ -72,6 +72,18 @@ def quarantined_rows(joined: Joined) -> Outcome:
     """Count the rows that are quarantined."""
     said = "are quarantined, because their groups turned out to be one; they are in no split."
     return _with_status(joined, QUARANTINED, said)
+
+
+def waiting_rows(joined: Joined) -> Outcome:
+    """Count the rows that wait because their targets were not known."""
+    waiting = joined.manifest.waiting
+    if not joined.manifest.spec.says_when_known:
+        return NotAsked("nothing says when targets are known")
+    rows = 0 if waiting is None else waiting.num_rows
+    if not rows:
+        return None
+    said = f"{verb(rows, 'waits', 'wait')} in no split, because {verb(rows, 'its target was', 'their targets were')}"
+    return Found(rows, f"{amount(rows, 'row')} {said} not known; extend lets in what is known by then.")
 
 
 def _with_status(joined: Joined, status: int, said: str) -> Outcome:

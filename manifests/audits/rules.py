@@ -71,6 +71,13 @@ RULES = (
         "Correct the keys where they mean the same.",
     ),
     Rule(
+        "EF108", "waiting_rows", None, False,
+        "rows that wait because their targets were not known",
+        "A row whose target is known only later can neither be learnt from nor tested before that.",
+        "The loans of the last year, whose `label_horizon` is a year.",
+        "Nothing: `evenfold extend` lets them in when their targets are known.",
+    ),
+    Rule(
         "EF201", "group_in_two_folds", 0, True,
         "groups on both sides of a split",
         "A model recognises the group and its score says how well it remembers, not how well it will do on new ones.",
@@ -185,6 +192,13 @@ RULES = (
         "least deviation that one whole group forces on a fold, of all rows",
         "It says why folds of whole groups cannot be more even.", "One hospital has 60 % of the rows.",
         "Fewer folds, or nothing.",
+    ),
+    Rule(
+        "EF506", "attribute_deviation", None, False,
+        "largest deviation of a level's share in a fold from its share of all rows, of columns to balance on",
+        "Scores of women and of men are compared across folds, so each fold should hold its share of both.",
+        "Women are 48% of the rows and 39% of those of fold 2.",
+        "Stratify by the column as well: `stratify: [y, sex]` with BalancedKFold or BalancedGroupKFold.",
     ),
 )  # fmt: skip
 CODES = {rule.check: rule.code for rule in RULES}

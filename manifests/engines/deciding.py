@@ -79,6 +79,11 @@ class StreamedPlan(Plan):
 
         used = self._resolve(spec, source.schema.names, numeric)
         require_any_engine(self.splitter, str(self.spec.strategy))
+        if self.spec.says_when_known and self.spec.on_immature == "wait":
+            raise SplitError(
+                "rows that wait for their targets are told apart in memory only; use engine='memory', or say "
+                "on_immature: use."
+            )
         if not used:
             used, source = ["row"], _numbered(source)
         canonical = Canonical(self.spec, tuple(used), tuple(self.spec.types.items() if used != ["row"] else ()))

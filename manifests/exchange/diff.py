@@ -61,15 +61,15 @@ class Match:
         return self._counted(self.both[moved], ways), int(moved.size)
 
     def _moved_splits(self) -> tuple[list[RowsMoved], int]:
-        anywhere, told = np.zeros(self.both.size, dtype=np.bool_), []
+        anywhere, ways = np.zeros(self.both.size, dtype=np.bool_), []
         for i in range(min(self.a.n_splits, self.b.n_splits, MOST_MEASURED)):
             ours, theirs = _sides(self.a, self.a.pair(i)), _sides(self.b, self.b.pair(i))
             differs = ours[self.both] != theirs[self.place[self.both]]
             anywhere |= differs
             if differs.any():
                 classes = self._class_counts(0, self.both[differs])
-                told.append(RowsMoved(of=f"split {i}", to=f"split {i}", rows=int(differs.sum()), classes=classes))
-        return told, int(anywhere.sum())
+                ways.append(RowsMoved(of=f"split {i}", to=f"split {i}", rows=int(differs.sum()), classes=classes))
+        return ways, int(anywhere.sum())
 
     def added(self) -> list[RowsMoved]:
         """Return the rows of b that a lacks, by fold."""
@@ -91,12 +91,12 @@ class Match:
     def _single(self, side: int, ranks: Ranks) -> list[RowsMoved]:
         manifest = (self.a, self.b)[side]
         codes = manifest.membership.column()[ranks]
-        told = []
+        ways = []
         for code in np.unique(codes).tolist():
             rows = ranks[codes == code]
             way = {("of", "to")[side]: manifest.membership.code_name(code), ("to", "of")[side]: None}
-            told.append(RowsMoved(rows=rows.size, classes=self._class_counts(side, rows), **way))
-        return told
+            ways.append(RowsMoved(rows=rows.size, classes=self._class_counts(side, rows), **way))
+        return ways
 
     def _counted(self, ranks: Ranks, ways: NDArray[Any]) -> list[RowsMoved]:
         if not ranks.size:
@@ -180,11 +180,16 @@ def diff(a: Manifest, b: Manifest, data: Any = None) -> Difference:
     """
     changes = _changes(a, b)
     rows = _compared(a, b, data)
-    told = list(rows.pop("sentences"))
-    told += [f"{change.path}: {_shown(change.a)} -> {_shown(change.b)}" for change in changes]
+    sentences = list(rows.pop("sentences"))
+    sentences += [f"{change.path}: {_shown(change.a)} -> {_shown(change.b)}" for change in changes]
     titles = (f"{each.name} {each.version} ({each.split_id[:12]})" for each in (a, b))
     return Difference(
-        a=next(titles), b=next(titles), same=a.split_id == b.split_id, changes=changes, sentences=told, **rows
+        a=next(titles),
+        b=next(titles),
+        same=a.split_id == b.split_id,
+        changes=changes,
+        sentences=sentences,
+        **rows,
     )
 
 
@@ -196,10 +201,10 @@ def _compared(a: Manifest, b: Manifest, data: Any) -> dict[str, Any]:
     moved, n_moved = match.moved()
     added, removed = match.added(), match.removed()
     n_added, n_removed = (sum(each.rows for each in rows) for rows in (added, removed))
-    said = (_told("moved", n_moved, moved), _told("added", n_added, added), _told("removed", n_removed, removed))
+    lines = (_told("moved", n_moved, moved), _told("added", n_added, added), _told("removed", n_removed, removed))
     return {
         "compared": True,
-        "sentences": [*said, *match.quarantined()],
+        "sentences": [*lines, *match.quarantined()],
         **{"moved": moved, "added": added, "removed": removed},
         **{"n_moved": n_moved, "n_added": n_added, "n_removed": n_removed},
     }

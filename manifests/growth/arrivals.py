@@ -20,6 +20,7 @@ from evenfold.manifests.audits.judging import judged
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import ACTIVE, DELETED, Manifest
 from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb
+from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
@@ -126,8 +127,9 @@ class _Arrived:
         return self.snapshot.target if kept and self.snapshot is not None else None
 
     def new(self) -> NDArray[np.int64]:
-        """The rows of the table that the manifest does not know."""
-        return np.flatnonzero(self.joined.place < 0)
+        """The rows of the table that the manifest does not hold, and that do not wait."""
+        waits = waiting_rows(self.table, self.manifest.spec, self.manifest.types)
+        return np.flatnonzero((self.joined.place < 0) & ~waits)
 
 
 def vanished_rows(arrived: _Arrived) -> Outcome:

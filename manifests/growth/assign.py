@@ -15,6 +15,7 @@ from evenfold.manifests.plan import balanced_columns, used_columns
 from evenfold.manifests.state import State, cell_counts, group_rows, groups_of, shares_of
 from evenfold.manifests.tables.canonical import canonical_table, key_order, require_complete, to_numpy
 from evenfold.manifests.tables.keys import key_values, positions_in, with_keys
+from evenfold.manifests.tables.maturity import matured, waiting_keys
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import HashSplit, SplitError, Stream
 from evenfold.splitters.deployed import shown
@@ -28,12 +29,16 @@ GROWING_VERSION = 2  # raised whenever new rows would get other folds than befor
 
 @dataclass(frozen=True, eq=False)
 class Arrival:
-    """The used columns of the data in key order; ``known`` is each row's place in the manifest, -1 for a new row."""
+    """The used columns of the data in key order; ``known`` is each row's place in the manifest, -1 for a new row.
+
+    ``waiting``: the keys of the rows that are left out, because their targets are not known yet.
+    """
 
     manifest: Manifest
     table: pa.Table
     known: NDArray[np.int64]
     batch: bool
+    waiting: pa.Table | None = None
 
     @classmethod
     def of(cls, manifest: Manifest, data: Any, batch: bool) -> Arrival:
@@ -41,7 +46,12 @@ class Arrival:
         assert manifest.keys is not None
         spec = manifest.spec
         used = used_columns(spec, manifest.splitter.needs)
-        table = canonical_table(read_table(data, used, spec.types), used, manifest.types)
+        if batch and spec.says_when_known and spec.on_immature == "wait":
+            raise SplitError(
+                "a batch alone does not say which targets are known by now; pass the whole table, without batch."
+            )
+        read, waiting = matured(read_table(data, used, spec.types), spec, manifest.types, manifest.keys)
+        table = canonical_table(read, used, manifest.types)
         for name in used:
             if name not in spec.columns.key:
                 require_complete(table.column(name), name)
@@ -49,7 +59,8 @@ class Arrival:
         order = key_order(table, manifest.keys.column_names)
         table = table if order is None else table.take(order)
         known = positions_in(manifest.keys, table.select(manifest.keys.column_names))
-        arrival = cls(manifest, table, known, batch)
+        left_out = waiting_keys(waiting, spec, manifest.types, table.select(manifest.keys.column_names))
+        arrival = cls(manifest, table, known, batch, left_out)
         if batch and (known >= 0).any():
             raise SplitError(arrival._not_new())
         return arrival

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.identity import fingerprint, plan_id
+from evenfold.manifests.identity import content_of, plan_id
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest, StatusChange
-from evenfold.manifests.tables.canonical import listed
+from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.splitters import SplitError, all_strategies
 from numpy.typing import NDArray
@@ -48,11 +48,11 @@ def extend(
 ) -> Extension:
     """Return ``manifest`` with the new rows of ``data`` assigned: the next minor version.
 
-    ``data`` is the whole current table, and rows of the manifest that it lacks become deleted; with ``batch`` it
-    holds new rows only. More than ``max_missing`` of the known rows missing is refused. New rows of a known group
-    follow it; new groups are packed into what the folds lack; rows without groups fill what their class lacks. A
-    changed class moves nothing. Groups that turn out to be one are quarantined (in no split from now on, their folds
-    kept) unless ``merged="accept"``.
+    ``data`` is the whole current table, and rows of the manifest that it lacks become deleted; with ``batch`` it holds
+    new rows only. More than ``max_missing`` of the known rows missing is refused. New rows of a known group follow it;
+    new groups are packed into what the folds lack; rows without groups fill what their class lacks. A changed class
+    moves nothing. Rows whose targets are not known yet wait, and join when they are. Groups that turn out to be one are
+    quarantined (in no split from now on, their folds kept) unless ``merged="accept"``.
     Promises: every row that had a fold has the same fold, proved by making the parent's split_id anew from the older
     generations; the order of rows in ``data`` does not matter; nothing new gives the manifest itself. Raises
     SplitError without a key column, for a strategy that cannot grow, where a key repeats, and where rows are missing.
@@ -63,7 +63,7 @@ def extend(
     _require_present(arrival, max_missing)
     growth = grow(manifest, arrival, merged)
     changes = _changes(manifest, arrival, growth)
-    if arrival.new.size == 0 and changes is None:
+    if arrival.new.size == 0 and changes is None and _same_keys(manifest.waiting, arrival.waiting):
         return Extension(manifest, 0, 0, 0, 0, 0, ("there is nothing new.",))
     child = _child(manifest, arrival, growth, changes)
     moved = _moved(manifest, child)
@@ -78,7 +78,20 @@ def extend(
         returned=int(arrival.back.size),
         quarantined=_quarantined(child) - _quarantined(manifest),
         moved=moved,
-        notes=growth.notes,
+        notes=growth.notes + _told_to_wait(arrival.waiting),
+    )
+
+
+def _same_keys(before: pa.Table | None, now: pa.Table | None) -> bool:
+    return before is now or (before is not None and now is not None and before.equals(now))
+
+
+def _told_to_wait(waiting: pa.Table | None) -> tuple[str, ...]:
+    if waiting is None:
+        return ()
+    n = waiting.num_rows
+    return (
+        f"{amount(n, 'row')} {verb(n, 'waits', 'wait')} until {verb(n, 'its target is', 'their targets are')} known.",
     )
 
 
@@ -133,7 +146,7 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
     born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
     joined = np.full(arrival.new.size, generation, dtype=np.int16)
     parent = manifest.split_id
-    data = fingerprint(arrival.table)
+    data = content_of(arrival.table, arrival.waiting)
     codes = manifest.membership.codes
     algorithm = manifest.algorithm | {"growing": GROWING_VERSION}
     return replace(
@@ -146,6 +159,7 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
         state=growth.state or manifest.state,
         version=f"{manifest.version.partition('.')[0]}.{generation}",
         parent_split_id=parent,
+        waiting=arrival.waiting,
         fingerprint=data,
         algorithm=algorithm,
         plan_id=plan_id(manifest.spec.decision(manifest.types), data, algorithm, parent),

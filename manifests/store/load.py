@@ -20,7 +20,7 @@ from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
 from .header import REMEDY, prove_files, read_header
-from .tables import status_in
+from .tables import WAITING, status_in
 
 
 def read_manifest(folder: str | Path) -> Manifest:
@@ -65,6 +65,7 @@ def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]
         version=header["version"],
         parent_split_id=header["parent_split_id"],
         uri=str(path),
+        waiting=tables[WAITING].replace_schema_metadata(None) if WAITING in tables else None,
     )
 
 

@@ -10,9 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from evenfold.manifests.manifest import Manifest, StatusChange
 
+WAITING = "waiting.parquet"
+
 
 def tables_of(manifest: Manifest, generation: int) -> dict[str, pa.Table]:
-    """Return what joined or changed with ``generation``, by file name; resamples and pairs are those of all rows."""
+    """Return what joined or changed with ``generation``, by file name.
+
+    Resamples, pairs and rows that wait are those of the newest generation.
+    """
     number = f"{generation:04d}"
     tables = {f"assignments-{number}.parquet": _assignments(manifest, generation)}
     if manifest.group_table is not None:
@@ -23,7 +28,10 @@ def tables_of(manifest: Manifest, generation: int) -> dict[str, pa.Table]:
         status = pa.array(np.concatenate([change.status for change in changes]))
         keys = pa.concat_tables([change.keys for change in changes])
         tables[f"status-{number}.parquet"] = keys.append_column("status", status)
-    return tables | (manifest.in_use.files() if generation == manifest.generation else {})
+    if generation < manifest.generation:
+        return tables
+    waiting = {} if manifest.waiting is None else {WAITING: manifest.waiting}
+    return tables | manifest.in_use.files() | waiting
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:

@@ -21,7 +21,7 @@ from .header import REMEDY, read_header, sha256
 from .load import read_manifest
 from .write import BLOCK_ROWS, describe
 
-PARTS_OF_A_MANIFEST = ("assignments-*", "groups-*", "status-*", "resamples", "splits")
+PARTS_OF_A_MANIFEST = ("assignments-*", "groups-*", "status-*", "resamples", "splits", "waiting")
 
 
 class Damage(BaseModel):

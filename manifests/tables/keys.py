@@ -145,7 +145,8 @@ def positions_in(known: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
 class Lookup:
     """Where rows stand that are named by key, or by position where there is none.
 
-    ``rank`` is the place among the known rows of each row that was looked up, -1 where it has none.
+    ``rank`` is the place among the known rows of each row that was looked up, -1 where it has none; ``waits`` says
+    which of the latter are known to wait.
     """
 
     known: pa.Table | None
@@ -153,10 +154,17 @@ class Lookup:
     rank: NDArray[np.int64]
     optional: NDArray[np.int64]
     n_known: int
+    waits: NDArray[np.bool_]
 
     @classmethod
     def of(
-        cls, known: pa.Table | None, wanted: pa.Table | None, optional: NDArray[np.int64], n_known: int, n_wanted: int
+        cls,
+        known: pa.Table | None,
+        wanted: pa.Table | None,
+        optional: NDArray[np.int64],
+        n_known: int,
+        n_wanted: int,
+        waiting: pa.Table | None = None,
     ) -> Lookup:
         """Look the keys of ``wanted`` up among ``known``; the ``optional`` known rows may be absent. O(n)."""
         if known is None or wanted is None:
@@ -165,9 +173,10 @@ class Lookup:
                     f"the manifest holds {n_known:,} rows by position (it has no key column) and the data have "
                     f"{n_wanted:,}; pass the same rows in the same order, or split with a key."
                 )
-            return cls(None, None, np.arange(n_known), optional, n_known)
+            return cls(None, None, np.arange(n_known), optional, n_known, np.zeros(n_known, dtype=np.bool_))
         rank = np.arange(n_known) if wanted.equals(known) else positions_in(known, wanted)
-        return cls(known, wanted, rank, optional, n_known)
+        waits = np.zeros(rank.size, dtype=np.bool_) if waiting is None else positions_in(waiting, wanted) >= 0
+        return cls(known, wanted, rank, optional, n_known, waits & (rank < 0))
 
     @cached_property
     def row(self) -> NDArray[np.int64]:
@@ -182,9 +191,10 @@ class Lookup:
         absent = self.row < 0
         absent[self.optional] = False
         repeated = self.rank.size - np.count_nonzero(self.rank < 0) > np.count_nonzero(self.row >= 0)
-        if self.known is not None and self.wanted is not None and (absent.any() or repeated or (self.rank < 0).any()):
+        unknown = (self.rank < 0) & ~self.waits
+        if self.known is not None and self.wanted is not None and (absent.any() or repeated or unknown.any()):
             key_order(self.wanted, self.wanted.column_names)  # says what is wrong with the keys themselves
-            raise SplitError(_difference(self.wanted.filter(self.rank < 0), self.known.filter(absent)))
+            raise SplitError(_difference(self.wanted.filter(unknown), self.known.filter(absent)))
         return self.row
 
 

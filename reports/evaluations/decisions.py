@@ -30,9 +30,9 @@ from evenfold.reports.page import (
 )
 from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
 
-from .page import estimates_table, optimism, score_tiles
+from .page import estimates_table, score_tiles
 from .pictures import score_pictures
-from .words import direction, written
+from .words import direction, headline, optimism, written
 
 MOST_CONFIGURATIONS = 60
 
@@ -158,8 +158,12 @@ def tuning_page(
     spreads: Sequence[float | None],
     choice: Choice,
     origin: Origin | None = None,
+    nested: Estimate | None = None,
 ) -> Page:
-    """Return the page about a choice among configurations; ``scores`` and ``spreads`` are means and sds over folds."""
+    """Return the page about a choice among configurations; ``scores`` and ``spreads`` are means and sds over folds.
+
+    ``nested``: what choosing anew in every fold scores.
+    """
     reading = metric_of(metric)
     half = (choice.high - choice.low) / 2
     low, high = sorted((reading.shown(choice.low), reading.shown(choice.high)))
@@ -182,6 +186,10 @@ def tuning_page(
              f"too good by {written(luck, half)}"),
         Tile(f"{len(scores):,}", "configurations tried", "each on every fold"),
     ]  # fmt: skip
+    if nested is not None:
+        title, value, ends = headline(nested)
+        level = f" {in_percent(nested.interval.level)}" if nested.interval else ""
+        tiles.insert(0, Tile(value, f"{title} of choosing anew in every fold{level} {ends}".strip(), "nested tuning"))
     simpler = [] if choice.chosen == choice.best else [
         Remark("note", f"{_params(configurations[choice.best])} has the best mean; the chosen one is as good within "
                        "one standard error, and comes first in the grid.")

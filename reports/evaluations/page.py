@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.classes import POOLED, class_scores, confusion_table
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.results import Estimate, FoldScore, in_percent
+from evenfold.estimates.results import Baseline, Estimate, FoldScore, in_percent
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import cut
 from evenfold.reports.page import (
@@ -36,7 +37,7 @@ from markupsafe import Markup
 from .calibration import calibration_section
 from .pictures import score_pictures
 from .studies import fold_count_pictures, fold_count_table
-from .words import headline, written
+from .words import headline, level_score, optimism, resolution, written
 
 MOST_ROWS, MOST_CLASSES, MOST_TILES = 100, 20, 4
 
@@ -66,6 +67,7 @@ def evaluation_html(
     audit: Audit | None = None,
     split: SplitLink | None = None,
     origin: Origin | None = None,
+    levels: Sequence[LevelScore] = (),
 ) -> str:
     """Return one self-contained HTML page about an evaluation: no network, no script.
 
@@ -74,21 +76,41 @@ def evaluation_html(
     decides the verdict. ``split``: what the evaluation rests on. ``origin``: data, run and day for the footer.
     Every figure stands in a ``<data value>`` at full precision, equal to estimates.json. O(rows + splits).
     """
+    return evaluation_page(problem, scores, estimates, predictions, title, study, audit, split, origin, levels).html()
+
+
+def evaluation_page(
+    problem: Problem,
+    scores: Sequence[FoldScore],
+    estimates: Sequence[Estimate],
+    predictions: pd.DataFrame | None = None,
+    title: str = "Evaluation",
+    study: pd.DataFrame | None = None,
+    audit: Audit | None = None,
+    split: SplitLink | None = None,
+    origin: Origin | None = None,
+    levels: Sequence[LevelScore] = (),
+) -> Page:
+    """Return what the page about an evaluation says; see ``evaluation_html``."""
     pictures = score_pictures(scores, estimates)
     sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(pictures.values())]
+    sections += _by_level(levels)
     sections += _confusion(problem, predictions)
     level = next((each.interval.level for each in estimates if each.interval), 0.95)
     sections += calibration_section(problem, predictions, level)
     if study is not None:
         curves = fold_count_pictures(study)
         sections += [Section(f"fold-count-{i}", curve.title, [curve]) for i, curve in enumerate(curves.values())]
-    overfit = optimism(estimates)
-    page = Page(
+    return Page(
         title=title,
         verdict=verdict_of(None, audit),
         lead=_lead(problem, scores, estimates),
         tiles=score_tiles(estimates),
-        findings=[*remarks_of(audit), *([Remark("note", overfit)] if overfit else [])],
+        findings=[
+            *remarks_of(audit),
+            *warnings_of(estimates),
+            *(Remark("note", words) for words in (optimism(estimates), resolution(estimates)) if words),
+        ],
         sections=sections,
         details=_details(problem, scores, estimates, study, split),
         footer=[
@@ -97,7 +119,30 @@ def evaluation_html(
             *(origin or Origin()).words(),
         ],
     )
-    return page.html()
+
+
+def _by_level(levels: Sequence[LevelScore]) -> list[Section]:
+    """Return a section for each attribute: the score of each of its levels, with its interval."""
+    sections: list[Section] = []
+    for attribute in dict.fromkeys(score.attribute for score in levels):
+        own = [score for score in levels if score.attribute == attribute]
+        metrics = list(dict.fromkeys(score.metric for score in own))
+        rows = [
+            [level, number(of[0].n_rows), *(_level_cell(score) for score in of)]
+            for level in dict.fromkeys(score.level for score in own)
+            for of in [[score for score in own if score.level == level]]
+        ]
+        head = [attribute, "tested rows", *(metric_of(metric).title for metric in metrics)]
+        table = Table(f"Scores by {attribute}", rows, head, "; ".join(dict.fromkeys(s.reason for s in own if s.reason)))
+        sections.append(Section(f"by-{len(sections)}", f"By {attribute}", [table]))
+    return sections
+
+
+def _level_cell(score: LevelScore) -> Any:
+    metric = metric_of(score.metric)
+    if score.value is None:
+        return "undefined"
+    return number(metric.shown(score.value), level_score(score))
 
 
 def _lead(problem: Problem, scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> str:
@@ -120,22 +165,18 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
         title, value, interval = headline(estimate)
         reading = metric_of(estimate.metric)
         seen = f"{written(reading.shown(estimate.apparent))} on training rows" if estimate.apparent is not None else ""
+        if estimate.baseline is not None:
+            without = f"{written(reading.shown(estimate.baseline.value))} by predicting {estimate.baseline.name}"
+            seen = f"{seen}; {without}" if seen else without
         method = f" ({estimate.method})" if estimate.method != "cross-validation" else ""
         level = f" {in_percent(estimate.interval.level)}" if estimate.interval else ""
         tiles.append(Tile(value, f"{title}{method}{level} {interval}".strip(), seen))
     return tiles
 
 
-def optimism(estimates: Sequence[Estimate]) -> str:
-    """Return one sentence about the metrics whose score on training rows lies beyond the interval; else nothing."""
-    words = []
-    for estimate in {estimate.metric: estimate for estimate in estimates}.values():
-        if estimate.apparent is None or estimate.interval is None or estimate.apparent <= estimate.interval.high:
-            continue
-        title, value, _ = headline(estimate)
-        training = written(metric_of(estimate.metric).shown(estimate.apparent))
-        words.append(f"{title} is {training} on rows that the model has seen and {value} on new ones")
-    return f"Optimism: {listed(words)}." if words else ""
+def warnings_of(estimates: Sequence[Estimate]) -> list[Remark]:
+    """Return what has to be known of the model before its scores are read, each sentence once."""
+    return [Remark("warning", words) for words in dict.fromkeys(w for each in estimates for w in each.warnings)]
 
 
 def evaluation_band(title: str, lead: str, scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> str:
@@ -143,7 +184,7 @@ def evaluation_band(title: str, lead: str, scores: Sequence[FoldScore], estimate
     pictures = list(score_pictures(scores, estimates).values())[:1]
     sections = [Section("metric-0", picture.title, [picture]) for picture in pictures]
     overfit = optimism(estimates)
-    findings = [Remark("note", overfit)] if overfit else []
+    findings = [*warnings_of(estimates), *([Remark("note", overfit)] if overfit else [])]
     return Page(title, Verdict.NONE, lead, score_tiles(estimates), findings, sections).band()
 
 
@@ -239,14 +280,26 @@ def estimates_table(estimates: Sequence[Estimate]) -> Table:
             *(number(getattr(estimate, name)) for name in names),
             number(estimate.interval.low if estimate.interval else None),
             number(estimate.interval.high if estimate.interval else None),
+            *_beside(estimate.baseline),
         ]
         for estimate in estimates
     ]
     note = (
         "As scikit-learn scores: higher is better, errors are negative. sd: spread of the splits' scores, no interval; "
-        "gap: apparent - value."
+        "gap: apparent - value; baseline: the score without a model, and what the value is better by, with its "
+        "interval."
     )
-    return Table("Every estimate", rows, ["metric", "method", *names, "from", "to"], note)
+    head = ["metric", "method", *names, "from", "to", "baseline", "better by", "from", "to"]
+    return Table("Every estimate", rows, head, note)
+
+
+def _beside(baseline: Baseline | None) -> list[Any]:
+    interval = None if baseline is None else baseline.interval
+    figures = (
+        baseline.value if baseline else None, baseline.difference if baseline else None,
+        interval.low if interval else None, interval.high if interval else None,
+    )  # fmt: skip
+    return [number(figure) for figure in figures]
 
 
 def _notes(estimates: Sequence[Estimate]) -> list[Block]:

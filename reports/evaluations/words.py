@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import floor, isfinite, log10
 
+from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.estimates.results import Estimate, Interval
+from evenfold.estimates.results import Estimate, Interval, in_percent
+from evenfold.reports.page import listed
 
 
 def read_ends(metric: Metric, interval: Interval) -> tuple[float, float]:
@@ -29,6 +32,26 @@ def written(value: float, half_width: float | None = None) -> str:
     return f"{value:,.{min(max(digits, 0), 6)}f}"
 
 
+def by_level(scores: Sequence[LevelScore]) -> list[str]:
+    """Return a line for each attribute and metric: the score of each level, with its interval."""
+    lines = []
+    for attribute, name in dict.fromkeys((score.attribute, score.metric) for score in scores):
+        of = [score for score in scores if (score.attribute, score.metric) == (attribute, name)]
+        told = ", ".join(f"{score.level} {level_score(score)}" for score in of)
+        lines.append(f"{metric_of(name).title} by {attribute}: {told}")
+    return lines
+
+
+def level_score(score: LevelScore) -> str:
+    """Return the score of a level and its interval as people read them."""
+    metric = metric_of(score.metric)
+    if score.value is None or score.interval is None:
+        return "undefined" if score.value is None else written(metric.shown(score.value))
+    low, high = read_ends(metric, score.interval)
+    half = (high - low) / 2
+    return f"{written(metric.shown(score.value), half)} [{written(low, half)}, {written(high, half)}]"
+
+
 def headline(estimate: Estimate) -> tuple[str, str, str]:
     """Return the title of an estimate's metric, its value and its interval in brackets, as people read them."""
     metric, interval = metric_of(estimate.metric), estimate.interval
@@ -37,3 +60,33 @@ def headline(estimate: Estimate) -> tuple[str, str, str]:
     low, high = read_ends(metric, interval)
     half = (high - low) / 2
     return metric.title, written(metric.shown(estimate.value), half), f"[{written(low, half)}, {written(high, half)}]"
+
+
+def optimism(estimates: Sequence[Estimate]) -> str:
+    """Return one sentence about the metrics whose score on training rows lies beyond the interval; else nothing."""
+    words = []
+    for estimate in _last(estimates):
+        if estimate.apparent is None or estimate.interval is None or estimate.apparent <= estimate.interval.high:
+            continue
+        title, value, _ = headline(estimate)
+        training = written(metric_of(estimate.metric).shown(estimate.apparent))
+        words.append(f"{title} is {training} on rows that the model has seen and {value} on new ones")
+    return f"Optimism: {listed(words)}." if words else ""
+
+
+def resolution(estimates: Sequence[Estimate]) -> str:
+    """Return one sentence: the smallest differences from a model of another kind that these splits could show."""
+    found = [(estimate, estimate.resolution) for estimate in _last(estimates)]
+    told = [f"{written(half, half)} {metric_of(each.metric).title}" for each, half in found if half]
+    level = next((in_percent(each.interval.level) for each, _ in found if each.interval), "")
+    if not told:
+        return ""
+    return (
+        f"Resolution: from a model of another kind, differences below about {listed(told)} cannot be seen on these "
+        f"splits ({level}); variants of one model are compared row by row, and told apart sooner."
+    )
+
+
+def _last(estimates: Sequence[Estimate]) -> list[Estimate]:
+    """Return the last estimate of each metric, the one that is meant to be read."""
+    return list({estimate.metric: estimate for estimate in estimates}.values())

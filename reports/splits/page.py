@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from evenfold.manifests.audits.findings import GATES, Audit
@@ -57,6 +57,8 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
     sections = [Section(name, picture.title, [picture, *_beside(seen, name)]) for name, picture in pictures.items()]
     if seen.parts:
         sections.insert(0, Section("parts", _parts_title(seen), [_parts(seen)]))
+    if seen.balance.attributes:
+        sections.append(Section("attributes", _attributes_title(seen.balance), list(_attributes(seen.balance))))
     return Page(
         title=f"Split {manifest.name} {manifest.version}",
         # Draws are random, and what comes later differs: only dealt folds are held against random ones.
@@ -180,6 +182,21 @@ def _parts(seen: SplitData) -> Table:
         for row in rows
     ]
     return Table("The parts", cells, head)
+
+
+def _attributes_title(balance: BalanceReport) -> str:
+    name, attribute = max(balance.attributes.items(), key=lambda each: each[1].worst)
+    return f"Every fold has its share of {name} within {100 * attribute.worst:.1f} points"
+
+
+def _attributes(balance: BalanceReport) -> Iterator[Table]:
+    for name, attribute in balance.attributes.items():
+        places = [place for place in attribute.places if any(place)]
+        rows = [
+            [level, *(number(value, f"{value:.1%}") for value in (share, min(held), max(held)))]
+            for level, share, held in zip(attribute.levels, attribute.shares, zip(*places, strict=True), strict=True)
+        ]
+        yield Table(f"Shares of {name}", rows, [name, "all rows", "least of a fold", "most of a fold"])
 
 
 # ---------------------------------------------------------------- folded at the end

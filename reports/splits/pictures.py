@@ -216,6 +216,8 @@ def _map_title(seen: SplitData) -> str:
     if seen.time is not None:
         if "past_before_future" in promises:
             return "Every split is tested on what comes after its training rows"
+        if "purged" in promises:
+            return "Splits test stretches of time, and train on neither what overlaps them nor is near them"
         return f"Splits test rows from all of {seen.time.name}, and train on later ones, too"
     if seen.group is not None and "groups_whole" in promises:
         return f"Each {seen.group.name} is on one side of a split"

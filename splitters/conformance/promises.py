@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import Splitter, codes_of
 from evenfold.splitters.encoding import encode
-from evenfold.splitters.times import gap_of, times_of
+from evenfold.splitters.times import ends_of, gap_of, rows_in, times_of
 from numpy.typing import NDArray
 
 from .checks import Data, check, same, spread
@@ -160,6 +160,45 @@ def _past_before_future(splitter: Splitter, data: Data) -> bool:
     return all(bool((time[train] + gap).max() < time[test].min()) for train, test in data.pairs(splitter))
 
 
+@check("trains on no row whose label was not known, the gap before what it tests", "labels_known")
+def _labels_known(splitter: Splitter, data: Data) -> bool:
+    time, known = _times(data)
+    gap = gap_of(splitter.get_params(deep=False).get("gap", 0), time)
+    return all(bool((known[train] + gap).max() < time[test].min()) for train, test in data.pairs(splitter))
+
+
+@check("trains on no row whose label overlaps one that it tests, nor in the gap or the embargo", "purged")
+def _purged(splitter: Splitter, data: Data) -> bool:
+    time, known = _times(data)
+    given = splitter.get_params(deep=False)
+    gap, embargo = (0 if rows_in(each) else each for each in (given.get("gap", 0), given.get("embargo", 0)))
+    before, after = gap_of(gap, time), gap_of(embargo, time, "embargo")
+    for train, test in data.pairs(splitter):
+        apart = (known[train] + before)[:, None] < time[test], time[train][:, None] > known[test] + after
+        if not (apart[0] | apart[1]).all():
+            return False
+    return True
+
+
+def _times(data: Data) -> tuple[NDArray[Any], NDArray[Any]]:
+    time = times_of(data.roles["time"], "time")
+    return time, ends_of(data.roles["label_end"], time) if "label_end" in data.roles else time
+
+
+@check("tests every row once on every path", "on_every_path")
+def _on_every_path(splitter: Splitter, data: Data) -> bool:
+    combinatorial: Any = splitter
+    tests, paths = [test for _, test in data.pairs(splitter)], combinatorial.paths()
+    once = bool((_times_tested(splitter, data) == len(paths)).all())
+    # The split of a block tests others too, so each block is what all its splits have in common.
+    blocks = []
+    for splits in zip(*paths, strict=True):
+        shared = [np.isin(np.arange(data.n), tests[split]) for split in splits]
+        blocks.append(np.flatnonzero(np.logical_and.reduce(shared)))
+    whole = len(blocks) == splitter.get_params(deep=False)["n_blocks"]
+    return once and whole and np.array_equal(np.sort(np.concatenate(blocks)), np.arange(data.n))
+
+
 @check("tests every row from the first time it tests to the last", "to_the_end")
 def _to_the_end(splitter: Splitter, data: Data) -> bool:
     time = times_of(data.roles["time"], "time")
@@ -170,7 +209,7 @@ def _to_the_end(splitter: Splitter, data: Data) -> bool:
 @check("splits the rows that are not locked as its strategy splits them alone", "rest_as_alone")
 def _rest_as_alone(splitter: Splitter, data: Data) -> bool:
     holdout: Any = splitter
-    rest = np.setdiff1d(np.arange(data.n), holdout.locked(np.zeros((data.n, 1)), data.y, data.groups, **data.roles))
+    rest = holdout.rest(np.zeros((data.n, 1)), data.y, data.groups, **data.roles)
     alone = [(rest[train], rest[test]) for train, test in data.take(rest).split(holdout.inner())]
     return same(data.pairs(splitter), alone)
 

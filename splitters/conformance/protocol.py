@@ -40,6 +40,7 @@ def failures(splitter: Splitter, data: Data) -> Iterator[Check]:
 def data_for(splitter: Splitter, n: int, seed: int = 0) -> Data:
     """Return ``n`` made-up rows with what ``splitter`` needs: 3 uneven classes or heavy-tailed numbers, n//4 groups.
 
+    Targets are known on the day of the row or on the next one.
     The same on every machine and with every NumPy, like a split.
     """
     stream, needs = Stream(seed, MADE_UP), splitter.needs
@@ -51,6 +52,7 @@ def data_for(splitter: Splitter, n: int, seed: int = 0) -> Data:
         "time": stream.below(n, n).astype("datetime64[D]"),
         "fixed": np.resize([0, 1, 2, 0, 1, 2, 0, -1, -2, -3], n)[stream.permutation(n)],
     }
+    roles["label_end"] = roles["time"] + Stream(seed, MADE_UP, 1).below(2, n)
     return Data(
         n=n,
         y={"ignored": None, "numbers": 1.0 / (1.0 - stream.uniform(n))}.get(needs.y, classes),

@@ -115,6 +115,7 @@ class GroupBootstrap(Bootstrap):
 
     needs = Needs(y="ignored", groups=True)
     promises = (Bootstrap.promises - {"n_draws"}) | {"groups_whole", "draws_groups"}
+    version = 2
     in_memory_because = ""
 
     def prepare(self, rows: Rows) -> IntArray:

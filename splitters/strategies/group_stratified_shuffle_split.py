@@ -98,6 +98,7 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
 
     needs = Needs(y="classes", groups=True)
     promises = DrawSplitter.promises | {"groups_whole"}
+    version = 2
     in_memory_because = ""
 
     def __init__(
@@ -113,11 +114,15 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
         self.beta = beta
         self.random_state = random_state
 
+    def sizes(self, n: int) -> tuple[int, int]:
+        """Return the wanted (train rows, test rows) of ``n`` rows."""
+        return sizes_of(n, None, self.train_size, default=0.2)
+
     def prepare(self, rows: Rows) -> Table:
         """Return the table of groups x classes, made once for all draws."""
         assert rows.groups is not None
         counts = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
-        wanted = sizes_of(rows.n, None, self.train_size, default=0.2)
+        wanted = self.sizes(rows.n)
         return Table(rows.groups, counts, counts.sum(axis=1), _pulls(counts, wanted[1]), wanted)
 
     def draw(self, rows: Table, stream: Stream) -> Pair:
@@ -146,7 +151,7 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
             )
         if self.beta is not None and not (is_real(self.beta) and self.beta >= 0):
             raise SplitError(f"beta={self.beta!r}; choose a number of at least 0, or None for the default.")
-        sizes_of(rows.n, None, self.train_size, default=0.2)
+        self.sizes(rows.n)
 
 
 def _pulls(counts: IntArray, n_test: int) -> NDArray[np.float64]:

@@ -16,19 +16,33 @@ from evenfold.splitters.packing.cost import table_to_pack
 from evenfold.splitters.packing.pack import pack
 from evenfold.splitters.rows import Needs, Rows
 
+from .forward_chaining import nearest_begins
+
 
 def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
     """Return the positions, ascending, of about ``fraction`` of the rows: as even a part as the strategy's own folds.
 
-    Groups stay whole and are packed; else classes, or the order of numbers, have their share to within one row.
-    O(n log n).
+    Where time is seen, the latest rows, from the time on that begins nearest to the share. Else groups stay whole and
+    are packed, or classes, or the order of numbers, have their share to within one row. O(n log n).
     """
+    if rows.time is not None:
+        order = stable_order(rows.time)
+        wanted = np.array([rows.n - round(fraction * rows.n)])
+        return np.sort(order[nearest_begins(rows.time[order], wanted)[0] :])
     if rows.groups is not None:
         sizes, table, weights = table_to_pack(rows)
         shares = np.array([1.0 - fraction, fraction])
         return np.flatnonzero((pack(table, shares, stream, sizes=sizes, weights=weights) == 1)[rows.groups])
     order = _even_order(rows, fraction, stream)
     return np.sort(order[take_evenly(rows.n, round(fraction * rows.n), stream)])
+
+
+def rest_of(strategy: Splitter, rows: Rows, locked: IntArray) -> IntArray:
+    """Return the positions, ascending, of the rows that are left for ``strategy`` beside the locked ones.
+
+    That is all others, but for those that time or groups forbid to be learnt from where the locked rows are tested.
+    """
+    return np.sort(strategy.trainable(rows, np.setdiff1d(np.arange(rows.n), locked), locked))
 
 
 def _even_order(rows: Rows, fraction: float, stream: Stream) -> IntArray:
@@ -48,6 +62,8 @@ def check_fraction(fraction: object, rows: Rows) -> None:
     if not isinstance(fraction, (int, float)) or not 0 < fraction < 1:
         raise SplitError(f"the holdout's fraction={fraction!r}; choose a number above 0 and below 1, such as 0.2.")
     units, what = (rows.n_groups, "groups") if rows.groups is not None else (rows.n, "rows")
+    if rows.time is not None:
+        units, what = np.unique(rows.time).size, "times"
     if round(fraction * rows.n) < 1 or units < 3:
         raise SplitError(
             f"a holdout of {fraction:g} of {units:,} {what} leaves too few on one side; pass more {what}, "
@@ -60,7 +76,9 @@ class Holdout(Splitter):
 
     The Python form of a specification's ``holdout``. ``strategy`` is an instance or a mapping, as for ``Repeated``.
     The locked part is drawn first, from a stream of its own, by what the strategy needs: groups whole, classes or the
-    order of numbers in their share. ``locked(X, y, groups)`` returns its positions.
+    order of numbers in their share; of strategies of time it is the latest rows. ``locked(X, y, groups)`` returns its
+    positions, ``rest`` those of the rows that the strategy splits: all others, but for rows too near in time to the
+    locked ones and of their groups where the strategy leaves such rows out of training.
 
     Promises: no row is in both sides of a pair; no locked row is in any pair; the locked rows depend on
     ``random_state`` and the fraction, not on the strategy's own parameters. O(n log n) more than the strategy.
@@ -95,12 +113,17 @@ class Holdout(Splitter):
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the strategy's pairs of the rows that are not locked."""
-        rest = np.setdiff1d(np.arange(rows.n), self.locked_of(rows))
+        rest = rest_of(self.inner(), rows, self.locked_of(rows))
         return ((rest[train], rest[test]) for train, test in self.inner().pairs(rows.take(rest)))
 
     def locked(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> IntArray:
         """Return the positions of the locked rows, ascending."""
         return self.locked_of(self.rows(X, y, groups, **roles))
+
+    def rest(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> IntArray:
+        """Return the positions of the rows that the strategy splits, ascending."""
+        rows = self.rows(X, y, groups, **roles)
+        return rest_of(self.inner(), rows, self.locked_of(rows))
 
     def locked_of(self, rows: Rows) -> IntArray:
         """Return the positions of the locked rows among checked rows, ascending."""
@@ -112,4 +135,4 @@ class Holdout(Splitter):
 
     def _check(self, rows: Rows) -> None:
         check_fraction(self.fraction, rows)
-        self.inner().check(rows.take(np.setdiff1d(np.arange(rows.n), self.locked_of(rows))))
+        self.inner().check(rows.take(rest_of(self.inner(), rows, self.locked_of(rows))))

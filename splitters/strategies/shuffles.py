@@ -133,6 +133,7 @@ class GroupShuffleSplit(ShuffleSplit):
 
     needs = Needs(y="ignored", groups=True)
     promises = (ShuffleSplit.promises - {"exact_sizes"}) | {"groups_whole"}
+    version = 2
     in_memory_because = ""
 
     def sizes(self, n: int) -> tuple[int, int]:

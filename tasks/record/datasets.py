@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from evenfold.manifests import BalanceReport, data_files
+from evenfold.manifests import Audit, BalanceReport, data_files
+from evenfold.reports import verdict_of
 from evenfold.tasks.outcomes import SplitRef
 from mlflow.entities import Dataset, DatasetInput, InputTag
 
@@ -26,13 +27,22 @@ def split_digest(split: SplitRef) -> str:
     return split.split_id[:32]
 
 
-def split_input(split: SplitRef, run_id: str, report: BalanceReport | None = None) -> DatasetInput:
-    """Return the split as a dataset of the type ``evenfold_split``, which ``mlflow.data.get_source`` loads."""
+def split_input(
+    split: SplitRef, run_id: str, report: BalanceReport | None = None, audit: Audit | None = None
+) -> DatasetInput:
+    """Return the split as a dataset of the type ``evenfold_split``, which ``mlflow.data.get_source`` loads.
+
+    MLflow keeps what it is told first, which is the split's own record: its worst figures and the audit's verdict.
+    """
     source = {"uri": f"evenfold://{split.name}/{split.version}", "split_id": split.split_id}
     manifest = split.manifest()
     keys = [] if manifest.keys is None else manifest.keys.column_names
     profile: dict[str, Any] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
     profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
+    if audit is not None:
+        found = [finding.severity for finding in audit.findings]
+        counts = {f"{severity}s": found.count(severity) for severity in ("error", "warning", "note")}
+        profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **counts}
     return _input(
         Dataset(
             name=split_name(split),

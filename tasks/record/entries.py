@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from evenfold.manifests import BalanceReport, digest_json
@@ -14,35 +15,73 @@ from evenfold.tasks.outcomes import SplitRef
 from pydantic import BaseModel, ConfigDict
 
 JsonObject = dict[str, Any]
+Series = Mapping[str, Mapping[int, float]]
+MOST_FOLDS = 100  # above these a fold has no run, no model and no point in a chart; a table of scores holds them all
+MOST_CLASSES = 10
+SHORT = 12  # digits of an identity that people read
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The light model that holds a run's metrics, each with the split that it was judged on, as MLflow's search wants.
+
+    ``kind`` is what MLflow calls its type: ``evenfold-recipe`` or ``evenfold-fold``. No artifact belongs to it.
+    """
+
+    name: str
+    kind: str
+    params: Mapping[str, Any]
+    dataset_name: str
+    dataset_digest: str
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What one MLflow run shall hold; ``key`` names the run, so that saying it twice changes nothing."""
+    """What one MLflow run shall hold; ``key`` names the run, so that saying it twice changes nothing.
+
+    ``series``: metrics of several steps. ``judged``: the light model that the metrics belong to as well.
+    """
 
     key: str
     name: str
     tags: Mapping[str, str]
     params: Mapping[str, Any]
     metrics: Mapping[str, float]
+    series: Series = field(default_factory=dict)
+    judged: Judged | None = None
+
+    @property
+    def points(self) -> dict[tuple[str, int], float]:
+        """Every value by metric and step, as MLflow stores infinities; what has no steps stands at 0."""
+        every = {(name, 0): value for name, value in self.metrics.items()}
+        every |= {(name, step): value for name, steps in self.series.items() for step, value in steps.items()}
+        return {
+            place: max(min(float(value), sys.float_info.max), -sys.float_info.max) for place, value in every.items()
+        }
+
+    def judges(self, name: str) -> bool:
+        """Return whether the model holds a metric: it was judged on the split, as value/r2 was, and is no count."""
+        return self.judged is not None and name in self.metrics and "/" in name
 
 
 _DIFFERS = ("seconds_", "peak_memory_")
+Point = tuple[str, int, float, int]
 
 
-def news(metrics: Mapping[str, float], known: Mapping[str, float], start: int) -> Iterator[tuple[str, float, int]]:
-    """Yield name, value and time of the metrics that a run does not hold yet; one that has changed is a later point.
+def news(
+    points: Mapping[tuple[str, int], float], known: Mapping[tuple[str, int], float], start: int
+) -> Iterator[Point]:
+    """Yield name, step, value and time of the points that a run does not hold yet; one that has changed is a later one.
 
     Of two points at the same time MLflow shows the larger. Seconds and memory are those of the first fit: they differ
     each time.
     """
-    for name, given in metrics.items():
-        value = max(min(float(given), sys.float_info.max), -sys.float_info.max)  # as MLflow stores infinities
-        before = known.get(name)
+    for (name, step), value in points.items():
+        before = known.get((name, step))
         if before is None:
-            yield name, value, start
+            yield name, step, value, start
         elif before != value and not name.startswith(_DIFFERS) and not (math.isnan(before) and math.isnan(value)):
-            yield name, value, max(int(time.time() * 1000), start + 1)
+            yield name, step, value, max(int(time.time() * 1000), start + 1)
 
 
 def run_key(**parts: Any) -> str:
@@ -51,19 +90,59 @@ def run_key(**parts: Any) -> str:
 
 
 def balance_metrics(report: BalanceReport) -> dict[str, float]:
-    """Return the figures of a balance report and their bounds as metrics, and the rows of each fold and part."""
+    """Return the figures of a balance report and their bounds as metrics, and the rows of each part, with those asked.
+
+    Of whole groups also what the cost is made of, and the gap to the best that can be reached.
+    """
     metrics: dict[str, float] = {}
     for figure, value, least in report.shown():
         metrics |= figure.metrics(value, least)
-    metrics |= {f"balance/rows_{part.name}": float(part.rows) for part in report.parts}
-    if report.n_splits <= 100:
-        metrics |= {f"balance/rows_fold_{fold.split}": float(fold.rows) for fold in report.folds}
+    for part in report.parts:
+        metrics[f"balance/rows_{part.name}"] = float(part.rows)
+        if part.wanted is not None:
+            metrics[f"balance/wanted_{part.name}"] = part.wanted
+    metrics |= {f"balance/stratum_share/{_named(name)}": value for name, value in report.strata.items()}
+    if report.reach is not None:
+        terms = report.reach.model_dump(include={"size_term", "class_term", "missing", "gap", "optimal"})
+        metrics |= {f"balance/cost_{name}": float(value) for name, value in terms.items()}
+    if report.picks is not None:
+        metrics |= {"balance/least_picked": report.picks[0], "balance/most_picked": report.picks[1]}
     return metrics
+
+
+def balance_series(report: BalanceReport) -> dict[str, dict[int, float]]:
+    """Return what each fold holds as metrics whose step is the fold: rows, rows asked, class shares, distances."""
+    if report.n_splits > MOST_FOLDS:
+        return {}
+    columns = {"rows": "rows", "wanted": "wanted", "rows_train": "train", "wanted_train": "wanted_train"}
+    columns |= {name: name for name in ("groups", "mean", "ks")}
+    series: dict[str, dict[int, float]] = {}
+    for fold in report.folds:
+        told = {name: getattr(fold, kept) for name, kept in columns.items()}
+        if len(report.classes or ()) <= MOST_CLASSES:
+            told |= {
+                f"share/{_named(name)}": share
+                for name, share in zip(report.classes or (), fold.shares or (), strict=False)
+            }
+        for name, value in told.items():
+            if value is not None:
+                series.setdefault(f"balance/{name}", {})[fold.split] = float(value)
+    return series
+
+
+def _named(label: str) -> str:
+    """Return a class or column in the letters that a metric's name may have."""
+    return re.sub(r"[^\w .-]", "_", label, flags=re.ASCII)[:60] or "_"
+
+
+def short_tags(split: SplitRef) -> dict[str, str]:
+    """Return the tags that people read and search for: the split's first digits, its specification, its strategy."""
+    return {"split": split.split_id[:SHORT], "spec": f"{split.name}@{split.version}", "strategy": split.strategy}
 
 
 def split_tags(split: SplitRef) -> dict[str, str]:
     """Return the tags by which any project finds what rests on a split."""
-    return {
+    return short_tags(split) | {
         "evenfold.split_id": split.split_id,
         "evenfold.plan_id": split.plan_id,
         "evenfold.spec": f"{split.name}@{split.version}",
@@ -82,14 +161,16 @@ def split_entry(split: SplitRef, report: BalanceReport, tags: Mapping[str, str])
     """Return what the run of a split holds."""
     return Entry(
         key=split_key(split),
-        name=f"split/{split.name} v{split.version}",
+        name=f"{split.name} {split.version} split",
         # Where it lies is a tag: another home may record the same split, and a parameter cannot change.
-        tags={**split_tags(split), "evenfold.uri": split.uri, **tags},
+        tags={**split_tags(split), "evenfold.record": "split", "evenfold.uri": split.uri, **tags},
         params={
             "strategy": split.strategy, "algorithm_version": split.algorithm_version,
             "rows": split.n_rows, "splits": split.n_splits,
+            "split_id": split.split_id, "plan_id": split.plan_id,
         },
         metrics=balance_metrics(report),
+        series=balance_series(report),
     )  # fmt: skip
 
 
@@ -104,7 +185,8 @@ class EvaluationRecord(BaseModel):
     """What the record of an evaluation holds, as plain values and names of files.
 
     ``children``: the score of each fold, with its peak memory. ``tables``: Parquet files by the artifact that they make
-    together. ``models``: by the name of their run. ``failure``: why there is no estimate, for a run that is FAILED.
+    together. ``models``: by the name of their run. ``levels``: scores of levels of attributes, as metrics.
+    ``failure``: why there is no estimate, for a run that is FAILED. ``note``: what the run's description says.
     """
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
@@ -121,46 +203,88 @@ class EvaluationRecord(BaseModel):
     tables: dict[str, list[str]]
     failure: str | None = None
     models: dict[str, KeptModel] = {}
+    note: str = ""
+    levels: dict[str, float] = {}
+
+    @property
+    def recipe(self) -> str:
+        """What people call the model: the name of its class."""
+        return str(self.model["estimator"]).rpartition(":")[2]
 
 
-_PREFIX = {"out-of-bag": "boot/{}_oob", ".632": "boot/{}_632", ".632+": "boot/{}_632plus"}
+_BOOTSTRAP = {"out-of-bag": "oob", ".632": "632", ".632+": "632plus"}
 
 
 def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return every figure of the estimates under its own name, such as cv/r2, cv/r2_mean, cv/r2_sd and apparent/r2."""
+    """Return what is to be read of each metric: value/r2, low/r2 and high/r2, mean/r2 of the folds, and apparent/r2.
+
+    Of a bootstrap also oob/r2, 632/r2 and 632plus/r2, the last of which is the value. All else is in estimates.json.
+    """
     metrics: dict[str, float | None] = {}
     for each in estimates:
-        prefix = _PREFIX.get(each["method"], "cv/{}").format(each["metric"])
-        metrics[prefix] = each["value"]
-        if each["method"] not in _PREFIX:
+        metric = each["metric"]
+        metrics[f"value/{metric}"] = each["value"]
+        metrics |= {f"{side}/{metric}": (each.get("interval") or {}).get(side) for side in ("low", "high")}
+        if each["method"] in _BOOTSTRAP:
+            metrics[f"{_BOOTSTRAP[each['method']]}/{metric}"] = each["value"]
+        else:
             mean = each.get("fold_mean")
-            metrics[f"{prefix}_mean"] = each["value"] if mean is None else mean
-        metrics |= {f"{prefix}_{name}": each[name] for name in ("sd", "se", "pooled")}
-        metrics[f"apparent/{each['metric']}"] = each["apparent"]
-        if each.get("ingredients"):
-            names = (name for name in each["ingredients"] if name not in ("oob",))
-            metrics |= {f"boot/{each['metric']}_{name}": each["ingredients"][name] for name in names}
+            metrics[f"mean/{metric}"] = each["value"] if mean is None else mean
+        metrics[f"apparent/{metric}"] = each["apparent"]
         if each.get("interval"):
-            metrics |= {f"{prefix}_ci_{side}": each["interval"][side] for side in ("low", "high")}
+            metrics[f"resolution/{metric}"] = (each["interval"]["high"] - each["interval"]["low"]) / 2
+        if beside := each.get("baseline"):
+            ends = beside["interval"] or {}
+            metrics |= {f"baseline/{metric}": beside["value"], f"above_baseline/{metric}": beside["difference"]}
+            metrics |= {f"above_baseline_{side}/{metric}": ends.get(side) for side in ("low", "high")}
     return {name: float(value) for name, value in metrics.items() if value is not None}
 
 
-def evaluation_entry(evaluation: EvaluationRecord, tags: Mapping[str, str]) -> Entry:
+def score_series(children: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, float]]:
+    """Return the score of each fold as one metric whose step is the fold: a chart in MLflow; none of too many."""
+    if len(children) > MOST_FOLDS:
+        return {}
+    series: dict[str, dict[int, float]] = {}
+    for number, score in enumerate(children):
+        for name, value in score["test"].items():
+            series.setdefault(f"fold/{name}", {})[int(score.get("split", number))] = value
+    return series
+
+
+def evaluation_entry(evaluation: EvaluationRecord, split: SplitRef, tags: Mapping[str, str]) -> Entry:
     """Return what the run of an evaluation holds."""
+    params = {f"model.{name}": value for name, value in evaluation.model.items()}
+    params |= {"seed": evaluation.seed, "split_id": split.split_id, "fingerprint": evaluation.fingerprint}
+    about = {"estimator": evaluation.model["estimator"], "params": evaluation.model.get("params"), "split": split.name}
+    named = f"{evaluation.recipe} @ {split.name} {split.version}"
     return Entry(
         key=evaluation.key,
-        name=f"evaluate/{evaluation.model['estimator'].rpartition(':')[2]}",
-        tags={**tags, **evaluation.tags},
-        params={f"model.{name}": value for name, value in evaluation.model.items()} | {"seed": evaluation.seed},
-        metrics=estimate_metrics(evaluation.estimates),
+        name=named,
+        tags={**tags, "evenfold.record": "evaluation", **evaluation.tags},
+        params=params,
+        metrics=estimate_metrics(evaluation.estimates) | evaluation.levels,
+        series=score_series(evaluation.children),
+        judged=judged(split, evaluation.recipe, "evenfold-recipe", about) if evaluation.estimates else None,
     )
 
 
-def child_entry(parent_key: str, score: Mapping[str, Any], tags: Mapping[str, str]) -> Entry:
-    """Return what the run of one fold holds, below the evaluation that ``parent_key`` names."""
+def child_entry(evaluation: EvaluationRecord, split: SplitRef, score: Mapping[str, Any]) -> Entry:
+    """Return what the run of one fold holds, below its evaluation, and the light model that was fitted there."""
     metrics = {f"test/{name}": value for name, value in score["test"].items()}
     metrics |= {f"apparent/{name}": value for name, value in score["apparent"].items()}
     metrics |= {name: score[name] for name in ("n_train", "n_test", "seconds_fit", "seconds_score", "peak_memory_mb")}
-    place = {"evenfold.repeat": str(score["repeat"]), "evenfold.fold": str(score["fold"])}
-    key = run_key(kind="fold", parent=parent_key, repeat=score["repeat"], fold=score["fold"])
-    return Entry(key=key, name=score["name"], tags={**tags, **place}, params={}, metrics=metrics)
+    place = {"repeat": score["repeat"], "fold": score["fold"]}
+    name = f"{evaluation.recipe} {score['name']}"
+    return Entry(
+        key=run_key(kind="fold", parent=evaluation.key, **place),
+        name=name,
+        tags=short_tags(split) | {"evenfold.split_id": split.split_id},
+        params=place,
+        metrics=metrics,
+        judged=judged(split, name, "evenfold-fold", place),
+    )
+
+
+def judged(split: SplitRef, name: str, kind: str, params: Mapping[str, Any]) -> Judged:
+    """Return the light model that holds what was judged on a split; a name may not hold what a path or URI does."""
+    return Judged(re.sub(r"[/:.%\"']", "-", name), kind, params, f"{split.name}@{split.version}", split.split_id[:32])

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from evenfold.estimates import FoldScore
 from evenfold.manifests import BalanceReport, audit, measure, read_table
-from evenfold.reports import Origin, SplitLink, evaluation_html
-from evenfold.reports.pictures import pictures_of, scores_figures, split_note
+from evenfold.reports import Origin, Page, SplitLink, evaluation_page
+from evenfold.reports.markdown import (
+    balance_rows,
+    balance_table,
+    estimate_table,
+    figures_table,
+    linked,
+    page_note,
+    split_report,
+)
+from evenfold.reports.pictures import scores_figures, split_pages
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.step import flow_run_tags, step
+from evenfold.tasks.runtime.running import materialized, publish
+from evenfold.tasks.runtime.step import step
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.work import Work, kept_study, work_of
-from prefect.artifacts import create_markdown_artifact
-from prefect.context import TaskRunContext
 
 from .datasets import data_input, split_input
 from .entries import (
+    MOST_FOLDS,
     EvaluationRecord,
     KeptModel,
     child_entry,
@@ -31,8 +41,9 @@ from .entries import (
     split_key,
     split_tags,
 )
+from .links import origin_tags, run_page, runs_on, server_of
 from .spool import survives_outage
-from .tracker import Tracker, keep_model_of, tracker_of
+from .tracker import NOTE, Tracker, keep_model_of, tracker_of
 
 
 def balance_of(split: SplitRef) -> BalanceReport:
@@ -41,39 +52,54 @@ def balance_of(split: SplitRef) -> BalanceReport:
     return measure(manifest, read_table(split.data, types=manifest.spec.types))
 
 
-@step(run_name=lambda split, **_: f"record split {split.name}")
+@step(run_name=lambda split, **_: f"record the split {split.name}")
 def record_split(split: SplitRef, report: BalanceReport | None = None) -> RunRef:
-    """Record a split as a run ``split/<name> v<version>`` with its manifest, balance, audit and page."""
+    """Record a split as a run ``<name> <version> split`` with its manifest, balance, audit and page."""
     measured = report or balance_of(split)
-    run_id = _record_split(split, measured, split.manifest().fingerprint, flow_run_tags())
-    if TaskRunContext.get() is not None:
-        create_markdown_artifact(
-            split_note(split.model_dump(), measured, run_id), key=_artifact_key(f"split {split.name}")
-        )
-    return _ref(split, run_id)
+    run = _ref(split, _record_split(split, measured, split.manifest().fingerprint, origin_tags()))
+    told = f"{split_report(split.model_dump(), measured)}\n\n{_where(run, 'The split in MLflow')}"
+    publish(f"split-{split.name}", told, f"What the newest split of {split.name} is, and how even.")
+    publish(f"balance-{split.name}", balance_rows(measured)[:MOST_FOLDS], f"Rows of each fold and part, {split.name}.")
+    worst = {name: round(value, 6) for name, value in measured.worst.items()}
+    materialized(
+        f"evenfold://{split.name}/{split.version}",
+        split.data if "://" in split.data else Path(split.data).absolute().as_uri(),
+        f"{split.name} {split.version}",
+        run.url,
+        {"split_id": split.split_id, "rows": split.n_rows, "splits": split.n_splits, "worst": worst},
+    )
+    return run
 
 
-def _artifact_key(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+def _where(run: RunRef, words: str) -> str:
+    """Return a link to a run, or its id where no server is known that shows it."""
+    return f"[{words}]({run.url})" if run.url else f"{words}: run `{run.run_id}` (`evenfold ui` opens it)"
 
 
 def _ref(split: SplitRef, run_id: str) -> RunRef:
     home = Home.here()
-    uri = home.tracking_uri.rstrip("/")
-    if not uri.startswith("http") or run_id.startswith("("):
+    server = server_of(home)
+    if not server or run_id.startswith("("):
         return RunRef(run_id=run_id)
-    return RunRef(run_id=run_id, url=f"{uri}/#/experiments/{Tracker(home, split.name).experiment_id}/runs/{run_id}")
+    return RunRef(run_id=run_id, url=run_page(Tracker(home, split.name).experiment_id, run_id, server=server))
 
 
 def _recorded_split(split: SplitRef, report: BalanceReport, fingerprint: str, tags: dict[str, str]) -> str:
     tracker = tracker_of(split)
     with tracker.run(split_entry(split, report, tags)) as run_id:
-        tracker.client.set_tag(run_id, "evenfold.split_run_id", run_id)
+        shown = split_pages(split.uri, report, split.data, run_id)
         tracker.keep(run_id, "split", Path(split.uri))
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
-        for name, picture in pictures_of(split.uri, report.model_dump(mode="json"), split.data, run_id).items():
-            tracker.keep(run_id, f"split/{name}", picture)
-        tracker.reads(run_id, data_input(split, fingerprint, "training"), split_input(split, run_id, report))
+        for name, file in shown.files.items():
+            tracker.keep(run_id, f"split/{name}", file)
+        reads = split_input(split, run_id, report, shown.audit)
+        tracker.reads(run_id, data_input(split, fingerprint, "training"), reads)
+        links = {
+            "The split's page": run_page(tracker.experiment_id, run_id, "artifacts/split/report.html"),
+            "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
+        }
+        note = page_note(shown.page, links, figures_table(report), balance_table(report))
+        tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note})
     return run_id
 
 
@@ -90,7 +116,7 @@ def failure_of(errors: Sequence[str], n_splits: int) -> str:
     return f"{len(errors)} of {max(n_splits, len(errors))} fits failed: {'; '.join(sentences[:3])}."
 
 
-@step(run_name=lambda split, **_: f"record evaluation on {split.name}")
+@step(run_name=lambda split, **_: f"record the evaluation on {split.name}")
 def record_evaluation(
     split: SplitRef,
     evaluation: Evaluated,
@@ -100,15 +126,21 @@ def record_evaluation(
     n_cached: int = 0,
     models: dict[str, FinalModel] | None = None,
 ) -> RunRef:
-    """Record an evaluation as a run ``evaluate/<model>`` with estimates, predictions and its page, a child per fold.
+    """Record an evaluation as a run ``<model> @ <split>`` with estimates, predictions and its page.
 
-    The split is recorded too where it is not yet. Where fits failed and nothing was aggregated, the run is FAILED
-    with the reason, and the finished folds are kept. ``run_label``: another makes another run of the same evaluation.
+    Up to 100 folds have a child run and a light model each, whose metrics name the split. The split is recorded too
+    where it is not yet. Where fits failed and nothing was aggregated, the run is FAILED with the reason, and the
+    finished folds are kept. ``run_label``: another makes another run of the same evaluation.
     """
     split_run = split_run_id or Tracker(Home.here(), split.name).find(split_key(split)) or record_split.fn(split).run_id
     work = work_of(split, evaluation.model)
     record = _record_of(evaluation, work, split_run, run_label, n_cached, models or {})
-    return _ref(split, _record_evaluation(split, record, flow_run_tags()))
+    run = _ref(split, _record_evaluation(split, record, origin_tags()))
+    if evaluation.estimates:
+        scores = f"# {record.recipe} @ {split.name} {split.version}\n\n{estimate_table(evaluation.estimates)}"
+        about = f"Scores of the newest evaluation on {split.name}."
+        publish(f"estimate-{split.name}", f"{scores}\n\n{_where(run, 'The evaluation in MLflow')}", about)
+    return run
 
 
 def _record_of(
@@ -119,28 +151,37 @@ def _record_of(
     asked = {"interval": evaluation.interval, "level": evaluation.level}
     another = asked if asked != {"interval": "auto", "level": 0.95} else {}
     identity = another | {"split_id": evaluation.split.split_id, "fingerprint": evaluation.fingerprint, "label": label}
+    told = {"evenfold.run_label": label, "evenfold.n_cached": n_cached}
     partial = {"evenfold.partial": "true"} if evaluation.errors and evaluation.estimates else {}
     estimates = [estimate.to_json() for estimate in evaluation.estimates]
     peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
+    page = _page(evaluation, work)
     failed = evaluation.errors and not evaluation.estimates
     return EvaluationRecord(
         **about,
         key=run_key(kind="evaluate", **about, **identity),
         split_run_id=split_run,
-        tags={
-            "evenfold.run_label": label,
-            "evenfold.n_cached": str(n_cached),
-            **partial,
-            **{f"evenfold.{name}": str(value) for name, value in asked.items()},
-        },
+        tags={name: str(value) for name, value in told.items() if value}
+        | partial
+        | {f"evenfold.{name}": str(value) for name, value in another.items()},
         fingerprint=evaluation.fingerprint,
         estimates=estimates,
-        children=[score.to_json() | {"peak_memory_mb": peaks.get(score.name, 0.0)} for score in evaluation.scores],
+        children=[
+            score.to_json() | {"peak_memory_mb": peaks.get(score.name, 0.0), "split": number}
+            for number, score in _numbered(evaluation, work)
+        ],
         artifacts={
             "estimates.json": estimates,
             "features.json": {"used": evaluation.features, "left_out": evaluation.left_out},
-            "report.html": _page(evaluation, work),
+            "report.html": page.html(),
+            **({"levels.json": [asdict(score) for score in evaluation.levels]} if evaluation.levels else {}),
         },
+        levels={
+            f"by/{_metric_name(score.attribute)}/{_metric_name(score.level)}/{score.metric}": score.value
+            for score in evaluation.levels
+            if score.value is not None
+        },
+        note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failed else "",
         tables={
             "predictions.parquet": evaluation.predictions,
             "scores.parquet": [block.scores.path for block in evaluation.draws],
@@ -150,14 +191,28 @@ def _record_of(
     )
 
 
-def _page(evaluation: Evaluated, work: Work) -> str:
+def _numbered(evaluation: Evaluated, work: Work) -> list[tuple[int, FoldScore]]:
+    """Return the score of each split with its number, which is the same where others failed; of few draws as well."""
+    if evaluation.draws:
+        few = work.manifest.n_splits <= MOST_FOLDS
+        return [(score.fold, score) for score in _scores_of_draws(evaluation)] if few else []
+    place = {work.manifest.membership.split_name(i): i for i in range(work.manifest.n_splits)}
+    return [(place[score.repeat, score.fold], score) for score in evaluation.scores]
+
+
+def _metric_name(name: str) -> str:
+    """Return a name with the characters alone that MLflow allows in a metric."""
+    return re.sub(r"[^\w.\- ]", "_", name)
+
+
+def _page(evaluation: Evaluated, work: Work) -> Page:
     """Return the page about what was evaluated, with the study of the number of folds where one was run."""
     title = f"Evaluation on {work.manifest.name} {work.manifest.version}"
     predictions = frame_of(evaluation.predictions) if evaluation.predictions else None
     scores = evaluation.scores or _scores_of_draws(evaluation)
     study = kept_study(Home.here(), work.problem)
     split, data = evaluation.split, evaluation.split.data
-    return evaluation_html(
+    return evaluation_page(
         work.problem,
         scores,
         evaluation.estimates,
@@ -167,6 +222,7 @@ def _page(evaluation: Evaluated, work: Work) -> str:
         audit=audit(work.manifest, data, features=evaluation.features),
         split=SplitLink(f"{split.name} {split.version}", split.split_id),
         origin=Origin(Path(data).name),
+        levels=evaluation.levels,
     )
 
 
@@ -190,13 +246,12 @@ def _scores_of_draws(evaluation: Evaluated) -> list[FoldScore]:
 
 def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: dict[str, str]) -> str:
     tracker = tracker_of(split)
-    shared = split_tags(split) | {"evenfold.split_run_id": _split_run(tracker, split, evaluation.split_run_id)} | tags
-    estimator = evaluation.model["estimator"]
-    with tracker.run(evaluation_entry(evaluation, shared)) as run_id:
-        for score in evaluation.children:
-            with tracker.run(child_entry(evaluation.key, score, shared), parent=run_id) as child:
-                keep_model_of(tracker, child, evaluation.models.get(score["name"]), estimator)
-        keep_model_of(tracker, run_id, evaluation.models.get("all rows"), estimator)
+    split_run = _split_run(tracker, split, evaluation.split_run_id)
+    shared = split_tags(split) | {"evenfold.split_run_id": split_run} | tags
+    with tracker.run(evaluation_entry(evaluation, split, shared)) as run_id:
+        tracker.reads(run_id, data_input(split, evaluation.fingerprint, "training"), split_input(split, split_run))
+        _keep_folds(tracker, run_id, split, evaluation)
+        keep_model_of(tracker, run_id, evaluation.models.get("all rows"), evaluation.model["estimator"])
         for name, value in evaluation.artifacts.items():
             tracker.keep(run_id, name, value)
         if evaluation.estimates:
@@ -205,14 +260,31 @@ def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: di
         for name, files in evaluation.tables.items():
             if files:
                 tracker.keep_table(run_id, name, frame_of(files))
-        judged_on = split_input(split, shared["evenfold.split_run_id"])
-        tracker.reads(run_id, data_input(split, evaluation.fingerprint, "training"), judged_on)
-        if evaluation.estimates:
-            recipe = estimator.rpartition(":")[2]
-            tracker.judge(run_id, recipe, judged_on.dataset, {"estimator": estimator, "seed": evaluation.seed})
+        if evaluation.note:
+            links = {
+                "The evaluation's page": run_page(tracker.experiment_id, run_id, "artifacts/report.html"),
+                f"Its split, {split.name} {split.version}": run_page(tracker.experiment_id, split_run),
+                "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
+            }
+            tracker.tell(run_id, {NOTE: f"{evaluation.note}\n\n{linked(links)}"})
     if evaluation.failure:
         tracker.fail(run_id, evaluation.failure)
     return run_id
+
+
+def _keep_folds(tracker: Tracker, run_id: str, split: SplitRef, evaluation: EvaluationRecord) -> None:
+    """Give each of up to 100 folds a run below the evaluation's; of more, keep one table of their scores."""
+    if split.kind == "draws" or not evaluation.children:
+        return
+    if len(evaluation.children) > MOST_FOLDS:
+        flat = [{name: score[name] for name in ("name", "repeat", "fold", "n_train", "n_test", "seconds_fit")}
+                | score["test"] | {f"apparent {name}": value for name, value in score["apparent"].items()}
+                for score in evaluation.children]  # fmt: skip
+        tracker.keep_table(run_id, "scores.parquet", pd.DataFrame(flat))
+        return
+    for score in evaluation.children:
+        with tracker.run(child_entry(evaluation, split, score), parent=run_id) as child:
+            keep_model_of(tracker, child, evaluation.models.get(score["name"]), evaluation.model["estimator"])
 
 
 _recorded_evaluation.__name__ = "record_evaluation"

@@ -6,18 +6,21 @@ import getpass
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from evenfold.estimates import Choice, Estimate, ModelSpec
 from evenfold.estimates.holdouts.ledger import Ledger, level_of_look
-from evenfold.reports import Origin, look_page, tuning_page
-from evenfold.tasks.outcomes import FoldResult, Look, SplitRef, Tried
+from evenfold.reports import Origin, Page, look_page, tuning_page
+from evenfold.reports.markdown import page_note
+from evenfold.tasks.outcomes import FoldResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
-from evenfold.tasks.runtime.step import flow_run_tags, step
+from evenfold.tasks.runtime.step import step
 
-from .datasets import data_input
-from .entries import Entry, estimate_metrics, run_key, split_tags
-from .tracker import Tracker, tracker_of
+from .datasets import data_input, split_input
+from .entries import MOST_FOLDS, Entry, estimate_metrics, judged, run_key, short_tags, split_tags
+from .links import origin_tags, run_page, runs_on
+from .tracker import NOTE, Tracker, tracker_of
 
 
 @step(run_name=lambda split, **_: f"record a look at {split.name}")
@@ -53,14 +56,18 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
         }
         entry = Entry(
             key=run_key(kind="look", split_id=split.split_id, number=number),
-            name=f"look {number}/{recipe['estimator'].rpartition(':')[2]}",
-            tags=split_tags(split) | look | flow_run_tags(),
-            params={f"model.{name}": value for name, value in recipe.items()},
+            name=f"{_named(recipe)} @ {split.name} {split.version} look {number}",
+            tags=split_tags(split) | {"evenfold.record": "look"} | look | origin_tags(),
+            params={f"model.{name}": value for name, value in recipe.items()} | {"split_id": split.split_id},
             metrics={},
         )
         with tracker.run(entry) as run_id:
-            tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "testing"))
+            tracker.reads(run_id, data_input(split, manifest.fingerprint, "testing"), split_input(split, run_id))
     return Look(run_id=run_id, look=number)
+
+
+def _named(recipe: dict[str, Any]) -> str:
+    return str(recipe["estimator"]).rpartition(":")[2]
 
 
 def _recorded(tracker: Tracker, holdout: str) -> int:
@@ -94,7 +101,17 @@ def record_look_scores(
         origin=Origin(Path(split.data).name, look.run_id),
     )
     tracker.keep(look.run_id, "report.html", page.html())
+    _tell(tracker, look.run_id, split, page)
     return look
+
+
+def _tell(tracker: Tracker, run_id: str, split: SplitRef, page: Page) -> None:
+    """Let the top of a page be the run's description, with where the rest is."""
+    links = {
+        "The page": run_page(tracker.experiment_id, run_id, "artifacts/report.html"),
+        "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
+    }
+    tracker.tell(run_id, {NOTE: page_note(page, links)})
 
 
 @step(run_name=lambda split, **_: f"record the tuning on {split.name}")
@@ -106,33 +123,47 @@ def record_tuning(
     choice: Choice,
     metric: str,
     one_standard_error: bool,
+    nested: NestedChoice | None = None,
 ) -> str:
-    """Record what was tried and chosen as a run ``tune/<model>`` with a child per configuration; return its id."""
+    """Record what was tried and chosen as a run ``<model> @ <split> tuning``; return its id.
+
+    Up to 100 configurations have a child run each; all are in tuning.json.
+    """
     tracker, recipe = tracker_of(split), model.canonical()
-    shared = split_tags(split) | {"evenfold.split_run_id": split_run_id} | flow_run_tags()
+    shared = split_tags(split) | {"evenfold.split_run_id": split_run_id} | origin_tags()
     asked = {"model": recipe, "tried": [trial.params for trial in tried], "metric": metric}
-    key = run_key(kind="tune", split_id=split.split_id, one_standard_error=one_standard_error, **asked)
+    how = {"one_standard_error": one_standard_error} | ({"nested": True} if nested else {})
+    key = run_key(kind="tune", split_id=split.split_id, **how, **asked)
     chosen = choice.to_json()
     figures = {f"choice/{name}": chosen[name] for name in ("best", "chosen", "naive", "value", "low", "high")}
-    name = f"tune/{recipe['estimator'].rpartition(':')[2]}"
+    inside = None if nested is None else next(each for each in nested.estimates if each.metric == metric)
+    figures |= {} if inside is None else {f"nested/{n}": v for n, v in estimate_metrics([inside.to_json()]).items()}
+    name = f"{_named(recipe)} @ {split.name} {split.version} tuning"
     params = {f"chosen.{name}": value for name, value in tried[choice.chosen].params.items()}
     records = [[estimate.to_json() for estimate in trial.estimates] for trial in tried]
-    with tracker.run(Entry(key, name, shared, params, figures)) as run_id:
-        for number, (trial, estimates) in enumerate(zip(tried, records, strict=True)):
+    whole = Entry(key, name, shared | {"evenfold.record": "tuning"}, params, figures)
+    with tracker.run(whole) as run_id:
+        tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
+        for number, (trial, estimates) in enumerate(
+            zip(tried, records, strict=True) if len(tried) <= MOST_FOLDS else ()
+        ):
             child = Entry(
                 key=run_key(kind="configuration", parent=key, number=number),
-                name=f"configuration {number}",
-                tags=shared,
+                name=f"{_named(recipe)} configuration {number}",
+                tags=short_tags(split) | {"evenfold.split_id": split.split_id},
                 params=trial.params,
                 metrics=estimate_metrics(estimates),
+                judged=judged(split, f"{_named(recipe)} configuration {number}", "evenfold-recipe", trial.params),
             )
             with tracker.run(child, parent=run_id):
                 pass
         trials = [{"params": trial.params, "estimates": each} for trial, each in zip(tried, records, strict=True)]
-        tracker.keep(run_id, "tuning.json", {"tried": trials, "choice": chosen})
+        anew = {} if nested is None else {"nested": nested.model_dump(mode="json")}
+        tracker.keep(run_id, "tuning.json", {"tried": trials, "choice": chosen, **anew})
         of_metric = [next(one for one in trial.estimates if one.metric == metric) for trial in tried]
         means, spreads = [estimate.value for estimate in of_metric], [estimate.sd for estimate in of_metric]
         origin = Origin(Path(split.data).name, run_id)
-        page = tuning_page(metric, [trial.params for trial in tried], means, spreads, choice, origin)
+        page = tuning_page(metric, [trial.params for trial in tried], means, spreads, choice, origin, inside)
         tracker.keep(run_id, "report.html", page.html())
+        _tell(tracker, run_id, split, page)
     return run_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import tempfile
 from dataclasses import dataclass
@@ -71,6 +72,8 @@ def metrics_of(recorded: Recorded) -> list[str]:
 
 HEX = re.compile(r"[0-9a-f]{64}")
 # Folders are named by these tags, and whoever may edit the store may change them.
+# What tells a split's own run from those that rest on it: its tag, or the name that earlier versions gave it.
+RECORDS_OF_SPLITS = ("tags.`evenfold.record` = 'split'", "attributes.run_name LIKE 'split/%'")
 SPEC = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}@\d+\.\d+")
 
 
@@ -120,8 +123,8 @@ def _found(tracker: Tracker, reference: str) -> Any:
     wanted = "=" if HEX.fullmatch(reference) or "@" in reference else "LIKE"
     value = reference if wanted == "=" else f"{reference}@%"
     runs: list[Any] = []
-    for name in names:
-        asked = f"tags.`evenfold.{name}` {wanted} '{value}' AND attributes.run_name LIKE 'split/%'"
+    for name, kind in itertools.product(names, RECORDS_OF_SPLITS):
+        asked = f"tags.`evenfold.{name}` {wanted} '{value}' AND {kind}"
         runs += tracker.client.search_runs(experiments, asked) if experiments and "'" not in value else []
     if not runs:
         raise SplitError(

@@ -252,7 +252,7 @@ def close_retraining(split: SplitRef, outcome: Retraining, metrics: dict[str, fl
     tracker.keep(run_id, "report.html", outcome.page().html())
     tracker.client.set_tag(run_id, "mlflow.note.content", outcome.report[:5000])
     tracker.keep(run_id, OUTCOME, outcome.model_dump(mode="json"))
-    tracker.client.set_terminated(run_id, "FINISHED")
+    tracker.finish(run_id)
     return outcome
 
 

@@ -10,8 +10,7 @@ import json
 import logging
 import os
 import tempfile
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from importlib.metadata import version
@@ -27,11 +26,12 @@ from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.redaction import redacted
-from mlflow.entities import Dataset, DatasetInput, LoggedModelStatus, Metric, Param, RunTag
+from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
+from mlflow.entities import DatasetInput, LoggedModelStatus, Metric, Param, RunTag
 from mlflow.models import Model
 from mlflow.tracking import MlflowClient
 
-from .entries import Entry, KeptModel, news
+from .entries import Entry, Judged, KeptModel, Point, news
 from .stored_models import load_skops, load_stored
 
 logging.getLogger("alembic").setLevel(logging.WARNING)
@@ -42,6 +42,15 @@ logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
 JUDGED = "evenfold.judged_model"
+BATCH = 900  # points that MLflow takes at once, with some to spare
+_UNDER_WAY: dict[str, Tracker] = {}
+
+
+@always_at_stop
+def _end_what_is_under_way() -> None:
+    """Mark the runs that this process has begun and not ended as KILLED; the next that wants them completes them."""
+    for run_id, tracker in list(_UNDER_WAY.items()):
+        tracker.finish(run_id, "KILLED")
 
 
 class Tracker:
@@ -50,6 +59,7 @@ class Tracker:
     def __init__(self, home: Home, experiment: str) -> None:
         self.home = home
         self.experiment = experiment
+        self._made: set[str] = set()
         home.make()
         with self._alone():
             self.client = MlflowClient(tracking_uri=home.tracking_store)
@@ -72,21 +82,28 @@ class Tracker:
 
     @contextmanager
     def run(self, entry: Entry, parent: str | None = None) -> Iterator[str]:
-        """Yield the id of the run that ``entry.key`` names, filled; it is FINISHED when the block ends well."""
-        run_id = self.begin(entry, parent)
-        try:
-            yield run_id
-        except BaseException as error:
-            self.fail(run_id, str(error))
-            raise
-        self.client.set_terminated(run_id, "FINISHED")
+        """Yield the id of the run that ``entry.key`` names, filled; it is FINISHED when the block ends well.
+
+        One at a time writes it, with what lies below it: what this tracker made anew has no children to look for.
+        """
+        with locked(self.home.locks, f"record/{self.home.tracking_uri}/{entry.key}"):
+            run_id = self.begin(entry, parent)
+            try:
+                yield run_id
+            except BaseException as error:
+                self.fail(run_id, str(error))
+                raise
+            self.finish(run_id)
 
     def begin(self, entry: Entry, parent: str | None = None) -> str:
         """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
         # Also while it is filled: of two who both find a metric absent, each would log a point.
+        halt_where_stopping()
         with locked(self.home.locks, f"run/{self.home.tracking_uri}/{entry.key}"):
-            run_id = self._open(entry, parent)
-            self._fill(run_id, entry)
+            run, known = self._open(entry, parent)
+            run_id = str(run.info.run_id)
+            _UNDER_WAY[run_id] = self
+            self._fill(run, entry, known)
             return run_id
 
     def fail(self, run_id: str, reason: str) -> None:
@@ -94,12 +111,21 @@ class Tracker:
         reason = redacted(reason)
         self.client.set_tag(run_id, "evenfold.failure", reason[:5000])
         self.client.set_tag(run_id, NOTE, f"**Failed:** {reason[:4000]}")
-        self.client.set_terminated(run_id, "FAILED")
+        self.finish(run_id, "FAILED")
+
+    def finish(self, run_id: str, status: str = "FINISHED") -> None:
+        """End a run: last of all, for a run that is FINISHED is complete."""
+        self.client.set_terminated(run_id, status)
+        _UNDER_WAY.pop(run_id, None)
 
     def find(self, key: str) -> str | None:
         """Return the run that ``key`` names, if there is one."""
+        run = self._found(key)
+        return str(run.info.run_id) if run else None
+
+    def _found(self, key: str) -> Any:
         found = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
-        return str(found[0].info.run_id) if found else None
+        return found[0] if found else None
 
     def runs_named(self, name: str) -> list[Any]:
         """Return every run of the experiment that is called ``name``."""
@@ -113,29 +139,90 @@ class Tracker:
             if not token:
                 return runs
 
-    def _open(self, entry: Entry, parent: str | None) -> str:
-        run_id = self.find(entry.key)
-        if run_id is None:
-            tags = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
-            return str(self.client.create_run(self.experiment_id, tags=tags, run_name=entry.name).info.run_id)
-        self.client.update_run(run_id, status="RUNNING")
-        for tag in {"evenfold.failure", "evenfold.partial", NOTE} & set(self.client.get_run(run_id).data.tags):
+    def _open(self, entry: Entry, parent: str | None) -> tuple[Any, bool]:
+        """Return the run that an entry names, RUNNING, and whether it was there before."""
+        run = None if parent in self._made else self._found(entry.key)
+        if run is None:
+            tags = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {}) | _cut(entry.tags)
+            made = self.client.create_run(self.experiment_id, tags=tags, run_name=entry.name)
+            self._made.add(made.info.run_id)
+            return made, False
+        run_id = run.info.run_id
+        self.client.update_run(run_id, status="RUNNING", name=entry.name)
+        for tag in {"evenfold.failure", "evenfold.partial", NOTE} & set(run.data.tags):
             self.client.delete_tag(run_id, tag)
-        return run_id
+        return run, True
 
     def measured(self, run_id: str, values: Mapping[str, float]) -> None:
         """Log the metrics that the run does not hold yet; what it holds already is not said twice."""
         run = self.client.get_run(run_id)
-        metrics = list(news(values, run.data.metrics, run.info.start_time))
-        for start in range(0, len(metrics), 900):
-            points = [Metric(name, value, when, 0) for name, value, when in metrics[start : start + 900]]
-            self.client.log_batch(run_id, metrics=points)
+        known = {(name, 0): value for name, value in run.data.metrics.items()}
+        self._log(run_id, news({(name, 0): value for name, value in values.items()}, known, run.info.start_time))
 
-    def _fill(self, run_id: str, entry: Entry) -> None:
-        self.measured(run_id, entry.metrics)
+    def _fill(self, run: Any, entry: Entry, known: bool) -> None:
+        run_id = run.info.run_id
+        model_id = self._judge(run, entry.judged) if entry.judged else None
+        held = self._held(run, entry) if known else {}
+        points = list(news(entry.points, held, run.info.start_time))
+        if model_id and JUDGED not in run.data.tags:
+            # What the run held before it had a model is told again, as the model's; in the run it stays one point.
+            new = {(name, step) for name, step, _, _ in points}
+            points += [
+                (*place, value, run.info.start_time) for place, value in entry.points.items() if place not in new
+            ]
         params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
-        tags = [RunTag(name, str(value)) for name, value in entry.tags.items()]
-        self.client.log_batch(run_id, params=params[:100], tags=tags[:100])
+        tags = _cut(entry.tags) if known else {}
+        tags |= {JUDGED: model_id} if model_id else {}
+        self._log(run_id, points, entry, model_id, params[:100], [RunTag(*tag) for tag in tags.items()])
+
+    def _held(self, run: Any, entry: Entry) -> dict[tuple[str, int], float]:
+        """Return the points that a run holds; those of several steps are asked for one by one."""
+        held = {(name, 0): value for name, value in run.data.metrics.items() if name not in entry.series}
+        for name in set(entry.series) & set(run.data.metrics):
+            history = self.client.get_metric_history(run.info.run_id, name)
+            held |= {(name, each.step): each.value for each in sorted(history, key=lambda one: one.timestamp)}
+        return held
+
+    def _log(
+        self,
+        run_id: str,
+        points: Iterable[Point],
+        entry: Entry | None = None,
+        model_id: str | None = None,
+        params: Sequence[Param] = (),
+        tags: Sequence[RunTag] = (),
+    ) -> None:
+        """Log points, each with the model and the split that it belongs to, parameters and tags: one call for most."""
+        metrics = [Metric(name, value, when, step, run_id=run_id) for name, step, value, when in points]
+        if entry is not None and entry.judged is not None:
+            on = {"dataset_name": entry.judged.dataset_name, "dataset_digest": entry.judged.dataset_digest}
+            metrics = [
+                Metric(each.key, each.value, each.timestamp, each.step, model_id, run_id=run_id, **on)
+                if entry.judges(each.key)
+                else each
+                for each in metrics
+            ]
+        self.client.log_batch(run_id, metrics[:BATCH], params=list(params), tags=list(tags))
+        for start in range(BATCH, len(metrics), BATCH):
+            self.client.log_batch(run_id, metrics[start : start + BATCH])
+
+    def _judge(self, run: Any, judged: Judged) -> str:
+        """Return the light model of a run, made once; no artifact belongs to it."""
+        made = run.data.tags.get(JUDGED)
+        if made is None:
+            model = self.client.create_logged_model(
+                self.experiment_id,
+                judged.name,
+                source_run_id=run.info.run_id,
+                params={name: str(value)[:5900] for name, value in judged.params.items() if value not in (None, {})},
+                model_type=judged.kind,
+            )
+            made = self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id
+        return str(made)
+
+    def tell(self, run_id: str, tags: Mapping[str, Any]) -> None:
+        """Set tags of a run, such as its description, in one call."""
+        self.client.log_batch(run_id, tags=[RunTag(*tag) for tag in _cut(tags).items()])
 
     def keep(self, run_id: str, name: str, value: Any) -> None:
         """Log ``value`` as a JSON artifact, or the file or folder that a Path names, or a page or picture as it is."""
@@ -201,32 +288,10 @@ class Tracker:
         """Say which data and which split a run rests on."""
         self.client.log_inputs(run_id, datasets=list(inputs))
 
-    def judge(self, run_id: str, name: str, dataset: Dataset, params: Mapping[str, Any]) -> None:
-        """Let a light logged model hold the run's metrics, each with the split that it was judged on; once.
 
-        So MLflow's search of logged models by dataset finds and ranks whatever was ever judged on a split.
-        """
-        run = self.client.get_run(run_id)
-        made = run.data.tags.get(JUDGED)
-        if made is None:
-            values = {key: str(value)[:5900] for key, value in params.items()}
-            model = self.client.create_logged_model(
-                self.experiment_id, name, source_run_id=run_id, params=values, model_type="evenfold-recipe"
-            )
-            made = self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id
-            self.client.set_tag(run_id, JUDGED, made)
-        held = self.client.get_logged_model(made).metrics or []
-        known = {(metric.key, metric.value) for metric in held}
-        # A value that has changed is a later point: of one time, step and run MLflow takes one.
-        again, now = {metric.key for metric in held}, int(time.time() * 1000)
-        about = {"model_id": made, "dataset_name": dataset.name, "dataset_digest": dataset.digest, "run_id": run_id}
-        points = [
-            Metric(name, value, now if name in again else run.info.start_time, 0, **about)
-            for name, value in run.data.metrics.items()
-            if (name, value) not in known
-        ]
-        for start in range(0, len(points), 900):
-            self.client.log_batch(run_id, metrics=points[start : start + 900])
+def _cut(tags: Mapping[str, Any]) -> dict[str, str]:
+    """Return tags as long as MLflow keeps them."""
+    return {name: str(value)[:7_900] for name, value in tags.items()}
 
 
 def tracker_of(split: SplitRef) -> Tracker:

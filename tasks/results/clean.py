@@ -11,7 +11,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.record.spool import waiting
 from evenfold.tasks.runtime.home import Home
 
-SECONDS = {"h": 3_600, "d": 86_400, "w": 604_800}
+SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 HALF_WRITTEN_SECONDS = SECONDS["d"]
 
 
@@ -24,10 +24,10 @@ class Cleaned:
 
 
 def age_of(text: str) -> int:
-    """Return the seconds in ``30d``, ``12h`` or ``4w``; raises SplitError for anything else."""
-    found = re.fullmatch(r"(\d+)([hdw])", text.strip())
+    """Return the seconds in ``30s``, ``30m``, ``12h``, ``30d`` or ``4w``; raises SplitError for anything else."""
+    found = re.fullmatch(r"(\d+)([smhdw])", text.strip())
     if not found:
-        raise SplitError(f"{text!r} is no age; write a number and h, d or w, such as 30d.")
+        raise SplitError(f"{text!r} is no age; write a number and s, m, h, d or w, such as 30d.")
     return int(found[1]) * SECONDS[found[2]]
 
 

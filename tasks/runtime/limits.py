@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -22,20 +24,23 @@ from threadpoolctl import ThreadpoolController
 from .settings import Settings
 
 R = TypeVar("R")
+START_SECONDS = 300.0
 ALONE: ContextVar[bool] = ContextVar("evenfold_alone", default=False)
 
 
 def within(seconds: float | None, name: str, function: Callable[..., R], *arguments: Any) -> R:
     """Return what ``function`` returns, run in a process of its own that is killed after ``seconds``; None: no limit.
 
-    The process's imports, some 3 seconds, count. Raises EvaluationError, which names the step, when the time is up or
-    the process dies, and the errors of ours that the function raises.
+    The process's imports, some 3 seconds where nothing else runs, do not count. Raises EvaluationError, which names
+    the step, when the time is up, or the process dies or does not start, and the errors of ours that the function
+    raises.
     """
     if seconds is None:
         return function(*arguments)
     with tempfile.TemporaryDirectory() as folder:
-        answer, output = Path(folder) / "answer.pickle", Path(folder) / "output.txt"
-        code = _run(pickle.dumps((str(answer), function, arguments)), output, seconds)
+        answer, output, begun = (Path(folder) / kept for kept in ("answer.pickle", "output.txt", "begun"))
+        request = pickle.dumps((str(begun), str(answer), function, arguments))
+        code = _run(request, output, begun, seconds, name)
         if code is None:
             raise EvaluationError(
                 f"{name} took more than its {seconds:g} s and was stopped; raise time_limit, or use a lighter model."
@@ -50,7 +55,7 @@ def within(seconds: float | None, name: str, function: Callable[..., R], *argume
     return result
 
 
-def _run(request: bytes, output: Path, seconds: float) -> int | None:
+def _run(request: bytes, output: Path, begun: Path, seconds: float, name: str) -> int | None:
     """Return the exit code of the process, or None where its time was up; nothing that it started outlives it."""
     paths = os.pathsep.join(path for path in sys.path if path)
     with output.open("wb") as errors:
@@ -63,8 +68,8 @@ def _run(request: bytes, output: Path, seconds: float) -> int | None:
             start_new_session=True,
         )
     try:
-        process.communicate(request, timeout=seconds)
-        return process.returncode
+        _wait_for_start(process, request, begun, name)
+        return process.wait(seconds)
     except subprocess.TimeoutExpired:
         return None
     finally:
@@ -73,8 +78,21 @@ def _run(request: bytes, output: Path, seconds: float) -> int | None:
             process.wait()
 
 
+def _wait_for_start(process: subprocess.Popen[bytes], request: bytes, begun: Path, name: str) -> None:
+    until = time.monotonic() + START_SECONDS
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin as pipe:  # one that is dead says so by its exit code
+        pipe.write(request)
+    while not begun.exists() and process.poll() is None:
+        if time.monotonic() > until:
+            raise EvaluationError(f"{name}: its process did not start within {START_SECONDS:g} s; is the machine busy?")
+        time.sleep(0.02)
+
+
 def _answer() -> None:
-    path, function, arguments = pickle.load(sys.stdin.buffer)  # from this very user's process, over a pipe
+    # From this very user's process, over a pipe.
+    begun, path, function, arguments = pickle.load(sys.stdin.buffer)
+    Path(begun).touch()
     answer: tuple[Any, Exception | None]
     try:
         answer = function(*arguments), None

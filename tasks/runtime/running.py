@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,8 +18,10 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar
 from evenfold.estimates import EvaluationError
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.results.store import results_of
-from prefect.artifacts import create_markdown_artifact
-from prefect.context import FlowRunContext
+from prefect import get_client
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.assets import Asset, AssetProperties
+from prefect.context import AssetContext, FlowRunContext, TaskRunContext
 from prefect.futures import as_completed
 from prefect.task_runners import ProcessPoolTaskRunner, ThreadPoolTaskRunner
 
@@ -56,11 +58,57 @@ def running(engine: EngineName, refresh: bool = False) -> Iterator[None]:
             variable.reset(token)
 
 
-def publish(name: str, markdown: str) -> None:
-    """Show Markdown as an artifact of the flow run, where there is one; ``name`` is the same from run to run."""
-    if FlowRunContext.get() is not None and _ENGINE.get() == "prefect":
-        key = re.sub(r"[^a-z0-9]+", "-", f"evenfold-{name}".lower()).strip("-")
-        create_markdown_artifact(markdown, key=key, description="What the newest run came to.")
+def publish(name: str, shown: str | list[dict[str, Any]], description: str) -> None:
+    """Show Markdown, or the rows of a table, as an artifact of the run under way, where there is one.
+
+    ``name`` is the same from run to run, so that Prefect shows how a split or a score went on.
+    """
+    if not under_prefect():
+        return
+    key = re.sub(r"[^a-z0-9]+", "-", f"evenfold-{name}".lower()).strip("-")
+    if isinstance(shown, str):
+        create_markdown_artifact(shown, key=key, description=description)
+    elif shown:
+        create_table_artifact(shown, key=key, description=description)
+
+
+def under_prefect() -> bool:
+    """Return whether a flow or task run of Prefect's is under way, and steps are run by it."""
+    running = FlowRunContext.get() is not None or TaskRunContext.get() is not None
+    return running and _ENGINE.get() == "prefect"
+
+
+def tell(sentences: Iterable[str]) -> None:
+    """Write sentences to the log of the run under way, where there is one: what the terminal says, too."""
+    if under_prefect():
+        for sentence in sentences:
+            log(sentence)
+
+
+def mark(tag: str) -> None:
+    """Give the flow run under way a tag by which it is found, such as ``split:flights``."""
+    flow = FlowRunContext.get()
+    if flow is None or flow.flow_run is None or not under_prefect() or tag in flow.flow_run.tags:
+        return
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(flow.flow_run.id, tags=[*flow.flow_run.tags, tag])
+    flow.flow_run.tags.append(tag)
+
+
+def materialized(key: str, upstream: str, name: str, url: str, facts: dict[str, Any]) -> None:
+    """Say that the task run under way made an asset of data ``upstream``: Prefect's events tell it when the run ends.
+
+    A bonus: nothing is computed from assets. A cached task tells none, so only what always runs may call this.
+    """
+    context = AssetContext.get()
+    if context is None or not under_prefect():
+        return
+    made = Asset(key=key, properties=AssetProperties(name=name, url=url) if url else AssetProperties(name=name))
+    context.downstream_assets.add(made)
+    context.direct_asset_dependencies.add(Asset(key=upstream))
+    context.materialized_by = "evenfold"
+    context.add_asset_metadata(key, facts)
+    context.update_tracked_assets()
 
 
 @dataclass(frozen=True)

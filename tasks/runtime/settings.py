@@ -25,7 +25,12 @@ class Settings(BaseSettings):
     )
     runner_address: str | None = Field(default=None, description="the address of a Dask scheduler or Ray cluster")
     user: str | None = Field(default=None, description="a name")
+    # The next three are read below, where neither pydantic nor a task is known; they stand here so that all do.
     allowed_modules: str = Field(default="sklearn", description="packages, separated by commas")
+    data_roots: str = Field(default=".", description="folders and buckets, separated by commas")
+    closed: str = Field(default="", description="1, where this process is to behave as a deployed run does")
+    project: Path = Field(default=Path("."), description="the folder that paths of served deployments are relative to")
+    deployments: Path | None = Field(default=None, description="a prefect.yaml of one's own, to serve")
 
     @classmethod
     def here(cls) -> Settings:
@@ -59,6 +64,11 @@ EMBEDDED = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     # What goes wrong is said by us in a sentence; Prefect would print the traceback as well.
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
+}
+# What runs say is shown on Prefect's page; flow.py keeps it off the terminal.
+LOGGED = {
+    "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL": "INFO",
+    "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "INFO",
 }
 OTHERS = {
     "DO_NOT_TRACK": "true",

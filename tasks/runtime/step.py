@@ -35,6 +35,7 @@ from prefect.transactions import IsolationLevel, get_transaction
 from .home import Home
 from .locks import FileLocks
 from .settings import travelling
+from .stopping import halt_where_stopping
 
 REFRESHING: ContextVar[bool] = ContextVar("evenfold_refreshing", default=False)  # where no task run says it
 P = ParamSpec("P")
@@ -161,11 +162,13 @@ class Step(Task[P, R]):
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             """Run the task; see ``prefect.Task.__call__``."""
+            halt_where_stopping()
             with self._tagged(args, _without(kwargs)):
                 return super().__call__(*args, **kwargs)
 
         def submit(self, *args: Any, **kwargs: Any) -> Any:
             """Submit the task; see ``prefect.Task.submit``."""
+            halt_where_stopping()
             with self._tagged(args, _without(kwargs)):
                 return super().submit(*args, **kwargs)
 
@@ -237,7 +240,7 @@ def _kept(fn: Callable[P, R]) -> Callable[P, R]:
         key = _key_of_run(fn)
         if key is not None and isinstance(value, Outcome):
             results_of(Home.here()).keep(key, value)
-        log(fn.__name__, seconds=round(time.monotonic() - started, 3))
+        log(f"{fn.__name__.replace('_', ' ')} took {time.monotonic() - started:.3g} s")
         return value
 
     return perform

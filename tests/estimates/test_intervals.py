@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -284,27 +283,6 @@ def test_groups_make_the_aggregates_interval_cluster_robust() -> None:
 
 
 # ---------------------------------------------------------------- words
-
-
-def said_of(apparent: float) -> str:
-    scores = [replace(each, apparent=dict.fromkeys(each.apparent, apparent)) for each in DIABETES_SCORES]
-    return " ".join(aggregate(scores, DIABETES_FRAMES, DIABETES, ModelSpec(metrics=("r2",)))[0].notes)
-
-
-def test_optimism_is_said_where_the_apparent_score_lies_above_the_interval() -> None:
-    """It is no overfitting, which would be a comparison with a simpler model."""
-    assert "Optimism: on the rows they were trained on the models reach R2 0.9 instead of 0.429" in said_of(0.9)
-    assert "Optimism" not in said_of(0.45)
-    assert "verfit" not in said_of(0.9)
-
-
-def test_one_sentence_tells_the_optimism_of_all_metrics() -> None:
-    """Errors are told as errors: positive."""
-    scores = [replace(each, apparent={name: 0.0 for name in each.apparent}) for each in DIABETES_SCORES]
-    estimates = aggregate(scores, DIABETES_FRAMES, DIABETES, DIABETES.model)
-    told = {note for each in estimates for note in each.notes if note.startswith("Optimism")}
-    assert len(told) == 1
-    assert "MAE 0 instead of 48.8; RMSE 0" in told.pop()
 
 
 def test_small_folds_are_told_for_metrics_that_need_more() -> None:

@@ -16,6 +16,8 @@ from evenfold.tasks import Home
 from evenfold.tasks.parameters import Intervals
 from evenfold.tasks.work import work_of
 from mlflow.tracking import MlflowClient
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import cross_val_predict
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["neg_mean_squared_error", "r2"]}
 SPEC: dict[str, Any] = {"name": "small", "columns": {"key": "id", "target": "y"}, "strategy": "KFold"}
@@ -99,3 +101,97 @@ def test_a_tuning_keeps_the_level(home: Home, data: Path) -> None:
     wide, narrow = (tune(data, spec=SPEC, model=RIDGE, grid=grid, level=level, engine="plain") for level in (0.99, 0.5))
     assert wide.level == 0.99
     assert wide.low < narrow.low < narrow.high < wide.high
+
+
+def test_the_baseline_stands_in_the_record_and_on_the_page_of_folds_and_draws(home: Home, data: Path) -> None:
+    client = MlflowClient(home.tracking_uri)
+    draws = {
+        "name": "draws",
+        "columns": {"key": "id", "target": "y"},
+        "strategy": "Bootstrap",
+        "params": {"n_splits": 20},
+    }
+    shuffles = draws | {"name": "shuffles", "strategy": "ShuffleSplit"}
+    for spec in (SPEC, draws, shuffles):
+        outcome = asked(data, spec=spec)
+        last = next(each for each in reversed(outcome.estimates) if each.metric == "r2")
+        assert last.baseline is not None
+        assert -0.2 < last.baseline.value < 0
+        figures = client.get_run(outcome.run_id).data.metrics
+        assert figures["baseline/r2"] == last.baseline.value
+        assert figures["above_baseline/r2"] == last.value - last.baseline.value
+        page = Path(client.download_artifacts(outcome.run_id, "report.html")).read_text(encoding="utf-8")
+        assert "by predicting the mean" in page
+    assert last.baseline.interval is not None  # the corrected t of the draws' differences
+
+
+def test_a_series_has_the_last_value_for_a_baseline(home: Home, data: Path, tmp_path: Path) -> None:
+    frame = pd.read_parquet(data)
+    frame["y"] = np.cumsum(frame["y"])
+    shuffled = frame.sample(frac=1, random_state=0)  # rows lie in any order: the time column says which came last
+    series = {"name": "s", "columns": {"key": "id", "target": "y", "time": "day"}, "strategy": "ForwardChaining"}
+    mse, _ = asked(shuffled, spec=series).estimates
+    assert mse.baseline is not None
+    assert mse.baseline.name == "the last value"
+    assert mse.warnings
+
+
+# ---------------------------------------------------------------- nested tuning
+
+
+def noise(n: int = 60, n_groups: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        {f"x{i}": rng.normal(size=n) for i in range(8)} | {"id": np.arange(n), "y": rng.normal(size=n)}
+    )
+    frame["day"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(np.arange(n), "D")
+    return frame.assign(site=np.arange(n) % n_groups) if n_groups else frame
+
+
+GRID = {"alpha": [0.01, 1.0, 100.0]}
+
+
+def test_nested_tuning_equals_choosing_by_hand_inside_every_fold(home: Home) -> None:
+    """By scikit-learn on the same inner folds: the split's own strategy on the training rows, groups whole."""
+    spec = {"name": "groups", "columns": {"key": "id", "target": "y", "group": "site"}, "params": {"n_splits": 4}}
+    frame = noise(n_groups=20)
+    made = tune(frame, spec=spec, model=RIDGE, grid=GRID, nested=True, engine="plain")
+    work = work_of(made.split, RIDGE)
+    X, y, sites = work.problem.X.to_numpy(), work.problem.y, work.problem.groups
+    assert sites is not None
+    winners, errors = [], []
+    for i in made.split.splits():
+        train, test = work.pair(i)
+        inner = list(work.manifest.splitter.split(X[train], y[train], sites[train]))
+        assert not any(set(sites[train][a]) & set(sites[train][b]) for a, b in inner)
+        tried = [Ridge(alpha=alpha) for alpha in GRID["alpha"]]
+        inside = [cross_val_predict(model, X[train], y[train], cv=inner) for model in tried]
+        winners.append(int(np.argmin([np.mean((y[train] - said) ** 2) for said in inside])))
+        errors.extend((y[test] - tried[winners[-1]].fit(X[train], y[train]).predict(X[test])) ** 2)
+    assert made.nested is not None
+    assert made.nested.chosen == winners
+    assert made.nested.estimates[0].value == pytest.approx(-np.mean(errors), rel=1e-9)
+    assert made.nested.estimates[0].interval is not None
+    again = tune(frame, spec=spec, model=RIDGE, grid=GRID, nested=True, engine="plain")
+    assert (made.n_fits, made.n_cached) == (3 * 4 + 3 * 4 * 4, 0)
+    assert again.n_cached == again.n_fits
+    client = MlflowClient(home.tracking_uri)
+    figures = client.get_run(made.run_id).data.metrics
+    assert figures["nested/value/neg_mean_squared_error"] == made.nested.estimates[0].value
+    page = Path(client.download_artifacts(made.run_id, "report.html")).read_text(encoding="utf-8")
+    assert "of choosing anew in every fold" in page
+
+
+def test_nested_tuning_of_a_series_chooses_by_its_past(home: Home) -> None:
+    """Earlier stretches are tested already, so nothing more is fitted; the first has no past to choose by."""
+    spec = {"name": "s", "columns": {"key": "id", "target": "y", "time": "day"}, "strategy": "ForwardChaining"}
+    made = tune(noise(), spec=spec, model=RIDGE, grid=GRID, nested=True, engine="plain")
+    assert made.nested is not None
+    assert made.nested.splits == made.split.splits()[1:]
+    assert made.n_fits == 3 * made.split.n_splits
+
+
+def test_nested_tuning_says_where_it_cannot_be(home: Home) -> None:
+    spec = {"name": "s", "columns": {"key": "id", "target": "y"}, "strategy": "HashSplit"}
+    with pytest.raises(SplitError, match=r"HashSplit cannot split the training rows .* use folds such as KFold"):
+        tune(noise(), spec=spec, model=RIDGE, grid=GRID, nested=True, engine="plain")

@@ -71,8 +71,8 @@ def runs(home: Home) -> list[Any]:
     return list(client.search_runs(experiments, max_results=1000))
 
 
-def named(home: Home, prefix: str) -> list[Any]:
-    return [run for run in runs(home) if run.info.run_name.startswith(prefix)]
+def named(home: Home, words: str) -> list[Any]:
+    return [run for run in runs(home) if words in run.info.run_name]
 
 
 def values(outcome: Evaluation) -> list[dict[str, float]]:
@@ -136,24 +136,32 @@ def assert_complete(home: Home, outcome: Evaluation, children: int) -> None:
     client = MlflowClient(home.tracking_uri)
     parent, split_run = client.get_run(outcome.run_id), client.get_run(outcome.split_run_id)
     ours = [run for run in runs(home) if run.data.tags.get("mlflow.parentRunId") == outcome.run_id]
-    assert sorted(run.info.run_name for run in ours) == [f"fold {i}" for i in range(children)]
+    recipe = parent.info.run_name.partition(" @ ")[0]
+    assert sorted(run.info.run_name for run in ours) == [f"{recipe} fold {i}" for i in range(children)]
     for run in (parent, split_run, *ours):
         assert run.info.status == "FINISHED"
         assert run.data.tags["evenfold.split_id"] == outcome.split.split_id
-        assert run.data.tags["evenfold.plan_id"] == outcome.split.plan_id
-        assert run.data.tags["evenfold.split_run_id"] == outcome.split_run_id
+        assert run.data.tags["split"] == outcome.split.split_id[:12]
         for metric in run.data.metrics:
-            assert len(client.get_metric_history(run.info.run_id, metric)) == 1, metric
-    assert "prefect.flow_run_id" in parent.data.tags
+            steps = [point.step for point in client.get_metric_history(run.info.run_id, metric)]
+            assert len(steps) == len(set(steps)), metric
+    for run in (parent, split_run):
+        assert run.data.tags["evenfold.plan_id"] == run.data.params.get("plan_id", outcome.split.plan_id)
+        assert run.data.tags["evenfold.split_run_id"] == outcome.split_run_id
+        assert "prefect.flow_run_id" in run.data.tags
     for run in (parent, split_run):
         inputs = {read.tags[0].value: read.dataset for read in run.inputs.dataset_inputs}
         assert set(inputs) == {"training", "split"}
         assert inputs["split"].digest == outcome.split.split_id[:32]
     for name in outcome.model.metrics:
-        wanted = {f"cv/{name}_mean", f"cv/{name}_sd", f"cv/{name}_se", f"apparent/{name}"}
+        wanted = {f"{figure}/{name}" for figure in ("value", "mean", "low", "high", "apparent", "fold")}
         assert wanted <= set(parent.data.metrics)
+        history = client.get_metric_history(outcome.run_id, f"fold/{name}")
+        assert [point.value for point in sorted(history, key=lambda point: point.step)] == [
+            score.test[name] for score in outcome.scores
+        ]
         for score in outcome.scores:
-            (child,) = (run for run in ours if run.info.run_name == score.name)
+            (child,) = (run for run in ours if run.info.run_name == f"{recipe} {score.name}")
             assert child.data.metrics[f"test/{name}"] == score.test[name]
             assert child.data.metrics[f"apparent/{name}"] == score.apparent[name]
     assert {"estimates.json", "features.json", "predictions.parquet"} <= artifacts(home, outcome.run_id)
@@ -175,7 +183,8 @@ def test_the_plain_engine_records_everything_once_too(home: Home, data: Path) ->
     for run in runs(home):
         assert run.info.status == "FINISHED"
         for metric in run.data.metrics:
-            assert len(client.get_metric_history(run.info.run_id, metric)) == 1, metric
+            steps = [point.step for point in client.get_metric_history(run.info.run_id, metric)]
+            assert len(steps) == len(set(steps)), metric
 
 
 def test_both_engines_give_the_same_scores(prefect_home: Home, data: Path) -> None:
@@ -378,15 +387,15 @@ def test_an_undefined_metric_fails_the_evaluation_and_keeps_the_rest(
         EvaluationError, match="1 of 5 fits failed: fold 2: roc_auc is undefined: its 24 test rows hold"
     ):
         evaluated(data, engine=engine, spec=LATE, model=model)
-    (parent,) = named(prefect_home, "evaluate/")
+    (parent,) = named(prefect_home, " @ ")
     assert parent.info.status == "FAILED"
     assert "fold 2: roc_auc is undefined" in parent.data.tags["evenfold.failure"]
     assert "fold 2: roc_auc is undefined" in parent.data.tags["mlflow.note.content"]
-    assert not [name for name in parent.data.metrics if name.startswith("cv/")]
-    assert {run.info.run_name: run.info.status for run in named(prefect_home, "fold")} == dict.fromkeys(
-        ["fold 0", "fold 1", "fold 3", "fold 4"], "FINISHED"
+    assert not [name for name in parent.data.metrics if name.startswith("value/")]
+    assert {run.info.run_name: run.info.status for run in named(prefect_home, " fold ")} == dict.fromkeys(
+        [f"LogisticRegression fold {fold}" for fold in (0, 1, 3, 4)], "FINISHED"
     )
-    assert [run.info.status for run in named(prefect_home, "split/")] == ["FINISHED"]
+    assert [run.info.status for run in named(prefect_home, " split")] == ["FINISHED"]
     assert "predictions.parquet" in artifacts(prefect_home, parent.info.run_id)
 
 
@@ -422,7 +431,7 @@ def test_a_run_that_failed_and_then_works_says_so_no_more(
     monkeypatch.setenv("FRAGILE", "102")
     with pytest.raises(EvaluationError, match=r"fits failed: fold \d: .*RuntimeError: out of memory"):
         evaluated(data, spec=spec, model=model)
-    (failed,) = named(home, "evaluate/")
+    (failed,) = named(home, " @ ")
     assert failed.info.status == "FAILED"
     partial = evaluated(data, spec=spec, model=model, allow_partial=True)
     assert MlflowClient(home.tracking_uri).get_run(partial.run_id).data.tags["evenfold.partial"] == "true"
@@ -431,9 +440,10 @@ def test_a_run_that_failed_and_then_works_says_so_no_more(
     assert whole.run_id == partial.run_id == failed.info.run_id
     run = MlflowClient(home.tracking_uri).get_run(whole.run_id)
     assert run.info.status == "FINISHED"
-    assert not {"evenfold.failure", "evenfold.partial", "mlflow.note.content"} & set(run.data.tags)
-    assert run.data.metrics["cv/r2"] == whole.estimates[0].value != partial.estimates[0].value
-    assert len(named(home, "fold")) == 7
+    assert not {"evenfold.failure", "evenfold.partial"} & set(run.data.tags)
+    assert "Failed" not in run.data.tags["mlflow.note.content"]
+    assert run.data.metrics["value/r2"] == whole.estimates[0].value != partial.estimates[0].value
+    assert len(named(home, " fold ")) == 7
 
 
 def test_the_flow_run_says_why_it_failed(prefect_home: Home, data: Path) -> None:
@@ -682,5 +692,5 @@ def test_two_processes_at_once_split_once(prefect_home: Home, data: Path) -> Non
 def test_splitting_alone_records_the_split_alone(home: Home, data: Path) -> None:
     """No model, no evaluation."""
     outcome = split(data, engine="plain", spec=SPEC)
-    assert [run.info.run_name for run in runs(home)] == ["split/small v1.0"]
+    assert [run.info.run_name for run in runs(home)] == ["small 1.0 split"]
     assert runs(home)[0].info.run_id == outcome.run_id

@@ -129,8 +129,8 @@ def test_a_command_that_is_none_is_answered_with_the_nearest(tmp_path: Path) -> 
 
 # In this order each finds what the ones before it have made.
 QUICK = ("doctor", "split", "show", "audit", "verify", "join", "extend", "diff")
-AFTER = ("export", "import", "load", "clean", "ui")
-SLOW = ("evaluate", "compare", "folds", "strategies", "tune", "retrain", "demo")
+AFTER = ("export", "import", "load", "clean", "ui", "up")
+SLOW = ("evaluate", "compare", "leaderboard", "folds", "strategies", "tune", "retrain", "demo")
 ELSEWHERE = ("rollback",)  # a model with two champions: tests/flows/test_rollback.py
 
 

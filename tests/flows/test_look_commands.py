@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from commands import evenfold
 from evenfold.flows import split
 from pages import Page
 
-CODE = "import sys; sys.argv[0] = 'evenfold'; from evenfold.flows.cli import main; main()"
-
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+def made(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> tuple[Path, str, str]:
     """Record a split, and return the home, the manifest's folder and the run."""
     home = tmp_path_factory.mktemp("home")
+    shutil.copy(empty_store, home)
     frame = pd.DataFrame({"id": range(40), "kind": ["a", "b"] * 20})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EVENFOLD_HOME", str(home))
@@ -28,16 +26,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     return home, outcome.split.uri, outcome.run_id
 
 
-def evenfold(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "EVENFOLD_HOME": str(home)}
-    return subprocess.run([sys.executable, "-c", CODE, *arguments], env=environment, capture_output=True, text=True)
-
-
 def test_show_says_what_a_manifest_holds(made: tuple[Path, str, str], tmp_path: Path) -> None:
     """The words, the identity and the counts; and the page, on request."""
     home, folder, _ = made
     header = json.loads((Path(folder) / "manifest.json").read_text(encoding="utf-8"))
-    done = evenfold(home, "show", folder, "--report", str(tmp_path / "page.html"))
+    done = evenfold(home.parent, "show", folder, "--report", str(tmp_path / "page.html"), EVENFOLD_HOME=str(home))
     assert done.returncode == 0, done.stderr
     for said in ("few 1.0: StratifiedKFold, 40 rows, 5 splits", header["split_id"], "locked", "key id, target kind"):
         assert said in done.stdout
@@ -47,14 +40,17 @@ def test_show_says_what_a_manifest_holds(made: tuple[Path, str, str], tmp_path: 
 def test_show_fetches_a_manifest_from_its_record(made: tuple[Path, str, str]) -> None:
     """The record alone is enough, and gives the same manifest."""
     home, folder, run_id = made
-    fetched, there = (evenfold(home, "show", place, "--json").stdout for place in (f"runs:/{run_id}/split", folder))
+    fetched, there = (
+        evenfold(home.parent, "show", place, "--json", EVENFOLD_HOME=str(home)).stdout
+        for place in (f"runs:/{run_id}/split", folder)
+    )
     assert json.loads(fetched)["split_id"] == json.loads(there)["split_id"]
 
 
 def test_show_says_what_is_not_there(made: tuple[Path, str, str]) -> None:
     """One sentence, and exit code 2."""
     for place in ("runs:/nobody/split", "nowhere/1.0"):
-        done = evenfold(made[0], "show", place)
+        done = evenfold(made[0].parent, "show", place, EVENFOLD_HOME=str(made[0]))
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
 
@@ -62,7 +58,17 @@ def test_show_says_what_is_not_there(made: tuple[Path, str, str]) -> None:
 def test_ui_says_what_it_starts(made: tuple[Path, str, str]) -> None:
     """Both pages on the stores of this home; a Prefect server of one's own needs no second one."""
     home = made[0]
-    both = evenfold(home, "ui", "--dry", "--port", "6000").stdout.splitlines()
+    both = evenfold(home.parent, "ui", "--dry", "--port", "6000", EVENFOLD_HOME=str(home)).stdout.splitlines()
     assert [line.partition(":")[0] for line in both] == ["MLflow", "Prefect"]
-    assert f"sqlite:///{home}/mlflow.db --port 6000" in both[0]
+    assert both[0].startswith(f"MLflow: MLFLOW_BACKEND_STORE_URI=sqlite:///{home}/mlflow.db ")
+    assert both[0].endswith("mlflow ui --port 6000")
     assert both[1].endswith("--port 6001")
+
+
+def test_no_password_stands_among_the_arguments_of_a_server(made: tuple[Path, str, str]) -> None:
+    """Everybody on a machine reads arguments (ps): the store's address goes by environment, and is printed redacted."""
+    store = "postgresql://ada:hunter2@db/mlflow"
+    for flags in ([], ["--json"]):
+        done = evenfold(made[0].parent, "ui", "--dry", *flags, EVENFOLD_HOME=str(made[0]), MLFLOW_TRACKING_URI=store)
+        assert done.returncode == 0, done.stderr
+        assert "hunter2" not in done.stdout + done.stderr

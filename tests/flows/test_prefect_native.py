@@ -86,3 +86,45 @@ def test_the_front_door_shows_its_names_and_loads_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "set()"
+
+
+def test_prefects_pages_say_what_happened(prefect_home: Home, data: str) -> None:
+    """Tasks by what they do, a tag by the split, the terminal's sentences, tables with a description, and an asset."""
+    from evenfold.reports.sentences import score_sentences
+    from prefect import get_client
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey, LogFilter, LogFilterFlowRunId
+    from servers import wait_until
+
+    asked: dict[str, Any] = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "name": "shown"}
+
+    outcome = evaluate(data, model=RIDGE, metrics=["r2"], **asked)
+    with get_client(sync_client=True) as client:
+        run = next(each for each in client.read_flow_runs(limit=50) if each.name == "evaluate shown")
+        assert "split:shown" in run.tags
+
+        def tasks() -> set[str]:
+            return {each.name for each in client.read_task_runs(limit=200) if each.flow_run_id == run.id}
+
+        wanted = {"decide folds of shown (KFold v1)", "fit fold 2", "combine the scores on shown"}
+        wanted |= {"record the split shown", "record the evaluation on shown"}
+        wait_until(lambda: wanted <= tasks(), f"{wanted} among the task runs", 60)
+        of_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id]))
+        told = score_sentences(outcome.estimates)[0]
+        wait_until(lambda: told in {each.message for each in client.read_logs(of_run, limit=200)}, told, 60)
+        messages = {each.message for each in client.read_logs(of_run, limit=200)}
+        assert "shown 1.0: KFold, 60 rows, 3 folds, decided now" in messages
+        keys = ArtifactFilter(key=ArtifactFilterKey(like_="evenfold-%-shown"))
+        artifacts = {each.key: each for each in client.read_artifacts(artifact_filter=keys)}
+        assert set(artifacts) == {f"evenfold-{what}-shown" for what in ("split", "balance", "estimate")}
+        assert all(each.description for each in artifacts.values())
+        assert "| R2 | cross-validation |" in str(artifacts["evenfold-estimate-shown"].data)
+
+        def assets() -> list[Any]:
+            asked = {"filter": {"event": {"name": ["prefect.asset.materialization.succeeded"]}}}
+            found = client._client.post("/events/filter", json=asked).json()["events"]
+            return [each for each in found if each["resource"]["prefect.resource.id"] == "evenfold://shown/1.0"]
+
+        wait_until(assets, "the asset's event", 60)
+        (asset,) = assets()
+        assert asset["payload"]["split_id"] == outcome.split.split_id
+        assert Path(data).as_uri() in {each["prefect.resource.id"] for each in asset["related"]}

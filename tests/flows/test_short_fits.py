@@ -92,7 +92,7 @@ def test_short_folds_share_task_runs(prefect_home: Home, data: Path, monkeypatch
     """The first fold of each worker has a run of its own; the others are blocks, as many for each worker."""
     monkeypatch.setenv("EVENFOLD_WORKERS", "2")
     evaluated(data)
-    wanted = ["fold 0", "fold 1", "rows: folds 2-4", "rows: folds 5-8"]
+    wanted = ["fit fold 0", "fit fold 1", "fit folds 2-4", "fit folds 5-8"]
     until = time.monotonic() + 60
     while task_runs() != wanted and time.monotonic() < until:
         time.sleep(0.5)  # the server writes down what has ended a while after

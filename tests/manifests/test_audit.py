@@ -76,6 +76,7 @@ def test_clean_data_are_found_clean_and_every_check_is_accounted_for() -> None:
         "target_deviation": "the target is no number",
         "near_duplicates": "fewer than 3 numbers are fine enough to compare, and no text is prose",
         "other_generation": "the manifest has not grown",
+        "attribute_deviation": "no column to balance on is named",
     }
 
 

@@ -108,7 +108,9 @@ def test_the_worst_is_the_worst_of_the_folds(splitter: Splitter) -> None:
     frame = table(150)
     report = measure(decide(spec_of(splitter), frame), frame)
     places, mean = [*report.folds, *report.parts], np.mean([fold.rows for fold in report.folds])
-    assert report.worst["size"] == pytest.approx(max(abs(p.rows / (p.wanted or mean) - 1) for p in places))
+    sides = [(p.rows, p.wanted or mean) for p in places]
+    sides += [(fold.train, fold.wanted_train) for fold in report.folds if fold.train and fold.wanted_train]
+    assert report.worst["size"] == pytest.approx(max(abs(rows / wanted - 1) for rows, wanted in sides))
     if report.shares is not None:
         gaps = [np.abs(np.subtract(place.shares, report.shares)).max() for place in places]
         assert report.worst["class_share"] == pytest.approx(max(gaps))
@@ -241,6 +243,21 @@ def test_draws_of_groups_say_how_unevenly_groups_are_tested() -> None:
     assert report.worst["picks"] == pytest.approx(max(often) - min(often))
 
 
+def test_draws_are_held_against_the_sizes_that_were_asked() -> None:
+    """Two per cent asked and four given is twice too much, on whichever side; not "within" their own mean."""
+    frame = pd.DataFrame({"id": range(1000), "g": np.arange(1000) // 40})
+    spec: dict[str, Any] = {"columns": {"key": "id", "group": "g"}, "strategy": "GroupShuffleSplit"}
+    few = spec | {"params": {"n_splits": 3, "test_size": 0.02}}
+    report = measure(decide(few, frame), frame)
+    assert [(fold.rows, fold.wanted, fold.train) for fold in report.folds] == [(40, 20.0, 960)] * 3
+    assert report.worst["size"] == pytest.approx(1.0)
+    assert "size" not in report.reachable
+    half = spec | {"params": {"n_splits": 3, "test_size": 0.2, "train_size": 0.1}}
+    sided = measure(decide(half, frame), frame)
+    assert {fold.wanted_train for fold in sided.folds} == {100.0}
+    assert sided.worst["size"] == pytest.approx(max(abs(fold.train - 100) / 100 for fold in sided.folds if fold.train))
+
+
 def test_a_figure_that_is_defined_is_shown_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """One record is all that MLflow, the page and the terminal need."""
     from evenfold.flows.commands.show import show_balance
@@ -264,7 +281,7 @@ def test_a_figure_that_is_defined_is_shown_everywhere(monkeypatch: pytest.Monkey
     assert "Rows of the smallest fold" in report_html(manifest, report)
     split = {"name": "s", "version": "1.0", "strategy": "KFold", "n_rows": 6, "n_splits": 3, "kind": "draws"}
     split |= {"split_id": "0" * 64, "plan_id": "0" * 64, "uri": "somewhere", "data": "", "algorithm_version": "1"}
-    assert "| Rows of the smallest fold | 1 rows |" in split_report(split, report)
+    assert "| Rows of the smallest fold | 1 rows | 1 rows |" in split_report(split, report)
     monkeypatch.setattr("evenfold.flows.commands.show.read_header", lambda folder: {"counts": {}})
     console = Console(record=True, width=500)
     show_balance(console, report, SplitRef.model_validate(split), cached=False)

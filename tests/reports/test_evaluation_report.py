@@ -20,6 +20,7 @@ from evenfold.reports.evaluations.calibration import Reliability, thresholds
 from evenfold.tasks import Home
 from evenfold.tasks.work import keep_study, kept_study
 from pages import Page, require_silent
+from scipy.stats import binomtest
 from sklearn.datasets import load_breast_cancer
 
 MODEL = {"estimator": "evenfold.estimates:scaled_logistic_regression", "metrics": ["accuracy", "roc_auc"]}
@@ -58,6 +59,9 @@ def test_the_page_says_what_the_estimates_say(recorded: Any) -> None:
     for each in json.loads((folder / "estimates.json").read_text(encoding="utf-8")):
         told += [each[name] for name in ("value", "fold_mean", "sd", "se", "apparent", "gap")]
         told += [each["interval"][side] for side in ("low", "high")] if each["interval"] else []
+        beside = each["baseline"]
+        told += [beside["value"], beside["difference"]]
+        told += [beside["interval"][side] for side in ("low", "high")] if beside["interval"] else []
     assert page.numbers["estimates"] == [value for value in told if value is not None]
     assert (folder / "scores" / "accuracy.svg").read_text(encoding="utf-8").startswith("<svg xmlns=")
     said = " ".join(page.words)
@@ -130,6 +134,18 @@ def judged(
 def page_of(problem: Problem, scores: list[FoldScore], predictions: pd.DataFrame, **more: Any) -> Page:
     estimates = aggregate(scores, predictions, problem, problem.model)
     return Page(evaluation_html(problem, scores, estimates, predictions, **more))
+
+
+def test_the_bars_of_calibration_are_wilsons_at_95_per_cent() -> None:
+    """As the page says: at 90 % they would be a sixth shorter."""
+    probability = np.repeat([0.05, 0.35, 0.95], [7, 40, 25])
+    hit = np.arange(72) % 3 == 0
+    curve = Reliability.of("yes", probability, hit, np.ones(72))
+    low, high = curve.interval()
+    for i, share in enumerate(curve.observed):
+        n = int(curve.rows[i])
+        theirs = binomtest(round(share * n), n).proportion_ci(0.95, method="wilson")
+        assert (low[i], high[i]) == pytest.approx((theirs.low, theirs.high), abs=1e-4)
 
 
 def test_calibration_counts_every_prediction_in_its_bin() -> None:

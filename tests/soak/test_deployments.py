@@ -148,7 +148,7 @@ import json, mlflow
 client = mlflow.MlflowClient()
 experiment = client.get_experiment_by_name("flights")
 runs = client.search_runs([experiment.experiment_id])
-parents = [r for r in runs if r.info.run_name.startswith("evaluate/")]
+parents = [r for r in runs if r.data.tags.get('evenfold.record') == 'evaluation']
 folds = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parents[0].info.run_id]
 files = [f.path for f in client.list_artifacts(parents[0].info.run_id)]
 print(json.dumps(dict(parents=[r.info.status for r in parents], folds=[r.info.status for r in folds], files=files,

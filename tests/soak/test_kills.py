@@ -57,7 +57,7 @@ def test_random_kills_lose_and_double_nothing(env: dict[str, str], data: Path, f
         assert last.returncode == 0, last.stderr
         assert not label or json.loads(last.stdout)["n_cached"] == N_SPLITS
     told = tree(Path(env["STORE"]))
-    expected = Counter({name: 1 if name.startswith("split/") else LABELS for name, _ in WHOLE["runs"]})
+    expected = Counter({name: 1 if name.endswith(" split") else LABELS for name, _ in WHOLE["runs"]})
     assert Counter(name for name, _ in told["runs"]) == expected
     assert {status for _, status in told["runs"]} == {"FINISHED"}
     assert told["points"] == 1

@@ -72,11 +72,11 @@ def test_eight_recorders_at_once_lose_and_double_nothing(
         assert each.returncode == 0, told
     kept = read_store(store, env)
     evaluations = RECORDERS + 1
-    expected = Counter({"split/rows v1.0": 1, "evaluate/Ridge": evaluations})
-    expected.update({f"fold {fold}": evaluations for fold in range(N_SPLITS)})
+    expected = Counter({"rows 1.0 split": 1, "Ridge @ rows 1.0": evaluations})
+    expected.update({f"Ridge fold {fold}": evaluations for fold in range(N_SPLITS)})
     assert Counter(name for name, *_ in kept["runs"]) == expected
     assert {status for _, status, *_ in kept["runs"]} == {"FINISHED"}
-    children = Counter(parent for name, _, parent in kept["runs"] if name.startswith("fold"))
+    children = Counter(parent for name, _, parent in kept["runs"] if " fold " in name)
     assert set(children.values()) == {N_SPLITS}
     assert len(children) == evaluations
     assert kept["points"] == 1
@@ -87,13 +87,14 @@ def test_eight_recorders_at_once_lose_and_double_nothing(
 def read_store(store: str, env: dict[str, str]) -> dict[str, Any]:
     """Return every run with status and parent, the most points that a metric has, and the files of evaluations."""
     script = """
-import json, mlflow
+import collections, json, mlflow
 client = mlflow.MlflowClient()
 runs = client.search_runs([client.get_experiment_by_name("rows").experiment_id], max_results=1000)
 parent = "mlflow.parentRunId"
-points = max(len(client.get_metric_history(run.info.run_id, name)) for run in runs for name in run.data.metrics)
+points = max(count for run in runs for name in run.data.metrics for count in
+             collections.Counter(each.step for each in client.get_metric_history(run.info.run_id, name)).values())
 files = [[each.path for each in client.list_artifacts(run.info.run_id)] for run in runs
-         if run.info.run_name.startswith("evaluate/")]
+         if run.info.run_name.startswith("Ridge @")]
 told = [(run.info.run_name, run.info.status, run.data.tags.get(parent)) for run in runs]
 print(json.dumps(dict(runs=told, points=points, files=files)))
 """

@@ -11,6 +11,7 @@ import pytest
 from evenfold.splitters import (
     BalancedGroupKFold,
     Bootstrap,
+    CombinatorialPurgedKFold,
     ForwardChaining,
     FractionalStratifiedSplit,
     GroupBootstrap,
@@ -18,6 +19,7 @@ from evenfold.splitters import (
     Holdout,
     KFold,
     Predefined,
+    PurgedKFold,
     Repeated,
     Rows,
     ShuffleSplit,
@@ -133,6 +135,26 @@ def lose_the_last_row(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
     """Never test the latest row."""
     latest = np.argmax(rows.time)
     return [(train, np.setdiff1d(test, latest)) for train, test in pairs]
+
+
+def learn_the_row_before(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Train on rows that happened before the tested stretch, and whose labels were not known yet."""
+    starts = [rows.time[test].min() for _, test in pairs]
+    late = [np.flatnonzero((rows.time < start) & (rows.known >= start)) for start in starts]
+    return [(np.union1d(train, some), test) for (train, test), some in zip(pairs, late, strict=True)]
+
+
+def learn_the_row_after(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Train on what happened within the embargo."""
+    stops = [rows.known[test].max() for _, test in pairs]
+    two_days = np.timedelta64(2, "D")
+    soon = [np.flatnonzero((rows.time > stop) & (rows.time <= stop + two_days)) for stop in stops]
+    return [(np.union1d(train, some), test) for (train, test), some in zip(pairs, soon, strict=True)]
+
+
+def forget_a_split(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    """Test in the last split what the first one tests."""
+    return [*pairs[:-1], pairs[0]]
 
 
 class OneForAll(ShuffleSplit):
@@ -285,6 +307,10 @@ FAULTS: list[tuple[Splitter, str]] = [
         broken(ForwardChaining(), first(lambda train, test: (np.append(train, test[-1]), test[:-1]))),
         "trains on times that lie more than the gap",
     ),
+    (broken(ForwardChaining(), learn_the_row_before), "trains on no row whose label was not known"),
+    (broken(PurgedKFold(12), learn_the_row_before), "trains on no row whose label overlaps"),
+    (broken(PurgedKFold(embargo="2 days"), learn_the_row_after), "trains on no row whose label overlaps"),
+    (broken(CombinatorialPurgedKFold(8, 2), forget_a_split), "tests every row once on every path"),
     (OneForAll(5), "only appends when more splits"),
     (broken(Bootstrap(5), first(lambda train, test: (train, test[1:]))), "tests every row that train lacks"),
     (broken(Bootstrap(5), lambda pairs, splitter, rows: [(np.unique(a), b) for a, b in pairs]), "tests every row that"),

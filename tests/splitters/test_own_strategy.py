@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from commands import evenfold
 from evenfold.splitters import SplitError, strategy_of
+from evenfold.tasks import Home
 
 ROOT = Path(__file__).parents[2]
-CODE = "import sys; sys.argv[0] = 'evenfold'; from evenfold.flows.cli import main; main()"
 
 
 @pytest.fixture
@@ -26,13 +24,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def evenfold(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "EVENFOLD_HOME": ".evenfold"}
-    command = [sys.executable, "-P", "-c", CODE, *words]
-    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=300)
-
-
-def test_the_command_of_the_page_splits_with_the_file_of_the_page(place: Path) -> None:
+def test_the_command_of_the_page_splits_with_the_file_of_the_page(place: Path, home: Home) -> None:
     """Folds of equal size with both classes, under the identity that the same class has in Python."""
     page = (ROOT / "docs" / "own-strategy.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"^\$ evenfold (split .*)$", page, re.M)

@@ -9,8 +9,11 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +25,8 @@ from evenfold.tasks.doctor import Finding, _server, examine
 from evenfold.tasks.results.clean import age_of, clean
 from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime import orphans as orphaned
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.schedules import CronSchedule
 from servers import environment, free_port, prefect_server
 
 from evenfold import flows
@@ -94,33 +99,24 @@ def test_a_schedule_that_is_silent_and_runs_that_nobody_takes_are_named(tmp_path
     with prefect_server(tmp_path, more=off) as api:
         env = environment(tmp_path, {"PREFECT_API_URL": api, "EVENFOLD_HOME": str(tmp_path / "home")})
 
-        def looked() -> dict[str, dict[str, object]]:
-            done = subprocess.run([*CLI, "doctor", "--json"], env=env, capture_output=True, text=True)
-            return {each["check"]: each for each in json.loads(done.stdout)}
-
-        def scheduled(*wait: float) -> None:
-            done = subprocess.run([sys.executable, "-c", DEPLOY, *map(str, wait)], env=env, capture_output=True)
-            assert done.returncode == 0, done.stderr
-
-        scheduled()
-        silent = looked()
+        done = subprocess.run([sys.executable, "-c", DEPLOY], env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        silent, coming, late = map(json.loads, done.stdout.splitlines())
         assert not silent["Prefect schedules"]["ok"]
         assert "nightly" in str(silent["Prefect schedules"]["message"])
         assert "sqlalchemy<2.1" in str(silent["Prefect schedules"]["fix"])
-        scheduled(60.0)
-        coming = looked()
         assert coming["Prefect schedules"]["ok"]
         assert coming["Prefect workers"]["ok"]
-        scheduled(-600.0)
-        late = looked()
         assert not late["Prefect workers"]["ok"]
         assert "nightly" in str(late["Prefect workers"]["message"])
         assert "prefect worker start" in str(late["Prefect workers"]["fix"])
 
 
 DEPLOY = """
-import sys
+import json
 from datetime import UTC, datetime, timedelta
+from evenfold.tasks import Home
+from evenfold.tasks.doctor import examine
 from prefect import get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import CronSchedule
@@ -129,9 +125,11 @@ with get_client(sync_client=True) as client:
     flow = client.create_flow_from_name("evaluate")
     cron = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 3 * * *", timezone="UTC"), active=True)
     made = client.create_deployment(flow, "nightly", schedules=[cron])
-    for wait in sys.argv[1:]:
-        when = datetime.now(UTC) + timedelta(seconds=float(wait))
-        client.create_flow_run_from_deployment(made, state=Scheduled(scheduled_time=when))
+    for wait in (None, 60, -600):
+        if wait:
+            when = datetime.now(UTC) + timedelta(seconds=wait)
+            client.create_flow_run_from_deployment(made, state=Scheduled(scheduled_time=when))
+        print(json.dumps({finding.check: vars(finding) for finding in examine(Home.here())}))
 """
 
 
@@ -189,6 +187,17 @@ def test_clean_removes_what_is_old_and_no_manifest(home: Home) -> None:
     assert read_manifest(outcome.split.uri).split_id == outcome.split.split_id
 
 
+def test_clean_keeps_what_was_read_lately(home: Home) -> None:
+    """A result that every night's run reads is in use, however long ago it was written."""
+    now, before = time.time(), time.time() - 40 * 86_400
+    home.scores.mkdir(parents=True)
+    for name, read in (("read.parquet", now), ("forgotten.parquet", before)):
+        (home.scores / name).write_bytes(b"scores")
+        os.utime(home.scores / name, (read, before))
+    assert clean(home, age_of("30d")).files == 1
+    assert [path.name for path in home.scores.iterdir()] == ["read.parquet"]
+
+
 def test_clean_waits_for_records_that_need_the_files(home: Home) -> None:
     """While a record waits for MLflow, the files that it names stay."""
     home.spool.mkdir(parents=True)
@@ -223,3 +232,72 @@ def test_projects_share_results_by_one_setting(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("EVENFOLD_RESULTS", "s3://bucket/results")
     assert one.results.is_relative_to(one.path)
     assert one.results.relative_to(one.path) == other.results.relative_to(other.path)
+
+
+def test_what_broke_off_since_the_last_success_is_named(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failed, crashed and cancelled runs, and one that is RUNNING without a heartbeat; a success clears what was."""
+    from evenfold.tasks import doctor
+    from prefect import get_client
+    from prefect.states import Cancelled, Completed, Crashed, Failed, Running, Scheduled
+
+    with get_client(sync_client=True) as client:
+        flow = client.create_flow_from_name("retrain")
+        of_ours: Any = {"tags": ["evenfold"], "entrypoint": "evenfold.flows.retrain"}
+        cron = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 * * * *", timezone="UTC"), active=True)
+        made = client.create_deployment(flow, f"weekly {time.time_ns()}", schedules=[cron], **of_ours)
+
+        def ended(state: Any) -> Any:
+            run = client.create_flow_run_from_deployment(made)
+            client.set_flow_run_state(run.id, state, force=True)
+            return run
+
+        ended(Completed())
+        assert [each.ok for each in doctor._since_success()] == [True, True]
+        ended(Failed(message="MLflow is out of reach\nand more"))
+        ended(Crashed(message="the host died"))
+        ended(Cancelled(message=f"{doctor.LEFT}, and does the work."))
+        silent = ended(Running())
+        broken, beats = doctor._since_success()
+        assert not broken.ok
+        assert broken.message.startswith("2 since the last that completed: ")
+        assert "FAILED: MLflow is out of reach)" in broken.message
+        assert "CRASHED: the host died)" in broken.message
+        assert beats.ok
+        monkeypatch.setattr(doctor, "BEAT_SECONDS", 0)
+        _, beats = doctor._since_success()
+        assert not beats.ok
+        assert str(silent.id) in beats.message
+        assert "--automations" in beats.fix
+        for hours in (1, 2):
+            when = datetime.now(UTC) + timedelta(hours=hours)
+            client.create_flow_run_from_deployment(made, state=Scheduled(scheduled_time=when))
+        (age,) = [each for each in doctor._retrainings() if each.message.startswith("weekly")]
+        assert age.ok
+        assert age.message.endswith("it is due every 60 min")
+        now = time.time()
+        monkeypatch.setattr(doctor, "time", SimpleNamespace(time=lambda: now + 10_000))
+        (age,) = [each for each in doctor._retrainings() if each.message.startswith("weekly")]
+        assert not age.ok
+        assert "3 h ago; it is due every 60 min" in age.message
+        client.delete_deployment(made)
+
+
+def test_a_slow_answer_is_no_wrong_clock() -> None:
+    """A server of this very machine that takes its time is in step."""
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    class Slow(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)  # the date is taken here
+            time.sleep(7)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    with HTTPServer(("127.0.0.1", 0), Slow) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/health"
+        finding = list(_server("MLflow server", url, "mlflow server", "MLFLOW_TRACKING_URI"))[1]
+        server.shutdown()
+    assert finding.ok, finding.message

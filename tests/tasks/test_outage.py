@@ -49,8 +49,8 @@ def test_a_server_that_is_down_loses_nothing(tmp_path: Path, monkeypatch: pytest
         client = MlflowClient(url)
         experiment = client.get_experiment_by_name("rows").experiment_id
         runs = client.search_runs([experiment])
-        parents = [run for run in runs if run.info.run_name == "evaluate/Ridge"]
-        splits = [run for run in runs if run.info.run_name == "split/rows v1.0"]
+        parents = [run for run in runs if run.info.run_name == "Ridge @ rows 1.0"]
+        splits = [run for run in runs if run.info.run_name == "rows 1.0 split"]
         assert len(splits) == 1
         assert len(parents) == 2
         assert {run.info.status for run in runs} == {"FINISHED"}

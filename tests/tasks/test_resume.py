@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from servers import ROOT, environment, prefect_server, wait_until
+from servers import ROOT, environment, wait_until
 
 CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
 N_SPLITS = 6
-
-
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with prefect_server(tmp_path_factory.mktemp("server")) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")
@@ -63,28 +60,30 @@ def kill_when(command: list[str], env: dict[str, str], ready: Callable[[str], bo
 
 def tree(home: Path) -> dict[str, Any]:
     """Return the names and states of the runs in a home's MLflow store, and the most points that a metric has."""
-    import sqlite3
-
     with sqlite3.connect(home / "mlflow.db") as store:
         runs = store.execute("select name, status from runs where lifecycle_stage = 'active' order by name").fetchall()
-        points = store.execute("select max(n) from (select count(*) n from metrics group by run_uuid, key)").fetchone()
+        points = store.execute(
+            "select max(n) from (select count(*) n from metrics group by run_uuid, key, step)"
+        ).fetchone()
     return {"runs": runs, "points": points[0]}
 
 
 WHOLE = {
     "runs": sorted(
-        [("split/rows v1.0", "FINISHED"), ("evaluate/RandomForestRegressor", "FINISHED")]
-        + [(f"fold {i}", "FINISHED") for i in range(N_SPLITS)]
+        [("rows 1.0 split", "FINISHED"), ("RandomForestRegressor @ rows 1.0", "FINISHED")]
+        + [(f"RandomForestRegressor fold {i}", "FINISHED") for i in range(N_SPLITS)]
     ),
     "points": 1,
 }
 
 
 @pytest.mark.soak
-def test_three_kills_and_the_tree_is_whole(api: str, data: Path, tmp_path: Path) -> None:
+def test_three_kills_and_the_tree_is_whole(prefect_server: str, data: Path, tmp_path: Path) -> None:
     """Kill -9 while splitting, fitting and recording; the next run computes what is missing, and nothing twice."""
     home = tmp_path / "home"
-    env = environment(tmp_path, {"EVENFOLD_HOME": str(home), "PREFECT_API_URL": api, "EVENFOLD_WORKERS": "2"})
+    env = environment(
+        tmp_path, {"EVENFOLD_HOME": str(home), "PREFECT_API_URL": prefect_server, "EVENFOLD_WORKERS": "2"}
+    )
     finished = home / "results" / "score"
 
     def n_finished() -> int:
@@ -133,3 +132,89 @@ def kill_and_look(how: signal.Signals, data: Path, folder: Path, more: dict[str,
         return alive
 
     wait_until(lambda: not marked(), "the end of every process", 30)
+
+
+SAID = "what is finished is kept, and the same command goes on from there."
+MOMENTS: dict[str, Callable[[str, Path], bool]] = {
+    "splitting": lambda told, home: "splitting ..." in told,
+    "fitting": lambda told, home: len(list((home / "results" / "score").glob("*"))) >= 2,
+    "recording": lambda told, home: "recording the evaluation ..." in told,
+}
+
+
+def heard(number: signal.Signals, command: list[str], env: dict[str, str], ready: Callable[[str], bool]) -> list[str]:
+    """Send a signal to a command's whole process group when it is time; return what it says from then on."""
+    log = Path(env["EVENFOLD_HOME"]).with_name("stderr.txt")
+    with log.open("w") as err:
+        process = subprocess.Popen(
+            command, env=env, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=err, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+        )  # fmt: skip
+    while not ready(log.read_text()):
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.02)
+    before = len(log.read_text().splitlines())
+    os.killpg(process.pid, number)
+    assert process.wait(30) == 128 + number, log.read_text()
+    return log.read_text().splitlines()[before:]
+
+
+def states(database: Path, table: str, column: str) -> list[str]:
+    with closing(sqlite3.connect(database)) as store:
+        return [state for (state,) in store.execute(f"select {column} from {table}")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "moment", [pytest.param(name, marks=[] if name == "fitting" else pytest.mark.soak) for name in MOMENTS]
+)
+def test_a_signal_to_the_whole_group_ends_a_flow_in_order(
+    number: signal.Signals, moment: str, data: Path, tmp_path: Path
+) -> None:
+    """The embedded server outlives the flow long enough to write down what ended; the next run completes it."""
+    if moment == "fitting" and number is signal.SIGTERM and "EVENFOLD_SOAK_KILLS" not in os.environ:
+        pytest.skip("one phase and one signal are enough for every day; make soak sends both in each")
+    home = tmp_path / "home"
+    env = environment(tmp_path, {"EVENFOLD_HOME": str(home), "EVENFOLD_WORKERS": "2"})
+    del env["PREFECT_HOME"]
+    said = heard(number, evaluate(data), env, lambda told: MOMENTS[moment](told, home))
+    assert len([line for line in said if SAID in line]) == 1, said
+    assert not [line for line in said if "Traceback" in line], said
+    history = home / "prefect" / "prefect.db"
+    wait_until(lambda: states(history, "flow_run", "state_type") == ["CANCELLED"], "the end of the flow run", 30)
+    assert not {"RUNNING", "PENDING"} & set(states(history, "task_run", "state_type"))
+    if moment == "recording":
+        assert "RUNNING" not in states(home / "mlflow.db", "runs", "status")
+    last = subprocess.run([*evaluate(data), "--engine", "plain"], env=env, cwd=ROOT, capture_output=True, text=True)
+    assert last.returncode == 0, last.stderr
+    kept = json.loads(last.stdout)["n_cached"]
+    assert kept == N_SPLITS if moment == "recording" else kept >= 2 * (moment == "fitting")
+    assert set(states(home / "mlflow.db", "runs", "status")) == {"FINISHED"}
+
+
+COMPUTING = """
+import numpy as np
+from evenfold.tasks.runtime.stopping import always_at_stop, stoppable
+always_at_stop(lambda: print("ended", flush=True))
+always_at_stop(lambda: 1 / 0)
+always_at_stop(lambda: __import__("time").sleep(600))
+print("begun", flush=True)
+stoppable(lambda: [np.sort(np.random.default_rng(0).random(30_000_000)) for _ in range(100)])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_what_computes_is_stopped_too_and_no_ending_holds_it_up(number: signal.Signals) -> None:
+    """Signals reach a process that computes without a pause; an ending that fails or hangs is left behind."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMPUTING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    time.sleep(0.3)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (128 + number, "ended\n")
+    assert err.count("\n") == 1
+    assert SAID in err

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.runners import task_runner
-from servers import environment, prefect_server
+from evenfold.tasks.runtime.step import Step
+from servers import environment
+
+from evenfold import tasks
 
 SCRIPT = """
 import json, os, sys
@@ -37,12 +41,6 @@ class Process(LogisticRegression):
         open(f"{self.folder}/{os.getpid()}", "w").close()
         return super().fit(X, y)
 """
-
-
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with prefect_server(tmp_path_factory.mktemp("server")) as url:
-        yield url
 
 
 def run(folder: Path, runner: str, api: str, more: dict[str, str] | None = None) -> tuple[dict[str, Any], set[str]]:
@@ -70,15 +68,36 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> None:
 
 
 @pytest.mark.soak
-def test_processes_give_what_threads_give(api: str, tmp_path: Path) -> None:
+def test_processes_give_what_threads_give(prefect_server: str, tmp_path: Path) -> None:
     """Fits happen in other processes than the flow's, and nothing in the result tells."""
-    threads, in_threads = run(tmp_path, "threads", api)
-    processes, in_processes = run(tmp_path, "processes", api)
+    threads, in_threads = run(tmp_path, "threads", prefect_server)
+    processes, in_processes = run(tmp_path, "processes", prefect_server)
     assert in_threads == {str(threads["pid"])}
     assert str(processes["pid"]) not in in_processes
     assert len(in_processes) >= 1
     assert len(threads["scores"]) == 5
     same(threads, processes)
+
+
+def steps() -> dict[str, Step[Any, Any]]:
+    rooms = [importlib.import_module(f"evenfold.tasks.{name}") for name in ("fits", "scores", "splits")]
+    offered = {name: getattr(tasks, name) for name in tasks.__all__}
+    made = dict(pair for room in rooms for pair in vars(room).items()) | offered
+    return {name: task for name, task in made.items() if isinstance(task, Step)}
+
+
+@pytest.mark.parametrize("name", sorted(steps()))
+def test_every_task_reaches_a_worker_by_pickle(name: str) -> None:
+    """As it is, with other options, and the bare function by value, as Dask and Ray take what a user wraps."""
+    made = steps()[name]
+    for sent in (made, made.with_options(retries=7, tags={"nightly"})):
+        came = cloudpickle.loads(cloudpickle.dumps(sent))
+        assert type(came) is Step
+        assert (came.name, came.retries, came.tags) == (sent.name, sent.retries, sent.tags)
+        assert came.fn is made.fn
+        assert came.key_of is made.key_of
+        assert came.cache_policy == sent.cache_policy
+    assert cloudpickle.loads(cloudpickle.dumps(made.fn)).__wrapped__.__qualname__ == name
 
 
 def test_an_unknown_runner_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

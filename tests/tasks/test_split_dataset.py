@@ -50,13 +50,14 @@ def test_a_split_is_found_ranked_and_loaded_by_mlflow_alone(place: Path) -> None
 
     judged = client.search_logged_models(
         [run.info.experiment_id],
+        "model_type = 'evenfold-recipe'",
         datasets=[{"dataset_name": "trial@1.0", "dataset_digest": good.split.split_id[:32]}],
-        order_by=[{"field_name": "metrics.cv/r2", "ascending": False}],
+        order_by=[{"field_name": "metrics.value/r2", "ascending": False}],
     )
     assert [model.source_run_id for model in judged] == [good.run_id, poor.run_id]
-    (r2,) = [metric for metric in judged[0].metrics if metric.key == "cv/r2"]
-    assert (r2.dataset_name, r2.value) == ("trial@1.0", run.data.metrics["cv/r2"])
-    assert len(client.get_metric_history(good.run_id, "cv/r2")) == 1
+    (r2,) = [metric for metric in judged[0].metrics if metric.key == "value/r2"]
+    assert (r2.dataset_name, r2.value) == ("trial@1.0", run.data.metrics["value/r2"])
+    assert len(client.get_metric_history(good.run_id, "value/r2")) == 1
 
     script = (
         "import sys, mlflow\n"

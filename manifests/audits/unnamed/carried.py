@@ -53,12 +53,12 @@ def _sign(column: Column, sample: Sample) -> str | None:
     assert sample.target is not None
     outcomes = sample.target.values[:, None] if sample.target.numeric else sample.target.outcomes
     for outcome in outcomes.T:
-        for codes, said in _levels_of(column, sample) if column.fractional else ():
+        for codes, levels in _levels_of(column, sample) if column.fractional else ():
             ratio = rate_scatter(column.values, outcome, codes)
             if ratio is not None:
-                return f"the mean target of {said}, with {ratio:.0%} of the scatter of chance"
+                return f"the mean target of {levels}, with {ratio:.0%} of the scatter of chance"
             if _falls_with_own(column.values, outcome, codes):
-                return f"the mean target of {said} without the row's own"
+                return f"the mean target of {levels} without the row's own"
         shift = _neighbours_explain(column.values, outcome, sample)
         if shift:
             return shift

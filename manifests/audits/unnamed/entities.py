@@ -68,13 +68,13 @@ def unnamed_entities(sample: Sample) -> Outcome:
         return NotAsked(f"{present.size} rows have a target; {LEAST_ROWS} would do")
     sample = sample.take(present)
     candidates = [each for each in _candidates(sample) if _may_be_an_entity(each, sample)]
-    told = {each: effect for each in candidates if (effect := _effect_beyond_chance(each, sample, len(candidates)))}
-    told = told or _combined(sample)
-    crossing = {each: found for each in told if (found := _crossing(each, sample)) >= LEAST_CROSSING}
+    effects = {each: effect for each in candidates if (effect := _effect_beyond_chance(each, sample, len(candidates)))}
+    effects = effects or _combined(sample)
+    crossing = {each: found for each in effects if (found := _crossing(each, sample)) >= LEAST_CROSSING}
     if not crossing:
         return None
-    best = max(crossing, key=lambda each: (told[each].share, -each.codes.max()))
-    effect, levels = told[best], int(np.unique(best.codes[best.codes >= 0]).size)
+    best = max(crossing, key=lambda each: (effects[each].share, -each.codes.max()))
+    effect, levels = effects[best], int(np.unique(best.codes[best.codes >= 0]).size)
     others = len(crossing) - 1
     also = f"; so {verb(others, 'does', 'do')} {amount(others, 'other candidate')}" if others else ""
     message = (
@@ -83,7 +83,7 @@ def unnamed_entities(sample: Sample) -> Outcome:
         f"(F {effect.f:.1f}){sample.looked_at}{also}; split with `{best.group}`."
     )
     figures = {
-        each.name: {"levels_crossing": crossing[each], "share": told[each].share, "group": each.group}
+        each.name: {"levels_crossing": crossing[each], "share": effects[each].share, "group": each.group}
         for each in crossing
     }
     return Found(len(crossing), message, {"entities": figures}, Together(sample.units(best.codes)))

@@ -66,10 +66,10 @@ def _scores(sample: Sample, remedy: Remedy) -> tuple[str, float, float] | None:
 
 
 def _mean(target: Target, blocks: Codes) -> Array:
-    told = np.empty_like(target.outcomes)
+    means = np.empty_like(target.outcomes)
     for block in np.unique(blocks):
-        told[blocks == block] = target.outcomes[blocks != block].mean(axis=0)
-    return told
+        means[blocks == block] = target.outcomes[blocks != block].mean(axis=0)
+    return means
 
 
 def _whole_units(units: Codes, blocks: Codes) -> Codes:
@@ -95,11 +95,11 @@ def _from_the_past(sample: Sample, clock: Column, columns: list[Column]) -> tupl
     edges = np.quantile(places, np.arange(1, BLOCKS) / BLOCKS)
     stretches = np.searchsorted(edges, places, side="right")  # equal times are in one stretch
     X, categorical = design(columns)
-    told = np.zeros_like(outcomes)
+    predicted = np.zeros_like(outcomes)
     tested = np.flatnonzero(stretches > stretches.min())
     for stretch in np.unique(stretches[tested]):
         use = stretches <= stretch
         test = stretches[use] == stretch
         for i, outcome in enumerate(outcomes.T):
-            told[stretches == stretch, i] = predict_boosted(X[use], categorical, outcome[use], test)
-    return tested, told
+            predicted[stretches == stretch, i] = predict_boosted(X[use], categorical, outcome[use], test)
+    return tested, predicted

@@ -29,7 +29,7 @@ def other_populations(sample: Sample) -> Outcome:
     joined = sample.joined
     if not isinstance(joined, JoinedLabels):
         return NotAsked("only folds and parts lie apart")
-    if "past_before_future" in joined.manifest.splitter.promises:
+    if joined.manifest.splitter.needs.time:
         return NotAsked("the parts follow one another in time")
     if joined.columns.time and not _is_random(sample):
         return NotAsked("the folds follow one another in time")
@@ -37,8 +37,10 @@ def other_populations(sample: Sample) -> Outcome:
     folds = [fold for fold in np.unique(codes).tolist() if np.count_nonzero(codes == fold) >= LEAST_SIDE][:MOST_FOLDS]
     if len(folds) < 2 or not is_usable(sample.feature_columns()):
         return NotAsked("fewer than two folds have the rows that a comparison needs")
-    told = {fold: _separation(sample, codes == fold) for fold in (folds if len(folds) > 2 else folds[-1:])}
-    apart = {fold: value for fold, (value, error) in told.items() if value >= max(TOLD_APART, 0.5 + ERRORS * error)}
+    separations = {fold: _separation(sample, codes == fold) for fold in (folds if len(folds) > 2 else folds[-1:])}
+    apart = {
+        fold: value for fold, (value, error) in separations.items() if value >= max(TOLD_APART, 0.5 + ERRORS * error)
+    }
     if not apart:
         return None
     shown = listed(f"{joined.labels.code_name(fold)} (AUC {value:.3f})" for fold, value in apart.items())
@@ -47,7 +49,7 @@ def other_populations(sample: Sample) -> Outcome:
         f"{verb(len(apart), 'its', 'their')} rows from the rest{sample.looked_at}; split again at random, or say what "
         "sets them apart (a site, a period) and split by that."
     )
-    return Found(len(apart), message, {"auc": {str(fold): value for fold, (value, _) in told.items()}})
+    return Found(len(apart), message, {"auc": {str(fold): value for fold, (value, _) in separations.items()}})
 
 
 def other_generation(sample: Sample) -> Outcome:

@@ -22,14 +22,14 @@ def times_left_out(sample: Sample) -> Outcome:
     target, joined = sample.target, sample.joined
     if target is None:
         return NotAsked("no target column is named")
-    if "past_before_future" in joined.manifest.splitter.promises:
-        return NotAsked(f"{joined.manifest.spec.strategy} trains on the past alone")
+    if joined.manifest.splitter.needs.time:
+        return NotAsked(f"{joined.manifest.spec.strategy} splits by time")
     clocks = _clocks(sample)
     if not clocks:
         return NotAsked("no column is a time")
     outcomes = np.where(target.present[:, None], target.outcomes, np.nan)
-    told = {clock.name: _likeness(clock, outcomes, sample) for clock in clocks}
-    followed = {name: value for name, (value, error) in told.items() if value >= max(ALIKE, ERRORS * error)}
+    likenesses = {clock.name: _likeness(clock, outcomes, sample) for clock in clocks}
+    followed = {name: value for name, (value, error) in likenesses.items() if value >= max(ALIKE, ERRORS * error)}
     if not followed:
         return None
     name = max(followed, key=lambda clock: followed[clock])

@@ -1,0 +1,183 @@
+"""Baselines: what is predicted without a model, and whether the model does better."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from evenfold.estimates.intervals.evidence import Evidence
+from evenfold.estimates.intervals.rows import LEAST_STRETCHES, standard_error
+from evenfold.estimates.intervals.splits import corrected_resampled_t
+from evenfold.estimates.metrics.record import Codes, Floats
+from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.models.problem import IntArray, Problem
+from evenfold.splitters.deployed import shown
+from numpy.typing import NDArray
+from scipy import stats
+
+from .draws import score_answers
+from .results import Baseline, Interval, in_percent
+
+MEAN, LAST, MOST_FREQUENT = "the mean", "the last value", "the most frequent class"
+Split = tuple[int, int, IntArray, IntArray]  # repeat, fold, rows to train on, rows to test
+
+
+def baseline_predictions(
+    problem: Problem, splits: Iterable[Split], times: NDArray[Any] | None = None
+) -> dict[str, pd.DataFrame]:
+    """Return what is predicted for the test rows of each split without a model, by the name of the rule.
+
+    Classes: the most frequent one of the training rows, with their shares as probabilities. Numbers: their mean and,
+    with ``times`` (when each row happened), the last value before the test rows. Rows are weighed where the problem
+    has weights. O(rows) a split.
+    """
+    frames: dict[str, list[pd.DataFrame]] = {}
+    for repeat, fold, train, test in splits:
+        about: dict[str, Any] = {"row": test, "repeat": np.int32(repeat), "fold": np.int32(fold), "y": problem.y[test]}
+        if problem.weights is not None:
+            about["weight"] = problem.weights[test]
+        for name, said in _said(problem, train, times).items():
+            frames.setdefault(name, []).append(pd.DataFrame(about | said))
+    return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
+
+
+def _said(problem: Problem, train: IntArray, times: NDArray[Any] | None) -> dict[str, dict[str, Any]]:
+    y = problem.y[train]
+    weights = np.ones(train.size) if problem.weights is None else problem.weights[train]
+    if problem.classes:
+        shares = np.array([np.sum(weights[y == label]) for label in problem.classes]) / np.sum(weights)
+        chances = {f"proba_{label}": share for label, share in zip(problem.classes, shares.tolist(), strict=True)}
+        return {MOST_FREQUENT: {"prediction": problem.classes[int(np.argmax(shares))], **chances}}
+    said: dict[str, dict[str, Any]] = {MEAN: {"prediction": float(np.average(y, weights=weights))}}
+    if times is not None:
+        of_row = times[train]
+        said[LAST] = {"prediction": float(np.mean(y[of_row == of_row.max()]))}
+    return said
+
+
+def best_baseline(
+    evidence: Evidence, predictions: Mapping[str, pd.DataFrame], value: float, level: float | None
+) -> Baseline | None:
+    """Return the best of the baselines beside a score; None where the metric is undefined for all of them.
+
+    The interval of the difference is paired: of each row's influence on both scores, its variance times 1 + n/n_train
+    as in ``corrected_wald``, or of stretches of time where rows are in order. ``level``: None for no interval.
+    """
+    found = [(_value(replace(evidence, predictions=frame)), name) for name, frame in predictions.items()]
+    defined = [(score, name) for score, name in found if np.isfinite(score)]
+    if not defined:
+        return None
+    score, name = max(defined)
+    other = replace(evidence, predictions=predictions[name])
+    interval = None if level is None else _interval(evidence, other, value - score, level)
+    return Baseline(name, score, value - score, interval)
+
+
+def _value(evidence: Evidence) -> float:
+    """Return a baseline's score; of a metric that ranks, the mean over folds, in each of which it ranks nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a class that is never predicted has no precision
+        if not evidence.metric.ranks:
+            return float(np.mean([evidence.score(part) for part in evidence.parts]))
+        assert evidence.predictions is not None
+        folds = evidence.predictions.groupby(["repeat", "fold"])
+        return float(np.nanmean([evidence.score(part) for _, part in folds]))
+
+
+def _interval(ours: Evidence, other: Evidence, difference: float, level: float) -> Interval | None:
+    spread = _spread(ours, other)
+    if spread is None:
+        return None
+    half = float(stats.t.ppf(0.5 + level / 2, spread[1])) * spread[0]
+    return Interval(difference - half, difference + half, level, "paired rows, corrected for training")
+
+
+def _spread(ours: Evidence, other: Evidence) -> tuple[float, float] | None:
+    """Return the standard error of the difference and its degrees of freedom."""
+    mine = ours.influence
+    if mine is None:
+        return None
+    moves, units = mine[1], mine[2]
+    if not ours.metric.ranks:  # what ranks nothing has the score of chance, whatever the rows
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            theirs = other.influence
+        if theirs is None:
+            return None
+        moves = moves - theirs[1]
+        units = theirs[2] if units is None else units
+    if ours.ordered:
+        units = np.unique(ours.batches, return_inverse=True)[1].reshape(-1)
+    if _count(units, moves) < (LEAST_STRETCHES if ours.ordered else 2):
+        return None
+    se, df = standard_error(moves, units, tails=True)
+    return se * sqrt(1 + ours.train_ratio if len(ours.scores) > 1 else 1.0), df
+
+
+def _count(units: Codes | None, moves: Floats) -> int:
+    return moves.size if units is None else int(units.max()) + 1
+
+
+def baseline_of_draws(
+    problem: Problem, draws: Sequence[tuple[int, tuple[IntArray, IntArray]]], metrics: Sequence[str]
+) -> tuple[str, pd.DataFrame]:
+    """Return the name of the baseline and its scores on the test rows of some draws, a column per metric."""
+    rows = []
+    name = MOST_FREQUENT if problem.classes else MEAN
+    for i, (train, test) in draws:
+        frame = baseline_predictions(problem, [(0, i, train, test)])[name]
+        rows.append({"draw": i, **score_answers(metrics, problem, frame)})
+    return name, pd.DataFrame(rows)
+
+
+def beside_draws(
+    metric: str, value: float, scores: pd.DataFrame, baseline: tuple[str, pd.DataFrame], **test: Any
+) -> Baseline | None:
+    """Return the baseline of draws beside a score; with ``test``, the interval of the corrected t over the draws."""
+    name, known = baseline
+    both = scores[["draw", metric]].merge(known[["draw", metric]], on="draw", suffixes=("", "_without")).dropna()
+    if not len(both):
+        return None
+    without = float(both[f"{metric}_without"].mean())
+    apart = (both[metric] - both[f"{metric}_without"]).to_numpy()
+    interval = corrected_resampled_t(apart, **test).interval if test and apart.size > 1 else None
+    if interval is not None:
+        interval = replace(interval, low=interval.low + value - without - apart.mean(),
+                           high=interval.high + value - without - apart.mean())  # fmt: skip
+    return Baseline(name, without, value - without, interval)
+
+
+def no_better(metric: str, value: float, baseline: Baseline | None) -> str | None:
+    """Return one sentence where a model does no better than the baseline, or cannot be shown to; else nothing."""
+    if baseline is None:
+        return None
+    reading, made = metric_of(metric), baseline.interval
+    scores = f"{reading.title} {reading.shown(value):.3g} against {reading.shown(baseline.value):.3g}"
+    if baseline.difference <= 0:
+        return f"The model does no better than predicting {baseline.name} for every row: {scores}."
+    if made is None or made.low > 0:
+        return None
+    return (
+        f"These rows do not show that the model is better than predicting {baseline.name} for every row: {scores}; "
+        f"better by {baseline.difference:.2g}, {in_percent(made.level)} [{made.low:.2g}, {made.high:.2g}]."
+    )
+
+
+MOST_NAMED = 5
+
+
+def never_predicted(predictions: pd.DataFrame, problem: Problem) -> str | None:
+    """Return one sentence where a classifier never predicts classes that there are; else nothing."""
+    there, said = set(np.unique(predictions["y"])), set(np.unique(predictions["prediction"]))
+    missed = [label for label in problem.classes if label in there - said]
+    if not missed:
+        return None
+    share = float(np.mean(np.isin(predictions["y"].to_numpy(), np.asarray(missed))))
+    named = ", ".join(shown(str(label)) for label in missed[:MOST_NAMED]) + (" and more" if missed[MOST_NAMED:] else "")
+    of = f"{len(missed)} of the {len(problem.classes)} classes ({named})"
+    return f"The model never predicts {of}, which {'is' if len(missed) == 1 else 'are'} {share:.2g} of the rows."

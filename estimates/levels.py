@@ -1,0 +1,84 @@
+"""Scores of the levels of an attribute: of women and of men, of each region, of each quarter of ages."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+import pandas as pd
+
+from .intervals.evidence import Declined, Evidence
+from .intervals.registry import interval_for
+from .metrics.registry import metric_of
+from .models.problem import IntArray, Problem
+from .results import FoldScore, Interval
+
+Levels = tuple[IntArray, list[str]]  # a code for each row of the problem, and what the codes are called
+LEAST_ROWS = 2
+
+
+@dataclass(frozen=True)
+class LevelScore:
+    """The pooled score of the tested rows of one level, as in ``Estimate`` higher is better.
+
+    ``value`` is None where the metric is undefined on them, and ``reason`` says why; so it does where there is a value
+    and no ``interval``. Levels are different rows: overlapping intervals do not say that two levels are equal.
+    """
+
+    attribute: str
+    level: str
+    metric: str
+    n_rows: int
+    value: float | None
+    interval: Interval | None = None
+    reason: str = ""
+
+
+def level_scores(
+    predictions: pd.DataFrame,
+    scores: Sequence[FoldScore],
+    problem: Problem,
+    attributes: Mapping[str, Levels],
+    *,
+    level: float = 0.95,
+    ordered: bool = False,
+) -> list[LevelScore]:
+    """Return the score of each metric on the tested rows of each level of each attribute, in that order.
+
+    ``predictions``: of all tested rows (row, repeat, fold, y, prediction, ...). The interval is the one that an
+    evaluation of these rows alone would have by default, groups, weights and training included. O(levels x rows).
+    """
+    return [
+        _score(name, levels[code], metric, predictions[codes[predictions["row"].to_numpy()] == code], scores, problem,
+               level, ordered)
+        for name, (codes, levels) in attributes.items()
+        for code in _tested(codes, predictions)
+        for metric in problem.model.metrics
+    ]  # fmt: skip
+
+
+def _tested(codes: IntArray, predictions: pd.DataFrame) -> Iterator[int]:
+    yield from np.unique(codes[predictions["row"].to_numpy()]).tolist()
+
+
+def _score(
+    attribute: str, level_name: str, metric: str, own: pd.DataFrame, scores: Sequence[FoldScore], problem: Problem,
+    level: float, ordered: bool,
+) -> LevelScore:  # fmt: skip
+    evidence = Evidence(metric_of(metric), problem, scores, own, ordered=ordered)
+    n_rows = evidence.rows.size
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a metric of rows of one class: said below, in a sentence
+        value = float(np.mean([evidence.score(part) for part in evidence.parts]))
+    if not isfinite(value):
+        why = f"{evidence.metric.title} is undefined on these {n_rows:,} rows, as where they are of one class."
+        return LevelScore(attribute, level_name, metric, n_rows, None, reason=why)
+    if n_rows < LEAST_ROWS:
+        return LevelScore(attribute, level_name, metric, n_rows, value, reason="one row says nothing of others.")
+    made = interval_for(evidence, "auto", level)
+    if isinstance(made, Declined):
+        return LevelScore(attribute, level_name, metric, n_rows, value, reason=made.reason)
+    return LevelScore(attribute, level_name, metric, n_rows, value, made.holding(value))

@@ -1,0 +1,55 @@
+"""Columns that are looked at and decide nothing: how their levels are shared out, and what their levels are called."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from evenfold.manifests.tables.canonical import to_numpy
+from numpy.typing import NDArray
+
+from .plan import is_numeric_target
+
+MOST_LEVELS = 20
+PARTS = 4  # of a number
+MISSING, OTHERS = "missing", "others"
+
+
+def levels_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
+    """Return a code for each row of a canonical column, and the names of the codes; every row has one.
+
+    Classes are named as they read, in order of their names; beyond 20 the rarest are "others". A number is cut at its
+    quartiles, of which equal ones are one. Missing values are a level of their own, the last. O(n log n).
+    """
+    numeric = is_numeric_target(column)
+    codes, names = _quarters(to_numpy(column).astype(np.float64)) if numeric else _classes(column)
+    if (codes < 0).any():
+        codes, names = np.where(codes < 0, len(names), codes), [*names, MISSING]
+    return codes, names
+
+
+def _quarters(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[str]]:
+    present = np.sort(values[~np.isnan(values)])
+    if not present.size:
+        return np.full(values.size, -1, dtype=np.int64), []
+    edges = np.unique(present[[(part * present.size) // PARTS for part in range(1, PARTS)]])
+    codes = np.where(np.isnan(values), -1, np.searchsorted(edges, values, side="right"))
+    kept, numbered = np.unique(codes[codes >= 0], return_inverse=True)
+    codes[codes >= 0] = numbered
+    shown = [f"{edge:g}" for edge in edges]
+    names = [f"below {shown[0]}", *(f"{a} to {b}" for a, b in pairwise(shown)), f"{shown[-1]} up"]
+    return codes.astype(np.int64), [names[code] for code in kept]
+
+
+def _classes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
+    encoded = column.combine_chunks().dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    names = [str(level) for level in encoded.dictionary.to_pylist()]
+    counts = np.bincount(codes[codes >= 0], minlength=len(names))
+    frequent = sorted(range(len(names)), key=lambda code: (-counts[code], names[code]))[:MOST_LEVELS]
+    kept = sorted(frequent if len(names) <= MOST_LEVELS else frequent[:-1], key=lambda code: names[code])
+    place = np.full(len(names) + 1, len(kept), dtype=np.int64)
+    place[kept] = np.arange(len(kept))
+    place[-1] = -1  # of missing values, whose code is -1
+    return place[codes], [names[code] for code in kept] + ([OTHERS] if len(kept) < len(names) else [])

@@ -1,0 +1,38 @@
+"""What a split and an evaluation came to, in sentences: the same on a terminal and in the log of a flow run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evenfold.estimates.results import Estimate
+from evenfold.manifests.figures import BalanceReport
+
+from .evaluations.words import headline
+
+
+def split_sentences(split: Mapping[str, Any], report: BalanceReport, cached: bool, locked: int = 0) -> list[str]:
+    """Return what a split is, and how even: ``locked`` rows are kept away, ``cached`` ones were decided before."""
+    what = {"draws": "draws", "pairs": "splits"}.get(split["kind"], "folds")
+    kept = f" and {locked:,} rows locked away" if locked else ""
+    amount = f"{split['n_rows']:,} rows, {split['n_splits']:,} {what}{kept}"
+    origin = "from the cache" if cached else "decided now"
+    even = "; ".join(
+        figure.sentence.format(figure.text(value)) for figure, value, _ in report.shown() if figure.sentence
+    )
+    return [
+        f"{split['name']} {split['version']}: {split['strategy']}, {amount}, {origin}",
+        f"split_id {split['split_id'][:16]}   {even}",
+    ]
+
+
+def model_sentence(estimator: str, n_features: int, n_fits: int, n_cached: int) -> str:
+    """Return which model was fitted how often."""
+    features = f"{n_features} feature{'s' if n_features != 1 else ''}"
+    reused = f", {n_cached} of them from the cache" if n_cached else ""
+    return f"{estimator}, {features}, {n_fits:,} fits{reused}"
+
+
+def score_sentences(estimates: Sequence[Estimate]) -> list[str]:
+    """Return every score with its interval, as people read them."""
+    return [" ".join(filter(None, [*headline(each), f"({each.method})"])) for each in estimates]

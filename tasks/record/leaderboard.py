@@ -1,0 +1,105 @@
+"""Every model that was ever judged on a split, ranked by one search of MLflow's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evenfold.manifests import Manifest
+from evenfold.splitters import SplitError
+from evenfold.tasks.runtime.home import Home
+from pydantic import BaseModel, ConfigDict
+
+from .links import run_page, server_of
+from .reading import read_split
+from .tracker import Tracker
+
+HEADLINE = "value/"
+
+
+class Judgement(BaseModel):
+    """A recipe that was judged on a split: its score as scorers give it (higher is better), interval, and its run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    model: str
+    params: dict[str, str]
+    value: float
+    low: float | None
+    high: float | None
+    run_id: str
+    url: str
+
+
+class Leaderboard(BaseModel):
+    """Recipes by the value of a metric on one split, the best first; ``metrics``: what else they were scored by."""
+
+    model_config = ConfigDict(frozen=True)
+
+    split: str
+    split_id: str
+    metric: str
+    metrics: list[str]
+    judgements: list[Judgement]
+
+
+def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Leaderboard:
+    """Return the ``most`` best recipes judged on a split (``name@1.0``, a name for its newest, a split_id, a plan_id).
+
+    ``metric``: a scorer's name; without it, the first of those that the newest evaluation was scored by. One search of
+    logged models by the split's digest, in every experiment. Raises SplitError where there is no such split, where
+    nothing was judged on it, or not by this metric.
+    """
+    home = Home.here()
+    manifest = read_split(reference, home)
+    tracker = Tracker(home, manifest.name)
+    newest = _judged_on(tracker, manifest, "creation_time", 1)
+    if not newest:
+        raise SplitError(
+            f"no model was judged on {manifest.name} {manifest.version} in {home.tracking_uri}; evaluate one on it."
+        )
+    known = [each.key.removeprefix(HEADLINE) for each in newest[0].metrics or [] if each.key.startswith(HEADLINE)]
+    asked = metric or known[0]
+    found = _judged_on(tracker, manifest, f"metrics.{HEADLINE}{asked}", most)
+    ranked = [_judgement(each, asked, home) for each in found if _value(each, HEADLINE + asked) is not None]
+    if not ranked:
+        raise SplitError(f"no model on {manifest.name} {manifest.version} was scored by {asked!r}; say {_or(known)}.")
+    return Leaderboard(
+        split=f"{manifest.name} {manifest.version}",
+        split_id=manifest.split_id,
+        metric=asked,
+        metrics=known,
+        judgements=ranked,
+    )
+
+
+def _judged_on(tracker: Tracker, manifest: Manifest, order: str, most: int) -> list[Any]:
+    experiments = [each.experiment_id for each in tracker.client.search_experiments()]
+    on = {"dataset_name": f"{manifest.name}@{manifest.version}", "dataset_digest": manifest.split_id[:32]}
+    by: dict[str, Any] = {"field_name": order, "ascending": False}
+    if order.startswith("metrics."):
+        by |= on
+    kind = "model_type = 'evenfold-recipe'"
+    return list(tracker.client.search_logged_models(experiments, kind, [on], max_results=most, order_by=[by]))
+
+
+def _value(model: Any, name: str) -> float | None:
+    # Of several runs of one recipe, or a value that changed, the last is meant.
+    told = sorted((each.timestamp, each.value) for each in model.metrics or [] if each.key == name)
+    return float(told[-1][1]) if told else None
+
+
+def _judgement(model: Any, metric: str, home: Home) -> Judgement:
+    server = server_of(home)
+    ends = {side: _value(model, f"{side}/{metric}") for side in ("low", "high")}
+    return Judgement(
+        model=model.name,
+        params=dict(model.params or {}),
+        value=_value(model, HEADLINE + metric) or 0.0,
+        run_id=model.source_run_id or "",
+        url=run_page(model.experiment_id, model.source_run_id or "", server=server) if server else "",
+        **ends,
+    )
+
+
+def _or(names: list[str]) -> str:
+    return " or ".join(names)

@@ -1,0 +1,104 @@
+"""The record of what is found beside evaluations: comparisons, studies and audits, each a run with its page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from evenfold.estimates import Comparison
+from evenfold.manifests import Audit
+from evenfold.reports import Page, audit_page, comparison_page
+from evenfold.reports.markdown import linked, page_note
+from evenfold.tasks.runtime.home import Home
+
+from .entries import SHORT, Entry, run_key
+from .links import origin_tags, run_page
+from .reading import Recorded
+from .spool import survives_outage
+from .tracker import NOTE, Tracker
+
+
+@survives_outage
+def record_finding(
+    experiment: str,
+    name: str,
+    kind: str,
+    about: dict[str, str],
+    page: str,
+    note: str,
+    tables: dict[str, Any],
+    tags: dict[str, str],
+    metrics: dict[str, float],
+) -> str:
+    """Record a page as a run of its own and return its id; the same ``kind`` and ``about`` find the same run."""
+    tracker = Tracker(Home.here(), experiment)
+    entry = Entry(
+        key=run_key(kind=kind, name=name, **about),
+        name=name,
+        tags=tags | {"evenfold.record": kind},
+        params=about,
+        metrics=metrics,
+    )
+    with tracker.run(entry) as run_id:
+        tracker.keep(run_id, "report.html", page)
+        for file, value in tables.items():
+            tracker.keep(run_id, file, value)
+        link = run_page(tracker.experiment_id, run_id, "artifacts/report.html")
+        tracker.tell(run_id, {NOTE: f"{note}\n\n{linked({'The page': link})}"})
+    return run_id
+
+
+def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison]) -> str:
+    """Record how two evaluations compare, beside them; return the run."""
+    names = (a.name.partition(" @ ")[0], b.name.partition(" @ ")[0])
+    page = comparison_page(comparisons, names if names[0] != names[1] else (f"{names[0]} A", f"{names[1]} B"))
+    spec = a.tags.get("evenfold.spec", "").replace("@", " ")
+    figures = {f"difference/{each.metric}": each.difference for each in comparisons}
+    for each in comparisons:
+        if each.interval is not None:
+            ends = {"low": each.interval.low, "high": each.interval.high}
+            figures |= {f"difference_{side}/{each.metric}": end for side, end in ends.items()}
+    return record_finding(
+        spec.partition(" ")[0] or "comparisons",
+        f"{names[0]} and {names[1]} @ {spec}",
+        "comparison",
+        {"run_a": a.run_id, "run_b": b.run_id, "metrics": ", ".join(each.metric for each in comparisons)},
+        page.html(),
+        page_note(page, {}),
+        {},
+        _split_tags(a.tags) | origin_tags(),
+        figures,
+    )
+
+
+def _split_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    names = ("split", "spec", "strategy", "evenfold.split_id", "evenfold.spec")
+    return {name: tags[name] for name in names if name in tags}
+
+
+def record_study(experiment: str, name: str, about: dict[str, str], page: str, table: pd.DataFrame) -> str:
+    """Record what a study of folds or strategies found: its page and its table; return the run."""
+    rows = table.to_dict("records")
+    return record_finding(
+        experiment, name, "study", about, page, f"**{name}**", {"study.json": rows}, origin_tags(), {}
+    )
+
+
+def record_audit(split_id: str, audit: Audit) -> str:
+    """Record an audit with its page, beside the split that it is of; return the run."""
+    page: Page = audit_page(audit)
+    named = {"split": split_id[:SHORT], "spec": f"{audit.name}@{audit.version}", "evenfold.split_id": split_id}
+    found = [finding.severity for finding in audit.findings]
+    counts = {f"audit/{severity}s": float(found.count(severity)) for severity in ("error", "warning", "note")}
+    return record_finding(
+        audit.name,
+        f"{audit.name} {audit.version} audit",
+        "audit",
+        {"split_id": split_id, "features": ", ".join(audit.features)[:5000]},
+        page.html(),
+        page_note(page, {}),
+        {"audit.json": audit.model_dump(mode="json")},
+        named | origin_tags(),
+        counts | {"audit/passed": float(len(audit.passed)), "audit/failed_gates": float(len(audit.failed))},
+    )

@@ -1,0 +1,110 @@
+"""Baselines: what is reached without a model stands beside every score, and a model that does no better is said so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evaluations import CANCER, CANCER_FRAMES, CANCER_SCORES, DIABETES, DIABETES_FRAMES, DIABETES_SCORES, evaluated
+from evenfold.estimates import Estimate, ModelSpec, Problem, aggregate, baseline_predictions
+from evenfold.splitters import KFold, StratifiedKFold
+from scipy import stats
+from sklearn.dummy import DummyRegressor
+from sklearn.model_selection import cross_val_predict
+
+DUMMY = "sklearn.dummy:DummyClassifier"
+
+
+def splits_of(problem: Problem, pairs: list[Any]) -> list[Any]:
+    return [(0, fold, *pair) for fold, pair in enumerate(pairs)]
+
+
+def told(problem: Problem, pairs: list[Any], **more: Any) -> dict[str, Estimate]:
+    scores, frames = evaluated(problem, pairs)
+    baselines = baseline_predictions(problem, splits_of(problem, pairs))
+    return {
+        each.metric: each for each in aggregate(scores, frames, problem, problem.model, baselines=baselines, **more)
+    }
+
+
+def test_the_baseline_is_the_mean_of_the_training_rows_and_its_difference_is_paired() -> None:
+    """Equal to scikit-learn's dummy on the same folds, and to a paired t with the correction, by hand."""
+    pairs = list(KFold(5).split(DIABETES.X))
+    frames = baseline_predictions(DIABETES, splits_of(DIABETES, pairs))
+    made = aggregate(DIABETES_SCORES, DIABETES_FRAMES, DIABETES, DIABETES.model, baselines=frames, level=0.9)
+    mae = next(each for each in made if each.metric == "neg_mean_absolute_error")
+    dummy = cross_val_predict(DummyRegressor(), DIABETES.X, DIABETES.y, cv=pairs)
+    assert mae.baseline is not None
+    assert mae.baseline.value == pytest.approx(-np.mean(np.abs(DIABETES.y - dummy)), rel=1e-12)
+    ours = pd.concat(DIABETES_FRAMES).sort_values("row")["prediction"].to_numpy()
+    apart = np.abs(DIABETES.y - dummy) - np.abs(DIABETES.y - ours)
+    n = DIABETES.n
+    assert mae.baseline.difference == pytest.approx(apart.mean())
+    found, kurtosis = mae.baseline.interval, stats.kurtosis(apart, fisher=False)
+    assert found is not None
+    df = min(n - 1, 2 * n / (kurtosis - 1))
+    half = stats.t.ppf(0.95, df) * apart.std(ddof=1) / np.sqrt(n) * np.sqrt(1 + 5 / 4)
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.01)
+    assert not mae.warnings
+
+
+def test_what_ranks_nothing_has_an_area_of_a_half() -> None:
+    """Pooled, the shares of different folds would rank their rows against one another, and below a half."""
+    frames = baseline_predictions(CANCER, splits_of(CANCER, list(StratifiedKFold(5).split(CANCER.X, CANCER.y))))
+    made = aggregate(CANCER_SCORES, CANCER_FRAMES, CANCER, CANCER.model, baselines=frames)
+    values = {each.metric: each.baseline.value for each in made if each.baseline}
+    assert values["roc_auc"] == 0.5
+    assert values["balanced_accuracy"] == 0.5
+    assert values["accuracy"] == pytest.approx(np.mean(CANCER.y))
+
+
+def test_a_model_that_does_no_better_is_said_so_and_so_are_classes_that_it_never_predicts() -> None:
+    y = np.repeat(["a", "b", "c"], [60, 25, 15])
+    frame = pd.DataFrame({"x": np.arange(100.0), "y": np.random.default_rng(0).permutation(y)})
+    problem = Problem.of(frame, ModelSpec(estimator=DUMMY, metrics=("accuracy", "balanced_accuracy")), "y")
+    pairs = list(KFold(5, random_state=1).split(problem.X))
+    made = told(problem, pairs)
+    for each in made.values():
+        assert "The model never predicts 2 of the 3 classes (b, c), which are 0.4 of the rows." in each.warnings
+    accuracy = made["accuracy"]
+    assert accuracy.baseline is not None
+    assert accuracy.baseline.difference == 0
+    assert any(
+        note.startswith("The model does no better than predicting the most frequent") for note in accuracy.warnings
+    )
+
+
+def test_a_model_of_noise_is_not_shown_to_be_better() -> None:
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": rng.normal(size=80), "y": rng.normal(size=80)})
+    model = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("neg_mean_absolute_error", "r2"))
+    for each in told(Problem.of(frame, model, "y"), list(KFold(5).split(frame))).values():
+        assert any("no better" in note or "do not show" in note for note in each.warnings)
+
+
+def test_rows_in_time_have_the_last_value_beside_the_mean_and_the_better_one_stands() -> None:
+    """A random walk is predicted best by its last value; of independent numbers the mean is the better one."""
+    rng = np.random.default_rng(0)
+    walk, noise = np.cumsum(rng.normal(size=120)), rng.normal(size=120)
+    cuts = [(np.arange(cut), np.arange(cut, cut + 20)) for cut in (20, 40, 60, 80, 100)]
+    times = np.arange(120)
+    for y, best in ((walk, "the last value"), (noise, "the mean")):
+        frame = pd.DataFrame({"x": rng.normal(size=120), "y": y})
+        model = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("neg_mean_squared_error",))
+        problem = Problem.of(frame, model, "y")
+        scores, frames = evaluated(problem, cuts)
+        given = baseline_predictions(problem, splits_of(problem, cuts), times)
+        (made,) = aggregate(scores, frames, problem, model, baselines=given, ordered=True)
+        assert made.baseline is not None
+        assert made.baseline.name == best
+    last = given["the last value"]
+    assert last.loc[last["fold"] == 2, "prediction"].unique() == pytest.approx([noise[59]])
+
+
+def test_an_estimate_comes_back_from_json_with_its_baseline() -> None:
+    made = told(DIABETES, list(KFold(5).split(DIABETES.X)))["r2"]
+    assert made.baseline is not None
+    assert made.baseline.interval is not None
+    assert Estimate.from_json(made.to_json()) == made

@@ -1,0 +1,95 @@
+"""Columns to balance on are reported, gated and kept from models, and move no row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from evenfold.manifests import audit, decide, measure
+from evenfold.manifests.attributes import MISSING, OTHERS, levels_of
+from evenfold.reports import report_html
+
+N = 400
+
+
+def rows() -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "id": np.arange(N),
+            "x": random.normal(size=N),
+            "age": random.integers(20, 90, N),
+            "sex": random.choice(["f", "m"], N, p=[0.4, 0.6]),
+            "y": random.integers(0, 2, N),
+        }
+    )
+
+
+def decided(frame: pd.DataFrame, *attributes: str) -> Any:
+    columns = {"key": "id", "target": "y"} | ({"balance_on": [*attributes]} if attributes else {})
+    return decide({"columns": columns}, frame)
+
+
+def test_a_column_to_balance_on_moves_no_row_and_is_no_feature() -> None:
+    frame = rows()
+    plain, watched = decided(frame), decided(frame, "sex", "age")
+    assert plain.split_id == watched.split_id
+    assert "sex" not in audit(watched, frame).features
+    assert "age" not in audit(watched, frame).features
+    assert "age" in audit(plain, frame).features
+
+
+def test_shares_of_each_level_are_those_of_a_plain_count() -> None:
+    frame = rows()
+    frame.loc[3:20, "sex"] = None
+    manifest = decided(frame, "sex")
+    told = measure(manifest, frame).attributes["sex"]
+    shown = frame["sex"].fillna(MISSING)
+    assert told.levels == ["f", "m", MISSING]
+    assert told.shares == pytest.approx([(shown == level).mean() for level in told.levels])
+    gaps = []
+    for place, (_, test) in zip(told.places, manifest.as_cv(frame).split(), strict=True):
+        assert place == pytest.approx([(shown.iloc[test] == level).mean() for level in told.levels])
+        gaps += [abs(a - b) for a, b in zip(place, told.shares, strict=True)]
+    assert told.worst == pytest.approx(max(gaps))
+    assert measure(manifest, frame).worst["attribute_share"] == pytest.approx(max(gaps))
+
+
+def test_the_page_shows_each_level_beside_the_least_and_most_of_a_fold() -> None:
+    frame = rows()
+    manifest = decided(frame, "sex")
+    report = measure(manifest, frame)
+    page = report_html(manifest, report, frame)
+    told = report.attributes["sex"]
+    assert f"within {100 * told.worst:.1f} points" in page
+    for level, share, held in zip(told.levels, told.shares, zip(*told.places, strict=True), strict=True):
+        for value in (share, min(held), max(held)):
+            assert f"{value:.1%}" in page.split(f">{level}<")[1].split("</tr>")[0]
+
+
+def test_a_gate_stops_a_split_whose_shares_are_off() -> None:
+    frame = rows()
+    manifest = decided(frame, "sex")
+    worst = measure(manifest, frame).attributes["sex"].worst
+    found = next(f for f in audit(manifest, frame).findings if f.check == "attribute_deviation")
+    assert (found.severity, found.code) == ("note", "EF506")
+    assert found.figure == pytest.approx(worst)
+    assert audit(manifest, frame, gates={"attribute_deviation": worst / 2}).failed == ["attribute_deviation"]
+    assert audit(manifest, frame, gates={"attribute_deviation": worst * 2}).failed == []
+    assert "attribute_deviation" in audit(decided(frame), frame).not_asked
+
+
+def test_numbers_are_cut_at_their_quartiles_and_rare_levels_are_others() -> None:
+    codes, names = levels_of(pa.chunked_array([pa.array(np.arange(100.0))]))
+    assert np.bincount(codes).tolist() == [25, 25, 25, 25]
+    assert names == ["below 25", "25 to 50", "50 to 75", "75 up"]
+    words = pa.chunked_array([pa.array([f"w{i:02d}" for i in range(30) for _ in range(40 - i)], pa.large_string())])
+    codes, names = levels_of(words)
+    assert names == [*(f"w{i:02d}" for i in range(19)), OTHERS]
+    assert np.bincount(codes)[-1] == sum(40 - i for i in range(19, 30))
+    codes, names = levels_of(pa.chunked_array([pa.array([1.5, None, 2.5, 2.5] * 30)]))
+    assert names[-1] == MISSING
+    assert (codes[1::4] == len(names) - 1).all()

@@ -1,0 +1,35 @@
+"""Sentences about the scores of an evaluation: each is said once, in units and direction as people read them."""
+
+from __future__ import annotations
+
+from evenfold.estimates import Estimate
+from evenfold.estimates.results import Interval
+from evenfold.reports.evaluations.words import optimism, resolution
+
+
+def estimate(metric: str, value: float, apparent: float, half: float = 0.05, level: float = 0.95) -> Estimate:
+    interval = Interval(value - half, value + half, level, "a method")
+    return Estimate(metric, "cross-validation", value, 0.1, None, 5, apparent=apparent, interval=interval)
+
+
+def test_optimism_is_said_where_the_apparent_score_lies_above_the_interval() -> None:
+    """It is no overfitting, which would be a comparison with a simpler model; one sentence tells it of all metrics."""
+    above, within = estimate("r2", 0.4, 0.9), estimate("neg_mean_absolute_error", -10.0, -9.99)
+    said = optimism([above, within])
+    assert said == "Optimism: R2 is 0.900 on rows that the model has seen and 0.400 on new ones."
+    assert optimism([within]) == ""
+    both = optimism([above, estimate("neg_mean_absolute_error", -10.0, -2.0)])
+    assert both.count("Optimism") == 1
+    assert "MAE is 2.00 on rows that the model has seen and 10.000 on new ones" in both
+
+
+def test_the_resolution_is_half_of_the_intervals_width_at_its_level() -> None:
+    said = resolution([estimate("r2", 0.4, 0.9, level=0.9), estimate("neg_mean_absolute_error", -10.0, -2.0, 1.5)])
+    assert "differences below about 0.050 R2 and 1.5 MAE cannot be seen on these splits (90 %)" in said
+    assert resolution([]) == ""
+
+
+def test_a_bootstraps_last_estimate_is_the_one_that_is_told() -> None:
+    first, last = estimate("r2", 0.2, 0.9), estimate("r2", 0.4, 0.9)
+    assert "0.400" in optimism([first, last])
+    assert "0.200" not in optimism([first, last])

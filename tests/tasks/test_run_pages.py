@@ -1,0 +1,164 @@
+"""What a person meets on MLflow's own pages: names, descriptions, charts, models, and one query that ranks them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.flows import Evaluation, evaluate, split, tune
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home
+from evenfold.tasks.record.leaderboard import leaderboard
+from mlflow.tracking import MlflowClient
+
+RIDGE = "sklearn.linear_model:Ridge"
+
+
+def rows(n: int = 120) -> pd.DataFrame:
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": range(n), "a": draw.normal(size=n), "g": np.arange(n) // 6})
+    return frame.assign(y=frame["a"] + draw.normal(size=n), c=np.where(frame["id"] % 3, "big|part", "small"))
+
+
+def evaluated(data: Any = None, alpha: float = 1.0, **asked: Any) -> Evaluation:
+    model = {"estimator": RIDGE, "params": {"alpha": alpha}, "metrics": ["r2", "neg_mean_absolute_error"]}
+    named: dict[str, Any] = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "name": "rows"}
+    return evaluate(rows() if data is None else data, model=model, engine="plain", **(named | asked))
+
+
+def test_a_run_page_says_what_a_person_wants_to_know(home: Home) -> None:
+    """Its name, verdict, scores with errors as they are read, who ran what; links that open the training pages."""
+    made = evaluated()
+    client = MlflowClient(home.tracking_store)
+    run, split_run = client.get_run(made.run_id), client.get_run(made.split_run_id)
+    assert (run.info.run_name, split_run.info.run_name) == ("Ridge @ rows 1.0", "rows 1.0 split")
+    tags = {"split": made.split.split_id[:12], "spec": "rows@1.0", "strategy": "KFold"}
+    assert tags.items() <= run.data.tags.items()
+    assert run.data.params["split_id"] == made.split.split_id
+    assert "evenfold.run_label" not in run.data.tags
+    assert run.data.tags["mlflow.user"]
+    assert run.data.tags["mlflow.source.name"]
+    note = run.data.tags["mlflow.note.content"]
+    assert "| MAE | cross-validation | 0." in note
+    page = f"#/experiments/{run.info.experiment_id}/runs/{made.split_run_id}?workflowType=machine_learning"
+    assert f"[Its split, rows 1.0]({page})" in note
+    assert f"searchFilter=tags.split%3D%22{made.split.split_id[:12]}%22" in note
+    told = split_run.data.tags["mlflow.note.content"]
+    assert "| split 2 | 40 | 40.0 |" in told
+    assert "in 3 folds" in told
+    dataset = next(one.dataset for one in split_run.inputs.dataset_inputs if one.dataset.source_type != "local")
+    assert json.loads(dataset.profile)["audit"]["verdict"] in ("Good", "Look at this")
+
+
+def test_every_fold_has_a_model_that_names_its_split(home: Home) -> None:
+    """Three light models and the recipe's, in one search by the split's digest; counts and seconds are none of it."""
+    made = evaluated()
+    client = MlflowClient(home.tracking_store)
+    run = client.get_run(made.run_id)
+    on = [{"dataset_name": "rows@1.0", "dataset_digest": made.split.split_id[:32]}]
+    models = {model.name: model for model in client.search_logged_models([run.info.experiment_id], datasets=on)}
+    assert set(models) == {"Ridge", "Ridge fold 0", "Ridge fold 1", "Ridge fold 2"}
+    by_r2 = client.search_logged_models(
+        [run.info.experiment_id],
+        "model_type = 'evenfold-fold'",
+        datasets=on,
+        order_by=[{"field_name": "metrics.test/r2", "ascending": False}],
+    )
+    best = sorted(made.scores, key=lambda score: -score.test["r2"])
+    assert [model.name for model in by_r2] == [f"Ridge {score.name}" for score in best]
+    assert {metric.key for metric in models["Ridge fold 0"].metrics} == {
+        f"{kind}/{name}" for kind in ("test", "apparent") for name in made.model.metrics
+    }
+
+
+def test_the_leaderboard_ranks_whatever_was_judged_on_a_split(home: Home) -> None:
+    """Evaluations and configurations of a tuning, the best first; another split's are not among them."""
+    poor, good = evaluated(alpha=1000.0), evaluated(alpha=0.1)
+    evaluated(n_splits=4, name="other")
+    tune(
+        rows(), key="id", target="y", strategy="KFold", n_splits=3, name="rows", model=RIDGE, metrics=["r2"],
+        grid={"alpha": [10.0]}, engine="plain",
+    )  # fmt: skip
+    found = leaderboard("rows", "r2")
+    assert [each.model for each in found.judgements] == ["Ridge", "Ridge configuration 0", "Ridge"]
+    assert [each.run_id for each in found.judgements][::2] == [good.run_id, poor.run_id]
+    assert found.judgements[0].value == good.estimates[0].value
+    assert leaderboard(good.split.split_id, "neg_mean_absolute_error", most=1).judgements[0].run_id == good.run_id
+    with pytest.raises(SplitError, match="was scored by 'auc'; say r2"):
+        leaderboard("rows@1.0", "auc")
+    split(rows(), key="id", target="y", strategy="KFold", n_splits=5, name="empty", engine="plain")
+    with pytest.raises(SplitError, match=r"no model was judged on empty 1\.0"):
+        leaderboard("empty")
+
+
+def test_no_run_and_no_model_per_row(home: Home) -> None:
+    """Leave-one-out of 120 rows: one run, one model, and a table of every score."""
+    made = evaluated(strategy="LeaveOneOut", n_splits=None, metrics=["neg_mean_absolute_error"])
+    client = MlflowClient(home.tracking_store)
+    run = client.get_run(made.run_id)
+    assert len(made.scores) == 120
+    assert len(client.search_runs([run.info.experiment_id])) == 2
+    assert len(client.search_logged_models([run.info.experiment_id])) == 1
+    assert len(pd.read_parquet(client.download_artifacts(made.run_id, "scores.parquet"))) == 120
+    assert not [name for name in run.data.metrics if name.startswith("fold/")]
+
+
+def test_the_balance_of_a_split_is_complete(home: Home) -> None:
+    """Rows of every part and fold beside what was asked, class shares whatever a class is called, cost and gap."""
+    parts = {"train": 0.8, "validation": 0.1, "test": 0.1}
+    made = split(
+        rows(), key="id", target="c", group="g", strategy="BalancedGroupSplit", params={"parts": parts}, name="parts",
+        engine="plain",
+    )  # fmt: skip
+    client = MlflowClient(home.tracking_store)
+    metrics = client.get_run(made.run_id).data.metrics
+    assert (metrics["balance/rows_train"], metrics["balance/wanted_train"]) == (96.0, 96.0)
+    assert (metrics["balance/rows"], metrics["balance/wanted"]) == (12.0, 12.0)
+    assert metrics["balance/share/big_part"] == pytest.approx(2 / 3)
+    assert {"balance/cost", "balance/least_cost", "balance/cost_gap", "balance/worst_class_share"} <= set(metrics)
+    note = client.get_run(made.run_id).data.tags["mlflow.note.content"]
+    assert "| train | 96 | 96.0 | 16 | 66.67% | 33.33% |" in note
+
+
+def test_comparisons_and_audits_are_recorded_with_their_page(home: Home) -> None:
+    """Beside what they are about, found by the split's tag, once."""
+    from evenfold.flows.comparison import compare_runs
+    from evenfold.manifests import audit, read_manifest
+    from evenfold.tasks.record.studies import record_audit
+
+    one, other = evaluated(alpha=1.0), evaluated(alpha=100.0)
+    for _ in range(2):
+        compare_runs(one.run_id, other.run_id)
+    manifest = read_manifest(one.split.uri)
+    record_audit(manifest.split_id, audit(manifest, one.split.data))
+    client = MlflowClient(home.tracking_store)
+    experiment = client.get_experiment_by_name("rows").experiment_id
+    asked = f"tags.split = '{one.split.split_id[:12]}' AND attributes.run_name LIKE '%rows 1.0%'"
+    known = [run for run in client.search_runs([experiment], asked) if "evenfold.split_run_id" not in run.data.tags]
+    found = {run.info.run_name: run for run in known}
+    assert len(known) == len(found)
+    assert set(found) == {"Ridge and Ridge @ rows 1.0", "rows 1.0 audit"}
+    for run in found.values():
+        assert "report.html" in {file.path for file in client.list_artifacts(run.info.run_id)}
+        assert "artifacts/report.html?workflowType" in run.data.tags["mlflow.note.content"]
+    assert "difference/r2" in found["Ridge and Ridge @ rows 1.0"].data.metrics
+
+
+def test_any_run_of_a_project_has_the_split_that_it_uses(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that calls MLflow alone: what was joined last, or what EVENFOLD_SPLIT names; else nothing."""
+    from evenfold.manifests import decide
+    from evenfold.manifests.manifest import _JOINED
+    from mlflow.tracking.context.registry import resolve_tags
+
+    frame = rows()
+    manifest = decide({"name": "rows", "columns": {"key": "id"}, "strategy": "KFold"}, frame)
+    _JOINED.clear()
+    assert "split" not in resolve_tags()
+    monkeypatch.setenv("EVENFOLD_SPLIT", "flights@1.0")
+    assert resolve_tags()["spec"] == "flights@1.0"
+    list(manifest.as_cv(frame).split(frame))
+    tags = resolve_tags()
+    assert (tags["split"], tags["spec"]) == (manifest.split_id[:12], "rows@1.0")

@@ -1,0 +1,29 @@
+"""Every setting of the environment stands in one class."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from evenfold.splitters import SplitError
+from evenfold.tasks.runtime.settings import MARK, Settings
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("splitters", "manifests", "estimates", "reports", "tasks", "flows", "deployments")
+SECRET = "EVENFOLD_KEY_SECRET"  # the default name of a variable that a specification names
+
+
+def test_every_setting_that_the_source_or_a_page_names_is_a_field() -> None:
+    """What is read somewhere else, in the rooms below, is declared with the others, and nothing is declared in vain."""
+    files = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")] + list((ROOT / "docs").glob("*.md"))
+    named = {name for path in files for name in re.findall(r"\bEVENFOLD_[A-Z_]*[A-Z]", path.read_text("utf-8"))}
+    declared = {f"EVENFOLD_{name.upper()}" for name in Settings.model_fields}
+    assert named - {MARK, SECRET} - {name for name in named if name.startswith("EVENFOLD_SOAK_")} == declared
+
+
+def test_a_setting_that_does_not_fit_is_named_with_what_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence, before anything is done."""
+    monkeypatch.setenv("EVENFOLD_WORKERS", "none")
+    with pytest.raises(SplitError, match="EVENFOLD_WORKERS is 'none'; set a whole number of at least 1"):
+        Settings.here()
