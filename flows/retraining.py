@@ -40,13 +40,8 @@ from evenfold.tasks.record.registry import (
 )
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
-<<<<<<< HEAD
-from evenfold.tasks.runtime.running import finished, publish, run, saying
-from evenfold.tasks.scores import kept_scores
-=======
 from evenfold.tasks.runtime.running import finished, publish, run, saying, tell
-from evenfold.tasks.scores import in_blocks
->>>>>>> main
+from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.splits import (
     Merged,
     audit_split,
@@ -230,6 +225,7 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
     metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
     metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": stored.score}
     numbers = {name: float(value) for name, value in metrics.items() if value is not None}
+    keep_snapshot(course.split)  # of what was learnt from: a table that a gate stopped is nothing to compare with
     run(close_retraining, course.split, outcome, numbers)
     tell([outcome.summary])
     publish(f"retrain-{course.split.name}", outcome.report, "What the newest retraining decided, and why.")
@@ -251,7 +247,6 @@ def _grown(data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_ref
             # How many rows may be missing is a gate here.
             grown = finished(extend, str(known), data, merged=merged, max_missing=1)
             if not isinstance(grown.error, SplitError):
-                keep_snapshot(grown.value.split)
                 return grown.value.model_copy(update={"notes": [*grown.value.notes, *notes]})
             # A strategy that cannot grow may be asked about the same data again: its split is there.
             if read_header(known)["plan_id"] != plan.plan_id:
@@ -263,7 +258,6 @@ def _grown(data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_ref
                     )
                 notes.append(f"{refused} A new split was made.")
         first = run(split_data, data, spec)
-        keep_snapshot(first)
         return Growth(split=first, added=first.n_rows, notes=notes)
 
 

@@ -10,13 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-<<<<<<< HEAD
-from evenfold.manifests.tables.canonical import canonical_table
-from evenfold.manifests.tables.keys import Lookup, pseudonyms
-=======
 from evenfold.manifests.tables.canonical import canonical_table, require_complete
-from evenfold.manifests.tables.keys import Lookup
->>>>>>> main
+from evenfold.manifests.tables.keys import Lookup, pseudonyms
 from evenfold.manifests.tables.read import column_names, is_parquet, read_table
 from evenfold.splitters import Pair
 from numpy.typing import NDArray

@@ -188,16 +188,10 @@ class SplitSpec(Strict):
             # How often it may be looked at moves no row.
             decided["holdout"] = self.holdout.model_dump(exclude_defaults=True, exclude={"budget"})
         if self.key_encoding:
-<<<<<<< HEAD
-            decided["key_encoding"] = self.key_encoding.model_dump(exclude={"secret", "encode"}) | {
-                "check": secret_check(self)
-            }  # which columns are encoded stands in their types
-        return decided | ({} if self.on_new_rows == "fill" else {"on_new_rows": self.on_new_rows})
-=======
-            decided["key_encoding"] = self.key_encoding.model_dump(exclude={"secret"}) | {"check": secret_check(self)}
+            asked = self.key_encoding.model_dump(exclude={"secret", "encode"})  # what is encoded stands in the types
+            decided["key_encoding"] = asked | {"check": secret_check(self)}
         rules = ("label_horizon", "on_immature", "on_new_rows")
         return decided | self.model_dump(include={*rules}, exclude_defaults=True)
->>>>>>> main
 
 
 def secret_of(spec: SplitSpec) -> bytes:

@@ -128,7 +128,7 @@ def ui(
 
     home = Home.here()
     prepare_environment(home)
-    commands = ui_commands(home, port)
+    commands = ui_commands(port)
     if as_json:
         typer.echo(json.dumps(commands))
     for name, command in ({} if as_json else commands).items():
@@ -197,7 +197,7 @@ def _settings(home: Any, port: int) -> dict[str, dict[str, str]]:
     }
 
 
-def ui_commands(home: Any, port: int) -> dict[str, list[str]]:
+def ui_commands(port: int) -> dict[str, list[str]]:
     """Return what serves the pages: MLflow on the store in use, and Prefect's server where none is named."""
     mlflow = [_beside("mlflow"), "ui", "--port", str(port)]
     if os.environ.get("PREFECT_API_URL"):
