@@ -10,12 +10,12 @@ from .comparison import (
     Comparison as Comparison,
     compare as compare,
     compare_all as compare_all,
-    mcnemar as mcnemar,
-    permutation_test as permutation_test,
 )
 from .draws import DrawScores as DrawScores, score_draws as score_draws
+from .exact import mcnemar as mcnemar, permutation_test as permutation_test
 from .folds import aggregate as aggregate, pooled_score as pooled_score
 from .intervals.bootstrap import bootstrap_interval as bootstrap_interval, resampled_interval as resampled_interval
+from .intervals.draws import Multiplicities as Multiplicities
 from .intervals.evidence import Declined as Declined, Evidence as Evidence, IntervalMethod as IntervalMethod
 from .intervals.nested import nested_cv_interval as nested_cv_interval, nested_interval as nested_interval
 from .intervals.registry import (

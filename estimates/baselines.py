@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from .draws import score_answers
-from .results import Baseline, Interval, in_percent
+from .results import Baseline, Estimate, Interval, in_percent
 
 MEAN, LAST, MOST_FREQUENT = "the mean", "the last value", "the most frequent class"
 Split = tuple[int, int, IntArray, IntArray]  # repeat, fold, rows to train on, rows to test
@@ -135,7 +135,7 @@ def baseline_of_draws(
     return name, pd.DataFrame(rows)
 
 
-def beside_draws(
+def _beside_draws(
     metric: str, value: float, scores: pd.DataFrame, baseline: tuple[str, pd.DataFrame], **test: Any
 ) -> Baseline | None:
     """Return the baseline of draws beside a score; with ``test``, the interval of the corrected t over the draws."""
@@ -150,6 +150,17 @@ def beside_draws(
         interval = replace(interval, low=interval.low + value - without - apart.mean(),
                            high=interval.high + value - without - apart.mean())  # fmt: skip
     return Baseline(name, without, value - without, interval)
+
+
+def with_baseline(
+    estimate: Estimate, table: pd.DataFrame, baseline: tuple[str, pd.DataFrame] | None, **test: Any
+) -> Estimate:
+    """Return the estimate with the baseline's beside it, and a sentence where the model is no better."""
+    if baseline is None:
+        return estimate
+    beside = _beside_draws(estimate.metric, estimate.value, table, baseline, **test)
+    said = no_better(estimate.metric, estimate.value, beside)
+    return replace(estimate, baseline=beside, warnings=(said,) if said else ())
 
 
 def no_better(metric: str, value: float, baseline: Baseline | None) -> str | None:
@@ -181,3 +192,38 @@ def never_predicted(predictions: pd.DataFrame, problem: Problem) -> str | None:
     named = ", ".join(shown(str(label)) for label in missed[:MOST_NAMED]) + (" and more" if missed[MOST_NAMED:] else "")
     of = f"{len(missed)} of the {len(problem.classes)} classes ({named})"
     return f"The model never predicts {of}, which {'is' if len(missed) == 1 else 'are'} {share:.2g} of the rows."
+
+
+LEAST_SHIFT = 3.0  # standard errors
+
+
+def shifted(predictions: pd.DataFrame, problem: Problem) -> str | None:
+    """Return one sentence where balancing or a transform of the target shifts what is predicted; else nothing.
+
+    The mean prediction is compared with what was there: the share of the class that is furthest off, or the mean of the
+    target; a difference of three standard errors of it counts.
+    """
+    model, n = problem.model, predictions["row"].nunique()
+    if model.balance is not None and not model.recalibrate and problem.classes:
+        names = [f"proba_{label}" for label in problem.classes]
+        if not set(names) <= set(predictions):
+            return None
+        there = np.array([np.mean(predictions["y"] == label) for label in problem.classes])
+        said = predictions[names].to_numpy().mean(axis=0)
+        worst = int(np.argmax(said - there))
+        if (said - there)[worst] < LEAST_SHIFT * sqrt(there[worst] * (1 - there[worst]) / n):
+            return None
+        return (
+            f"Balancing shifted the probabilities: that of {shown(str(problem.classes[worst]))} is {said[worst]:.3g} "
+            f"on average, and its share of the rows is {there[worst]:.3g}; recalibrate: true sets them back."
+        )
+    transform = model.target_transform
+    if transform is None or transform.smearing or problem.classes:
+        return None
+    said_mean, mean = float(predictions["prediction"].mean()), float(predictions["y"].mean())
+    if abs(said_mean - mean) < LEAST_SHIFT * float(predictions["y"].std(ddof=1)) / sqrt(n):
+        return None
+    return (
+        f"The transform of the target makes predictions medians: they are {said_mean:.3g} on average, and "
+        f"{problem.target} is {mean:.3g}; target_transform: {{..., smearing: true}} predicts means."
+    )

@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.intervals.draws import OF_A_MEAN, Multiplicities, interval_of_draws, spread_of_draws
+from evenfold.estimates.intervals.evidence import Declined, Made
 from evenfold.estimates.intervals.splits import corrected_resampled_t
+from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import losses_of, metric_of, no_information_rate, row_loss
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.models.problem import Problem
 from numpy.typing import ArrayLike, NDArray
 
-from .baselines import beside_draws, no_better
+from .baselines import with_baseline
 from .draws import DrawScores, RowTotals
 from .folds import sample_sd, spread_note
 from .results import Estimate, EvaluationError, FoldScore, ModelError
@@ -191,6 +194,9 @@ def bootstrap_aggregate(
     predictions: pd.DataFrame | None = None,
     problem: Problem | None = None,
     *,
+    drawn: Multiplicities | None = None,
+    interval: str = "auto",
+    level: float = 0.95,
     baseline: tuple[str, pd.DataFrame] | None = None,
     seed: int = 0,
 ) -> list[Estimate]:
@@ -200,27 +206,20 @@ def bootstrap_aggregate(
     Without predictions and problem there is no no-information rate, and so no .632+.
     With ``DrawScores`` the leave-one-out error is the mean over rows where the metric is one; otherwise, and from
     ``FoldScore``s, the mean over draws stands for it. Where draws were scored on their own training rows, the
-    textbook's variant is added as ``.632 per resample``. ``baseline``: of ``baseline_of_draws``; a constant hardly
-    learns its rows by heart, so its out-of-bag score stands beside all of them.
+    textbook's variant is added as ``.632 per resample``. ``drawn``: how often each row was drawn, for
+    intervals of metrics that are means over rows. ``baseline``: of ``baseline_of_draws``; a constant hardly learns its
+    rows by heart, so its out-of-bag score stands beside all of them.
     Raises EvaluationError where more than half of the draws have no score.
     """
     given = scores if isinstance(scores, DrawScores) else _of_fold_scores(scores)
     estimates: list[Estimate] = []
     for metric in apparent.test:
         _require_enough(given.table, metric)
-        estimates += _of_metric(metric, given, apparent, predictions, problem, seed)
-    return [_beside(estimate, given.table, baseline) for estimate in estimates]
-
-
-def _beside(
-    estimate: Estimate, table: pd.DataFrame, baseline: tuple[str, pd.DataFrame] | None, **test: Any
-) -> Estimate:
-    """Return the estimate with the baseline's beside it, and a sentence where the model is no better."""
-    if baseline is None:
-        return estimate
-    beside = beside_draws(estimate.metric, estimate.value, table, baseline, **test)
-    said = no_better(estimate.metric, estimate.value, beside)
-    return replace(estimate, baseline=beside, warnings=(said,) if said else ())
+        made = _of_metric(metric, given, apparent, predictions, problem, seed)
+        if drawn is not None and predictions is not None and problem is not None and interval != "none":
+            made = _with_intervals(made, given, predictions, problem, drawn, interval, level)
+        estimates += made
+    return [with_baseline(estimate, given.table, baseline) for estimate in estimates]
 
 
 def _of_fold_scores(scores: Sequence[FoldScore]) -> DrawScores:
@@ -266,6 +265,52 @@ def _of_metric(
         for method, (value, said) in values.items()
     ]
     return estimates + _per_resample(metric, draws.table)
+
+
+def _with_intervals(
+    estimates: list[Estimate],
+    draws: DrawScores,
+    predictions: pd.DataFrame,
+    problem: Problem,
+    drawn: Multiplicities,
+    interval: str,
+    level: float,
+) -> list[Estimate]:
+    """Return one metric's estimates with their intervals, or with the reason why there is none."""
+    metric = metric_of(estimates[0].metric)
+    if interval != "auto":
+        why = f"There is no interval: {interval} {OF_ROWS}; choose auto."
+        return [replace(each, notes=(*each.notes, why)) for each in estimates]
+    if metric.loss is None or metric.name not in draws.totals:
+        why = f"There is no interval: {OF_A_MEAN.format(metric.title)}"
+        return [replace(each, notes=(*each.notes, why)) for each in estimates]
+    spread, err1 = _spread(metric, draws, predictions, problem, drawn)
+    return [
+        _with_interval(each, interval_of_draws(metric, each.value, err1, spread, level)) if each.ingredients else each
+        for each in estimates
+    ]
+
+
+def _with_interval(estimate: Estimate, made: Made) -> Estimate:
+    if isinstance(made, Declined):
+        return replace(estimate, notes=(*estimate.notes, f"There is no interval: {made.reason}"))
+    return replace(estimate, interval=made)
+
+
+def _spread(
+    metric: Metric, draws: DrawScores, predictions: pd.DataFrame, problem: Problem, drawn: Multiplicities
+) -> tuple[tuple[float, float], float]:
+    """Return the standard error of err1 with its degrees of freedom, and err1."""
+    assert metric.loss is not None
+    rows, totals = predictions["row"].to_numpy(), draws.totals[metric.name]
+    seen = totals.counts[rows] > 0
+    per_row = np.divide(totals.sums[rows], totals.counts[rows], out=np.zeros(rows.size), where=seen)
+    mass = np.ones(rows.size) if problem.weights is None else problem.weights[rows]
+    mass = np.where(seen, mass, 0.0)
+    units = None if problem.groups is None else np.unique(problem.groups[rows], return_inverse=True)[1].reshape(-1)
+    scores = draws.table.set_index("draw")[metric.name].reindex(drawn.numbers).to_numpy(dtype=np.float64)
+    err1 = float(np.average(per_row, weights=mass))
+    return spread_of_draws(per_row, mass, units, drawn, metric.loss.best - scores), err1
 
 
 def _ingredients(
@@ -349,5 +394,5 @@ def resampled_aggregate(
             )
         )  # fmt: skip
         sizes = {"n_train": n_train, "n_test": n_test, "level": level} if test else {}
-        estimates.append(_beside(made, draws.table, baseline, **sizes))
+        estimates.append(with_baseline(made, draws.table, baseline, **sizes))
     return estimates

@@ -11,15 +11,12 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.rows import standard_error
 from evenfold.estimates.intervals.splits import CorrectedT, corrected_resampled_t
-from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import influence_of, metric_of
-from evenfold.estimates.metrics.responses import replay
-from evenfold.estimates.metrics.scoring import score
-from evenfold.splitters import Stream
 from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 from scipy import stats
 
+from .exact import answered, exact_test, score_of
 from .results import Interval, ModelError
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
@@ -94,7 +91,7 @@ def compare(
     metric = metric_of(metric).name
     a, b, notes = _paired(predictions_a, predictions_b, list(on), names)
     labels = _classes(metric, a) if classes is None else classes
-    values = [[_score(metric, part, labels) for _, part in frame.groupby("repeat")] for frame in (a, b)]
+    values = [[score_of(metric, part, labels) for _, part in frame.groupby("repeat")] for frame in (a, b)]
     score_a, score_b = (float(np.mean(each)) for each in values)
     difference = score_b - score_a
     if groups is None and "group" in a and "group" in b:
@@ -108,11 +105,32 @@ def compare(
     if training.alone:
         interval = of_models
     p = None if se is None else _p(difference, *se)
+    verdict = _verdict(interval, margin)
+    exact = exact_test(metric, a, b, labels, groups)
+    if exact is not None:
+        notes = (*notes, exact.words(names))
+        if training.alone:  # one model each, on rows that nobody else was tested on: the exact test decides
+            p = exact.p
+            verdict = "unknown" if p >= 1 - level and verdict in ("better", "worse") else verdict
     made = Comparison(
-        metric, score_a, score_b, difference, interval, test, len(a), "", notes, of_models, p,
-        _verdict(interval, margin), margin, se,
-    )  # fmt: skip
-    return replace(made, words=_words(made, names))
+        metric, score_a, score_b, difference, interval, test, len(a), "", notes, of_models, p, verdict, margin, se
+    )
+    made = replace(made, words=_words(made, names))
+    return replace(made, notes=(*made.notes, *_of_repeats(made, training)))
+
+
+REPEATS = 10
+
+
+def _of_repeats(made: Comparison, training: _Training) -> tuple[str, ...]:
+    """Return what repeats of the folds could show, where one round of them cannot tell."""
+    if made.verdict != "unknown" or training.alone or training.repeats > 1 or not made.resolution:
+        return ()
+    repeated = made.resolution * sqrt((1 / REPEATS + training.ratio) / training.inflation)
+    return (
+        f"{REPEATS} repeats of the folds (strategy: Repeated) could show differences of about {repeated:.2g}, "
+        f"and {REPEATS} times as many fits.",
+    )
 
 
 def _verdict(interval: Interval | None, margin: float) -> Verdict:
@@ -204,23 +222,13 @@ def _classes(metric: str, frame: pd.DataFrame) -> tuple[Any, ...]:
     return () if numbers else tuple(np.unique(y).tolist())
 
 
-def _answered(part: pd.DataFrame, classes: tuple[Any, ...]) -> Answered:
-    weights = part["weight"].to_numpy() if "weight" in part else None
-    return Answered(replay(part, classes), part["y"].to_numpy(), classes, weights)
-
-
-def _score(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float:
-    rows = _answered(part, classes)
-    return score(metric, rows.answers, rows.y, rows.weights)
-
-
 def _by_rows(
     metric: str, a: pd.DataFrame, b: pd.DataFrame, classes: tuple[Any, ...], groups: str | None, on: list[str]
 ) -> Spread | None:
     """Return the standard error of the fitted models' difference and its degrees of freedom, from paired rows."""
     moves = np.empty(len(a))
     for places in a.groupby("repeat").indices.values():
-        both = [influence_of(metric, _answered(frame.iloc[places], classes)) for frame in (a, b)]
+        both = [influence_of(metric, answered(frame.iloc[places], classes)) for frame in (a, b)]
         if both[0] is None or both[1] is None:
             return None
         moves[places] = both[1][1] - both[0][1]
@@ -248,7 +256,7 @@ def _by_folds(
     of_repeat = a.groupby("repeat").size()
     for places in a.groupby(["repeat", "fold"]).indices.values():
         try:
-            scores = [_score(metric, frame.iloc[places], classes) for frame in (a, b)]
+            scores = [score_of(metric, frame.iloc[places], classes) for frame in (a, b)]
         except ValueError:  # undefined in this fold
             return None
         differences.append(scores[1] - scores[0])
@@ -307,16 +315,6 @@ def _fewer(metric: str, a: float, b: float) -> str:
     return f"; {1 - good / worse:.0%} {what} on the same rows" if worse > 0 else ""
 
 
-def mcnemar(right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]) -> float:
-    """Return the exact p of McNemar's test that two classifiers are right equally often, from one look at some rows.
-
-    Only the rows on which one is right and the other wrong count. Source: McNemar (1947), Note on the sampling error
-    of the difference between correlated proportions or percentages.
-    """
-    only_a, only_b = int(np.sum(right_a & ~right_b)), int(np.sum(right_b & ~right_a))
-    return 1.0 if only_a + only_b == 0 else float(stats.binomtest(only_a, only_a + only_b, 0.5).pvalue)
-
-
 def compare_all(
     candidates: Mapping[str, pd.DataFrame], metric: str, reference: pd.DataFrame, **how: Any
 ) -> dict[str, Comparison]:
@@ -341,39 +339,3 @@ def compare_all(
         verdict: Verdict = "unknown" if lost else one.verdict
         made[name] = replace(one, p=least, verdict=verdict, words=chance + one.words, notes=(*one.notes, note))
     return made
-
-
-# The purpose of the stream, so that these permutations share no numbers with any split.
-PERMUTED = 1935
-
-
-def permutation_test(
-    metric: str, predictions: pd.DataFrame, classes: tuple[Any, ...] = (), *, n_permutations: int = 999, seed: int = 0
-) -> float:
-    """Return the p that predictions say nothing of the target: how often a random pairing scores as well.
-
-    Whole groups keep their targets in order where the frame has a column ``group`` of groups that are equally large;
-    else rows are permuted. No model is fitted again, so it is a test of these predictions.
-    """
-    first = predictions[predictions["repeat"] == predictions["repeat"].min()].reset_index(drop=True)
-    reached, stream = _score(metric, first, classes), Stream(seed, PERMUTED)
-    y, blocks = first["y"].to_numpy(), _equal_groups(first)
-    as_well = 0
-    for _ in range(n_permutations):
-        order = stream.permutation(len(y)) if blocks is None else blocks[stream.permutation(len(blocks))].reshape(-1)
-        shuffled = y[order] if blocks is None else _placed(y[order], blocks)
-        as_well += _score(metric, first.assign(y=shuffled), classes) >= reached
-    return (1 + as_well) / (1 + n_permutations)
-
-
-def _equal_groups(frame: pd.DataFrame) -> NDArray[np.int64] | None:
-    if "group" not in frame:
-        return None
-    rows = list(frame.groupby("group", sort=False).indices.values())
-    return np.stack(rows) if len({len(each) for each in rows}) == 1 and len(rows[0]) > 1 else None
-
-
-def _placed(values: NDArray[Any], blocks: NDArray[np.int64]) -> NDArray[Any]:
-    placed = np.empty_like(values)
-    placed[blocks.reshape(-1)] = values
-    return placed

@@ -15,7 +15,7 @@ from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.models.spec import ModelSpec
 
-from .baselines import best_baseline, never_predicted, no_better
+from .baselines import best_baseline, never_predicted, no_better, shifted
 from .results import Estimate, FoldScore
 
 FEW_ROWS = 20
@@ -55,7 +55,7 @@ def aggregate(
         seed=seed,
     )
     metrics = model.completed(problem.task, len(problem.classes)).metrics
-    never = never_predicted(together, problem)
+    never = [never_predicted(together, problem), shifted(together, problem)]
     return [
         _beside(_over_folds(evidence, interval, level), evidence, baselines or {}, interval, level, never)
         for evidence in (about(metric_of(name)) for name in metrics)
@@ -68,12 +68,12 @@ def _beside(
     baselines: Mapping[str, pd.DataFrame],
     interval: str,
     level: float,
-    never: str | None,
+    of_model: Sequence[str | None],
 ) -> Estimate:
     """Return the estimate with the best baseline beside it, and a sentence where the model is no better."""
     asked = None if interval == "none" or estimate.pooled is None else level
     baseline = best_baseline(evidence, baselines, estimate.value, asked)
-    words = (no_better(estimate.metric, estimate.value, baseline), never)
+    words = (no_better(estimate.metric, estimate.value, baseline), *of_model)
     return replace(estimate, baseline=baseline, warnings=tuple(each for each in words if each))
 
 

@@ -31,7 +31,7 @@ def compare_runs(
         raise SplitError(f"{a.name} and {b.name} share no metric; name one with --metric.")
     groups = "group" if "group" in a.predictions and "group" in b.predictions else None
     names = (f"A ({a.name})", f"B ({b.name})")
-    stratified = "Stratified" in a.tags.get("evenfold.strategy", "")
+    stratified = a.tags.get("evenfold.stratified") == "true"
     made = [
         compare(
             a.predictions,

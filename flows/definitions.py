@@ -12,6 +12,7 @@ from evenfold.tasks.parameters import (
     Apparent,
     Batch,
     Data,
+    DataEngine,
     Engine,
     Exclude,
     Features,
@@ -26,6 +27,7 @@ from evenfold.tasks.parameters import (
     ManifestArgument,
     Margin,
     MaxMissing,
+    Memory,
     Merged,
     Metric,
     Metrics,
@@ -77,13 +79,16 @@ def split(
     seed: Seed = None,
     name: Name = None,
     holdout: Holdout = None,
+    data_engine: DataEngine = "auto",
+    memory: Memory = None,
     engine: Engine = "prefect",
     refresh: Refresh = False,
 ) -> SplitOutcome:
     """Split FILE and record the manifest.
 
     The same rows and the same specification are split once: the second call says ``cached``. Raises SplitError where
-    the data or the specification do not allow it.
+    the data or the specification do not allow it. A table that takes more than ``memory`` is sorted out of core by
+    DuckDB, or by ``data_engine``; the folds and their identities are the same.
 
     Example: evenfold split examples/flights.parquet --target arr_delay --group date --key flight_id
     """
@@ -97,7 +102,7 @@ def split(
         n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
     )  # fmt: skip
     with running(engine, refresh):
-        return run_split(data, asked)
+        return run_split(data, asked, data_engine, memory)
 
 
 def evaluate(

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenfold.manifests import BalanceReport, SplitSpec, measure, read_header, read_manifest
+from evenfold.manifests import BalanceReport, SplitSpec, StoredManifest, measure
 from evenfold.reports.sentences import split_sentences
 from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.parameters import DataEngine, Memory
 from evenfold.tasks.record.evaluations import balance_of, record_split
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.running import finished, mark, run, saying, tell
 from evenfold.tasks.splits import (
     Merged,
     check_columns,
+    clear_spilled,
     extend as extend_manifest,
     extension_of,
     plan_of,
@@ -35,10 +37,10 @@ class Split:
     report: BalanceReport
 
 
-def run_split(data: str, spec: SplitSpec) -> SplitOutcome:
+def run_split(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memory: Memory = None) -> SplitOutcome:
     """Split, measure and record."""
-    made = split_of(data, spec)
-    run_id = recorded(made)
+    made = split_of(data, spec, data_engine, memory)
+    run_id = recorded(made, memory)
     return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id)
 
 
@@ -52,27 +54,30 @@ def run_extension(manifest: str | Path, data: str, batch: bool, merged: Merged, 
     return ExtendOutcome(**dict(growth), balance=report, run_id=run_id)
 
 
-def split_of(data: str, spec: SplitSpec) -> Split:
+def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memory: Memory = None) -> Split:
     """Return the split that is asked for, decided now or before, with its balance."""
     with saying("splitting"):
-        made = finished(decide, data, spec)
+        try:
+            made = finished(decide, data, spec, data_engine=data_engine, memory=memory)
+        finally:
+            clear_spilled()
         ref = made.value
-        return Split(ref, made.cached or ref.reused, balance_of(ref))
+        return Split(ref, made.cached or ref.reused, balance_of(ref, memory))
 
 
 def split_given(manifest: str | Path, data: str) -> Split:
     """Return the split that a manifest holds already."""
-    ref = SplitRef.of(read_manifest(manifest), manifest, from_anywhere(data), True)
+    ref = SplitRef.of(StoredManifest(Path(manifest)).prove(), manifest, from_anywhere(data), True)
     return Split(ref, True, balance_of(ref))
 
 
-def recorded(split: Split) -> str:
+def recorded(split: Split, memory: Memory = None) -> str:
     """Say what a split is, record it and return its run."""
     mark(f"split:{split.ref.name}")
-    locked = read_header(Path(split.ref.uri))["counts"].get("-2", 0)
+    locked = split.ref.stored().header["counts"].get("-2", 0)
     tell(split_sentences(split.ref.model_dump(), split.report, split.cached, locked))
     with saying("recording the split"):
-        return run(record_split, split.ref, split.report).run_id
+        return run(record_split, split.ref, split.report, memory=memory).run_id
 
 
 _SPEC_FIELDS = set(inspect.signature(specification).parameters)
@@ -87,7 +92,8 @@ def check_split(**asked: Any) -> str:
     """Raise SplitError for bad input; return what the split is called."""
     spec = specified(asked)
     check_columns(asked["data"], spec)
-    plan_of(spec, from_anywhere(asked["data"])).check()
+    how = {name: asked[name] for name in ("data_engine", "memory") if name in asked}
+    plan_of(spec, from_anywhere(asked["data"]), **how).check()
     return spec.name
 
 

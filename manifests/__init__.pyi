@@ -1,8 +1,15 @@
-from .audits.audit import audit as audit
+from .anywhere.joining import Partitions as Partitions, partition as partition
+from .anywhere.verbs import (
+    audit as audit,
+    decide as decide,
+    held_manifest as held_manifest,
+    measure as measure,
+    planned as planned,
+    require_room as require_room,
+)
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
-from .balance import measure as measure
-from .engines.anywhere import decide as decide
-from .engines.stored import StoredManifest as StoredManifest
+from .engines.deciding import StreamedPlan as StreamedPlan
+from .engines.stored import StoredManifest as StoredManifest, write_streamed as write_streamed
 from .exchange.declarations import (
     Declaration as Declaration,
     declaration_of as declaration_of,
@@ -39,6 +46,7 @@ from .tables.canonical import (
     require_complete as require_complete,
 )
 from .tables.read import (
+    blocks_of as blocks_of,
     column_names as column_names,
     data_files as data_files,
     read_table as read_table,

@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import to_numpy
 from evenfold.splitters import DrawSplitter, GroupPacker, Rows
-from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 from .attributes import levels_of
 from .figures import FIGURES, AttributeBalance, BalanceReport, FoldBalance, PartBalance, Reach
-from .joined import Joined
+from .joined import Joined, compared_with_all
 from .manifest import Manifest
-from .membership import LOCKED, MOST_MEASURED, Draws, Labels
+from .membership import LOCKED, MOST_MEASURED, Draws, Labels, Membership
 from .plan import balanced_columns, is_numeric_target
+from .spec import SplitSpec
 from .state import shares_of
 
 
@@ -66,10 +66,11 @@ def measure(manifest: Manifest, data: Any = None) -> BalanceReport:
         folds=[place.balance for place in places if isinstance(place.balance, FoldBalance)],
         parts=[place.balance for place in places if isinstance(place.balance, PartBalance)],
     )
-    return _with_figures(report if data is None else _on_data(report, Joined.of(manifest, data), places))
+    return with_figures(report if data is None else _on_data(report, Joined.of(manifest, data), places))
 
 
-def _with_figures(report: BalanceReport) -> BalanceReport:
+def with_figures(report: BalanceReport) -> BalanceReport:
+    """Return the report with the worst of each figure, and what no split of the same rows can be below."""
     values = {figure.name: (figure.value(report), figure.least(report)) for figure in FIGURES}
     worst = {name: value for name, (value, _) in values.items() if value is not None}
     least = {name: bound for name, (_, bound) in values.items() if bound is not None and name in worst}
@@ -114,16 +115,20 @@ def _places(manifest: Manifest) -> list[_Place]:
 
 
 def _asked(manifest: Manifest) -> dict[int, float]:
+    column = manifest.in_use.column()
+    in_use, tested = int(np.count_nonzero(column >= LOCKED)), int(np.count_nonzero(column >= 0))
+    return asked_rows(manifest.in_use, manifest.spec, in_use, tested)
+
+
+def asked_rows(membership: Membership, spec: SplitSpec, in_use: int, tested: int) -> dict[int, float]:
     """Return the rows that each code was to have: folds the same of what is tested, parts their shares of all."""
-    membership, splitter = manifest.in_use, manifest.splitter
-    holdout = manifest.spec.holdout.fraction if manifest.spec.holdout else 0.0
-    in_use = int(np.count_nonzero(membership.column() >= LOCKED))
+    splitter = spec.splitter()
+    holdout = spec.holdout.fraction if spec.holdout else 0.0
     if membership.parts:
         return {code: share * in_use for code, share in shares_of(splitter, membership.n_bins, holdout).items()}
     locked = {LOCKED: holdout * in_use} if holdout else {}
     if not isinstance(membership, Labels) or not splitter.shares_out:
         return locked
-    tested = int(np.count_nonzero(membership.column() >= 0))
     return dict.fromkeys(membership.tested, tested / membership.n_bins) | locked
 
 
@@ -160,7 +165,7 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> Bal
     update["folds"] = [place for place in filled if isinstance(place, FoldBalance)]
     update["parts"] = [place for place in filled if isinstance(place, PartBalance)]
     update["strata"] = {
-        name: _worst_share(*_distribution(beside, name, rows, in_use, places)) for name in columns.stratify
+        name: worst_share(*_distribution(beside, name, rows, in_use, places)) for name in columns.stratify
     }
     update["attributes"] = {name: _attribute(beside, name, rows, in_use, places) for name in columns.balance_on}
     return report.model_copy(update=update | {"reach": _reach(beside, rows)})
@@ -170,12 +175,18 @@ def _attribute(
     beside: Joined, name: str, rows: NDArray[np.int64], in_use: NDArray[np.int64], places: list[_Place]
 ) -> AttributeBalance:
     codes, levels = levels_of(beside.column(name))
-    codes = codes[rows]
+    return attribute_balance(codes[rows], levels, in_use, [place.rows for place in places])
 
-    def shares(places: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.bincount(codes[places], minlength=len(levels)) / max(places.size, 1)
 
-    overall, told = shares(in_use), [shares(place.rows) for place in places]
+def attribute_balance(
+    codes: NDArray[np.int64], levels: list[str], in_use: NDArray[np.int64], places: list[NDArray[np.int64]]
+) -> AttributeBalance:
+    """Return how levels are shared out among places, which are the ranks of rows, beside all rows in use."""
+
+    def shares(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.bincount(codes[rows], minlength=len(levels)) / max(rows.size, 1)
+
+    overall, told = shares(in_use), [shares(rows) for rows in places]
     return AttributeBalance(
         levels=levels,
         shares=overall.tolist(),
@@ -184,7 +195,8 @@ def _attribute(
     )
 
 
-def _worst_share(overall: dict[str, Any], places: list[dict[str, Any]]) -> float:
+def worst_share(overall: dict[str, Any], places: list[dict[str, Any]]) -> float:
+    """Return the largest difference of a place's share of a class, or of its distribution, from that of all rows."""
     if "shares" not in overall:
         return max(float(place["ks"] or 0.0) for place in places)
     return max(float(np.abs(np.subtract(place["shares"], overall["shares"])).max()) for place in places)
@@ -211,29 +223,3 @@ def _distribution(
     shares = [{"shares": (count / max(count.sum(), 1)).tolist()} for count in counts]
     classes = [str(levels[level]) for level in order]
     return {"classes": classes, "shares": (everywhere[order] / in_use.size).tolist()}, shares
-
-
-def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> list[dict[str, Any]]:
-    """Return mean, sd, KS and Wasserstein distance to all of ``y``, for each set of rows; none of an empty one."""
-    order = stable_order(y)
-    ranked = y[order]
-    last = np.append(ranked[1:] != ranked[:-1], True)
-    values, overall = ranked[last], (np.flatnonzero(last) + 1) / y.size
-    steps = np.diff(values)
-    rank = np.empty(y.size, dtype=np.int64)
-    rank[order] = np.cumsum(last) - last
-    compared: list[dict[str, Any]] = []
-    for rows in places:
-        if not rows.size:
-            compared.append(dict.fromkeys(("mean", "sd", "ks", "wasserstein")))
-            continue
-        gap = np.abs(np.cumsum(np.bincount(rank[rows], minlength=values.size)) / rows.size - overall)
-        compared.append(
-            {
-                "mean": float(y[rows].mean()),
-                "sd": float(y[rows].std(ddof=1)) if rows.size > 1 else None,
-                "ks": float(gap.max()),
-                "wasserstein": float((gap[:-1] * steps).sum()),
-            }
-        )
-    return compared

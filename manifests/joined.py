@@ -10,14 +10,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import canonical_table, require_complete
+from evenfold.manifests.tables.canonical import canonical_table, require_complete, to_numpy
 from evenfold.manifests.tables.keys import Lookup, pseudonyms
 from evenfold.manifests.tables.read import column_names, is_parquet, read_table
 from evenfold.splitters import Pair
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 from .manifest import DELETED, Manifest
 from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, Labels
+from .plan import is_numeric_target
 from .spec import Columns
 
 UNKNOWN = -4
@@ -139,6 +141,19 @@ class Joined:
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         return codes, encoded.dictionary.to_pylist()
 
+    def is_numeric(self, name: str) -> bool:
+        """Return whether a column is a number to predict."""
+        return is_numeric_target(self.column(name))
+
+    def levels(self, name: str) -> list[Any]:
+        """Return the different values of a column of classes or groups."""
+        return self.encoded(name)[1]
+
+    def level_rows(self, name: str) -> Counts:
+        """Return the rows of each level."""
+        codes, levels = self.encoded(name)
+        return _class_counts(codes, len(levels))
+
     @property
     def deleted(self) -> NDArray[np.bool_]:
         """Which rows of the data the manifest holds as deleted."""
@@ -153,8 +168,13 @@ class Joined:
         )
         return [f"the {role} side of split {i}" for i, role, rows in sides if not rows.size]
 
-    def class_tables(self, codes: NDArray[np.int64], n_classes: int) -> tuple[Counts, Counts]:
-        """Return the rows of each class that each split trains on and tests (splits by classes)."""
+    def class_tables(self, name: str) -> tuple[Counts, Counts]:
+        """Return the rows of each class of a column that each split trains on and tests (splits by classes)."""
+        codes, levels = self.encoded(name)
+        return self.tables_of(codes, len(levels))
+
+    def tables_of(self, codes: NDArray[np.int64], n_classes: int) -> tuple[Counts, Counts]:
+        """Return the rows of each class that each split trains on and tests, of a code of each row."""
         sides = [[_class_counts(codes[rows], n_classes) for rows in pair] for pair in self.splits()]
         return np.array([train for train, _ in sides]), np.array([test for _, test in sides])
 
@@ -170,6 +190,16 @@ class Joined:
             if crossing.size:
                 places[place] = int(crossing.size)
         return rows, places
+
+    def units(self, name: str) -> NDArray[np.int64] | None:
+        """Return the group of each row of the data; None where single rows are not at hand."""
+        return self.encoded(name)[0]
+
+    def crossing_groups(self, name: str) -> tuple[Counts, int, dict[str, int]]:
+        """Return the groups that cross, how many rows they have that do, and how many of these are where."""
+        groups = self.encoded(name)[0]
+        rows, places = self.crossing(groups)
+        return np.unique(groups[rows]), int(np.count_nonzero(rows)), places
 
     def sides(self) -> Iterator[tuple[str, Pair]]:
         """Yield what is called by a name and has two sides: each split looked at, and the locked rows."""
@@ -211,25 +241,58 @@ class JoinedLabels(Joined):
             empty += [f"fold {code}{of}" for code in self.labels.tested if not counts[code]]
         return empty
 
-    def fold_table(self, repeat: int, codes: NDArray[np.int64], n_classes: int) -> Counts:
-        """Return the rows of each code from -2 up and each class."""
+    @property
+    def n_learnt(self) -> int:
+        """The number of rows that a model of all rows learns from."""
+        return int(self.labels.unlocked.size)
+
+    def fold_table(self, repeat: int, name: str | None = None) -> Counts:
+        """Return the rows of each code from -2 up and each class of a column; rows alone without one."""
+        codes, levels = (np.zeros(self.n, dtype=np.int64), [None]) if name is None else self.encoded(name)
+        return self._fold_table(repeat, codes, len(levels))
+
+    def _fold_table(self, repeat: int, codes: NDArray[np.int64], n_classes: int) -> Counts:
         column = self.codes[:, repeat]
         use = (column >= LOCKED) & (codes >= 0)
         fold = column[use].astype(np.int64) - LOCKED
         n_codes = max(int(column.max()), *self.labels.tested) - LOCKED + 1
         return np.bincount(fold * n_classes + codes[use], minlength=n_codes * n_classes).reshape(n_codes, n_classes)
 
-    def class_tables(self, codes: NDArray[np.int64], n_classes: int) -> tuple[Counts, Counts]:
+    def tables_of(self, codes: NDArray[np.int64], n_classes: int) -> tuple[Counts, Counts]:
         """Return the rows of each class that each split trains on and tests, from one count a repeat."""
+        return self.sides_of([self._fold_table(r, codes, n_classes) for r in range(self.labels.n_repeats)])
+
+    def sides_of(self, tables: list[Counts]) -> tuple[Counts, Counts]:
+        """Return what each split trains on and tests of the rows of each code and class, a table a repeat."""
         trains, tests = [], []
-        for repeat in range(self.labels.n_repeats):
-            table = self.fold_table(repeat, codes, n_classes)
+        for table in tables:
             test = table[[code - LOCKED for code in self.labels.tested]]
             train = table[NEVER_TESTED - LOCKED :].sum(axis=0) - test
             rest = table[NEVER_TESTED - LOCKED] if self.labels.parts else train
             trains.append(np.broadcast_to(rest, test.shape))
             tests.append(test)
         return np.vstack(trains), np.vstack(tests)
+
+    def distances(self, name: str) -> list[tuple[float, int]]:
+        """Return the KS distance of a numeric column in each fold from that in all rows in use, with the fold's code.
+
+        Folds without a row are left out, and missing numbers are in none.
+        """
+        y = to_numpy(self.column(name)).astype(np.float64)
+        present = np.flatnonzero(~np.isnan(y) & (self.codes[:, 0] >= LOCKED))
+        codes = self.codes[present]
+        folds = [(code, np.flatnonzero(column == code)) for column in codes.T for code in self.labels.tested]
+        folds = [(code, rows) for code, rows in folds if rows.size]
+        told = compared_with_all(y[present], [rows for _, rows in folds]) if folds else []
+        return [(each["ks"], code) for each, (code, _) in zip(told, folds, strict=True)]
+
+    def group_table(self, group: str, name: str | None = None) -> tuple[Counts, Counts, Counts]:
+        """Return groups, classes of a column and their rows, of pairs that rows in use have; class 0 without one."""
+        groups, names = self.encoded(group)
+        codes = np.zeros(self.n, dtype=np.int64) if name is None else self.encoded(name)[0]
+        rows = (self.codes[:, 0] >= LOCKED) & (groups >= 0) & (codes >= 0)
+        cells, counts = np.unique(codes[rows] * max(len(names), 1) + groups[rows], return_counts=True)
+        return cells % max(len(names), 1), cells // max(len(names), 1), counts
 
     def crossing(self, units: NDArray[np.int64]) -> tuple[NDArray[np.bool_], dict[str, int]]:
         """Return which rows have a row of their unit in another fold; a unit crosses where its codes differ."""
@@ -255,3 +318,29 @@ def _marked(units: NDArray[np.int64], side: NDArray[np.int64]) -> NDArray[np.boo
 
 def _class_counts(codes: NDArray[np.int64], n_classes: int) -> Counts:
     return np.bincount(codes[codes >= 0], minlength=n_classes)
+
+
+def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> list[dict[str, Any]]:
+    """Return mean, sd, KS and Wasserstein distance to all of ``y``, for each set of rows; none of an empty one."""
+    order = stable_order(y)
+    ranked = y[order]
+    last = np.append(ranked[1:] != ranked[:-1], True)
+    values, overall = ranked[last], (np.flatnonzero(last) + 1) / y.size
+    steps = np.diff(values)
+    rank = np.empty(y.size, dtype=np.int64)
+    rank[order] = np.cumsum(last) - last
+    compared: list[dict[str, Any]] = []
+    for rows in places:
+        if not rows.size:
+            compared.append(dict.fromkeys(("mean", "sd", "ks", "wasserstein")))
+            continue
+        gap = np.abs(np.cumsum(np.bincount(rank[rows], minlength=values.size)) / rows.size - overall)
+        compared.append(
+            {
+                "mean": float(y[rows].mean()),
+                "sd": float(y[rows].std(ddof=1)) if rows.size > 1 else None,
+                "ks": float(gap.max()),
+                "wasserstein": float((gap[:-1] * steps).sum()),
+            }
+        )
+    return compared

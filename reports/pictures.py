@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.estimates.results import Estimate, FoldScore
-from evenfold.manifests import Audit, BalanceReport, audit, read_manifest, read_table
+from evenfold.manifests import Audit, BalanceReport, StoredManifest, audit, held_manifest
+from evenfold.manifests.joined import Joined
 
 from .evaluations.pictures import score_pictures
 from .page import Origin, Page
+from .splits.counts_page import counts_page
 from .splits.data import see
 from .splits.page import split_page
 from .splits.pictures import split_pictures
@@ -26,16 +28,22 @@ class SplitPages:
     audit: Audit | None
 
 
-def split_pages(uri: str, balance: BalanceReport, data: str, run_id: str = "") -> SplitPages:
+def split_pages(uri: str, balance: BalanceReport, data: str, run_id: str = "", memory: str | None = None) -> SplitPages:
     """Return the page of the manifest in a folder, its pictures as SVG files, and the audit.
 
     Where a manifest grew by a batch its older rows are not at hand: then the balance has no target, and the audit and
-    the pictures that need the rows are left out.
+    the pictures that need the rows are left out. So are pictures of single rows where the table takes more than
+    ``memory`` (a quarter of what is free where it is None).
     """
-    manifest = read_manifest(uri)
+    held = held_manifest(uri, data, memory)
+    if isinstance(held, StoredManifest):
+        counted = audit(held, data, memory=memory)
+        small = counts_page(held, balance, counted, Origin(Path(data).name, run_id))
+        return SplitPages(small, {"report.html": small.html(), "audit.json": counted.model_dump(mode="json")}, counted)
+    manifest = held
     columns = manifest.spec.columns
     known = balance.target is not None or (columns.target is None and manifest.generation == 0)
-    rows = read_table(data, types=manifest.spec.types) if known else None
+    rows = Joined.of(manifest, data) if known else None
     found = None if rows is None else audit(manifest, rows)
     seen = see(manifest, balance, rows)
     page = split_page(seen, found, Origin(Path(data).name, run_id))

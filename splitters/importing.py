@@ -223,7 +223,7 @@ def _require_plain(name: str, value: Any, depth: int) -> None:
 
 
 # What a stored model may hold besides classes: what we put into pipelines ourselves, and scores, which only compute.
-_OWN_PARTS = frozenset({"_oversampled", "_undersampled"})
+_OWN_PARTS = frozenset({"_oversampled", "_undersampled", "Recalibrated", "Smeared"})
 _NO_PARTS = frozenset({"tests", "conftest", "datasets", "externals", "experimental", "_testing"})
 
 

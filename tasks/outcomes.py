@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from evenfold.estimates import Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.estimates.promotion import Decision
-from evenfold.manifests import Audit, Manifest, read_manifest
+from evenfold.manifests import Audit, Manifest, StoredManifest, read_manifest
 from evenfold.splitters.display import Displayed
 from pydantic import BaseModel, ConfigDict
 
@@ -49,7 +49,7 @@ class SplitRef(Outcome):
     reused: bool = False
 
     @classmethod
-    def of(cls, manifest: Manifest, uri: Path | str, data: str, reused: bool = False) -> Self:
+    def of(cls, manifest: Manifest | StoredManifest, uri: Path | str, data: str, reused: bool = False) -> Self:
         """Return the reference to a manifest that lies at ``uri``."""
         return cls(
             uri=str(Path(uri).absolute()),
@@ -78,10 +78,14 @@ class SplitRef(Outcome):
         """Return the manifest; raises SplitError where it is damaged."""
         return read_manifest(self.uri)
 
+    def stored(self) -> StoredManifest:
+        """Return the manifest on disk, of whose rows none is read yet, and nothing is proved."""
+        return StoredManifest(Path(self.uri))
+
     def intact(self) -> bool:
         """Return whether the manifest still lies there, undamaged."""
         try:
-            return bool(self.manifest().split_id == self.split_id)
+            return self.stored().prove().split_id == self.split_id
         except (ValueError, OSError):
             return False
 

@@ -179,6 +179,14 @@ Engine = Annotated[
     BeforeValidator(_engine),
     Field(description="Run the steps as Prefect tasks, or plainly without Prefect."),
 ]
+DataEngine = Annotated[
+    Literal["auto", "memory", "duckdb", "dask", "spark"],
+    Field(description="Where rows are sorted: in memory, out of core by DuckDB, or on a cluster."),
+]
+Memory = Annotated[
+    str | None,
+    Field(description="Memory for the table, such as 2GB; DuckDB works on disk above.  [default: 1/4 of what is free]"),
+]
 Batch = Annotated[bool, Field(description="The data hold new rows only, not the whole table.")]
 MaxMissing = Annotated[
     float, Field(ge=0, le=1, description="Share of the known rows that may be missing; more is refused.")

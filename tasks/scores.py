@@ -17,6 +17,7 @@ from evenfold.estimates import (
     FoldScore,
     LevelScore,
     ModelSpec,
+    Multiplicities,
     aggregate as fold_estimates,
     baseline_of_draws,
     baseline_predictions,
@@ -193,7 +194,10 @@ def estimates_of(
     if "out_of_bag" in work.manifest.splitter.promises:
         on_all = pd.read_parquet(apparent.predictions.path)
         seed: Any = work.manifest.spec.seed
-        return bootstrap_aggregate(draws, apparent.score, on_all, work.problem, baseline=_of_draws(work), seed=seed)
+        return bootstrap_aggregate(
+            draws, apparent.score, on_all, work.problem, drawn=_multiplicities(work, on_all["row"].to_numpy()),
+            interval=interval, level=level, baseline=_of_draws(work), seed=seed,
+        )  # fmt: skip
     stratified = work.manifest.splitter.needs.y != "ignored"
     return resampled_aggregate(
         draws, apparent.score, stratified=stratified, interval=interval, level=level, baseline=_of_draws(work)
@@ -228,6 +232,17 @@ def _of_folds(
 def _splits(work: Work) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
     for i in range(work.manifest.n_splits):
         yield *work.manifest.membership.split_name(i), *work.pair(i)
+
+
+MOST_FOR_SPREAD = 1_000  # draws, by which a standard error is known to some hundredths of itself
+
+
+def _multiplicities(work: Work, rows: NDArray[np.int64]) -> Multiplicities:
+    groups, weights = work.problem.groups, work.problem.weights
+    units = None if groups is None else np.unique(groups[rows], return_inverse=True)[1].reshape(-1)
+    mass = np.ones(rows.size) if weights is None else weights[rows]
+    draws = ((i, work.pair(i)) for i in range(min(work.manifest.n_splits, MOST_FOR_SPREAD)))
+    return Multiplicities.of(draws, rows, units, mass)
 
 
 def _of_draws(work: Work) -> tuple[str, pd.DataFrame]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
+from weakref import WeakSet
 
 import pyarrow as pa
 from evenfold.manifests import (
@@ -18,12 +19,16 @@ from evenfold.manifests import (
     Manifest,
     Plan,
     SplitSpec,
+    StoredManifest,
+    StreamedPlan,
     audit,
+    blocks_of,
     canonical_table,
     column_names,
     data_files,
     digest_json,
     extend as extend_manifest,
+    planned,
     read_header,
     read_manifest,
     read_spec,
@@ -31,17 +36,35 @@ from evenfold.manifests import (
     require_columns,
     require_complete,
     write_manifest,
+    write_streamed,
 )
 from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import SplitError
 
 from .outcomes import Growth, SplitRef
-from .parameters import Data, Group, Holdout, Key, Name, NSplits, Params, Seed, Spec, Strategy, Stratify, Target, Time
+from .parameters import (
+    Data,
+    DataEngine,
+    Group,
+    Holdout,
+    Key,
+    Memory,
+    Name,
+    NSplits,
+    Params,
+    Seed,
+    Spec,
+    Strategy,
+    Stratify,
+    Target,
+    Time,
+)
 from .results.files import data_reference, from_anywhere, set_aside
 from .results.store import results_of
 from .runtime.home import Home
 from .runtime.locks import locked
+from .runtime.settings import Settings
 from .runtime.step import is_refreshing, step
 
 Merged = Literal["quarantine", "accept"]
@@ -83,9 +106,12 @@ def name_of(data: Any) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", stem).strip("._-")[:100] or "split"
 
 
-def _planned(data: Any, spec: Any = None, **columns: Any) -> Plan:
+def _planned(
+    data: Any, spec: Any = None, *, data_engine: DataEngine = "auto", memory: Memory = None, **columns: Any
+) -> Plan:
     path = from_anywhere(data_reference(data, Home.here()))
-    return plan_of(specification(path if isinstance(data, (str, Path)) else data, spec, **columns), path)
+    asked = specification(path if isinstance(data, (str, Path)) else data, spec, **columns)
+    return plan_of(asked, path, data_engine, memory)
 
 
 def _key(data: Any, spec: Any = None, **columns: Any) -> str:
@@ -120,33 +146,56 @@ def split(
     seed: Seed = None,
     name: Name = None,
     holdout: Holdout = None,
+    data_engine: DataEngine = "auto",
+    memory: Memory = None,
 ) -> SplitRef:
     """Decide the split of ``data``, write its manifest below the home, and return what names it.
 
     The same rows and the same rules are decided once: their cache key is made of the columns that the strategy reads,
     the specification and the strategy's version. A plan that was decided before gives the folder that holds it, made
     anew where it is damaged; another plan of the same name gets the next major version. Raises SplitError.
+
+    A table that takes more than ``memory`` is sorted out of core by DuckDB, or by ``data_engine``: the manifest is the
+    same.
     """
     plan = _planned(
         data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
-        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
+        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout, data_engine=data_engine,
+        memory=memory,
     )  # fmt: skip
+    if isinstance(plan, StreamedPlan) and plan.cleared:  # found before, and now it is to be written after all
+        place = from_anywhere(data_reference(data, Home.here()))
+        plan = planned(plan.spec, place, engine=data_engine, memory=memory, to=Home.here().splits)
     home = Home.here()
     home.make()
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
         folder, reused = _placed(plan, home, again=is_refreshing())
+    clear_spilled()
     path = from_anywhere(data_reference(data, home))
-    return SplitRef.of(read_manifest(folder), folder, path, reused)
+    return SplitRef.of(StoredManifest(folder), folder, path, reused)
 
 
-def plan_of(spec: SplitSpec, data: str) -> Plan:
+def plan_of(spec: SplitSpec, data: str, data_engine: DataEngine = "auto", memory: Memory = None) -> Plan:
     """Return the resolved plan; the same file and specification are read once per process."""
-    return _plan(spec.model_dump_json(), data, stamp(data))
+    return _plan(spec.model_dump_json(), data, stamp(data), data_engine, memory or Settings.here().memory)
 
 
 @lru_cache(maxsize=2)
-def _plan(spec: str, data: str, _stamp: tuple[Any, ...]) -> Plan:
-    return Plan(json.loads(spec), data)
+def _plan(spec: str, data: str, _stamp: tuple[Any, ...], data_engine: DataEngine, memory: str | None) -> Plan:
+    plan = planned(json.loads(spec), data, engine=data_engine, memory=memory, to=Home.here().splits)
+    if isinstance(plan, StreamedPlan):
+        _SPILLED.add(plan)
+    return plan
+
+
+_SPILLED: WeakSet[StreamedPlan] = WeakSet()
+
+
+def clear_spilled() -> None:
+    """Clear the rows that plans of this process spilled to disk; what they are called by stays known."""
+    for plan in list(_SPILLED):
+        plan.room.close()
+        _SPILLED.discard(plan)
 
 
 def stamp(data: str) -> tuple[Any, ...]:
@@ -163,19 +212,27 @@ def check_columns(data: str, spec: SplitSpec) -> None:
     require_columns([*spec.columns.roles(), *spec.types], column_names(data))
     names = [name for name in (spec.columns.target, spec.columns.group) if name]
     known = [name for name in (spec.columns.time, spec.columns.label_end) if name] if spec.says_when_known else []
-    table = read_table(data, [*names, *known] or None, spec.types)
-    if table.num_rows == 1:
+    if known:  # whether a row waits follows from the latest time of all
+        table = read_table(data, [*names, *known], spec.types)
+        blocks = iter([table.filter(pa.array(~waiting_rows(table, spec, spec.types)))])
+        rows = table.num_rows
+    else:
+        blocks, rows = blocks_of(data, names or column_names(data)[:1], types=spec.types), 0
+    for block in blocks:
+        rows += 0 if known else block.num_rows
+        canonical = canonical_table(block, names, spec.types)
+        if not known and any(column.null_count for column in canonical.columns):
+            canonical = canonical_table(read_table(data, names, spec.types), names, spec.types)
+        for name in names:
+            require_complete(canonical.column(name), name)
+    if rows == 1:
         raise SplitError(f"{data} has 1 row; at least 2 are needed.")
-    table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
-    canonical = canonical_table(table, names, spec.types)
-    for name in names:
-        require_complete(canonical.column(name), name)
 
 
 def _placed(plan: Plan, home: Home, again: bool) -> tuple[Path, bool]:
     """Return the version that holds this decision, and whether it was there before; ``again``: decide it anew."""
     results, name = results_of(home), plan.spec.name
-    manifest = plan.decide() if again else None
+    manifest = plan.decide() if again and not isinstance(plan, StreamedPlan) else None
     for _ in range(MOST_TRIES):
         results.fetch_splits(name)
         versions = home.splits / name
@@ -183,22 +240,29 @@ def _placed(plan: Plan, home: Home, again: bool) -> tuple[Path, bool]:
         if known is not None and _intact(known):
             _require_budget(known, plan)
             return known, not again
-        elsewhere = _elsewhere(home, plan) if manifest is None else None
-        manifest = manifest or elsewhere or plan.decide()
+        elsewhere = _elsewhere(home, plan) if manifest is None and not isinstance(plan, StreamedPlan) else None
+        manifest = manifest or elsewhere
+        version = _next_version(versions) if known is None else known.name
         if known is not None:
             set_aside(known)
-            folder = write_manifest(replace(manifest, version=known.name), home.splits)
-        else:
-            folder = write_manifest(_with_version(manifest, versions), home.splits)
-        if results.offer_split(folder, manifest.split_id):
+        made = _written(plan, manifest, home, version)
+        folder = made.folder
+        if results.offer_split(folder, made.split_id):
             return folder, elsewhere is not None
         shutil.rmtree(folder)  # another machine was first with this version of another decision, which is fetched next
     raise SplitError(f"{MOST_TRIES} versions of {name} in a row were made on other machines; run it again.")
 
 
+def _written(plan: Plan, manifest: Manifest | None, home: Home, version: str) -> StoredManifest:
+    """Write ``manifest``, or what the plan decides, as a version of its name."""
+    if isinstance(plan, StreamedPlan):
+        return write_streamed(plan, plan.decided, home.splits, version)
+    return StoredManifest(write_manifest(replace(manifest or plan.decide(), version=version), home.splits))
+
+
 def _require_budget(known: Path, plan: Plan) -> None:
     """Raise SplitError where the holdout is asked for with another budget of looks than it was locked with."""
-    before, asked = read_manifest(known).spec.holdout, plan.spec.holdout
+    before, asked = StoredManifest(known).spec.holdout, plan.spec.holdout
     if before and asked and before.budget != asked.budget:
         raise SplitError(
             f"the holdout of {plan.spec.name} {known.name} was locked with a budget of "
@@ -279,7 +343,7 @@ def audit_split(
 
 def _intact(folder: Path) -> bool:
     try:
-        read_manifest(folder)
+        StoredManifest(folder).prove()
     except SplitError:
         return False
     return True
@@ -298,7 +362,7 @@ def newest(home: Home, spec: SplitSpec) -> Path | None:
     if not paths:
         return None
     last = max(paths, key=lambda path: tuple(int(number) for number in path.name.split(".")))
-    known = read_manifest(last)
+    known = StoredManifest(last).prove()
     return last if known.spec.decision(known.types) == spec.decision(known.types) else None
 
 
@@ -310,6 +374,6 @@ def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             continue  # a damaged neighbour is found by whoever reads it
 
 
-def _with_version(manifest: Manifest, folder: Path) -> Manifest:
+def _next_version(folder: Path) -> str:
     majors = [int(path.name.partition(".")[0]) for path in folder.glob("[0-9]*.[0-9]*")]
-    return replace(manifest, version=f"{max(majors, default=0) + 1}.0")
+    return f"{max(majors, default=0) + 1}.0"

@@ -21,12 +21,14 @@ from evenfold.manifests import (
     read_manifest,
     read_table,
     require_columns,
+    require_room,
     write_whole,
 )
 from evenfold.manifests.attributes import levels_of
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.settings import Settings
 from numpy.typing import NDArray
 
 from .outcomes import SplitRef
@@ -101,8 +103,9 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
         raise SplitError(f"{split.name} {split.version} names no table; say which: load_split(reference, data=...).")
     place = split.data, stamp(split.data), split.uri
     recipe = ModelSpec.of(model).model_dump_json()
-    work = _work(*place, _RECIPES.get((*place, recipe), recipe))
-    _RECIPES[*place, work.problem.model.model_dump_json()] = recipe
+    given = _RECIPES.get((*place, recipe), recipe)
+    work = _work(*place, given)
+    _RECIPES[*place, work.problem.model.model_dump_json()] = given
     return work
 
 
@@ -113,7 +116,7 @@ _RECIPES: dict[tuple[Any, ...], str] = {}
 @lru_cache(maxsize=2)
 def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     manifest = read_manifest(uri)
-    table = read_table(data, types=manifest.spec.types)
+    table = _whole(data, manifest.spec)
     positions = manifest.positions(table)
     present = positions >= 0
     ordered = table.take(positions[present])
@@ -128,9 +131,23 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     return Work(manifest, problem, read, place, keys, times, attributes)
 
 
+def _whole(data: str, spec: SplitSpec) -> pa.Table:
+    """Return all of a table, which is read once for who checks it and who learns from it; SplitError for want of room.
+
+    The last one is kept while its file is unchanged.
+    """
+    require_room(data, Settings.here().memory)
+    return _read(data, stamp(data), tuple(sorted(spec.types.items())))
+
+
+@lru_cache(maxsize=1)
+def _read(data: str, _stamp: tuple[Any, ...], types: tuple[tuple[str, str], ...]) -> pa.Table:
+    return read_table(data, types=dict(types))
+
+
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
     """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
-    table = read_table(data, types=spec.types)
+    table = _whole(data, spec)
     table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
     canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
 

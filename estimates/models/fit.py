@@ -28,6 +28,7 @@ from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClas
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
+from .corrections import Recalibrated, Smeared
 from .options import by_column, class_weight_names, parts_of, reads_names, takes, target_transformer
 from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec
@@ -58,8 +59,11 @@ def assemble(
     steps = [*_encoding(model, problem, estimator), *_sampling(model.balance, seed), ("model", estimator)]
     if len(steps) > 1:
         estimator = (SamplingPipeline if any(name == "balance" for name, _ in steps) else Pipeline)(steps)
+    if model.recalibrate:
+        estimator = Recalibrated(estimator, _sizes(model.balance))
     if model.target_transform is not None:
-        estimator = TransformedTargetRegressor(estimator, transformer=target_transformer(model, seed))
+        around = Smeared if model.target_transform.smearing else TransformedTargetRegressor
+        estimator = around(estimator, transformer=target_transformer(model, seed))
     return estimator if model.threshold is None else _deciding(estimator, model, problem, seed, train, inner)
 
 
@@ -70,12 +74,18 @@ def _weighing_classes(estimator: Any, model: ModelSpec) -> Any:
 
 
 def _sampling(balance: Balance | None, seed: int) -> list[tuple[str, Any]]:
-    if balance is None or balance.method == "class_weight":
+    sizes = _sizes(balance)
+    if balance is None or sizes is None:
         return []
-    over = balance.method == "oversample"
-    sizes = partial(_oversampled if over else _undersampled, ratio=balance.ratio)
-    sampler = RandomOverSampler if over else RandomUnderSampler
+    sampler = RandomOverSampler if balance.method == "oversample" else RandomUnderSampler
     return [("balance", sampler(sampling_strategy=sizes, random_state=seed))]
+
+
+def _sizes(balance: Balance | None) -> partial[dict[Any, int]] | None:
+    """Return the function that says how many rows of each class a sampler leaves; None where none samples."""
+    if balance is None or balance.method == "class_weight":
+        return None
+    return partial(_oversampled if balance.method == "oversample" else _undersampled, ratio=balance.ratio)
 
 
 def _undersampled(y: NDArray[Any], ratio: float) -> dict[Any, int]:

@@ -61,6 +61,7 @@ def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDA
     estimator = model.build(0)
     _check_task(model, task)
     _check_balance(model, estimator)
+    _check_recalibration(model, estimator)
     _check_threshold(model, classes, estimator)
     if model.target_transform is not None:
         _check_transform(target_transformer(model), model.target_transform.transformer, y, target)
@@ -128,6 +129,18 @@ def _check_balance(model: ModelSpec, estimator: Any) -> None:
         raise ModelError(
             f"balance: {method} changes the rows, and {of_rows[0]} has one value per row; "
             "use balance: {method: class_weight}, or leave one of the two out."
+        )
+
+
+def _check_recalibration(model: ModelSpec, estimator: Any) -> None:
+    if not model.recalibrate:
+        return
+    if model.balance is None:
+        raise ModelError("recalibrate sets right what balancing shifts, and there is no balance; leave it out.")
+    if not hasattr(estimator, "predict_proba"):
+        raise ModelError(
+            f"recalibrate corrects probabilities, and {model.estimator!r} gives none; leave it out, or use an "
+            "estimator with predict_proba."
         )
 
 

@@ -156,19 +156,22 @@ class Balance(BaseModel):
 class Transform(BaseModel):
     """A scikit-learn transformer by import path, applied to the target and inverted in predictions.
 
-    ``box-cox`` and ``yeo-johnson`` alone stand for PowerTransformer's methods.
+    ``box-cox`` and ``yeo-johnson`` stand for PowerTransformer's methods. What is predicted is then a median; with
+    ``smearing`` it is the mean (Duan 1983), from the residuals of the training rows.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     transformer: str = POWER
     params: dict[str, Any] = Field(default_factory=dict)
+    smearing: bool = False
 
     @model_validator(mode="before")
     @classmethod
     def _by_name(cls, given: Any) -> Any:
-        if given in ("box-cox", "yeo-johnson"):
-            return {"params": {"method": given}}
+        fields = dict(given) if isinstance(given, Mapping) else {"transformer": given}
+        if fields.get("transformer") in ("box-cox", "yeo-johnson"):
+            return fields | {"transformer": POWER, "params": {"method": fields["transformer"]}}
         return {"transformer": given} if isinstance(given, str) else given
 
 
@@ -180,9 +183,10 @@ class ModelSpec(BaseModel):
     categorical column that has no other role; ``exclude`` leaves some of them out. ``text``: how listed text columns
     and categories become numbers. ``metrics``: scikit-learn scorer names, or short ones
     (acc, auc, mae, rmse, …) that become those; empty for the default ones.
-    ``balance``: see Balance, or its method alone. ``threshold``: from which probability of the second class (in sorted
-    order) on a row is of it: a number, ``prevalence`` (its share among training rows) or ``tuned`` (the best balanced
-    accuracy, Youden's J, in a cross-validation inside the training rows). ``target_transform``: see Transform.
+    ``balance``: see Balance, or its method alone. ``recalibrate``: set the probabilities back to the shares of the
+    classes among the training rows, which balancing shifts. ``threshold``: from which probability of the second class
+    (in sorted order) on a row is of it: a number, ``prevalence`` (its share among training rows) or ``tuned`` (the best
+    balanced accuracy, Youden's J, in a cross-validation inside the training rows). ``target_transform``: see Transform.
     ``weights``: the column of row weights, for fits and scores.
     ``fit_params``: what ``fit`` gets besides X and y; ``{"column": name}`` stands for that column's training rows.
     ``eval_set: validation``: ``fit`` gets the validation rows as ``eval_set``, or ``X_val`` and ``y_val``, to stop at.
@@ -198,6 +202,7 @@ class ModelSpec(BaseModel):
     text: Literal["onehot", "ordinal"] = "onehot"
     metrics: tuple[str, ...] = ()
     balance: Balance | None = None
+    recalibrate: bool = False
     threshold: Literal["tuned", "prevalence"] | float | None = None
     target_transform: Transform | None = None
     weights: str | None = None

@@ -116,6 +116,7 @@ SHORT = {
     "tune": "Try a grid on every fold; what the winner is worth.",
     "folds": "Show what the number of folds does to the estimate.",
     "strategies": "Show what stratifying does to the estimate's variance.",
+    "deploy": "Make a deployment of a specification, or update it.",
     "doctor": "Look at servers, stores, versions and clocks; what to fix.",
     "rollback": "Make an earlier version the champion again, and say why.",
     "up": "Keep Prefect's server up, so that commands start none.",

@@ -1,4 +1,4 @@
-"""The commands of operations: up, doctor, clean, load, leaderboard, rollback."""
+"""The commands of operations: up, deploy, doctor, clean, load, leaderboard, rollback."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from .busy import busy
+from .deploying import deploy
 from .flags import Json
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (up, doctor, clean, load, leaderboard, rollback):
+    for command in (up, deploy, doctor, clean, load, leaderboard, rollback):
         app.command()(command)
 
 

@@ -40,6 +40,12 @@ from .unnamed.populations import other_generation, other_populations
 from .unnamed.sample import Sample, read_sample
 from .unnamed.times import times_left_out
 
+# The checks that look at counts by fold alone, of rows that may be too many for memory.
+COUNTED_CHECKS: tuple[Callable[[Any], Outcome], ...] = (
+    *(empty_folds, group_in_two_folds, constant_groups),
+    *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
+)
+
 
 def audit(
     manifest: Manifest,
@@ -101,11 +107,10 @@ def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotA
     of_rows = {
         check.__name__: partial(check, joined)
         for check in (
-            *(rows_without_fold, absent_rows, repeated_keys, empty_folds),
+            *(rows_without_fold, absent_rows, repeated_keys),
             *(deleted_rows, quarantined_rows, waiting_rows),
-            *(group_in_two_folds, constant_groups, similar_keys, time_overlap),
-            *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
-            attribute_deviation,
+            *(similar_keys, time_overlap, attribute_deviation),
+            *COUNTED_CHECKS,
         )
     }
     of_samples = {

@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from evenfold.manifests.attributes import levels_of
-from evenfold.manifests.balance import compared_with_all
 from evenfold.manifests.joined import ROLES, Joined, JoinedLabels
 from evenfold.manifests.membership import LOCKED
-from evenfold.manifests.plan import is_numeric_target
-from evenfold.manifests.tables.canonical import amount, listed, to_numpy, verb
+from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.splitters.deployed import is_deployed, shown
 from numpy.typing import NDArray
 
@@ -27,16 +25,16 @@ def missing_classes(joined: Joined) -> Outcome:
     names = _class_columns(joined)
     if not names:
         return NotAsked("no column of classes is named")
-    if isinstance(joined, JoinedLabels) and joined.labels.n_bins >= joined.labels.unlocked.size:
+    if isinstance(joined, JoinedLabels) and joined.labels.n_bins >= joined.n_learnt:
         return NotAsked("every fold tests one row")
     sentences, figures = [], {}
     for name in names:
-        codes, levels = joined.encoded(name)
+        levels = joined.levels(name)
         if len(levels) * joined.n_looked_at > MOST_CELLS:
             return NotAsked(f"{name!r} has {len(levels):,} classes, and there are {joined.n_looked_at:,} splits")
-        for side, table in zip(ROLES, joined.class_tables(codes, len(levels)), strict=True):
+        for side, table in zip(ROLES, joined.class_tables(name), strict=True):
             empty = table == 0
-            sentences += [_missing(name, levels, codes, empty, side, joined)] if empty.any() else []
+            sentences += [_missing(name, levels, empty, side, joined)] if empty.any() else []
             figures[f"{name}/{side}"] = {
                 _class_name(levels, c): np.flatnonzero(empty[:, c]).tolist()
                 for c in np.flatnonzero(empty.any(axis=0))[:20].tolist()
@@ -49,9 +47,9 @@ def _class_name(levels: list[Any], code: int) -> str:
     return f"class {code}" if is_deployed() else str(levels[code])
 
 
-def _missing(name: str, levels: list[Any], codes: Counts, empty: NDArray[np.bool_], side: str, joined: Joined) -> str:
+def _missing(name: str, levels: list[Any], empty: NDArray[np.bool_], side: str, joined: Joined) -> str:
     lacking = np.flatnonzero(empty.any(axis=0))
-    rows = np.bincount(codes[codes >= 0], minlength=len(levels))[lacking]
+    rows = joined.level_rows(name)[lacking]
     worst = lacking[int(np.argmin(rows))]
     splits = np.flatnonzero(empty[:, worst])
     which = shown(repr(levels[worst]))
@@ -68,7 +66,7 @@ def size_deviation(joined: Joined) -> Outcome:
     folds = _sharing(joined)
     if isinstance(folds, NotAsked):
         return folds
-    worst = max(_deviations(folds, np.zeros(joined.n, dtype=np.int64), 1))
+    worst = max(_deviations(folds))
     return _deviation_found(folds, worst, "")
 
 
@@ -79,12 +77,11 @@ def class_deviation(joined: Joined) -> Outcome:
         return folds if isinstance(folds, NotAsked) else NotAsked("no column of classes is named")
     worst: list[tuple[Deviation, str]] = []
     for name in names:
-        codes, levels = joined.encoded(name)
+        levels = joined.levels(name)
         if len(levels) * len(folds.shares()) > MOST_CELLS:
             return NotAsked(f"{name!r} has {len(levels):,} classes")
         worst += [
-            (cell, f" of class {shown(repr(levels[cell.level]))} of {name!r}")
-            for cell in _deviations(folds, codes, len(levels))
+            (cell, f" of class {shown(repr(levels[cell.level]))} of {name!r}") for cell in _deviations(folds, name)
         ]
     return _deviation_found(folds, *max(worst)) if worst else None
 
@@ -99,11 +96,11 @@ class Deviation(NamedTuple):
     level: int
 
 
-def _deviations(folds: JoinedLabels, codes: Counts, n_classes: int) -> Iterator[Deviation]:
+def _deviations(folds: JoinedLabels, name: str | None = None) -> Iterator[Deviation]:
     """Yield the worst cell of each repeat. A deviation of less than a row is none: no split can do without it."""
     shares = folds.shares()
     for repeat in range(folds.labels.n_repeats):
-        held = folds.fold_table(repeat, codes, n_classes)[[code - LOCKED for code in shares]]
+        held = folds.fold_table(repeat, name)[[code - LOCKED for code in shares]]
         wanted = np.array(list(shares.values()))[:, None] * held.sum(axis=0)
         off = np.abs(held - wanted)
         off[(off < 1) | (wanted < LEAST_EXPECTED)] = 0
@@ -126,17 +123,12 @@ def target_deviation(joined: Joined) -> Outcome:
     name, shared = joined.columns.target, _sharing(joined)
     if isinstance(shared, NotAsked):
         return shared
-    if name is None or not is_numeric_target(joined.column(name)):
+    if name is None or not joined.is_numeric(name):
         return NotAsked("the target is no number" if name else "no target column is named")
-    y = to_numpy(joined.column(name)).astype(np.float64)
-    present = np.flatnonzero(~np.isnan(y) & (joined.codes[:, 0] >= LOCKED))
-    codes = joined.codes[present]
-    folds = [(code, np.flatnonzero(column == code)) for column in codes.T for code in shared.labels.tested]
-    folds = [(code, rows) for code, rows in folds if rows.size]
-    if not folds:
+    distances = shared.distances(name)
+    if not distances:
         return NotAsked("no row of the data is tested in a fold")
-    distances = compared_with_all(y[present], [rows for _, rows in folds])
-    ks, code = max((each["ks"], code) for each, (code, _) in zip(distances, folds, strict=True))
+    ks, code = max(distances)
     fold = shared.labels.code_name(code)
     message = f"the distribution of {name!r} in {fold} has a KS distance of {ks:.3f} from that of all rows."
     return Found(ks, message, {"fold": code})
@@ -151,7 +143,7 @@ def attribute_deviation(joined: Joined) -> Outcome:
     for name in names:
         codes, levels = levels_of(joined.column(name))
         overall = np.bincount(codes[joined.codes[:, 0] >= LOCKED], minlength=len(levels))
-        tested = joined.class_tables(codes, len(levels))[1]
+        tested = joined.tables_of(codes, len(levels))[1]
         rows = np.maximum(tested.sum(axis=1, keepdims=True), 1)
         off = np.abs(tested / rows - overall / max(overall.sum(), 1)) * (tested.sum(axis=1, keepdims=True) > 0)
         split, level = np.unravel_index(int(off.argmax()), off.shape)
@@ -170,30 +162,33 @@ def balance_out_of_reach(joined: Joined) -> Outcome:
     name, folds = joined.columns.group, _sharing(joined)
     if isinstance(folds, NotAsked) or name is None:
         return folds if isinstance(folds, NotAsked) else NotAsked("no group column is named")
-    bounds = list(_bounds(folds, *joined.encoded(name)))
+    bounds = list(_bounds(folds, name))
     if not bounds:
         return None
     best, message, figures = max(bounds, key=lambda each: each[0])
     return Found(best, message, figures)
 
 
-def _bounds(joined: JoinedLabels, groups: Counts, names: list[Any]) -> Iterator[tuple[float, str, dict[str, Any]]]:
-    share, n_folds = max(joined.shares().values()), len(joined.shares())
-    in_use = (joined.codes[:, 0] >= LOCKED) & (groups >= 0)
-    yield from _too_large(groups[in_use], names, "all rows", share)
+def _bounds(joined: JoinedLabels, group: str) -> Iterator[tuple[float, str, dict[str, Any]]]:
+    names, share, n_folds = joined.levels(group), max(joined.shares().values()), len(joined.shares())
+    groups, _, rows = joined.group_table(group)
+    yield from _too_large(groups, rows, names, "all rows", share)
     for column in _class_columns(joined):
-        codes, levels = joined.encoded(column)
-        for code in np.flatnonzero(np.bincount(codes[in_use & (codes >= 0)], minlength=len(levels)) >= LEAST_EXPECTED):
-            held = groups[in_use & (codes == code)]
+        levels, (groups, codes, rows) = joined.levels(column), joined.group_table(group, column)
+        for code in np.flatnonzero(np.bincount(codes, weights=rows, minlength=len(levels)) >= LEAST_EXPECTED):
+            held = codes == code
             of = f"class {levels[code]!r} of {column!r}"
-            yield from _too_large(held, names, f"all rows of {of}", share)
-            yield from _too_few(int(np.unique(held).size), of, n_folds, share)
+            yield from _too_large(groups[held], rows[held], names, f"all rows of {of}", share)
+            yield from _too_few(int(np.count_nonzero(held)), of, n_folds, share)
 
 
-def _too_large(groups: Counts, names: list[Any], of: str, share: float) -> Iterator[tuple[float, str, dict[str, Any]]]:
-    counts = np.bincount(groups, minlength=1)
-    largest = int(counts.argmax())
-    held = counts[largest] / max(counts.sum(), 1)
+def _too_large(
+    groups: Counts, rows: Counts, names: list[Any], of: str, share: float
+) -> Iterator[tuple[float, str, dict[str, Any]]]:
+    if not groups.size:
+        return
+    largest = int(groups[rows.argmax()])
+    held = int(rows.max()) / int(rows.sum())
     best = float(held - share)
     if best > 0:
         most = int(1 / held)
@@ -226,4 +221,4 @@ def _sharing(joined: Joined) -> JoinedLabels | NotAsked:
 def _class_columns(joined: Joined) -> list[str]:
     """Return the target and the strata that hold classes."""
     named = dict.fromkeys([joined.columns.target, *joined.columns.stratify])
-    return [name for name in named if name and not is_numeric_target(joined.column(name))]
+    return [name for name in named if name and not joined.is_numeric(name)]

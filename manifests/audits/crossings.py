@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,9 +26,14 @@ class Crossings:
 
     def where(self) -> str:
         """Return in words where they are: ``folds 0, 2 and 4``."""
-        nouns = dict.fromkeys(place.partition(" ")[0] for place in self.places if place[-1].isdigit())
-        named = [_all_of(noun, [place for place in self.places if place.startswith(noun + " ")]) for noun in nouns]
-        return listed([*named, *(place for place in self.places if not place[-1].isdigit())]) + self.looked_at
+        return where(self.places) + self.looked_at
+
+
+def where(places: Collection[str]) -> str:
+    """Return in words where rows are, of the names of folds, splits and parts."""
+    nouns = dict.fromkeys(place.partition(" ")[0] for place in places if place[-1].isdigit())
+    named = [_all_of(noun, [place for place in places if place.startswith(noun + " ")]) for noun in nouns]
+    return listed([*named, *(place for place in places if not place[-1].isdigit())])
 
 
 def _all_of(noun: str, places: list[str]) -> str:

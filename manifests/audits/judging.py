@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
-from evenfold.manifests.manifest import Manifest
 from evenfold.splitters.errors import SplitError
 
 from .findings import Audit, Check, CouldNotRun, Finding, Found, Gate, NotAsked, Outcome
@@ -15,10 +14,26 @@ from .rules import CODES
 _SEVERITIES = ("error", "warning", "note")
 
 
+class Judged(Protocol):
+    """What an audit says it is of."""
+
+    @property
+    def name(self) -> str:
+        """What the split is called."""
+
+    @property
+    def version(self) -> str:
+        """Major version and generation."""
+
+    @property
+    def split_id(self) -> str:
+        """The identity of the membership."""
+
+
 def judged(
     limits: Mapping[str, Gate | None],
     checks: Mapping[str, Check],
-    manifest: Manifest,
+    manifest: Judged,
     n_rows: int,
     features: list[str],
     reasons: Mapping[str, str] | None = None,

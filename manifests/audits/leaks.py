@@ -15,7 +15,7 @@ from evenfold.splitters import ForwardChaining, Needs, Rows
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 
-from .crossings import crossings
+from .crossings import crossings, where
 from .features import Features
 from .findings import ByTime, Found, NotAsked, Outcome, Together
 from .unnamed.near_duplicates import happen_by_chance
@@ -27,19 +27,20 @@ def group_in_two_folds(joined: Joined) -> Outcome:
     name = joined.columns.group
     if name is None:
         return NotAsked("no group column is named")
-    codes, groups = joined.encoded(name)
-    found = crossings(joined, codes)
-    if not found.count:
+    split, rows, places = joined.crossing_groups(name)
+    if not rows:
         return None
-    split = np.unique(codes[found.rows])
+    groups = joined.levels(name)
     named = listed((shown(groups[code]) for code in split), most=3)
     ours = name == joined.manifest.spec.columns.group
     remedy = "run extend, which quarantines them" if ours else f"split by group {name!r}"
     message = (
         f"{amount(split.size, 'group')} of {name!r} ({named}) {verb(split.size, 'has', 'have')} rows {joined.apart}: "
-        f"{amount(found.count, 'row')} in {found.where()}; {remedy}."
+        f"{amount(rows, 'row')} in {where(places)}{joined.looked_at}; {remedy}."
     )
-    return Found(split.size, message, {"rows": found.count, "folds": found.places}, Together(codes))
+    units = joined.units(name)
+    kept = None if units is None else Together(units)
+    return Found(split.size, message, {"rows": rows, "folds": places}, kept)
 
 
 def constant_groups(joined: Joined) -> Outcome:
@@ -47,7 +48,7 @@ def constant_groups(joined: Joined) -> Outcome:
     name = joined.columns.group
     if name is None:
         return NotAsked("no group column is named")
-    groups = len(joined.encoded(name)[1])
+    groups = len(joined.levels(name))
     if 1 < groups < joined.n:
         return None
     what = "every row is its own group" if groups > 1 else f"all {joined.n:,} rows are one group"

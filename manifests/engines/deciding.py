@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pyarrow as pa
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import LOCKED, Labels, Membership
 from evenfold.manifests.plan import Plan
+from evenfold.manifests.spec import Columns
 from evenfold.manifests.state import (
     State,
     bins_of,
@@ -26,7 +29,7 @@ from evenfold.manifests.state import (
 )
 from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table
 from evenfold.manifests.tables.keys import key_values, type_names
-from evenfold.splitters import LabelSplitter, Rows, SplitError, Stream, all_strategies
+from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Stream, all_strategies
 from evenfold.splitters.kernels.random import HOLDOUT
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.holdout import check_fraction, locked_rows
@@ -96,8 +99,20 @@ class StreamedPlan(Plan):
         self.digests = self.ordered.digests()
         self._identify(type_names(_empty(types), self.spec), self.ordered.fingerprint(self.digests))
 
+    room: ExitStack  # closes where the rows are spilled
+
+    @property
+    def cleared(self) -> bool:
+        """Whether the rows in key order are gone: then only the identities are known, and nothing can be written."""
+        return not all(shard.exists() for shard in self.ordered.shards)
+
+    def check(self) -> None:
+        """Raise SplitError where the rows cannot be split as asked: the decision is made, and kept."""
+        assert self.decided
+
+    @cached_property
     def decided(self) -> Decision:
-        """Return the decision: on the table of groups, on each key alone, or on the used columns in memory."""
+        """The decision: on the table of groups, on each key alone, or on the used columns in memory."""
         if self.splitter.by_group_table and self.spec.columns.group:
             return self._by_groups(self.spec.columns.group)
         keyed = isinstance(self.splitter, LabelSplitter) and "by_key_alone" in self.splitter.promises
@@ -169,13 +184,16 @@ class StreamedPlan(Plan):
         splitter = self.splitter
         assert isinstance(splitter, LabelSplitter)
         groups = Groups.of(self.ordered, name, self.engine)
-        strata = self._strata(groups)
+        strata = strata_of(groups, self.spec.columns, self.splitter.needs)
         tables = groups.tables(self.engine, strata)
         sizes = tables[0].sum(axis=1)
         rows = rows_by_group(self.ordered.n, sizes, tables if strata else [], len(tables) == 1)
         splitter.check(rows)
         kept = self._unlocked_groups(rows)
-        codes = splitter.decide(rows if kept is None else self._rest(groups, strata, tables, kept))
+        rest = rows if kept is None else rows_of_kept(groups, strata, tables, kept, self.engine)
+        if kept is not None:
+            splitter.check(rest)
+        codes = splitter.decide(rest)
         if kept is not None:
             decided, codes = codes, np.full((sizes.size, *codes.shape[1:]), LOCKED, dtype=codes.dtype)
             codes[kept] = decided
@@ -193,18 +211,6 @@ class StreamedPlan(Plan):
 
         return Decision(outline, columns)
 
-    def _strata(self, groups: Groups) -> Classes | Quantiles | None:
-        columns = self.spec.columns
-        names = [*columns.stratify] or [name for name in [columns.target] if name]
-        if self.splitter.needs.y == "ignored" or not names:
-            return None
-        if len(names) == 1 and self._is_numeric(names[0]):
-            return quantiles(groups, names[0])
-        return Classes(tuple(names), tuple(distinct_values(self.ordered.scan([name]), name) for name in names))
-
-    def _is_numeric(self, name: str) -> bool:
-        return is_numeric(self.ordered.scan([name]), name, self.ordered.schema.field(name).type)
-
     def _unlocked_groups(self, rows: GroupRows) -> NDArray[np.bool_] | None:
         """Return which groups are left when the locked part is drawn; None where nothing is locked."""
         if self.spec.holdout is None:
@@ -220,21 +226,6 @@ class StreamedPlan(Plan):
     def locks_part(self) -> bool:
         """Whether the strategy itself keeps a part for the end."""
         return isinstance(self.splitter, LabelSplitter) and LOCKED in self.splitter.part_codes().values()
-
-    def _rest(
-        self, groups: Groups, strata: Classes | Quantiles | None, tables: list[NDArray[Any]], kept: NDArray[np.bool_]
-    ) -> GroupRows:
-        """Return the rows of the groups that are not locked, their classes and quantiles counted among them."""
-        sizes = tables[0].sum(axis=1)[kept]
-        if isinstance(strata, Classes):
-            orders = first_classes(groups, strata, kept)
-            tables = [table[kept][:, order] for table, order in zip(tables, orders, strict=True)]
-        elif strata is not None:
-            into = np.where(kept, np.cumsum(kept) - 1, -1)
-            tables = groups.tables(self.engine, quantiles(groups, strata.names[0], kept), into)
-        rest = rows_by_group(int(sizes.sum()), sizes, tables if strata else [], len(tables) == 1)
-        self.splitter.check(rest)
-        return rest
 
     def _state(self, groups: Groups, labels: Labels, strata: Classes | Quantiles | None) -> State | None:
         """Return the first state, as ``first_state`` does of rows in memory."""
@@ -258,6 +249,38 @@ class StreamedPlan(Plan):
         into = [bins_of(codes, shares) for codes in labels.codes.T]
         tables = [_padded(groups.tables(self.engine, counted, bins)[0], len(shares)) for bins in into]
         return replace(state, counts=[table.tolist() for table in tables])
+
+
+def strata_of(groups: Groups, columns: Columns, needs: Needs) -> Classes | Quantiles | None:
+    """Return what is shared out among folds of whole groups: classes of columns, bins of a number, or nothing."""
+    ordered = groups.ordered
+    names = [*columns.stratify] or [name for name in [columns.target] if name]
+    if needs.y == "ignored" or not names:
+        return None
+    if len(names) == 1 and is_numeric(ordered.scan(names), names[0], ordered.schema.field(names[0]).type):
+        return quantiles(groups, names[0])
+    return Classes(tuple(names), tuple(distinct_values(ordered.scan([name]), name) for name in names))
+
+
+def rows_of_kept(
+    groups: Groups,
+    strata: Classes | Quantiles | None,
+    tables: list[NDArray[Any]],
+    kept: NDArray[np.bool_],
+    engine: Engine,
+) -> GroupRows:
+    """Return the rows of the groups that are kept, their classes and quantiles counted among them.
+
+    ``tables`` are those of all groups.
+    """
+    sizes = tables[0].sum(axis=1)[kept]
+    if isinstance(strata, Classes):
+        orders = first_classes(groups, strata, kept)
+        tables = [table[kept][:, order] for table, order in zip(tables, orders, strict=True)]
+    elif strata is not None:
+        into = np.where(kept, np.cumsum(kept) - 1, -1)
+        tables = groups.tables(engine, quantiles(groups, strata.names[0], kept), into)
+    return rows_by_group(int(sizes.sum()), sizes, tables if strata else [], len(tables) == 1)
 
 
 def _padded(table: NDArray[Any], height: int) -> NDArray[Any]:

@@ -49,7 +49,7 @@ class DuckDB:
         """Return the shards: sorted by DuckDB out of core, or as they come where no key is named."""
         parts = (canonical(part) for part in source.batches(list(canonical.used)))
         writer = ShardWriter(folder)
-        for table in _sorted(parts, key, folder, self.memory) if key else parts:
+        for table in in_order(parts, key, folder, self.memory) if key else parts:
             writer.add(table)
         writer.close()
         return writer.shards
@@ -59,7 +59,8 @@ class DuckDB:
         return map(function, parts)
 
 
-def _sorted(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
+def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
+    """Yield the rows of ``parts`` sorted by ``key``, out of core: at most ``memory`` bytes, the rest in ``folder``."""
     import duckdb
 
     first = next(parts, None)
@@ -104,12 +105,6 @@ def bytes_of_memory(memory: str | int | None) -> int:
         raise SplitError(f"memory={memory!r}; write a size such as '2GB'.")
     powers = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
     return int(float(size[1]) * 1024 ** powers[size[2].lower()])
-
-
-CONTROL_GROUPS = (
-    ("/sys/fs/cgroup", "memory.max", "memory.current"),
-    ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-)
 
 
 def free_memory() -> int:

@@ -230,10 +230,10 @@ def _count(part: tuple[Path, int, dict[str, str], Strata | None, Path | None]) -
     if strata is not None:
         columns, sizes = strata.codes(read_shard(shard, types), start), strata.sizes
     cells = [(groups * size + codes)[groups >= 0] for codes, size in zip(columns, sizes, strict=True)]
-    return [_counted(cell) for cell in cells]
+    return [counted(cell) for cell in cells]
 
 
-def _counted(cells: IntArray) -> tuple[IntArray, IntArray]:
+def counted(cells: IntArray) -> tuple[IntArray, IntArray]:
     """Return the different cells and how often each stands there: by counting where they are dense, else by sorting."""
     if cells.size == 0 or int(cells.max()) > 16 * cells.size:
         return np.unique(cells, return_counts=True)

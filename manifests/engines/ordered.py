@@ -29,23 +29,24 @@ STORED: dict[pa.DataType, pa.DataType] = {ARROW_TYPES["timestamp"]: pa.int64(), 
 class Canonical:
     """Makes the used columns of any part of a table canonical, keys and all, in the types that engines compare alike.
 
-    ``declared``: the specification's types. Text is compared by its UTF-8 bytes, so what stands here in Unicode's
-    NFC form is in the same order in every engine.
+    ``declared``: the specification's types; ``known``: those of a manifest whose keys these are to be. Text is compared
+    by its UTF-8 bytes, so what stands here in Unicode's NFC form is in the same order in every engine.
     """
 
     spec: SplitSpec
     used: tuple[str, ...]
     declared: tuple[tuple[str, str], ...]
+    known: tuple[tuple[str, str], ...] = ()
 
     def __call__(self, part: pa.Table) -> pa.Table:
         """Return the part's used columns, as they are stored."""
-        table = with_keys(canonical_table(part, self.used, dict(self.declared)), self.spec, {})
+        table = with_keys(canonical_table(part, self.used, dict(self.declared)), self.spec, dict(self.known))
         return pa.table({name: stored(whole(table.column(name))) for name in table.column_names})
 
     def types(self, schema: pa.Schema) -> dict[str, str]:
         """Return the canonical types of the columns that come out of parts of ``schema``."""
         nothing = pa.table({field.name: pa.array([], field.type) for field in schema})
-        table = with_keys(canonical_table(nothing, self.used, dict(self.declared)), self.spec, {})
+        table = with_keys(canonical_table(nothing, self.used, dict(self.declared)), self.spec, dict(self.known))
         return column_types(table)
 
 
@@ -89,6 +90,12 @@ class Ordered:
         """Return columns of one shard in their canonical types, one chunk each."""
         return read_shard(shard, {name: self.types[name] for name in columns})
 
+    def keys(self, shard: Path) -> pa.Table:
+        """Return the keys of one shard as they are stored and compared; without a key, as many rows of nothing."""
+        names = list(self.key) or list(self.types)[:1]
+        table = pq.read_table(shard, columns=names, memory_map=False, use_threads=False)
+        return pa.table({name: _stored(table.column(name), self.types[name]) for name in names})
+
     def scan(self, columns: list[str]) -> Iterator[pa.Table]:
         """Yield the shards' columns in key order."""
         return (self.read(shard, columns) for shard in self.shards)
@@ -110,7 +117,7 @@ class Ordered:
             if self.key and table.num_rows:
                 keys = table.select(self.key)
                 joined = keys if last is None else pa.concat_tables([last, keys]).combine_chunks()
-                same = _repeated(joined)
+                same = repeated(joined)
                 if same.any() and not repeats:
                     first = ", ".join(
                         str(value) for value in joined.slice(int(same.argmax()), 1).to_pylist()[0].values()
@@ -170,13 +177,18 @@ def read_shard(shard: Path, types: dict[str, str]) -> pa.Table:
     return pa.table({name: _canonical(table.column(name), kind) for name, kind in types.items()})
 
 
+def _stored(column: pa.ChunkedArray, kind: str) -> pa.Array:
+    arrow = ARROW_TYPES[kind]
+    return whole(column).cast(STORED.get(arrow, arrow))
+
+
 def _canonical(column: pa.ChunkedArray, kind: str) -> pa.Array:
     arrow = ARROW_TYPES[kind]
     array = whole(column)
     return array.cast(STORED[arrow]).view(arrow) if arrow in STORED else array.cast(arrow)
 
 
-def _repeated(keys: pa.Table) -> NDArray[np.bool_]:
+def repeated(keys: pa.Table) -> NDArray[np.bool_]:
     """Return which rows have the key of the row after; an order that does not ascend is an AssertionError."""
     equal = np.ones(max(keys.num_rows - 1, 0), dtype=np.bool_)
     ascends = np.zeros_like(equal)

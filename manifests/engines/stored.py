@@ -22,10 +22,10 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import fold_columns
 from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.store.header import ROWS, read_header, sha256
-from evenfold.manifests.store.load import read_manifest
+from evenfold.manifests.store.load import prove_stored, read_manifest
 from evenfold.manifests.store.tables import parquet_options, write_parquet
 from evenfold.manifests.store.write import BLOCK_ROWS, appear, counts_of, describe, entry_of, write_header
-from evenfold.splitters import SplitError
+from evenfold.splitters import SplitError, Splitter
 
 from .deciding import Decision, StreamedPlan
 
@@ -66,6 +66,74 @@ class StoredManifest:
         """What was asked."""
         return read_spec(self.header["spec"])
 
+    @property
+    def name(self) -> str:
+        """What the split is called."""
+        return str(self.header["name"])
+
+    @property
+    def version(self) -> str:
+        """Major version and generation."""
+        return str(self.header["version"])
+
+    @property
+    def kind(self) -> str:
+        """What the splits are: labels, draws or pairs."""
+        return str(self.header["kind"])
+
+    @property
+    def algorithm(self) -> dict[str, Any]:
+        """The strategy's name and version."""
+        return dict(self.header["algorithm"])
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The type of each used column."""
+        return dict(self.header["types"])
+
+    @property
+    def splitter(self) -> Splitter:
+        """The strategy as specified."""
+        return self.spec.splitter()
+
+    @property
+    def parent_split_id(self) -> str | None:
+        """What the manifest was grown from; None where it was split."""
+        return self.header["parent_split_id"]  # type: ignore[no-any-return]
+
+    @property
+    def n_splits(self) -> int:
+        """The number of (train, test) pairs."""
+        return int(self.header["n_splits"])
+
+    @property
+    def generation(self) -> int:
+        """How often the manifest was extended."""
+        return len(self.header["generations"]) - 1
+
+    @cached_property
+    def column_names(self) -> list[str]:
+        """The columns of the assignments: the key's and those of folds."""
+        return list(pq.read_schema(self.folder / ROWS).names)
+
+    @property
+    def streams(self) -> bool:
+        """Whether folds can be read row after row: labels that have not grown, and no row waits for its target."""
+        return self.kind == "labels" and not self.generation and not self.spec.says_when_known
+
+    def require_labels(self) -> None:
+        """Raise SplitError where rows cannot be read one after the other: of draws and pairs, and after growing."""
+        if self.kind != "labels":
+            said = f"{self.name} {self.version} holds {self.kind}, which are made from all rows at once"
+            raise SplitError(f"{said}; read it into memory (read()).")
+        if self.generation:
+            raise SplitError(f"{self.folder} has grown, and its generations lie in several files; read it as a whole.")
+
+    def prove(self) -> StoredManifest:
+        """Return the manifest where every file has the bytes that were written; else SplitError. No row is read."""
+        prove_stored(self.folder)
+        return self
+
     def read(self) -> Manifest:
         """Return the manifest in memory, proved."""
         return read_manifest(self.folder)
@@ -79,8 +147,15 @@ class StoredManifest:
                 yield pa.Table.from_batches([batch])
 
 
-def write_streamed(plan: StreamedPlan, decision: Decision, root: str | Path) -> StoredManifest:
-    """Write a decision as ``<root>/<name>/<version>/``, a shard at a time, as ``write_manifest`` does one in memory."""
+def write_streamed(
+    plan: StreamedPlan, decision: Decision, root: str | Path, version: str | None = None
+) -> StoredManifest:
+    """Write a decision as ``<root>/<name>/<version>/``, a shard at a time, as ``write_manifest`` does one in memory.
+
+    ``version``: instead of the decision's.
+    """
+    if version:
+        decision = replace(decision, manifest=replace(decision.manifest, version=version))
     final = Path(root) / plan.spec.name / decision.manifest.version
     return StoredManifest(appear(final, lambda aside: _fill(plan, decision, aside)))
 

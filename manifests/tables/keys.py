@@ -194,19 +194,20 @@ class Lookup:
         unknown = (self.rank < 0) & ~self.waits
         if self.known is not None and self.wanted is not None and (absent.any() or repeated or unknown.any()):
             key_order(self.wanted, self.wanted.column_names)  # says what is wrong with the keys themselves
-            raise SplitError(_difference(self.wanted.filter(unknown), self.known.filter(absent)))
+            new, gone = self.wanted.filter(unknown), self.known.filter(absent)
+            raise SplitError(difference(new, gone, new.num_rows, gone.num_rows))
         return self.row
 
 
-def _difference(unknown: pa.Table, absent: pa.Table) -> str:
-    """Return in a sentence which rows only the data have, and which only the manifest."""
+def difference(unknown: pa.Table | None, absent: pa.Table | None, n_unknown: int, n_absent: int) -> str:
+    """Return in a sentence how many rows only the data have, and how many only the manifest, with the first keys."""
     sides = [
-        f"{amount(rows.num_rows, one, many)} (first key {_first_key(rows)})"
-        for rows, one, many in (
-            (unknown, "row has no fold", "rows have no fold"),
-            (absent, "row of the manifest is not in the data", "rows of the manifest are not in the data"),
+        f"{amount(n, one, many)} (first key {_first_key(rows)})"
+        for rows, n, one, many in (
+            (unknown, n_unknown, "row has no fold", "rows have no fold"),
+            (absent, n_absent, "row of the manifest is not in the data", "rows of the manifest are not in the data"),
         )
-        if rows.num_rows
+        if rows is not None and n
     ]
     return " and ".join(sides) + "; use the data that were split, or extend the manifest."
 

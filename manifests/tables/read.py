@@ -187,7 +187,9 @@ def _from_frame(frame: Any, wanted: list[str] | None) -> pa.Table:
         ) from None
 
 
-def blocks_of(source: Any, columns: Iterable[str], rows: int = 100_000) -> Iterator[pa.Table]:
+def blocks_of(
+    source: Any, columns: Iterable[str], rows: int = 100_000, types: Mapping[str, str] | None = None
+) -> Iterator[pa.Table]:
     """Yield ``columns`` of a source, in row order, as tables of at most ``rows`` rows.
 
     Of Parquet files a few blocks are in memory at a time, of anything else the whole.
@@ -199,7 +201,7 @@ def blocks_of(source: Any, columns: Iterable[str], rows: int = 100_000) -> Itera
         batches = data.to_batches(columns=wanted, batch_size=rows, batch_readahead=2, fragment_readahead=1)
         yield from (pa.Table.from_batches([batch]) for batch in batches)
         return
-    table = read_table(source, wanted)
+    table = read_table(source, wanted, types)
     yield from (table.slice(start, rows) for start in range(0, table.num_rows, rows))
 
 

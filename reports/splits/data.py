@@ -9,9 +9,8 @@ from math import log, sqrt
 from typing import Any
 
 import numpy as np
-from evenfold.manifests.balance import compared_with_all
 from evenfold.manifests.figures import BalanceReport
-from evenfold.manifests.joined import Joined
+from evenfold.manifests.joined import Joined, compared_with_all
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import MOST_MEASURED, Draws, Labels
 from evenfold.manifests.plan import is_numeric_target

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from evenfold.manifests.audits.findings import GATES, Audit
+from evenfold.manifests.engines.stored import StoredManifest
 from evenfold.manifests.figures import BalanceReport, Reach
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import Labels
 from evenfold.manifests.store.write import counts
+from evenfold.manifests.tables.keys import key_names
 from evenfold.reports.charts import Picture
 from evenfold.reports.page import (
     Block,
@@ -107,7 +109,7 @@ def _lead(seen: SplitData) -> str:
 
 
 def _tiles(seen: SplitData, audit: Audit | None) -> list[Tile]:
-    tiles = [_size_tile(seen), _target_tile(seen), _group_tile(seen), _audit_tile(audit)]
+    tiles = [_size_tile(seen), _target_tile(seen), _group_tile(seen), audit_tile(audit)]
     return [tile for tile in tiles if tile is not None]
 
 
@@ -144,7 +146,8 @@ def _group_tile(seen: SplitData) -> Tile | None:
     return Tile(f"{n:,}", f"values of {name}, each in one fold", f"the largest: {100 * largest / fold:.2g} % of a fold")
 
 
-def _audit_tile(audit: Audit | None) -> Tile:
+def audit_tile(audit: Audit | None) -> Tile:
+    """Return what an audit came to."""
     if audit is None:
         return Tile("no audit", "leaks were not looked for", "evenfold audit")
     kinds = {"failed": len(audit.failed)}
@@ -206,11 +209,11 @@ def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
     manifest = seen.manifest
     blocks: list[tuple[str, str, Sequence[Block]]] = [
         *([] if seen.parts else [("folds", _folds_title(seen), [_folds(seen)])]),
-        ("balance", "How even, in figures", _balance(seen.balance)),
+        ("balance", "How even, in figures", figures_of(seen.balance)),
         ("codes", "Rows of each code", [_sizes(manifest)]),
         *([("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),
-        ("asked", f"What was asked: {manifest.spec.strategy}", [_asked(manifest)]),
-        ("identity", f"Identity {manifest.split_id[:12]}", [_identity(manifest)]),
+        ("asked", f"What was asked: {manifest.spec.strategy}", [asked_of(manifest)]),
+        ("identity", f"Identity {manifest.split_id[:12]}", [identity_of(manifest)]),
     ]
     return [Section(*block) for block in blocks]
 
@@ -223,13 +226,16 @@ def _folds_title(seen: SplitData) -> str:
 
 
 def _folds(seen: SplitData) -> Table:
-    report = seen.balance
+    return folds_table(seen.balance, split_names(seen.manifest))
+
+
+def folds_table(report: BalanceReport, names: list[str]) -> Table:
+    """Return a table of the test rows of each split."""
     folds = report.folds[:MOST_ROWS]
     figures = [
         name for name in ("groups", "mean", "sd", "ks", "wasserstein") if folds and getattr(folds[0], name) is not None
     ]
     classes = (report.classes or [])[:12]
-    names = split_names(seen.manifest)
     rows = [
         [
             names[fold.split],
@@ -244,7 +250,8 @@ def _folds(seen: SplitData) -> Table:
     return Table("Every split", rows, ["split", "rows", *figures, *classes], note)
 
 
-def _balance(balance: BalanceReport) -> list[Block]:
+def figures_of(balance: BalanceReport) -> list[Block]:
+    """Return how even a split is, in figures."""
     rows = [
         [figure.title, *(number(n, None if n is None else figure.text(n)) for n in (value, least))]
         for figure, value, least in balance.shown()
@@ -297,7 +304,8 @@ def checks_table(audit: Audit) -> Table:
     return Table("Checks", rows, css="facts")
 
 
-def _asked(manifest: Manifest) -> Table:
+def asked_of(manifest: Manifest | StoredManifest) -> Table:
+    """Return what was asked for."""
     spec = manifest.spec
     columns = {name: value for name, value in spec.columns.model_dump(exclude_defaults=True).items() if value}
     roles = [(f"{role} column", ", ".join(v) if isinstance(v, list) else v) for role, v in columns.items()]
@@ -312,11 +320,12 @@ def _asked(manifest: Manifest) -> Table:
     return facts("What was asked", [*rows, *([("what it makes", idea[0])] if idea else [])])
 
 
-def _identity(manifest: Manifest) -> Table:
+def identity_of(manifest: Manifest | StoredManifest) -> Table:
+    """Return what names a split."""
     portable = (
         "the same on every machine" if manifest.splitter.portable else "stored; another library may not repeat it"
     )
-    keys = ", ".join(manifest.keys.column_names) if manifest.keys is not None else "none: the position is the key"
+    keys = ", ".join(key_names(manifest.spec)) or "none: the position is the key"
     parent = [("grown from split_id", manifest.parent_split_id)] if manifest.parent_split_id else []
     return facts(
         "Identity",

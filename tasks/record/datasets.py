@@ -35,8 +35,8 @@ def split_input(
     MLflow keeps what it is told first, which is the split's own record: its worst figures and the audit's verdict.
     """
     source = {"uri": f"evenfold://{split.name}/{split.version}", "split_id": split.split_id}
-    manifest = split.manifest()
-    keys = [] if manifest.keys is None else manifest.keys.column_names
+    manifest = split.stored()
+    keys = [name for name in manifest.column_names if name in manifest.types]
     profile: dict[str, Any] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
     profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
     if audit is not None:
@@ -77,7 +77,7 @@ def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
 def _columns(split: SplitRef) -> dict[str, str]:
     first = data_files(split.data)[0]
     if first.suffix not in (".parquet", ".pq"):
-        return split.manifest().types
+        return split.stored().types
     kinds = {"int": "int", "uint": "int", "float": "float", "double": "float", "bool": "bool"}
     kinds |= {"timestamp": "timestamp", "date": "date"}
     return {

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from evenfold.estimates import FoldScore
-from evenfold.manifests import BalanceReport, audit, measure, read_table
+from evenfold.manifests import BalanceReport, audit, digest_json, held_manifest, measure
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.markdown import (
     balance_rows,
@@ -23,10 +24,13 @@ from evenfold.reports.markdown import (
 )
 from evenfold.reports.pictures import scores_figures, split_pages
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
+from evenfold.tasks.parameters import Memory
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.running import materialized, publish
-from evenfold.tasks.runtime.step import step
+from evenfold.tasks.runtime.settings import Settings
+from evenfold.tasks.runtime.step import is_refreshing, step
 from evenfold.tasks.scores import frame_of
+from evenfold.tasks.splits import stamp
 from evenfold.tasks.work import Work, kept_study, work_of
 
 from .datasets import data_input, split_input
@@ -43,20 +47,25 @@ from .entries import (
 )
 from .links import origin_tags, run_page, runs_on, server_of
 from .spool import survives_outage
-from .tracker import NOTE, Tracker, keep_model_of, tracker_of
+from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
 
 
-def balance_of(split: SplitRef) -> BalanceReport:
-    """Return how evenly the table's rows were split."""
-    manifest = split.manifest()
-    return measure(manifest, read_table(split.data, types=manifest.spec.types))
+def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
+    """Return how evenly the table's rows were split, measured out of core where they take more than ``memory``."""
+    limit = memory or Settings.here().memory
+    return measure(held_manifest(split.uri, split.data, limit), split.data, memory=limit)
 
 
 @step(run_name=lambda split, **_: f"record the split {split.name}")
-def record_split(split: SplitRef, report: BalanceReport | None = None) -> RunRef:
-    """Record a split as a run ``<name> <version> split`` with its manifest, balance, audit and page."""
-    measured = report or balance_of(split)
-    run = _ref(split, _record_split(split, measured, split.manifest().fingerprint, origin_tags()))
+def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory: Memory = None) -> RunRef:
+    """Record a split as a run ``<name> <version> split`` with its manifest, balance, audit and page.
+
+    A record that is complete, of the same file and the same balance, is not made again. A table that takes more than
+    ``memory`` is measured and audited out of core, and its page has no pictures.
+    """
+    measured = report or balance_of(split, memory)
+    limit = memory or Settings.here().memory or ""
+    run = _ref(split, _record_split(split, measured, split.stored().fingerprint, origin_tags(), limit))
     told = f"{split_report(split.model_dump(), measured)}\n\n{_where(run, 'The split in MLflow')}"
     publish(f"split-{split.name}", told, f"What the newest split of {split.name} is, and how even.")
     publish(f"balance-{split.name}", balance_rows(measured)[:MOST_FOLDS], f"Rows of each fold and part, {split.name}.")
@@ -84,10 +93,17 @@ def _ref(split: SplitRef, run_id: str) -> RunRef:
     return RunRef(run_id=run_id, url=run_page(Tracker(home, split.name).experiment_id, run_id, server=server))
 
 
-def _recorded_split(split: SplitRef, report: BalanceReport, fingerprint: str, tags: dict[str, str]) -> str:
-    tracker = tracker_of(split)
-    with tracker.run(split_entry(split, report, tags)) as run_id:
-        shown = split_pages(split.uri, report, split.data, run_id)
+def _recorded_split(
+    split: SplitRef, report: BalanceReport, fingerprint: str, tags: dict[str, str], memory: str = ""
+) -> str:
+    tracker, entry = tracker_of(split), split_entry(split, report, tags)
+    content = digest_json([report.model_dump(mode="json"), split.uri, str(stamp(split.data)), version("evenfold")])
+    known = None if is_refreshing() else tracker.complete(entry.key, content, {"report.html", "manifest.json"}, "split")
+    if known is not None:
+        tracker.tell(known, tags)
+        return known
+    with tracker.run(entry) as run_id:
+        shown = split_pages(split.uri, report, split.data, run_id, memory or None)
         tracker.keep(run_id, "split", Path(split.uri))
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
         for name, file in shown.files.items():
@@ -99,7 +115,7 @@ def _recorded_split(split: SplitRef, report: BalanceReport, fingerprint: str, ta
             "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
         }
         note = page_note(shown.page, links, figures_table(report), balance_table(report))
-        tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note})
+        tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content})
     return run_id
 
 
@@ -151,7 +167,8 @@ def _record_of(
     asked = {"interval": evaluation.interval, "level": evaluation.level}
     another = asked if asked != {"interval": "auto", "level": 0.95} else {}
     identity = another | {"split_id": evaluation.split.split_id, "fingerprint": evaluation.fingerprint, "label": label}
-    told = {"evenfold.run_label": label, "evenfold.n_cached": n_cached}
+    stratified = "true" if work.manifest.splitter.needs.y != "ignored" else ""
+    told = {"evenfold.run_label": label, "evenfold.n_cached": n_cached, "evenfold.stratified": stratified}
     partial = {"evenfold.partial": "true"} if evaluation.errors and evaluation.estimates else {}
     estimates = [estimate.to_json() for estimate in evaluation.estimates]
     peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
@@ -266,7 +283,8 @@ def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: di
                 f"Its split, {split.name} {split.version}": run_page(tracker.experiment_id, split_run),
                 "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
             }
-            tracker.tell(run_id, {NOTE: f"{evaluation.note}\n\n{linked(links)}"})
+            lead, _, rest = evaluation.note.partition("\n\n")  # the links were not known when it was written
+            tracker.tell(run_id, {NOTE: f"{lead}\n\n{linked(links)}\n\n{rest}"})
     if evaluation.failure:
         tracker.fail(run_id, evaluation.failure)
     return run_id

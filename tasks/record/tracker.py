@@ -42,6 +42,7 @@ logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
 JUDGED = "evenfold.judged_model"
+CONTENT = "evenfold.recorded"  # the digest of what a finished record was made of
 BATCH = 900  # points that MLflow takes at once, with some to spare
 _UNDER_WAY: dict[str, Tracker] = {}
 
@@ -126,6 +127,15 @@ class Tracker:
     def _found(self, key: str) -> Any:
         found = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
         return found[0] if found else None
+
+    def complete(self, key: str, content: str, names: set[str], folder: str) -> str | None:
+        """Return the run that ``key`` names where it is finished, was made of ``content`` and holds these artifacts."""
+        run = self._found(key)
+        if run is None or run.info.status != "FINISHED" or run.data.tags.get(CONTENT) != content:
+            return None
+        run_id = str(run.info.run_id)
+        held = {artifact.path.rpartition("/")[2] for artifact in self.client.list_artifacts(run_id, folder)}
+        return run_id if names <= held else None
 
     def runs_named(self, name: str) -> list[Any]:
         """Return every run of the experiment that is called ``name``."""

@@ -24,6 +24,7 @@ class Settings(BaseSettings):
         default="threads", description="threads, processes, dask or ray"
     )
     runner_address: str | None = Field(default=None, description="the address of a Dask scheduler or Ray cluster")
+    memory: str | None = Field(default=None, description="a size, such as 2GB")
     user: str | None = Field(default=None, description="a name")
     # The next three are read below, where neither pydantic nor a task is known; they stand here so that all do.
     allowed_modules: str = Field(default="sklearn", description="packages, separated by commas")

@@ -37,7 +37,7 @@ def test_a_paired_difference_by_hand() -> None:
     assert made.interval is not None
     assert (made.interval.low, made.interval.high) == pytest.approx((by_hand.low, by_hand.high))
     assert made.interval == made.of_models
-    assert made.p == pytest.approx(2 * stats.t.sf(1, 3))
+    assert made.p == 1.0  # of the one row on which they differ, McNemar's exact test can say nothing
     assert made.test is None
     assert made.words == (
         "These rows cannot tell the recipes apart: accuracy of B minus that of A is 0.25, 95% [-0.546, 1.05]; "
@@ -86,7 +86,7 @@ def test_rows_of_one_run_only_are_left_out_and_said() -> None:
     a, b = frame_of(list("nyny"), list("nyyn")), frame_of(list("nyny"), list("nyny")).iloc[:3]
     made = compare(a, b, "accuracy")
     assert made.n_rows == 3
-    assert made.notes == ("Compared on the 3 shared rows of 4 in A and 3 in B.",)
+    assert made.notes[0] == "Compared on the 3 shared rows of 4 in A and 3 in B."
 
 
 def test_groups_make_the_comparison_cluster_robust() -> None:
@@ -220,3 +220,31 @@ def test_a_permutation_test_finds_information_and_no_more() -> None:
     noise = a.assign(prediction=normals(200, 9))
     assert permutation_test("r2", noise, n_permutations=99) > 0.05
     assert permutation_test("r2", a.assign(group=np.arange(200) // 4), n_permutations=99) == pytest.approx(0.01)
+
+
+def test_one_look_at_a_holdout_is_judged_by_mcnemars_exact_test() -> None:
+    """B alone is right on 9 rows, A alone on 2: p is that of a fair coin that falls so, 11 times."""
+    y = np.array(["yes"] * 100)
+    wrong_a, wrong_b = set(range(10)), {9, 98, 99}
+    a, b = (np.where([row in wrong for row in range(100)], "no", "yes") for wrong in (wrong_a, wrong_b))
+    made = compare(frame_of(y, a), frame_of(y, b), "accuracy", classes=("no", "yes"))
+    assert made.p == pytest.approx(stats.binomtest(2, 11).pvalue)
+    assert made.verdict == "unknown"
+    assert any("A alone is right on 2 rows and B alone on 9 (McNemar" in note for note in made.notes)
+    folds = np.arange(100) % 5
+    in_folds = compare(frame_of(y, a, folds), frame_of(y, b, folds), "accuracy", classes=("no", "yes"))
+    assert any("McNemar" in note for note in in_folds.notes)
+    assert in_folds.p != made.p  # of recipes, which other rows would have trained otherwise
+    grouped = compare(frame_of(y, a, group=folds), frame_of(y, b, group=folds), "accuracy", classes=("no", "yes"))
+    assert not any("McNemar" in note for note in grouped.notes)  # rows of a group do not stand for themselves
+
+
+def test_where_one_round_of_folds_cannot_tell_the_comparison_says_what_repeats_could() -> None:
+    rng = np.random.default_rng(0)
+    y, folds = rng.normal(size=100), np.arange(100) % 5
+    a, b = (frame_of(y, y + rng.normal(size=100), folds) for _ in range(2))
+    made = compare(a, b, "neg_mean_absolute_error")
+    assert made.verdict == "unknown"
+    assert made.resolution is not None
+    (note,) = (each for each in made.notes if "repeats" in each)
+    assert f"differences of about {made.resolution * np.sqrt((0.1 + 1.25) / 2.25):.2g}" in note

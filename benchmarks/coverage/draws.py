@@ -1,0 +1,64 @@
+"""How often the interval of .632+ holds the truth: from the same draws, on the processes of the study."""
+
+from __future__ import annotations
+
+import numpy as np
+from evenfold.estimates import Declined, Multiplicities, losses_of, metric_of, no_information_rate
+from evenfold.estimates.bootstrap import from_totals
+from evenfold.estimates.draws import RowTotals
+from evenfold.estimates.intervals.draws import interval_of_draws, spread_of_draws
+from evenfold.estimates.metrics.responses import replay
+
+from .processes import POPULATION, Array, Process, Sample
+from .study import LEVEL, Covered, _covered, _frame, _population
+
+DRAWS, SETS = 100, 80
+
+
+def study_of_draws(process: Process, n_sets: int = SETS, n_draws: int = DRAWS) -> list[Covered]:
+    """Return the coverage of .632+ for each metric that is a mean over rows; whole clusters are drawn."""
+    population, covered = _population(process), []
+    for metric in process.metrics:
+        if metric_of(metric).loss is None:
+            continue
+        ends, truths = [], []
+        for number in range(n_sets):
+            sample = process.draw(np.random.default_rng([number, 9]), process.n)
+            beta = process.fit(sample.X, sample.y)
+            truths.append(-float(_losses(metric, process, population, np.arange(POPULATION), beta).mean()))
+            ends.append(_interval(metric, process, sample, beta, np.random.default_rng([number, 10]), n_draws))
+        record = metric_of(metric).loss
+        assert record is not None
+        covered.append(_covered(process, metric, ".632+", ends, [record.best + truth for truth in truths]))
+    return covered
+
+
+def _losses(metric: str, process: Process, sample: Sample, rows: Array, beta: Array) -> Array:
+    frame = _frame(process, sample, rows, beta, 0)
+    return losses_of(metric, replay(frame, process.classes), frame["y"].to_numpy(), process.classes)
+
+
+def _interval(
+    metric: str, process: Process, sample: Sample, beta: Array, rng: np.random.Generator, n_draws: int
+) -> tuple[float, float]:
+    n, every, record = len(sample.y), np.arange(len(sample.y)), metric_of(metric)
+    units = every if sample.groups is None else sample.groups
+    totals, means, pairs = RowTotals.empty(n), [], []
+    for draw in range(n_draws):
+        times = np.bincount(rng.integers(0, units.max() + 1, units.max() + 1), minlength=units.max() + 1)[units]
+        train, test = np.repeat(every, times), np.flatnonzero(times == 0)
+        fitted = process.fit(sample.X[train], sample.y[train])
+        lost = _losses(metric, process, sample, test, fitted)
+        totals.add(test, lost)
+        means.append(float(lost.mean()) if lost.size else float("nan"))
+        pairs.append((draw, (train, test)))
+    frame = _frame(process, sample, every, beta, 0)
+    answers, y = replay(frame, process.classes), frame["y"].to_numpy()
+    gamma = no_information_rate(metric, answers, y, process.classes)
+    assert record.loss is not None
+    made = from_totals(losses_of(metric, answers, y, process.classes), totals, means, record.loss.score(gamma))
+    drawn = Multiplicities.of(pairs, every, sample.groups, np.ones(n))
+    per_row = totals.sums / np.maximum(totals.counts, 1)
+    spread = spread_of_draws(per_row, np.ones(n), sample.groups, drawn, np.array(means))
+    interval = interval_of_draws(record, record.loss.score(made.e632plus), made.err1, spread, LEVEL)
+    return (float("nan"),) * 2 if isinstance(interval, Declined) else (interval.low, interval.high)

@@ -1,0 +1,103 @@
+"""Exact tests of predictions: of two classifiers that are right or wrong, and of predictions that say nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from evenfold.estimates.metrics.record import Answered
+from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.metrics.responses import replay
+from evenfold.estimates.metrics.scoring import score
+from evenfold.splitters import Stream
+from numpy.typing import NDArray
+from scipy import stats
+
+
+def answered(part: pd.DataFrame, classes: tuple[Any, ...]) -> Answered:
+    """Return some predictions as the metrics read them."""
+    weights = part["weight"].to_numpy() if "weight" in part else None
+    return Answered(replay(part, classes), part["y"].to_numpy(), classes, weights)
+
+
+def score_of(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float:
+    """Return the metric of some predictions; raises what its scorer raises where it is undefined."""
+    rows = answered(part, classes)
+    return score(metric, rows.answers, rows.y, rows.weights)
+
+
+def mcnemar(right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]) -> float:
+    """Return the exact p of McNemar's test that two classifiers are right equally often, from one look at some rows.
+
+    Only the rows on which one is right and the other wrong count. Source: McNemar (1947), Note on the sampling error
+    of the difference between correlated proportions or percentages.
+    """
+    only_a, only_b = int(np.sum(right_a & ~right_b)), int(np.sum(right_b & ~right_a))
+    return 1.0 if only_a + only_b == 0 else float(stats.binomtest(only_a, only_a + only_b, 0.5).pvalue)
+
+
+@dataclass(frozen=True)
+class Exact:
+    """McNemar's test of two classifiers, and the rows that it rests on."""
+
+    only_a: int
+    only_b: int
+    p: float
+
+    def words(self, names: tuple[str, str]) -> str:
+        """Return the test in a sentence."""
+        a, b = names
+        return (
+            f"Of these fitted models: {a} alone is right on {self.only_a:,} rows and {b} alone on {self.only_b:,} "
+            f"(McNemar's exact test, p = {self.p:.2g})."
+        )
+
+
+def exact_test(
+    metric: str, a: pd.DataFrame, b: pd.DataFrame, labels: tuple[Any, ...], groups: str | None
+) -> Exact | None:
+    """Return McNemar's test where each row was tested once, stands for itself, and is right or wrong."""
+    loss = metric_of(metric).loss
+    if loss is None or not loss.share or groups is not None or a["repeat"].nunique() > 1 or "weight" in a:
+        return None
+    right = [loss.of(answered(frame, labels)) == 0 for frame in (a, b)]
+    only_a, only_b = int(np.sum(right[0] & ~right[1])), int(np.sum(right[1] & ~right[0]))
+    return Exact(only_a, only_b, mcnemar(right[0], right[1]))
+
+
+# The purpose of the stream, so that these permutations share no numbers with any split.
+PERMUTED = 1935
+
+
+def permutation_test(
+    metric: str, predictions: pd.DataFrame, classes: tuple[Any, ...] = (), *, n_permutations: int = 999, seed: int = 0
+) -> float:
+    """Return the p that predictions say nothing of the target: how often a random pairing scores as well.
+
+    Whole groups keep their targets in order where the frame has a column ``group`` of groups that are equally large;
+    else rows are permuted. No model is fitted again, so it is a test of these predictions.
+    """
+    first = predictions[predictions["repeat"] == predictions["repeat"].min()].reset_index(drop=True)
+    reached, stream = score_of(metric, first, classes), Stream(seed, PERMUTED)
+    y, blocks = first["y"].to_numpy(), _equal_groups(first)
+    as_well = 0
+    for _ in range(n_permutations):
+        order = stream.permutation(len(y)) if blocks is None else blocks[stream.permutation(len(blocks))].reshape(-1)
+        shuffled = y[order] if blocks is None else _placed(y[order], blocks)
+        as_well += score_of(metric, first.assign(y=shuffled), classes) >= reached
+    return (1 + as_well) / (1 + n_permutations)
+
+
+def _equal_groups(frame: pd.DataFrame) -> NDArray[np.int64] | None:
+    if "group" not in frame:
+        return None
+    rows = list(frame.groupby("group", sort=False).indices.values())
+    return np.stack(rows) if len({len(each) for each in rows}) == 1 and len(rows[0]) > 1 else None
+
+
+def _placed(values: NDArray[Any], blocks: NDArray[np.int64]) -> NDArray[Any]:
+    placed = np.empty_like(values)
+    placed[blocks.reshape(-1)] = values
+    return placed

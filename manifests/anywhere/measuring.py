@@ -1,0 +1,129 @@
+"""How even a split of any size is: the report that ``measure`` makes in memory, of what was counted by fold."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from evenfold.manifests.attributes import levels_of
+from evenfold.manifests.balance import asked_rows, attribute_balance, with_figures, worst_share
+from evenfold.manifests.engines.deciding import rows_of_kept, strata_of
+from evenfold.manifests.engines.engine import DuckDB
+from evenfold.manifests.engines.groups import Groups
+from evenfold.manifests.figures import AttributeBalance, BalanceReport, FoldBalance, PartBalance, Reach
+from evenfold.manifests.membership import LOCKED, MOST_MEASURED
+from evenfold.manifests.tables.canonical import require_columns
+from evenfold.splitters import GroupPacker, SplitError
+
+from .beside import Beside
+from .counted import Counted
+
+ATTRIBUTE_BYTES = 64  # a row of one column with its codes
+Place = tuple[int, int]  # a repeat and a code
+
+
+def measured(beside: Beside) -> BalanceReport:
+    """Return how even the manifest is on the data; SplitError where they are not its rows, and for holes.
+
+    One reading counts classes and groups by fold; a numeric target is sorted once more, out of core.
+    """
+    beside.require_exact()
+    columns, labels = beside.columns, beside.labels
+    balanced = [name for name in dict.fromkeys([columns.target, *columns.stratify]) if name]
+    seen = Counted.of(beside)
+    seen.require_complete([*balanced, *([columns.group] if columns.group else [])])
+    asked = asked_rows(labels, beside.spec, seen.n_in_use, sum(n for code, n in seen.rows[0].items() if code >= 0))
+    n_measured = min(labels.n_splits, MOST_MEASURED)
+    splits = [(repeat, labels.tested[fold]) for repeat, fold in map(labels.split_name, range(n_measured))]
+    others = [(0, code) for code in asked if code not in {code for _, code in splits}]
+    overall, more = _distribution(seen, columns.target, [*splits, *others])
+    if columns.group:
+        groups = [seen.groups_in(columns.group, repeat) for repeat in range(beside.n_repeats)]
+        more = [
+            {**told, "groups": groups[r].get(code, 0)} for told, (r, code) in zip(more, [*splits, *others], strict=True)
+        ]
+    folds = [
+        FoldBalance(split=i, rows=seen.rows[r].get(code, 0), wanted=asked.get(code), **more[i])
+        for i, (r, code) in enumerate(splits)
+    ]
+    parts = [
+        PartBalance(name=labels.code_name(code), rows=seen.rows[0].get(code, 0), wanted=asked[code], **told)
+        for (_, code), told in zip(others, more[n_measured:], strict=True)
+    ]
+    attributes = {name: _attribute(beside, name, [*splits, *others]) for name in columns.balance_on}
+    strata = {name: worst_share(*_distribution(seen, name, [*splits, *others])) for name in columns.stratify}
+    report = BalanceReport(
+        split_id=beside.manifest.split_id,
+        target=columns.target,
+        n_rows=beside.manifest.n,
+        n_splits=labels.n_splits,
+        n_measured=n_measured,
+        n_folds=labels.n_bins if not labels.parts and beside.splitter.shares_out else None,
+        largest_group=_largest_group(seen) if columns.group and beside.splitter.needs.groups else None,
+        strata=strata,
+        attributes=attributes,
+        folds=folds,
+        parts=parts,
+        reach=_reach(seen),
+        **overall,
+    )
+    return with_figures(report)
+
+
+def _distribution(seen: Counted, name: str | None, places: list[Place]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return how a column is distributed over all rows in use, and over those of each place."""
+    if name is None:
+        return {}, [{} for _ in places]
+    if name in seen.numeric:
+        distances = seen.distances[name]
+        nothing: dict[str, float | None] = dict.fromkeys(("mean", "sd", "ks", "wasserstein"))
+        return {"mean": distances.mean, "sd": distances.sd}, [distances.of.get(place, nothing) for place in places]
+    levels = seen.values(name)
+    tables = [seen.table(name, repeat) for repeat in range(seen.beside.n_repeats)]
+    everywhere = np.sum([rows for code, rows in tables[0].items() if code >= LOCKED], axis=0)
+    order = np.argsort(np.array([str(level) for level in levels]))
+    order = order[everywhere[order] > 0]
+    counts = [tables[r].get(code, np.zeros(len(levels), dtype=np.int64))[order] for r, code in places]
+    shares = [{"shares": (count / max(count.sum(), 1)).tolist()} for count in counts]
+    classes = [str(levels[level]) for level in order]
+    return {"classes": classes, "shares": (everywhere[order] / seen.n_in_use).tolist()}, shares
+
+
+def _attribute(beside: Beside, name: str, places: list[Place]) -> AttributeBalance:
+    """Return how a column that decides nothing is shared out: it is read as a whole, with the folds beside it."""
+    require_columns([name], beside.ordered.types)
+    needed = beside.ordered.n * ATTRIBUTE_BYTES
+    if needed > beside.memory:
+        raise SplitError(
+            f"column {name!r} to balance on takes about {needed / 2**30:.1f} GB at {beside.ordered.n:,} rows, and "
+            f"{beside.memory / 2**30:.1f} GB are allowed; allow more memory, or leave it out of balance_on."
+        )
+    codes = np.concatenate([codes.astype(np.int32) for codes, _ in beside.stretches([])])
+    of, levels = levels_of(beside.ordered.columns([name]).column(name))
+    ranks = [np.flatnonzero(codes[:, repeat] == code) for repeat, code in places]
+    return attribute_balance(of, levels, np.flatnonzero(codes[:, 0] >= LOCKED), ranks)
+
+
+def _largest_group(seen: Counted) -> int:
+    codes, levels, rows = seen.by_code[0, str(seen.beside.columns.group)].triples
+    return int(np.bincount(levels[codes >= 0], weights=rows[codes >= 0]).max())
+
+
+def _reach(seen: Counted) -> Reach | None:
+    """Return how even a grouped split is and could be; None for others, and where a group lies in two folds."""
+    beside = seen.beside
+    splitter, columns, labels = beside.splitter, beside.spec.columns, beside.labels
+    if not isinstance(splitter, GroupPacker) or columns.group is None:
+        return None
+    codes, levels, _ = seen.by_code[0, columns.group].triples
+    if np.unique(levels).size < levels.size:
+        return None
+    engine = DuckDB(beside.memory)
+    groups = Groups.of(beside.ordered, columns.group, engine)  # numbered by first appearance, as the levels are
+    code_of = np.empty(levels.size, dtype=np.int64)
+    code_of[levels] = codes
+    kept = np.isin(code_of, list(labels.parts.values()) or np.arange(labels.n_splits))
+    strata = strata_of(groups, columns, splitter.needs)
+    rows = rows_of_kept(groups, strata, groups.tables(engine, strata), kept, engine)
+    return Reach(**asdict(splitter.judge(rows, code_of[kept])))

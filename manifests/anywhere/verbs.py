@@ -1,0 +1,198 @@
+"""Deciding, measuring and auditing a split wherever its rows lie: in memory, out of core, on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, overload
+from weakref import finalize
+
+import pyarrow as pa
+from evenfold.manifests.audits.audit import audit as audit_rows
+from evenfold.manifests.audits.findings import Audit
+from evenfold.manifests.balance import measure as measure_rows
+from evenfold.manifests.engines.deciding import StreamedPlan
+from evenfold.manifests.engines.engine import EngineName, bytes_of_memory, engine_named, free_memory
+from evenfold.manifests.engines.sources import Source, source_of
+from evenfold.manifests.engines.stored import StoredManifest, room_beside, write_streamed
+from evenfold.manifests.figures import BalanceReport
+from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.plan import Plan, used_columns
+from evenfold.manifests.spec import SplitSpec, read_spec
+from evenfold.manifests.store.write import write_manifest
+from evenfold.splitters import SplitError
+
+from .auditing import audited
+from .beside import beside
+from .measuring import measured
+
+# What deciding takes in memory, measured at 10 million rows, as a multiple of the columns that are read.
+TIMES_THE_COLUMNS = 6
+TIMES_THE_TABLE = 4  # as it is read, in key order, as a frame, and as an array
+
+
+@overload
+def decide(spec: Any, data: Any, *, engine: EngineName = "auto", memory: str | int | None = None) -> Manifest: ...
+@overload
+def decide(
+    spec: Any, data: Any, *, engine: EngineName = "auto", memory: str | int | None = None, to: str | Path
+) -> StoredManifest: ...
+def decide(
+    spec: Any,
+    data: Any,
+    *,
+    engine: EngineName = "auto",
+    memory: str | int | None = None,
+    to: str | Path | None = None,
+) -> Manifest | StoredManifest:
+    """Return the manifest that ``spec`` (a SplitSpec, mapping or file) asks for on ``data`` (a file or frame).
+
+    Promises: the same rows give the same folds in any container and any row order (with a key column), on any
+    machine and any engine. Raises SplitError where the data or the specification do not allow the split; nothing is
+    written then. O(n log n).
+
+    Without ``to`` the manifest is decided in memory. With it, the manifest is written below that folder, and ``data``
+    may be larger than memory: see ``source_of`` for what they may lie in. ``engine="auto"`` sorts with DuckDB, out of
+    core, where the split would take more than a quarter of the memory that is free, and with Dask or Spark where the
+    data are theirs. ``memory`` ("2GB") is what this process may take; a quarter of what is free where it is None.
+    """
+    if to is None:
+        if engine not in ("auto", "memory"):
+            raise SplitError(f"engine={engine!r} writes the manifest as it reads the rows; pass the folder as to=.")
+        return Plan(spec, data).decide()
+    plan = planned(spec, data, engine=engine, memory=memory, to=to)
+    if isinstance(plan, StreamedPlan):
+        with plan.room:
+            return write_streamed(plan, plan.decided, to)
+    return StoredManifest(write_manifest(plan.decide(), to))
+
+
+def planned(
+    spec: Any, data: Any, *, engine: EngineName = "auto", memory: str | int | None = None, to: str | Path
+) -> Plan:
+    """Return the plan of a split, made in memory or out of core as ``decide`` does; nothing is decided yet.
+
+    A ``StreamedPlan`` has the rows in key order below the folder ``to``; they are cleared when its ``room`` is left,
+    when the plan is forgotten, and at the end of the process.
+    """
+    asked = read_spec(spec)
+    source = source_of(data, dict(asked.types))
+    engine = "memory" if engine == "auto" and _fits(asked, source, memory) else engine
+    if engine == "memory":
+        return Plan(asked, data if isinstance(data, (str, Path)) and "://" not in str(data) else _whole(asked, source))
+    limit = bytes_of_memory(memory)
+    with ExitStack() as stack:
+        room = stack.enter_context(room_beside(to))
+        plan = StreamedPlan(asked, source, engine_named(engine, source, limit), room, limit)
+        plan.room = stack.pop_all()
+    finalize(plan, plan.room.close)
+    return plan
+
+
+def held_manifest(folder: str | Path, data: Any, memory: str | int | None = None) -> Manifest | StoredManifest:
+    """Return the manifest in ``folder``: in memory where it and the columns of ``data`` that are measured fit there.
+
+    Where they would take more than ``memory`` (a quarter of what is free where it is None), it stays on disk. Raises
+    SplitError for a damaged file either way.
+    """
+    stored = StoredManifest(Path(folder))
+    spec = stored.spec
+    source = replace(source_of(data, dict(spec.types)), n_rows=stored.n)
+    if not stored.streams or _holds(source, spec.columns.roles(), memory):
+        return stored.read()
+    return stored.prove()
+
+
+def _fits(spec: SplitSpec, source: Source, memory: str | int | None) -> bool:
+    """Return whether the split is decided in memory: it takes little of it, or the strategy knows no other way."""
+    if type(source.native).__module__.partition(".")[0] in ("dask", "pyspark"):
+        return False
+    if spec.says_when_known or (spec.strategy and spec.splitter().in_memory_because):
+        return True
+    return _holds(source, used_columns(spec, spec.splitter().needs) if spec.strategy else spec.columns.roles(), memory)
+
+
+def _holds(source: Source, names: list[str], memory: str | int | None) -> bool:
+    taken = source.bytes_of([name for name in names if name in source.schema.names])
+    return taken is not None and taken * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
+
+
+def require_room(data: Any, memory: str | int | None = None) -> None:
+    """Raise SplitError where all columns of ``data`` would take more than ``memory`` (all that is free) in a model.
+
+    A table of which only a reader to the end would know the rows is not judged.
+    """
+    source = source_of(data)
+    taken = source.bytes_of(source.schema.names)
+    limit = free_memory() if memory is None else bytes_of_memory(memory)
+    if taken is not None and taken * TIMES_THE_TABLE > limit:
+        raise SplitError(
+            f"{source.n_rows:,} rows of {len(source.schema.names)} columns take about "
+            f"{taken * TIMES_THE_TABLE / 2**30:.3g} GB as a model is given them, and {limit / 2**30:.3g} GB are at "
+            "hand; pass a table with fewer columns or rows, or part it by its folds "
+            "(evenfold.manifests.partition) and fit batch by batch."
+        )
+
+
+def _whole(spec: SplitSpec, source: Source) -> pa.Table:
+    roles = dict.fromkeys([*spec.columns.roles(), *spec.types])
+    names = [name for name in roles if name in source.schema.names] or source.schema.names[:1]
+    return pa.concat_tables(source.batches(names), promote_options="permissive")
+
+
+def measure(manifest: Manifest | StoredManifest, data: Any = None, *, memory: str | int | None = None) -> BalanceReport:
+    """Return how even ``manifest`` is on ``data`` (whatever ``decide`` takes); sizes alone without data.
+
+    A manifest in memory is measured in memory: data are read once and joined once. One on disk (``StoredManifest``)
+    is measured out of core, in at most ``memory``, with the same figures: classes and groups are counted by fold in
+    one reading, and a numeric target is sorted. Raises SplitError where data are not the rows of the manifest, and
+    where the target or the group column has holes. O(n log n + splits x n).
+    """
+    if isinstance(manifest, Manifest) or not manifest.streams or data is None:
+        return measure_rows(manifest if isinstance(manifest, Manifest) else manifest.read(), data)
+    with beside(manifest, data, memory) as rows:
+        return measured(rows)
+
+
+def audit(
+    manifest: Manifest | StoredManifest,
+    data: Any,
+    *,
+    features: Sequence[str] | None = None,
+    exclude: Collection[str] = (),
+    gates: Mapping[str, Any] | None = None,
+    target: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
+    ignore: Mapping[str, str] | None = None,
+    impact: bool = False,
+    memory: str | int | None = None,
+) -> Audit:
+    """Return what is wrong with ``manifest`` as a split of ``data`` (whatever ``decide`` takes, in any row order).
+
+    ``features`` are the columns that a model would see: by default every number, truth value and category that plays
+    no other part, without those to ``exclude``. ``gates`` changes limits (``GATES`` has the defaults): a number, beyond
+    which the audit fails, or "off"; they go over those of the specification. ``target``, ``group`` and ``time`` ask
+    about columns that the split was not made by: "do patients leak in this random split?" ``ignore`` maps a check's
+    number (``EF205``) to the reason why what it finds is no fault; it goes over that of the specification, and what was
+    found is told with the reason. ``impact`` says what a leak costs: the score of a small model as split, and mended.
+
+    Of a manifest on disk (``StoredManifest``) the checks that counts answer are asked, in at most ``memory``, with
+    the same figures; those that compare rows with one another say that they were not asked.
+
+    Promises: every check gives a finding, passes, or says why it was not asked or could not run; a check that could
+    not run has not passed. Raises SplitError where the data cannot be joined at all, for an unknown column in
+    ``features`` and for an unknown gate. O(n log n).
+    """
+    asked: dict[str, Any] = {"gates": gates, "ignore": ignore}
+    if isinstance(manifest, Manifest) or not manifest.streams:
+        made = manifest if isinstance(manifest, Manifest) else manifest.read()
+        asked |= {"features": features, "exclude": exclude, "target": target, "group": group, "time": time}
+        asked["impact"] = impact
+        return audit_rows(made, data, **asked)
+    if impact:
+        raise SplitError("what a leak costs is found by fitting models to rows in memory; pass manifest.read().")
+    with beside(manifest, data, memory, target=target, group=group, time=time) as rows:
+        return audited(rows, **asked)

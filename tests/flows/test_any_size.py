@@ -1,0 +1,138 @@
+"""Flows on a table that takes more memory than they are given: the same split, recorded, and evaluated on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from evenfold.flows import evaluate, split
+from evenfold.manifests.anywhere import verbs
+from evenfold.manifests.store import load
+from evenfold.manifests.tables import read as tables
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home
+from evenfold.tasks.record import evaluations
+from mlflow.tracking import MlflowClient
+
+COLUMNS = {"target": "y", "group": "g", "key": "id"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Return a file of 20,000 rows: half a megabyte of used columns."""
+    rng, n = np.random.default_rng(0), 20_000
+    columns = {"id": rng.permutation(n), "g": rng.integers(0, 500, n), "y": rng.normal(size=n), "x": rng.normal(size=n)}
+    pq.write_table(pa.table(columns), tmp_path / "data.parquet")
+    return tmp_path / "data.parquet"
+
+
+def test_a_split_out_of_core_is_recorded_and_found_by_every_other_flow(
+    home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No manifest and no table is read as a whole, and what is evaluated afterwards rests on the same manifest."""
+    with monkeypatch.context() as patched:
+        patched.setattr(load, "_from_tables", lambda *_: pytest.fail("the manifest was read as a whole"))
+        made = split(data, **COLUMNS, name="flights", engine="plain", memory="1MB")
+        again = split(data, **COLUMNS, name="flights", engine="plain", memory="1MB")
+    assert (made.cached, again.cached) == (False, True)
+    assert (made.run_id, made.balance) == (again.run_id, again.balance)
+    page = Path(MlflowClient(home.tracking_uri).download_artifacts(made.run_id, "split/report.html")).read_text()
+    assert "measured out of core" in page
+    assert "not asked" in page
+    evaluation = evaluate(data, **COLUMNS, name="flights", model="sklearn.linear_model:Ridge", engine="plain")
+    assert evaluation.cached
+    assert evaluation.split.split_id == made.split.split_id
+    assert not list(home.splits.glob(".spilling-*"))
+
+
+def test_a_setting_says_how_much_memory_a_table_may_take(
+    home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a flag EVENFOLD_MEMORY decides where rows are sorted, and a wrong size is said."""
+    where: list[type] = []
+    planned = verbs.planned
+
+    def noted(*args: object, **kwargs: object) -> object:
+        plan = planned(*args, **kwargs)  # type: ignore[arg-type]
+        where.append(type(plan))
+        return plan
+
+    monkeypatch.setattr("evenfold.tasks.splits.planned", noted)
+    monkeypatch.setenv("EVENFOLD_MEMORY", "1MB")
+    first = split(data, **COLUMNS, engine="plain")
+    monkeypatch.setenv("EVENFOLD_MEMORY", "1GB")
+    second = split(data, **COLUMNS, name="other", engine="plain")
+    assert [kind.__name__ for kind in where] == ["StreamedPlan", "Plan"]
+    assert first.split.split_id == second.split.split_id
+    with pytest.raises(SplitError, match="write a size such as '2GB'"):
+        split(data, **COLUMNS, name="third", engine="plain", memory="much")
+
+
+def test_a_strategy_that_is_decided_in_memory_only_names_others(home: Home, data: Path) -> None:
+    """The error is the same from a flow, and nothing is left behind."""
+    with pytest.raises(SplitError, match=r"ShuffleSplit is decided in memory only, because .*; use "):
+        split(data, key="id", strategy="ShuffleSplit", engine="plain", data_engine="duckdb", memory="1MB")
+    assert not list(home.splits.glob("*"))
+
+
+def test_a_record_that_is_complete_is_not_made_again(home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page of a split is drawn once, again where its record lost a file, the data changed, or a refresh asks."""
+    drawn: list[str] = []
+    split_pages = evaluations.split_pages
+
+    def noted(uri: str, *rest: Any) -> Any:
+        drawn.append(uri)
+        return split_pages(uri, *rest)
+
+    monkeypatch.setattr(evaluations, "split_pages", noted)
+    first = split(data, **COLUMNS, engine="plain")
+    again = split(data, **COLUMNS, engine="plain")
+    assert (len(drawn), again.run_id) == (1, first.run_id)
+    page = home.path / "mlartifacts" / "data" / first.run_id / "artifacts" / "split" / "report.html"
+    page.unlink()
+    split(data, **COLUMNS, engine="plain")
+    assert page.exists()
+    split(data, **COLUMNS, engine="plain", refresh=True)
+    assert len(drawn) == 3
+    table = pq.read_table(data)
+    pq.write_table(table.set_column(3, "x", pa.array(np.arange(table.num_rows))), data)
+    assert split(data, **COLUMNS, engine="plain").run_id == first.run_id
+    assert len(drawn) == 4
+
+
+def test_a_flow_reads_no_file_as_a_whole_twice(home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A strategy that is chosen is planned once, and an evaluation's table is read once for all of its fits."""
+    planned, read = verbs.planned, tables.read_table
+    plans: list[Any] = []
+    whole: list[Any] = []
+
+    def noted_plan(*args: Any, **kwargs: Any) -> Any:
+        plans.append(args)
+        return planned(*args, **kwargs)
+
+    def noted_read(source: Any, columns: Any = None, types: Any = None) -> pa.Table:
+        if columns is None and isinstance(source, (str, Path)):
+            whole.append(source)
+        return read(source, columns, types)
+
+    monkeypatch.setattr("evenfold.tasks.splits.planned", noted_plan)
+    for room in ("tasks.work", "tasks.splits", "manifests.plan", "manifests.joined"):
+        monkeypatch.setattr(f"evenfold.{room}.read_table", noted_read)
+    evaluate(data, **COLUMNS, model="sklearn.linear_model:Ridge", engine="plain")
+    assert len(plans) == 1
+    assert len(whole) == 1
+
+
+def test_a_table_that_no_model_can_be_given_is_refused_with_its_size(
+    home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is read; the sentence names the way that is left, and what was split stays."""
+    made = split(data, **COLUMNS, name="flights", engine="plain", memory="1MB")
+    monkeypatch.setenv("EVENFOLD_MEMORY", "1MB")
+    monkeypatch.setattr("evenfold.tasks.work.read_table", lambda *_, **__: pytest.fail("the table was read"))
+    with pytest.raises(SplitError, match=r"20,000 rows of 4 columns take about .* GB .*part it by its folds"):
+        evaluate(data, manifest=made.split.uri, model="sklearn.linear_model:Ridge", engine="plain")

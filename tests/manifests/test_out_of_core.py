@@ -1,0 +1,214 @@
+"""What a split comes to is the same whether its rows are in memory or not: balance, audit, exports, proofs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from cases import CASES
+from evenfold.manifests import Audit, StoredManifest, audit, decide, join_rows, measure, partition
+from evenfold.manifests.anywhere.auditing import ROW_BY_ROW
+from evenfold.manifests.engines import ordered
+from evenfold.splitters import SplitError, Splitter
+from tables import TYPES, spec_of, table
+
+LABELS = [
+    splitter
+    for splitter in CASES
+    if splitter.kind == "labels" and not splitter.in_memory_because and spec_of(splitter) is not None
+]
+GROUPED: dict[str, Any] = {"columns": {"key": "id", "group": "group", "target": "number"}, "types": TYPES}
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a hundred rows be several shards, so that every border is crossed."""
+    monkeypatch.setattr(ordered, "SHARD_ROWS", 20)
+
+
+def kept(spec: Any, folder: Path, data: Any = None) -> StoredManifest:
+    return decide(spec, table() if data is None else data, engine="duckdb", memory="64MB", to=folder)
+
+
+def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.sample(frac=1, random_state=2)
+
+
+def assert_alike(found: Any, wanted: Any) -> None:
+    """Sums of floats may differ in their last digits, and nothing else."""
+    if isinstance(wanted, dict):
+        assert found.keys() == wanted.keys()
+        for name in wanted:
+            assert_alike(found[name], wanted[name])
+    elif isinstance(wanted, (list, tuple)):
+        assert len(found) == len(wanted)
+        for mine, theirs in zip(found, wanted, strict=True):
+            assert_alike(mine, theirs)
+    elif isinstance(wanted, float):
+        assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+    else:
+        assert found == wanted
+
+
+def takes(splitter: Splitter, target: str) -> bool:
+    return splitter.needs.y != {"label": "numbers", "number": "classes"}[target]
+
+
+@pytest.mark.parametrize("holdout", [None, 0.2])
+@pytest.mark.parametrize(
+    ("splitter", "target"), [(s, y) for s in LABELS for y in ("label", "number") if takes(s, y)], ids=repr
+)
+def test_balance_is_measured_the_same_out_of_core(
+    splitter: Splitter, target: str, holdout: float | None, tmp_path: Path
+) -> None:
+    """Every figure of every fold and part, the bounds and the reach, of rows in another order."""
+    spec = dict(spec_of(splitter, target) or {})
+    spec |= {"holdout": holdout} if holdout and "parts" not in spec["params"] else {}
+    report = measure(kept(spec, tmp_path), shuffled(table()), memory="64MB")
+    assert_alike(report.model_dump(), measure(decide(spec, table()), table()).model_dump())
+
+
+def test_strata_are_measured_the_same_out_of_core(tmp_path: Path) -> None:
+    """Columns of classes and of numbers beside the target."""
+    columns = {"key": "id", "group": "group", "target": "number", "stratify": ["label", "flag"]}
+    spec = {"columns": columns, "types": TYPES}
+    report = measure(kept(spec, tmp_path), shuffled(table()), memory="64MB")
+    assert_alike(report.model_dump(), measure(decide(spec, table()), table()).model_dump())
+
+
+def test_rows_without_a_key_are_measured_by_position(tmp_path: Path) -> None:
+    """The same rows in the same order; another number of rows is refused."""
+    spec = {"columns": {"target": "label"}}
+    stored = kept(spec, tmp_path)
+    assert_alike(measure(stored, table()).model_dump(), measure(decide(spec, table()), table()).model_dump())
+    with pytest.raises(SplitError, match=r"holds 97 rows by position .* and the data have 96 rows"):
+        measure(stored, table().iloc[1:])
+
+
+SPOILT: list[tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = [
+    (lambda f: f.iloc[3:], r"^3 rows of the manifest are not in the data \(first key .*extend the manifest"),
+    (lambda f: pd.concat([f, f.tail(2).assign(id=[9001, 9002])]), r"^2 rows have no fold \(first key 9001\)"),
+    (lambda f: pd.concat([f, f.tail(2)]), r"key id is not unique: 2 of 99 rows repeat"),
+    (lambda f: f.assign(number=f["number"].mask(f.index < 2)), r"'number' is missing .* in 2 of 97 rows"),
+    (lambda f: f.drop(columns="group"), r"no column 'group'|has no column|there is no"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "message"), SPOILT)
+def test_rows_that_are_not_the_manifests_are_not_measured(
+    spoil: Callable[[pd.DataFrame], pd.DataFrame], message: str, tmp_path: Path
+) -> None:
+    """The sentence says how many, with the first key; nothing that was spilled stays."""
+    stored = kept(GROUPED, tmp_path)
+    with pytest.raises(SplitError, match=message):
+        measure(stored, shuffled(spoil(table())), memory="64MB")
+    assert not list(tmp_path.glob(".spilling-*"))
+
+
+def figures(found: Audit) -> dict[str, Any]:
+    return {f.check: (round(f.figure or 0, 9), f.severity, f.gate) for f in found.findings}
+
+
+WRONG: list[Callable[[pd.DataFrame], pd.DataFrame]] = [
+    lambda f: f,
+    lambda f: f.iloc[5:],
+    lambda f: pd.concat([f, f.tail(3).assign(id=[9001, 9002, 9003])]),
+    lambda f: pd.concat([f, f.tail(2)]),
+    lambda f: f.assign(group=f["group"].mask(f.index % 9 == 0, "merged")),
+    lambda f: f.assign(group=[str(i) for i in range(len(f))]),
+    lambda f: f.assign(label=f["label"].mask(f.index == 4, "rare")),
+    lambda f: f.assign(label=f["label"].mask(f.index == 4)),
+]
+
+
+@pytest.mark.parametrize("wrong", range(len(WRONG)))
+@pytest.mark.parametrize("columns", [GROUPED["columns"], {"key": "id", "target": "label"}])
+def test_what_counts_can_tell_is_found_out_of_core_too(columns: dict[str, Any], wrong: int, tmp_path: Path) -> None:
+    """Figures, severities and gates are those of the audit in memory, and the sentences but for places of rows."""
+    spec = {"columns": {**columns, "stratify": []}, "types": TYPES}
+    data = shuffled(WRONG[wrong](table()))
+    found = audit(kept(spec, tmp_path), data, group="group", memory="64MB")
+    # Names are listed by first appearance, which is in the order of keys where rows are sorted.
+    whole = audit(decide(spec, table()), data.sort_values("id"), group="group")
+    asked = {name for name, why in found.not_asked.items() if why == ROW_BY_ROW}
+    assert figures(found) == {k: v for k, v in figures(whole).items() if k not in asked}
+    assert set(found.passed) == set(whole.passed) - asked
+    by_place = {"rows_without_fold", "repeated_keys"}
+    told = {f.check: f.message for f in found.findings if f.check not in by_place}
+    assert told == {f.check: f.message for f in whole.findings if f.check in told}
+    assert {"duplicate_rows", "near_duplicates", "similar_keys"} <= asked
+
+
+def test_draws_are_measured_as_a_whole(tmp_path: Path) -> None:
+    """What is made from all rows at once is read into memory, with the same report."""
+    spec = spec_of(next(s for s in CASES if type(s).__name__ == "PoissonBootstrap"))
+    stored = kept(spec, tmp_path)
+    assert measure(stored, table()) == measure(decide(spec, table()), table())
+    assert audit(stored, table()) == audit(decide(spec, table()), table())
+
+
+def test_many_rows_are_measured_the_same_within_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text keys, many groups, and a numeric target whose values go on from one stretch to the next."""
+    monkeypatch.setattr(ordered, "SHARD_ROWS", 30_000)
+    rng, n = np.random.default_rng(1), 200_000
+    rows = pa.table(
+        {
+            "key": pa.array([f"clé-{i:07d}" for i in rng.permutation(n)]),
+            "group": pa.array(rng.integers(0, 20_000, n)).cast(pa.string()),
+            "y": rng.poisson(3.0, n).astype(float),
+        }
+    )
+    spec = {"columns": {"key": "key", "group": "group", "target": "y"}}
+    stored = decide(spec, rows, engine="duckdb", memory="100MB", to=tmp_path)
+    assert_alike(measure(stored, rows, memory="100MB").model_dump(), measure(stored.read(), rows).model_dump())
+
+
+PARTED: list[dict[str, Any]] = [
+    GROUPED,
+    {"columns": {"key": ["when", "id"], "target": "label"}, "types": TYPES, "holdout": 0.2},
+    {"columns": {"target": "label"}},
+    {"columns": {"key": "id", "target": "number"}, "strategy": "FractionalStratifiedSplit", "types": TYPES},
+]
+
+
+@pytest.mark.parametrize("spec", PARTED)
+def test_a_table_is_parted_by_its_folds_without_being_in_memory(spec: dict[str, Any], tmp_path: Path) -> None:
+    """Every fold's training and test rows are those of ``join_rows``, in the same order; locked rows are in neither."""
+    rows = pa.Table.from_pandas(shuffled(table()) if spec["columns"].get("key") else table(), preserve_index=False)
+    manifest = decide(spec, rows)
+    parted = partition(kept(spec, tmp_path / "splits", rows), rows, tmp_path / "parted", memory="64MB")
+    assert parted.n_splits == manifest.n_splits
+    for split in range(parted.n_splits):
+        for role in ("train", "test"):
+            wanted = join_rows(manifest, rows, split, role)  # type: ignore[arg-type]
+            assert parted.read(split, role).equals(wanted)  # type: ignore[arg-type]
+            assert parted.rows(split, role) == wanted.num_rows  # type: ignore[arg-type]
+            assert parted.read(split, role, ["unread"]).equals(wanted.select(["unread"]))  # type: ignore[arg-type]
+    batches = pa.concat_tables(parted.batches(0, "test", ["id"]))
+    assert sorted(batches.column("id").to_pylist()) == sorted(join_rows(manifest, rows, 0, "test")["id"].to_pylist())
+    whole = pd.read_parquet(tmp_path / "parted")  # by a reader that is not ours
+    assert len(whole) == 97
+    assert set(whole["fold"].astype(int)) == set(np.unique(manifest.codes).tolist())
+
+
+def test_a_table_that_cannot_be_parted_leaves_nothing(tmp_path: Path) -> None:
+    """Another table, a folder that is there, a column that is called like ours: a sentence, and no file."""
+    stored = kept(GROUPED, tmp_path / "splits")
+    with pytest.raises(SplitError, match="3 rows of the manifest are not in the data"):
+        partition(stored, table().iloc[3:], tmp_path / "parted")
+    with pytest.raises(SplitError, match="begin with 'fold' are ours"):
+        partition(stored, table().assign(fold_1=1), tmp_path / "parted")
+    assert [path.name for path in tmp_path.iterdir()] == ["splits"]
+    made = partition(stored, table(), tmp_path / "parted")
+    with pytest.raises(SplitError, match="exists already; name another folder"):
+        partition(stored, table(), tmp_path / "parted")
+    with pytest.raises(SplitError, match="there is no split 5; choose 0 to 4"):
+        made.read(5, "test")
+    with pytest.raises(SplitError, match="there is no role 'both'"):
+        made.read(0, "both")  # type: ignore[arg-type]
+    assert not list(tmp_path.rglob(".spilling-*"))
