@@ -30,7 +30,7 @@ from .identity import content_of, plan_id
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import Columns, SplitSpec, read_spec, require_roles
-from .state import first_group_table, first_state
+from .state import first_entity_table, first_group_table, first_state
 
 
 class Plan:
@@ -83,7 +83,7 @@ class Plan:
         """Return the rows as the strategy may see them."""
         needs, columns = self.splitter.needs, self.spec.columns
         y = to_balance(self.table, columns) if needs.y != "ignored" else None
-        group = coded(self.table.column(columns.group)) if needs.groups and columns.group else None
+        group = _grouped(self.table, columns.grouped) if needs.groups else None
         roles = {
             "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
             "time": to_numpy(self.table.column(columns.time)) if needs.time and columns.time else None,
@@ -98,7 +98,7 @@ class Plan:
         keys = self.table.select(self.key) if self.key else None
         membership = self._membership(rows, keys)
         labelled, dealt = isinstance(membership, Labels), not isinstance(membership, Pairs)
-        group = self.spec.columns.group if labelled and rows.groups is not None else None
+        groups = _group_table(rows, self.table, self.spec.columns, membership) if labelled else None
         locked = self.spec.holdout.fraction if self.spec.holdout else 0.0
         return Manifest(
             spec=self.spec,
@@ -109,7 +109,7 @@ class Plan:
             membership=membership,
             keys=keys,
             waiting=self.waiting,
-            group_table=first_group_table(rows, self.table.column(group), membership) if group else None,
+            group_table=groups,
             state=first_state(self.splitter, rows, membership, locked) if dealt else None,
         )
 
@@ -158,6 +158,23 @@ def _among_all(codes: NDArray[Any], parted: tuple[NDArray[np.int64], NDArray[np.
     return among
 
 
+def _grouped(table: pa.Table, names: list[str]) -> Coded | None:
+    """Return the group column as codes, or those of several entities side by side."""
+    columns = [coded(table.column(name)) for name in names]
+    if len(columns) < 2:
+        return columns[0] if columns else None
+    return Coded(np.column_stack([each.codes for each in columns]), [each.levels for each in columns], tuple(names))
+
+
+def _group_table(rows: Rows, table: pa.Table, columns: Columns, membership: Membership) -> pa.Table | None:
+    """Return what is remembered of groups, or of the levels of entities; None where rows stand alone."""
+    if rows.groups is None:
+        return None
+    if columns.group:
+        return first_group_table(rows, table.column(columns.group), membership)
+    return first_entity_table(table.select(columns.entities), membership.codes)
+
+
 def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
     """Return the columns that decide the split: the key, and what the strategy needs. No others are read."""
     columns = spec.columns
@@ -169,7 +186,7 @@ def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
 
 def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
     fold = columns.fold if needs.fixed else None
-    return [columns.group if needs.groups else None, columns.time if needs.time else None, fold]
+    return [*(columns.grouped if needs.groups else []), columns.time if needs.time else None, fold]
 
 
 def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:
@@ -189,7 +206,7 @@ def _choose(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     columns = spec.columns
     if columns.time:
         return "ForwardChaining"
-    if columns.group:
+    if columns.grouped:
         return "BalancedGroupKFold"
     balanced = columns.stratify or ([columns.target] if columns.target else [])
     if len(balanced) != 1:

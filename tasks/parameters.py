@@ -95,7 +95,11 @@ Data = Annotated[
 Folder = Annotated[str | Path, BeforeValidator(_text), Field(description="Folder of a manifest.")]
 ManifestArgument = Annotated[Folder, Flag(argument="MANIFEST")]
 Target = Annotated[str | None, Field(description="Column to predict.")]
-Group = Annotated[str | None, Field(description="Column whose rows stay together.")]
+Group = Annotated[
+    SeveralNames | None,
+    BeforeValidator(_several),
+    Field(description="Column whose rows stay together; repeat for several, whose rows share any."),
+]
 Key = Annotated[
     SeveralNames | None, BeforeValidator(_several), Field(description="Column that names each row; repeat for several.")
 ]

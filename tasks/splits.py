@@ -76,7 +76,7 @@ def specification(
     spec: Any = None,
     *,
     target: str | None = None,
-    group: str | None = None,
+    group: Any = None,
     key: Any = None,
     stratify: Any = None,
     time: str | None = None,
@@ -96,7 +96,8 @@ def specification(
     merged["params"] = {
         **base.get("params", {}), **(params or {}), **({} if n_splits is None else {"n_splits": n_splits})
     }  # fmt: skip
-    merged["columns"] = base.get("columns", {}) | {role: value for role, value in columns.items() if value}
+    before = {role: value for role, value in base.get("columns", {}).items() if role != "entities" or not group}
+    merged["columns"] = before | {role: value for role, value in columns.items() if value}
     return read_spec(merged)
 
 
@@ -210,7 +211,7 @@ def stamp(data: str) -> tuple[Any, ...]:
 def check_columns(data: str, spec: SplitSpec) -> None:
     """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
     require_columns([*spec.columns.roles(), *spec.types], column_names(data))
-    names = [name for name in (spec.columns.target, spec.columns.group) if name]
+    names = [name for name in (spec.columns.target, *spec.columns.grouped) if name]
     known = [name for name in (spec.columns.time, spec.columns.label_end) if name] if spec.says_when_known else []
     if known:  # whether a row waits follows from the latest time of all
         table = read_table(data, [*names, *known], spec.types)

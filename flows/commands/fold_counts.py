@@ -26,7 +26,7 @@ def problem_of(data: str, columns: dict[str, Any], model: ModelSpec) -> Problem:
     table = read_table(data)
     require_columns(named.roles(), table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
-    return Problem.of(frame, model, named.target, named.roles(), groups=named.group)
+    return Problem.of(frame, model, named.target, named.roles(), groups=next(iter(named.grouped), None))
 
 
 def counts_of(given: str) -> list[int]:

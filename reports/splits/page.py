@@ -101,7 +101,7 @@ def _lead(seen: SplitData) -> str:
         return f"{rows} in {counted(len(shares), 'part')}: {listed(shares)}."
     repeats = manifest.membership.n_repeats
     often = f", {counted(repeats, 'time')}" if repeats > 1 else ""
-    group = manifest.spec.columns.group
+    group = " and no ".join(manifest.spec.columns.grouped)
     whole = f", no {group} on both sides" if group and "groups_whole" in manifest.splitter.promises else ""
     in_time = ", tested on what comes later" if "past_before_future" in manifest.splitter.promises else ""
     n = manifest.n_splits // repeats
