@@ -99,7 +99,9 @@ def _headline(outcome: Retraining) -> str:
     if made is None:
         return "Nothing was registered."
     return (
-        f"{made.name} version {made.version} is the new champion." if made.champion else f"{made.name} {made.version}."
+        f"{made.name} version {made.version} is champion."
+        if made.champion
+        else f"{made.name} version {made.version} is kept; the champion stays."
     )
 
 
@@ -206,7 +208,11 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
     candidate = _evaluated(course, course.candidate)
     decision = opened.decision or _decide(course, champion)
     run(record_decision, course.split, opened.run_id, decision)
-    stored = run(score_stored, course.split, champion, course.metric) if champion else StoredScore(why="there is none")
+    stored = (
+        run(score_stored, course.split, champion, course.metric)
+        if champion
+        else StoredScore(why="there is no champion yet")
+    )
     registered, checked = _registered(course, decision, champion, candidate, opened.run_id)
     outcome = Retraining(
         split=course.split,
@@ -220,6 +226,7 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
         run_id=opened.run_id,
         report="",
         checked=checked,
+        estimates=candidate.estimates,
     )
     outcome = outcome.model_copy(update={"report": retrain_report(outcome, candidate.estimates)})
     metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
@@ -303,7 +310,7 @@ def _evaluated(course: Course, model: ModelSpec) -> Evaluation:
 
 def _decide(course: Course, champion: Champion | None) -> Decision:
     if champion is None:
-        return without_champion(course.metric, "there is no champion yet")
+        return without_champion(course.metric, "it is the first version, so there is nothing to compare it with")
     if champion.model is None:
         return without_champion(course.metric, f"version {champion.version}, the champion, names no recipe")
     newer = champion.tags.get("evenfold.split_id") != course.split.split_id

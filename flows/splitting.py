@@ -16,6 +16,7 @@ from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.running import finished, mark, run, saying, tell
 from evenfold.tasks.splits import (
     Merged,
+    audit_split,
     check_columns,
     clear_spilled,
     extend as extend_manifest,
@@ -41,7 +42,8 @@ def run_split(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memo
     """Split, measure and record."""
     made = split_of(data, spec, data_engine, memory)
     run_id = recorded(made, memory)
-    return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id)
+    found = run(audit_split, made.ref)
+    return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id, audit=found)
 
 
 def run_extension(manifest: str | Path, data: str, batch: bool, merged: Merged, max_missing: float) -> ExtendOutcome:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +32,20 @@ from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import Columns, SplitSpec, read_spec, require_roles
 from .state import first_entity_table, first_group_table, first_state
+
+
+@contextmanager
+def _by_its_name(columns: Columns) -> Iterator[None]:
+    """Let a SplitError about ``y`` or ``time`` inside the block say what the column is called."""
+    roles = {"y": columns.target if not columns.stratify else None, "time": columns.time}
+    try:
+        yield
+    except SplitError as error:
+        said = str(error)
+        role, space, rest = said.partition(" ")
+        if type(error) is not SplitError or not space or not roles.get(role):
+            raise
+        raise SplitError(f"{'target ' if role == 'y' else ''}{roles[role]!r} {rest}") from None
 
 
 class Plan:
@@ -84,6 +99,12 @@ class Plan:
         needs, columns = self.splitter.needs, self.spec.columns
         y = to_balance(self.table, columns) if needs.y != "ignored" else None
         group = _grouped(self.table, columns.grouped) if needs.groups else None
+        with _by_its_name(columns):
+            return self._rows(y, group)
+
+    def _rows(self, y: Any, group: Any) -> Rows:
+        columns = self.spec.columns
+        needs = self.splitter.needs
         roles = {
             "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
             "time": to_numpy(self.table.column(columns.time)) if needs.time and columns.time else None,
@@ -115,7 +136,9 @@ class Plan:
 
     def check(self) -> None:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
-        self._parted(self.rows())
+        rows = self.rows()
+        with _by_its_name(self.spec.columns):
+            self._parted(rows)
 
     @property
     def locks(self) -> bool:
@@ -136,7 +159,8 @@ class Plan:
         return locked, rest
 
     def _membership(self, rows: Rows, keys: pa.Table | None) -> Membership:
-        parted = self._parted(rows)
+        with _by_its_name(self.spec.columns):
+            parted = self._parted(rows)
         left = rows if parted is None else rows.take(parted[1])
         if isinstance(self.splitter, LabelSplitter):
             return Labels.of(_among_all(self.splitter.decide(left), parted, rows.n), self.splitter)

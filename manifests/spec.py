@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hmac
 import os
-import re
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -17,6 +17,20 @@ from evenfold.splitters.catalogue import strategy_named
 from evenfold.splitters.deployed import reason_of, require_readable, shown
 from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+MOST_BYTES = 200  # of a name in UTF-8: folders may have 255
+
+
+def name_like(text: str) -> str:
+    """Return a name for a split that is as near to ``text`` as a folder's can be; empty where nothing is left.
+
+    Letters and digits of every script stay (composed, NFC), and '.', '_' and '-' but for the ends; all else becomes
+    '-'. At most 100 characters and 200 bytes of UTF-8. A name that is one already stays as it is.
+    """
+    composed = unicodedata.normalize("NFC", text)
+    kept = "".join(each if each in "._-" or unicodedata.category(each)[0] in "LMN" else "-" for each in composed)
+    kept = kept.lstrip("._-")[:100].encode()[:MOST_BYTES].decode(errors="ignore")
+    return kept if kept == text else kept.rstrip("._-")
 
 
 class Strict(BaseModel):
@@ -157,10 +171,18 @@ class SplitSpec(Strict):
     def _method_alone(cls, value: Any) -> Any:
         return {"method": value} if isinstance(value, str) else value
 
+    @field_validator("strategy", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        kind = value if isinstance(value, type) else type(value)
+        if issubclass(kind, Splitter):
+            raise ValueError(f"write its name, {kind.__name__!r}, and its parameters under params")
+        return value
+
     @field_validator("name")
     @classmethod
     def _is_a_folder_name(cls, value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", value):
+        if value != name_like(value):
             raise ValueError(f"{value!r} cannot name a folder; use letters, digits, '.', '_' and '-'")
         return value
 
@@ -318,6 +340,12 @@ def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitt
 def require_roles(spec: SplitSpec, needs: Needs) -> None:
     """Raise SplitError where a column is named that the strategy would ignore, or one that it needs is not."""
     columns, strategy = spec.columns, spec.strategy
+    if columns.target and columns.target in (*columns.grouped, *columns.key):
+        what = "group" if columns.target in columns.grouped else "key"
+        raise SplitError(
+            f"{columns.target!r} is named as target and as {what}; name the column to predict as target, and another "
+            f"as {what}, or none."
+        )
     if columns.grouped and not needs.groups:
         keepers = [name for name, each in all_strategies().items() if _needs_of(each).groups is True]
         raise SplitError(

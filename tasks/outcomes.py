@@ -315,6 +315,7 @@ class Retraining(Displayed, Outcome):
     report: str
     checked: Audit | None = None
     reused: bool = False
+    estimates: list[Estimate] = []
 
     @property
     def summary(self) -> str:
@@ -336,7 +337,7 @@ class Retraining(Displayed, Outcome):
         return retraining_page(
             self.registered.name if self.registered else self.split.name,
             self.decision,
-            [],
+            self.estimates,
             self.audit,
             version=self.registered.version if self.registered else "",
             growth=[joined, *rows.notes],

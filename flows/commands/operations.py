@@ -8,13 +8,13 @@ import typer
 
 from .busy import busy
 from .deploying import deploy
-from .flags import Json
+from .flags import Grouped, Json
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     for command in (up, deploy, doctor, clean, load, leaderboard, rollback):
-        app.command()(command)
+        app.command(cls=Grouped)(command)
 
 
 def up(
@@ -147,7 +147,8 @@ def leaderboard(
     prepare_environment(Home.here())
     from evenfold.tasks.record.leaderboard import leaderboard as ranked
 
-    from .show import consoles, show_leaderboard
+    from .console import consoles
+    from .scores import show_leaderboard
 
     with busy(f"looking for models on {split}"):
         found = ranked(split, metric, most)

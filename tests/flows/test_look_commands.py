@@ -63,6 +63,8 @@ def test_ui_says_what_it_starts(made: tuple[Path, str, str]) -> None:
     assert both[0].startswith(f"MLflow: MLFLOW_BACKEND_STORE_URI=sqlite:///{home}/mlflow.db ")
     assert both[0].endswith("mlflow ui --port 6000")
     assert both[1].endswith("--port 6001")
+    # Pasted into a shell it asks its own server, and shows this home's runs.
+    assert f"PREFECT_HOME={home}/prefect PREFECT_SERVER_UI_API_URL=http://127.0.0.1:6001/api" in both[1]
 
 
 def test_no_password_stands_among_the_arguments_of_a_server(made: tuple[Path, str, str]) -> None:
