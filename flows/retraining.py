@@ -40,7 +40,7 @@ from evenfold.tasks.record.registry import (
 )
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.running import finished, publish, run, saying, tell
+from evenfold.tasks.runtime.running import finished, happened, publish, run, saying, tell
 from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.splits import (
     Merged,
@@ -55,7 +55,7 @@ from evenfold.tasks.work import work_of
 
 from .evaluation import evaluated
 from .outcomes import Evaluation, GateError
-from .splitting import Split, recorded
+from .splitting import Split, recorded, say_extended
 
 
 def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
@@ -195,8 +195,9 @@ def run_retraining(
         return opened.outcome.model_copy(update={"reused": True})
     try:
         return _retrained(course, opened)
-    except Exception as error:
-        run(fail_retraining, split, opened.run_id, str(error))
+    except BaseException as error:  # also one that is cancelled, which starts no task run any more
+        fail_retraining.fn(split, opened, str(error) or type(error).__name__)
+        happened("retrain.failed", split.name, f"The retraining on {split.name} {split.version} failed: {error}")
         raise
 
 
@@ -214,6 +215,9 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
         else StoredScore(why="there is no champion yet")
     )
     registered, checked = _registered(course, decision, champion, candidate, opened.run_id)
+    if registered is not None and registered.champion:
+        words = f"{registered.name} version {registered.version} is the new champion: {decision.why}."
+        happened("champion.promoted", course.split.name, words, model=registered.name, version=registered.version)
     outcome = Retraining(
         split=course.split,
         growth=course.growth,
@@ -254,6 +258,7 @@ def _grown(data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_ref
             # How many rows may be missing is a gate here.
             grown = finished(extend, str(known), data, merged=merged, max_missing=1)
             if not isinstance(grown.error, SplitError):
+                say_extended(grown.value)
                 return grown.value.model_copy(update={"notes": [*grown.value.notes, *notes]})
             # A strategy that cannot grow may be asked about the same data again: its split is there.
             if read_header(known)["plan_id"] != plan.plan_id:
@@ -282,10 +287,12 @@ def _stop(found: Audit, gates: bool, what: str) -> None:
     stopping = [finding for finding in found.findings if finding.gate == "failed"]
     if stopping and gates:
         off = ", ".join(f"{finding.check}: off" for finding in stopping)
-        raise GateError(
+        words = (
             f"{what}: {' '.join(finding.message for finding in stopping)} If that is right, say so by gates: {{{off}}} "
             "in the specification, or by --no-gates."
         )
+        happened("audit.failed", found.name, words)
+        raise GateError(words)
 
 
 def _audited(course: Course) -> Audit:
@@ -295,7 +302,9 @@ def _audited(course: Course) -> Audit:
         audit = run(audit_split, split, features=list(work_of(split, course.candidate).problem.features))
     if audit.failed and course.gates:
         sentences = " ".join(finding.message for finding in audit.findings if finding.gate == "failed")
-        raise GateError(f"the audit of {split.name} {split.version} failed: {sentences}")
+        words = f"the audit of {split.name} {split.version} failed: {sentences}"
+        happened("audit.failed", split.name, words)
+        raise GateError(words)
     return audit
 
 
