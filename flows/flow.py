@@ -22,6 +22,7 @@ from evenfold.estimates import Comparison, EvaluationError, ModelError, ModelSpe
 from evenfold.manifests import SplitSpec, explain
 from evenfold.splitters import SplitError
 from evenfold.tasks import parameters
+from evenfold.tasks.results.block import use_named_store
 from evenfold.tasks.results.files import asking, room
 from evenfold.tasks.runtime.home import Home, embedded_settings
 from evenfold.tasks.runtime.orphans import guard
@@ -39,6 +40,7 @@ from pydantic.fields import FieldInfo
 
 from . import outcomes
 from .outcomes import GateError
+from .unattended import left_to_another, through_outages
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -113,14 +115,18 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
     def body(*args: P.args, **kwargs: P.kwargs) -> R:
         token = _CHECKED.set(False)  # what this flow calls is checked anew
         try:
+            use_named_store()  # first: what is checked may lie there
             if not token.old_value or token.old_value is token.MISSING:
                 given = inspect.signature(fn).bind(*args, **kwargs).arguments
                 check(**given)
             guard()
             home = Home.here()
             home.make()
+            left = left_to_another()
+            if left is not None:
+                return cast(R, left)
             with room(home), _marked():
-                return fn(*args, **kwargs)
+                return through_outages(partial(fn, *args, **kwargs))
         except OURS as error:
             if FlowRunContext.get() is None:
                 raise
@@ -184,7 +190,7 @@ class Flow(prefect.Flow[P, R]):
         given: Any = dict(zip(self.asked.model_fields, args, strict=False)) | kwargs
         home = Home.here()
         with asking(given["data"], home) if "data" in given else contextlib.nullcontext(None) as path:
-            parameters = self._read(given if path is None else given | {"data": path})
+            parameters = self.read(given if path is None else given | {"data": path})
             if FlowRunContext.get() is not None or return_state:  # as any flow
                 as_any: Any = super().__call__
                 return as_any(return_state=return_state, wait_for=wait_for, **parameters)
@@ -201,7 +207,8 @@ class Flow(prefect.Flow[P, R]):
     if not TYPE_CHECKING:  # its type is that of Prefect's own, which knows the parameters
         __call__ = _called
 
-    def _read(self, given: dict[str, Any]) -> dict[str, Any]:
+    def read(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return every parameter as the flow takes it, of those given; raises SplitError or ModelError for bad ones."""
         try:
             asked = self.asked(**given)
         except ValidationError as error:

@@ -17,16 +17,16 @@ MOST_NOTED_FOLDS, MOST_FINDINGS, MOST_CLASSES = 20, 8, 6
 
 
 def page_note(page: Page, links: Mapping[str, str], *tables: str) -> str:
-    """Return the top of a page as Markdown: verdict, lead, figures and findings; then tables, and links by their text.
+    """Return the top of a page as Markdown: verdict and lead, links by their text, figures, tables, and findings.
 
-    What stands in a run's description: the page itself is a file of the run.
+    What stands in a run's description, which MLflow folds after some lines: the page itself is a file of the run.
     """
     verdict = "" if page.verdict is Verdict.NONE else f"**{page.verdict.mark} {page.verdict.word}.** "
     figures = table(["figure", "", ""], ([f"**{tile.value}**", tile.label, tile.note] for tile in page.tiles))
     findings = [f"- {remark.severity}: {remark.message}" for remark in page.findings[:MOST_FINDINGS]]
     if len(page.findings) > MOST_FINDINGS:
         findings.append(f"- and {len(page.findings) - MOST_FINDINGS} more")
-    parts = [f"{verdict}{page.lead}", figures if page.tiles else "", "\n".join(findings), *tables, linked(links)]
+    parts = [f"{verdict}{page.lead}", linked(links), figures if page.tiles else "", *tables, "\n".join(findings)]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -46,10 +47,13 @@ def origin_tags() -> dict[str, str]:
 
 
 def command() -> str:
-    """Return what was called: the command line, the deployed flow, or the script; passwords in it are left out."""
+    """Return what was called: the command line, the deployed flow, or the script; passwords in it are left out.
+
+    Files stand without their folders: MLflow's page shows what follows the last slash.
+    """
     flow, program = FlowRunContext.get(), Path(sys.argv[0])
     if program.stem in ("evenfold", "-c") and len(sys.argv) > 1:
-        return redacted(f"evenfold {shlex.join(sys.argv[1:])}")[:500]
+        return re.sub(r"[^\s=']*/", "", redacted(f"evenfold {shlex.join(sys.argv[1:])}"))[:500]
     if flow is not None and flow.flow_run is not None and flow.flow_run.deployment_id is not None and flow.flow:
         return f"deployment of {flow.flow.name}"
     if program.name in ("ipykernel_launcher.py", "colab_kernel_launcher.py"):

@@ -162,3 +162,15 @@ def test_any_run_of_a_project_has_the_split_that_it_uses(home: Home, monkeypatch
     list(manifest.as_cv(frame).split(frame))
     tags = resolve_tags()
     assert (tags["split"], tags["spec"]) == (manifest.split_id[:12], "rows@1.0")
+
+
+def test_the_command_stands_where_mlflow_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole, though MLflow's page shows what follows the last slash; and without a password."""
+    from evenfold.tasks.record.links import command
+
+    words = ["evenfold", "evaluate", "data/2026/flights.parquet", "--spec=../flights.yaml", "--target", "late or not"]
+    monkeypatch.setattr("sys.argv", ["/usr/bin/evenfold", *words[1:]])
+    assert command() == "evenfold evaluate flights.parquet --spec=flights.yaml --target 'late or not'"
+    monkeypatch.setattr("sys.argv", ["evenfold", "evaluate", "s3://us:geheim@host/flights.parquet"])
+    assert "geheim" not in command()
+    assert "/" not in command()

@@ -1,0 +1,124 @@
+"""One command makes a deployment of a specification and a model, and updates it; a block says where results lie."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evenfold.flows import cli
+from evenfold.flows.commands.deploying import KINDS, deployed, template
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home
+from evenfold.tasks.results.block import EvenfoldStore, use_named_store
+from prefect import get_client
+from prefect.client.schemas.actions import WorkPoolCreate
+from typer.testing import CliRunner
+
+SPEC = "name: trial\ncolumns: {key: id, target: y}\nstrategy: KFold\nparams: {n_splits: 3}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trial.yaml").write_text(SPEC)
+    (tmp_path / "model.yaml").write_text("estimator: sklearn.linear_model:Ridge\nparams: {alpha: 2.0}\n")
+    return tmp_path
+
+
+def test_one_command_makes_a_deployment_and_updates_it(prefect_home: Home, folder: Path) -> None:
+    """The specification and the model are its parameters, the schedule is on, and one run goes at a time."""
+    asked = ["deploy", "trial.yaml", "--data", "rows.parquet", "--model", "model.yaml", "--json"]
+    told = []
+    for cron in ("0 4 * * 1", "30 5 * * *"):
+        done = CliRunner().invoke(cli.app, [*asked, "--cron", cron, "--timezone", "Europe/Berlin"])
+        assert done.exit_code == 0, done.output
+        told.append(json.loads(done.stdout))
+    assert [each["what"] for each in told] == ["made", "updated"]
+    assert told[0]["id"] == told[1]["id"]
+    with get_client(sync_client=True) as client:
+        made = client.read_deployment_by_name("retrain/trial")
+        assert client.read_work_pool("evenfold").type == "process"
+    assert made.entrypoint == "evenfold.flows.retrain"
+    assert made.parameters["model"] == {"estimator": "sklearn.linear_model:Ridge", "params": {"alpha": 2.0}}
+    assert made.parameters["spec"]["columns"]["target"] == "y"
+    assert [(each.schedule.cron, each.schedule.timezone, each.active) for each in made.schedules] == [
+        ("30 5 * * *", "Europe/Berlin", True)
+    ]
+    assert {"evenfold", "retrain", "split:trial"} == set(made.tags)
+    assert made.job_variables["working_dir"] == str(folder)
+    assert made.job_variables["env"]["EVENFOLD_HOME"] == str(prefect_home.path)
+
+
+def test_what_cannot_be_deployed_is_refused_first(prefect_home: Home, folder: Path) -> None:
+    """A time that is none, a pool of another kind, a specification that is none: a sentence, and nothing is made."""
+
+    def asked(**more: Any) -> Any:
+        fields: dict[str, Any] = {"cron": None, "timezone": "UTC", "pool": "evenfold", "image": "", "name": "refused"}
+        fields |= {"model": None, "flow": "evaluate"} | more
+        return deployed(prefect_home, folder / "trial.yaml", "rows.parquet", **fields)
+
+    with pytest.raises(SplitError, match="is no time"):
+        asked(cron="every morning")
+    with get_client(sync_client=True) as client:
+        client.create_work_pool(WorkPoolCreate(name="elsewhere", type="ecs"))
+    with pytest.raises(SplitError, match="of type ecs; choose one of type process, docker, kubernetes"):
+        asked(pool="elsewhere")
+    (folder / "trial.yaml").write_text("strategy: NoSuch\n")
+    with pytest.raises(SplitError, match="NoSuch"):
+        asked()
+    with get_client(sync_client=True) as client:
+        assert "refused" not in {each.name for each in client.read_deployments()}
+
+
+def test_each_kind_of_pool_has_its_template() -> None:
+    """Containers get the image, a home of their own and the project to read; processes the folder itself."""
+    made = {
+        kind: template(kind, {"EVENFOLD_RESULTS": "s3://b/c"}, Path("/srv/models"), "us/evenfold:1") for kind in KINDS
+    }
+    assert made["process"] == {"env": {"EVENFOLD_RESULTS": "s3://b/c"}, "working_dir": "/srv/models"}
+    for kind in ("docker", "kubernetes"):
+        assert made[kind]["image"] == "us/evenfold:1"
+        assert made[kind]["env"]["EVENFOLD_RESULTS"] == "s3://b/c"
+        assert made[kind]["env"]["EVENFOLD_HOME"] == "/evenfold"
+    assert "/srv/models:/project:ro" in made["docker"]["volumes"]
+
+
+def test_a_block_says_where_results_lie(prefect_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept on the server with its secrets, and used by whoever names it; what it leaves open stays as it was."""
+    for name in ("EVENFOLD_RESULTS", "AWS_SECRET_ACCESS_KEY", "MLFLOW_TRACKING_USERNAME"):
+        monkeypatch.setenv(name, "before")
+    block = EvenfoldStore(results="s3://models/evenfold", access_key_id="us", secret_access_key="geheim")
+    assert "geheim" not in repr(block)
+    block.save("models", overwrite=True)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "before")
+    use_named_store()
+    assert os.environ["EVENFOLD_RESULTS"] == "before"
+    monkeypatch.setenv("EVENFOLD_STORE", "models")
+    use_named_store()
+    assert os.environ["EVENFOLD_RESULTS"] == "s3://models/evenfold"
+    assert os.environ["AWS_SECRET_ACCESS_KEY"] == "geheim"
+    assert os.environ["MLFLOW_TRACKING_USERNAME"] == "before"
+
+
+def test_prefect_knows_the_block_by_itself(tmp_path: Path) -> None:
+    """In a project that imports nothing of ours: by the entry point, and without the rest of the package."""
+    script = (
+        "import sys\n"
+        "from prefect.plugins import load_prefect_collections\n"
+        "load_prefect_collections()\n"
+        "from prefect.utilities.dispatch import lookup_type\n"
+        "from prefect.blocks.core import Block\n"
+        "print(lookup_type(Block, 'evenfold-store').__name__)\n"
+        "print(sorted({name for name in sys.modules if name.startswith('evenfold.')}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    known, loaded = done.stdout.splitlines()[-2:]
+    assert known == "EvenfoldStore"
+    assert "'evenfold.tasks.results.block'" in loaded
+    assert not [room for room in ("manifests", "estimates", "reports", "flows") if f"evenfold.{room}" in loaded]
