@@ -8,6 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+import pandas as pd
 from evenfold.estimates import ModelSpec
 from evenfold.estimates.promotion import Decision
 from evenfold.splitters import SplitError
@@ -21,6 +22,7 @@ from evenfold.tasks.work import work_of
 from pydantic import ValidationError
 
 from .entries import Entry, run_key, split_tags
+from .stored_models import typical_row
 from .tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
 
 MODEL, DECISION, OUTCOME = "evenfold.model", "evenfold.decision", "retrain.json"
@@ -104,7 +106,11 @@ def register_model(
     recipe = work.problem.model.model_dump(mode="json", exclude_defaults=True)
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: key, MODEL: json.dumps(recipe)}
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
-    made = str(known[0].version) if known else _new_version(tracker, run_id, name, recipe["estimator"], final, tags)
+    made = (
+        str(known[0].version)
+        if known
+        else _new_version(tracker, run_id, name, recipe["estimator"], final, tags, typical_row(work.problem.X))
+    )
     with _aliases_held(tracker, name):
         if promote:
             _promote(client, name, made)
@@ -212,12 +218,21 @@ def _remember(client: Any, done: RolledBack) -> None:
 
 
 def _new_version(
-    tracker: Tracker, run_id: str, name: str, estimator: str, final: FinalModel, tags: dict[str, str]
+    tracker: Tracker,
+    run_id: str,
+    name: str,
+    estimator: str,
+    final: FinalModel,
+    tags: dict[str, str],
+    example: pd.DataFrame,
 ) -> str:
     model, types = load_final(final.file.path)
-    uri = tracker.keep_model(run_id, model, types, requirements(estimator))
+    uri = tracker.keep_model(run_id, model, types, requirements(estimator), example)
+    decided = json.loads(tracker.client.get_run(run_id).data.tags.get(DECISION, "{}"))
+    what = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
+    told = f"{what} {decided['why'].capitalize()}." if decided.get("why") else what
     # A server checks that the source belongs to the run, or to the logged model that the URI names.
-    source = {"run_id": run_id, "model_id": uri.rpartition("/")[2], "tags": tags}
+    source = {"run_id": run_id, "model_id": uri.rpartition("/")[2], "tags": tags, "description": told}
     with tracker.process_wide():
         return str(tracker.client.create_model_version(name, uri, **source).version)
 
