@@ -16,7 +16,7 @@ from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.models.spec import ModelSpec
 
 from .baselines import best_baseline, never_predicted, no_better, shifted
-from .results import Estimate, FoldScore
+from .results import Estimate, EvaluationError, FoldScore
 
 FEW_ROWS = 20
 
@@ -96,15 +96,20 @@ _ONE = "There is one split, so there is no spread."
 
 def _over_folds(evidence: Evidence, method: str, level: float) -> Estimate:
     metric, scores = evidence.metric, evidence.scores
-    test = [each.test[metric.name] for each in scores]
-    mean, spread = float(np.mean(test)), sample_sd(test)
+    test = [each.test[metric.name] for each in scores if metric.name in each.test]
+    mean, spread = float(np.mean(test)) if test else None, sample_sd(test)
     repeated = len({each.repeat for each in scores}) > 1
     pooled = _pooled(evidence)
     value = mean if pooled is None else pooled
+    if value is None:
+        raise EvaluationError(
+            f"{metric.title} is undefined in every fold and for all predictions together; use another metric, such as "
+            "neg_mean_absolute_error or accuracy."
+        )
     made = Declined("") if pooled is None else interval_for(evidence, method, level)
     apparent = float(np.mean([each.apparent[metric.name] for each in scores]))
     notes = [
-        _of_spread(test, repeated),
+        _of_spread(test, repeated) if test else None,
         _NO_POOLED.format(metric=metric.name) if pooled is None else None,
         _ACROSS if metric.ranks and pooled is not None and len(scores) > 1 else None,
         _lacking(evidence, mean),
@@ -116,7 +121,7 @@ def _over_folds(evidence: Evidence, method: str, level: float) -> Estimate:
         value=value,
         sd=spread,
         se=None if spread is None or repeated else spread / sqrt(len(test)),
-        n_splits=len(test),
+        n_splits=len(scores),
         pooled=pooled,
         apparent=apparent,
         gap=apparent - value,
@@ -126,11 +131,15 @@ def _over_folds(evidence: Evidence, method: str, level: float) -> Estimate:
     )
 
 
-def _lacking(evidence: Evidence, mean: float) -> str | None:
+def _lacking(evidence: Evidence, mean: float | None) -> str | None:
     """Return a sentence where folds lack what the metric needs, so that their mean is another number."""
     need, problem = evidence.metric.needs, evidence.problem
     if need == "nothing" or evidence.predictions is None:
         return None
+    if mean is None:
+        return (
+            f"{evidence.metric.title}: each fold tests one row, so the value is that of all rows' predictions together."
+        )
     folds = evidence.predictions.groupby(["repeat", "fold"])["y"]
     if need == "every class" and (poor := int((folds.nunique() < len(problem.classes)).sum())):
         what = f"{poor} of {folds.ngroups} folds lack a class"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -120,7 +122,8 @@ class FoldScore:
     """One model on one split. Scores are scikit-learn's: higher is always better.
 
     ``test``: scores on the rows that the model did not see. ``apparent``: scores on its own training rows.
-    ``fold`` and ``repeat`` count from 0; for draws ``fold`` is the draw's number. Times are in seconds.
+    ``fold`` and ``repeat`` count from 0; for draws ``fold`` is the draw's number. Times are in seconds. ``warnings``:
+    the first line of each warning while the model was fitted.
     """
 
     name: str
@@ -132,6 +135,7 @@ class FoldScore:
     n_test: int
     seconds_fit: float
     seconds_score: float
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -140,7 +144,13 @@ class FoldScore:
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> FoldScore:
         """Return what ``to_json`` wrote."""
-        return cls(**given)
+        return cls(**{**given, "warnings": tuple(given.get("warnings", ()))})
+
+
+def warned(scores: Sequence[FoldScore]) -> list[str]:
+    """Return each warning of the fits once, with how many of them gave it."""
+    times = Counter(sentence for score in scores for sentence in score.warnings)
+    return [f"{n:,} of {len(scores):,} fits warned: {sentence}." for sentence, n in times.items()]
 
 
 class ModelError(ValueError):

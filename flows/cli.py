@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+import warnings
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 from evenfold.flows import definitions
-from evenfold.flows.commands.flags import EPILOG, Commands, command_of
+from evenfold.flows.commands.flags import EPILOG, Commands, Grouped, command_of
+from evenfold.flows.commands.listing import register_listing
 from evenfold.flows.commands.looking import looking
 from evenfold.flows.commands.manifests import commands
 from evenfold.flows.commands.operations import add_commands
@@ -27,6 +30,23 @@ app = typer.Typer(
 
 app.add_typer(commands)
 app.add_typer(looking)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"evenfold {version('evenfold')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _asked_first(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None: ...
+
 
 OK, GATE_FAILED, BAD_INPUT, EVALUATION_FAILED = 0, 1, 2, 3
 
@@ -51,7 +71,7 @@ def _runs(name: str) -> Any:
     """Return what a command of a flow does: it runs the flow, and prints what came of it."""
 
     def act(as_json: bool, **asked: Any) -> None:
-        from evenfold.flows.commands import show
+        from evenfold.flows.commands import scores, show
         from evenfold.tasks import Home, prepare_environment
 
         prepare_environment(Home.here())
@@ -63,7 +83,7 @@ def _runs(name: str) -> Any:
         if as_json:
             out.print_json(outcome.model_dump_json())
         else:
-            shown: Any = show.SHOWN[name]
+            shown: Any = scores.SHOWN[name]
             shown(out, outcome)
 
     return act
@@ -73,10 +93,11 @@ FLOWS: tuple[Any, ...] = (
     definitions.split, definitions.evaluate, definitions.tune, definitions.extend, definitions.retrain
 )  # fmt: skip
 for flow in FLOWS:
-    app.command()(command_of(flow, _runs(flow.__name__)))
-app.command("demo")(command_of(_demo, _run_demo))
+    app.command(cls=Grouped)(command_of(flow, _runs(flow.__name__)))
+app.command("demo", cls=Grouped)(command_of(_demo, _run_demo))
 register_studies(app)
 add_commands(app)
+register_listing(app)
 
 
 def main() -> None:
@@ -86,15 +107,34 @@ def main() -> None:
     """
     # A model or strategy of one's own is named by its import path; at the end, so that it hides nothing.
     sys.path.append(os.getcwd())
+    # Of a home that is not there yet, which a step makes when it writes.
+    warnings.filterwarnings("ignore", message="Failed to create the Prefect home directory")
     from evenfold.tasks.runtime.stopping import stoppable
 
     try:
-        stoppable(app)
+        code: Any = stoppable(partial(app, prog_name="evenfold", standalone_mode=False))
     except Exception as error:
-        code = _code_of(error)
-        if code is None:
+        if hasattr(error, "format_message"):  # what is typed wrongly, as typer says it
+            _stop_at(error)
+        found = _code_of(error)
+        if found is None:
             raise
-        _stop(str(error), code)
+        _stop(str(error), found)
+    sys.exit(code if isinstance(code, int) else OK)
+
+
+def _stop_at(error: Any) -> None:
+    """Say what is typed wrongly in our words; where nothing is typed, show the help."""
+    said, context = error.format_message(), error.ctx
+    if "\n" in said:
+        typer.echo(said)
+        sys.exit(BAD_INPUT)
+    path = context.command_path if context else "evenfold"
+    if hasattr(error, "option_name"):
+        near = error.possibilities or []
+        meant = f"did you mean {' or '.join(near)}?" if near else f"{path} --help lists those that there are."
+        _stop(f"there is no option {error.option_name}; {meant}", BAD_INPUT)
+    _stop(f"{said[:1].lower()}{said[1:].rstrip('.')}; {path} --help shows what it takes.", BAD_INPUT)
 
 
 def _code_of(error: Exception) -> int | None:

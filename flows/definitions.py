@@ -32,6 +32,7 @@ from evenfold.tasks.parameters import (
     Metric,
     Metrics,
     Model,
+    ModelParams,
     ModelTask,
     Name,
     Nested,
@@ -121,6 +122,7 @@ def evaluate(
     seed: Seed = None,
     name: Name = None,
     holdout: Holdout = None,
+    model_params: ModelParams = None,
     metrics: Metrics = None,
     features: Features = None,
     exclude: Exclude = None,
@@ -155,7 +157,7 @@ def evaluate(
         data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
         n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
     )  # fmt: skip
-    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude, task=task)
+    recipe = recipe_of(model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task)
     with running(engine, refresh):
         return run_evaluation(
             data, asked, recipe, manifest=manifest, on=on, reason=reason, interval=interval, level=level,
@@ -181,6 +183,7 @@ def tune(
     seed: Seed = None,
     name: Name = None,
     holdout: Holdout = None,
+    model_params: ModelParams = None,
     metrics: Metrics = None,
     features: Features = None,
     exclude: Exclude = None,
@@ -217,7 +220,7 @@ def tune(
         data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
         n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
     )  # fmt: skip
-    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude, task=task)
+    recipe = recipe_of(model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task)
     with running(engine, refresh):
         return run_tuning(
             data, asked, recipe, grid, manifest=manifest, n_random=n_random, metric=metric,
@@ -266,6 +269,7 @@ def retrain(
     seed: Seed = None,
     name: Name = None,
     holdout: Holdout = None,
+    model_params: ModelParams = None,
     metrics: Metrics = None,
     features: Features = None,
     exclude: Exclude = None,
@@ -302,7 +306,7 @@ def retrain(
         data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
         n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
     )  # fmt: skip
-    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude, task=task)
+    recipe = recipe_of(model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task)
     with running(engine, refresh):
         return run_retraining(
             data, asked, recipe, registered_name=registered_name, metric=metric, gates=gates, merged=merged,

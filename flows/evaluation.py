@@ -16,7 +16,7 @@ from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.running import run, saying, tell
 from evenfold.tasks.scores import in_blocks
-from evenfold.tasks.splits import check_columns, plan_of
+from evenfold.tasks.splits import audit_split, check_columns, plan_of
 from evenfold.tasks.work import check_model
 
 from .fits import fit_more, fit_splits
@@ -29,13 +29,16 @@ def recipe_of(model: Any, **fields: Any) -> ModelSpec:
     """Return the model with the fields put over it that are given."""
     base = ModelSpec.of(model)
     given = {name: value for name, value in fields.items() if value}
+    if "params" in given:
+        given["params"] = {**base.params, **given["params"]}
     return ModelSpec.of(base.model_dump(exclude_unset=True) | given) if given else base
 
 
 def check_evaluation(**asked: Any) -> str:
     """Raise SplitError or ModelError for bad input; return what the split is called."""
     data, manifest = asked["data"], asked.get("manifest")
-    recipe = recipe_of(asked.get("model"), **{name: asked.get(name) for name in MODEL_FIELDS})
+    fields = {name: asked.get(name) for name in MODEL_FIELDS}
+    recipe = recipe_of(asked.get("model"), params=asked.get("model_params"), **fields)
     if manifest:
         spec = read_manifest(manifest).spec
         check_model(data, spec, recipe)
@@ -81,7 +84,8 @@ def run_evaluation(
     split_run_id = recorded(split)
     if on == "holdout":
         return look_at_holdout(split, split_run_id, recipe, reason, time_limit, interval, level)
-    return evaluated(split, split_run_id, recipe, interval=interval, level=level, time_limit=time_limit, **more)
+    outcome = evaluated(split, split_run_id, recipe, interval=interval, level=level, time_limit=time_limit, **more)
+    return outcome.model_copy(update={"audit": run(audit_split, split.ref, features=outcome.features)})
 
 
 def evaluated(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenfold.estimates import Estimate, FoldScore, LevelScore, ModelSpec
-from evenfold.manifests import BalanceReport
+from evenfold.manifests import Audit, BalanceReport
 from evenfold.splitters.display import Displayed
 from evenfold.tasks.outcomes import Growth, NestedChoice, Outcome, Retraining as Retraining, SplitRef
 
@@ -21,6 +21,7 @@ class SplitOutcome(Outcome):
     cached: bool
     balance: BalanceReport
     run_id: str
+    audit: Audit | None = None
 
 
 class ExtendOutcome(Growth):
@@ -50,6 +51,7 @@ class Evaluation(Displayed, Outcome):
     n_fits: int
     seconds: float
     look: int | None = None
+    audit: Audit | None = None
 
     @property
     def summary(self) -> str:

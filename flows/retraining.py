@@ -40,7 +40,7 @@ from evenfold.tasks.record.registry import (
 )
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.running import finished, publish, run, saying, tell
+from evenfold.tasks.runtime.running import finished, happened, publish, run, saying, tell
 from evenfold.tasks.scores import in_blocks
 from evenfold.tasks.splits import (
     Merged,
@@ -55,7 +55,7 @@ from evenfold.tasks.work import Work, key_of_block, key_of_split, work_of
 
 from .evaluation import evaluated
 from .outcomes import Evaluation, GateError
-from .splitting import Split, recorded
+from .splitting import Split, recorded, say_extended
 
 
 def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
@@ -108,7 +108,9 @@ def _headline(outcome: Retraining) -> str:
     if made is None:
         return "Nothing was registered."
     return (
-        f"{made.name} version {made.version} is the new champion." if made.champion else f"{made.name} {made.version}."
+        f"{made.name} version {made.version} is champion."
+        if made.champion
+        else f"{made.name} version {made.version} is kept; the champion stays."
     )
 
 
@@ -188,8 +190,9 @@ def run_retraining(
         return opened.outcome.model_copy(update={"reused": True})
     try:
         return _retrained(course, opened)
-    except Exception as error:
-        run(fail_retraining, split, opened.run_id, str(error))
+    except BaseException as error:  # also one that is cancelled, which starts no task run any more
+        fail_retraining.fn(split, opened, str(error) or type(error).__name__)
+        happened("retrain.failed", split.name, f"The retraining on {split.name} {split.version} failed: {error}")
         raise
 
 
@@ -201,8 +204,15 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
     candidate = _evaluated(course, course.candidate)
     decision = opened.decision or _decide(course, champion)
     run(record_decision, course.split, opened.run_id, decision)
-    stored = run(score_stored, course.split, champion, course.metric) if champion else StoredScore(why="there is none")
+    stored = (
+        run(score_stored, course.split, champion, course.metric)
+        if champion
+        else StoredScore(why="there is no champion yet")
+    )
     registered = _registered(course, decision, champion, opened.run_id)
+    if registered is not None and registered.champion:
+        words = f"{registered.name} version {registered.version} is the new champion: {decision.why}."
+        happened("champion.promoted", course.split.name, words, model=registered.name, version=registered.version)
     outcome = Retraining(
         split=course.split,
         growth=course.growth,
@@ -214,6 +224,7 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
         registered=registered,
         run_id=opened.run_id,
         report="",
+        estimates=candidate.estimates,
     )
     outcome = outcome.model_copy(update={"report": retrain_report(outcome, candidate.estimates)})
     metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
@@ -241,6 +252,7 @@ def _grown(data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_ref
             grown = finished(extend, str(known), data, merged=merged, max_missing=1)
             if not isinstance(grown.error, SplitError):
                 keep_snapshot(grown.value.split)
+                say_extended(grown.value)
                 return grown.value.model_copy(update={"notes": [*grown.value.notes, *notes]})
             # A strategy that cannot grow may be asked about the same data again: its split is there.
             if read_header(known)["plan_id"] != plan.plan_id:
@@ -264,11 +276,13 @@ def _looked_at(known: Path, data: str, spec: SplitSpec, recipe: ModelSpec, merge
     stopping = [finding for finding in found.findings if finding.gate == "failed"]
     if stopping and gates:
         off = ", ".join(f"{finding.check}: off" for finding in stopping)
-        raise GateError(
+        words = (
             f"the data do not look like the next table of {found.name} {found.version}: "
             f"{' '.join(finding.message for finding in stopping)} If they are right, say so by gates: {{{off}}} in the "
             "specification, or by --no-gates."
         )
+        happened("audit.failed", found.name, words)
+        raise GateError(words)
     return [finding.message for finding in found.findings] + [text for text in found.passed.values() if text]
 
 
@@ -279,7 +293,9 @@ def _audited(course: Course) -> Audit:
         audit = run(audit_split, split, features=list(work_of(split, course.candidate).problem.features))
     if audit.failed and course.gates:
         sentences = " ".join(finding.message for finding in audit.findings if finding.gate == "failed")
-        raise GateError(f"the audit of {split.name} {split.version} failed: {sentences}")
+        words = f"the audit of {split.name} {split.version} failed: {sentences}"
+        happened("audit.failed", split.name, words)
+        raise GateError(words)
     return audit
 
 
@@ -294,7 +310,7 @@ def _evaluated(course: Course, model: ModelSpec) -> Evaluation:
 
 def _decide(course: Course, champion: Champion | None) -> Decision:
     if champion is None:
-        return without_champion(course.metric, "there is no champion yet")
+        return without_champion(course.metric, "it is the first version, so there is nothing to compare it with")
     if champion.model is None:
         return without_champion(course.metric, f"version {champion.version}, the champion, names no recipe")
     newer = champion.tags.get("evenfold.split_id") != course.split.split_id

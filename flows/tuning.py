@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def run_tuning(
         metric,
         work.problem,
         [frame_of(trial.evaluated.predictions) for trial in trials],
-        [[score.test[metric] for score in trial.evaluated.scores] for trial in trials],
+        [[score.test.get(metric, nan) for score in trial.evaluated.scores] for trial in trials],
         one_standard_error=one_standard_error,
         level=level,
         seed=seed,

@@ -149,9 +149,11 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> Bal
     update: dict[str, Any] = {}
     if columns.target:
         update, more = _distribution(beside, columns.target, rows, in_use, places)
-    if columns.group:
-        beside.require_complete(columns.group)
-        groups = beside.encoded(columns.group)[0][rows]
+    for name in columns.grouped:
+        beside.require_complete(name)
+    units = beside.together()
+    if units is not None:
+        groups = units[rows]
         counts = [int(np.unique(groups[place.rows]).size) for place in places]
         more = [values | {"groups": count} for values, count in zip(more, counts, strict=True)]
         if isinstance(manifest.membership, Draws):

@@ -144,19 +144,26 @@ class BalanceFigure:
     name: str
     title: str
     value: Callable[[BalanceReport], float | None]
-    form: str = "{:.4g}"
+    form: Callable[[float], str] = "{:.4g}".format
     sentence: str = ""
     least: Callable[[BalanceReport], float | None] = lambda report: None
     metric: str = "worst_{name}"
 
     def text(self, value: float) -> str:
         """Return a value with its unit."""
-        return self.form.format(value)
+        return self.form(value)
 
     def metrics(self, value: float, least: float | None) -> dict[str, float]:
         """Return the metrics by which a run shows the value, and what it could be at best."""
         bound = {} if least is None else {f"balance/least_{self.name}": least}
         return {f"balance/{self.metric.format(name=self.name)}": value} | bound
+
+
+def points(share: float) -> str:
+    """Return a difference of shares in percentage points: 24.9 % and 27.4 % are 2.5 points apart."""
+    value = 100 * share
+    digits = 1 if abs(value) >= 0.1 or value == 0 else 2
+    return f"{value:.{digits}f} {'point' if f'{value:.{digits}f}' == '1.0' else 'points'}"
 
 
 def _size(report: BalanceReport) -> float:
@@ -212,7 +219,7 @@ FIGURES: tuple[BalanceFigure, ...] = (
         "size",
         "Largest deviation of a fold's or part's rows from what it was to have",
         _size,
-        form="{:.2%}",
+        form="{:.2%}".format,
         sentence="sizes within {} of what was asked",
         least=_least_size,
     ),
@@ -220,15 +227,15 @@ FIGURES: tuple[BalanceFigure, ...] = (
         "class_share",
         "Largest deviation of a class share from its share of all rows",
         _class_share,
-        form="{:.2%}",
+        form=points,
         sentence="class shares within {} of the whole",
     ),
     BalanceFigure(
         "ks",
-        "Largest Kolmogorov-Smirnov distance of a fold's or part's target to that of all rows (0 to 1)",
+        "Largest gap of a fold's or part's cumulative target distribution to that of all rows (Kolmogorov-Smirnov)",
         _largest("ks"),
-        form="{:.4f}",
-        sentence="target distributions within KS {} of the whole",
+        form=points,
+        sentence="target distributions within {} of the whole",
     ),
     BalanceFigure(
         "wasserstein",
@@ -239,34 +246,34 @@ FIGURES: tuple[BalanceFigure, ...] = (
         "mean_in_sd",
         "Largest deviation of a fold's or part's mean target (in standard deviations)",
         _mean_in_sd,
-        form="{:.4f}",
+        form="{:.4f}".format,
     ),
     BalanceFigure(
         "stratum_share",
         "Largest deviation of a (cumulative) share of a column to stratify by",
         lambda report: max(report.strata.values(), default=None),
-        form="{:.2%}",
+        form=points,
         sentence="strata within {} of the whole",
     ),
     BalanceFigure(
         "attribute_share",
         "Largest deviation of a share of a level of a column to balance on",
         lambda report: max((attribute.worst for attribute in report.attributes.values()), default=None),
-        form="{:.2%}",
+        form=points,
         sentence="attributes within {} of the whole",
     ),
     BalanceFigure(
         "picks",
         "Difference between the shares of draws that test the most and the least often tested group",
         lambda report: report.picks[1] - report.picks[0] if report.picks else None,
-        form="{:.1%}",
+        form="{:.1%}".format,
         metric="spread_of_{name}",
     ),
     BalanceFigure(
         "cost",
         "Cost of the packing of whole groups, as the strategy weighs it",
         lambda report: report.reach.cost if report.reach else None,
-        form="{:.3g}",
+        form="{:.3g}".format,
         least=lambda report: report.reach.lower_bound if report.reach else None,
         metric="{name}",
     ),

@@ -14,6 +14,7 @@ from evenfold.manifests.tables.canonical import canonical_table, require_complet
 from evenfold.manifests.tables.keys import Lookup
 from evenfold.manifests.tables.read import column_names, is_parquet, read_table
 from evenfold.splitters import Pair
+from evenfold.splitters.kernels.components import components_of
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
@@ -130,6 +131,18 @@ class Joined:
         encoded = self.column(name).chunk(0).dictionary_encode()  # a canonical column is one chunk
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         return codes, encoded.dictionary.to_pylist()
+
+    def together(self) -> NDArray[np.int64] | None:
+        """Return a code for each row, equal for rows that belong together: its group, or what its entities join.
+
+        Rows in no split join nothing, as a quarantined row that has a patient of one fold and a device of another.
+        """
+        names = self.columns.grouped
+        if len(names) < 2:
+            return self.encoded(names[0])[0] if names else None
+        codes = np.column_stack([self.encoded(name)[0] for name in names])
+        codes[self.codes[:, 0] < LOCKED] = -1
+        return components_of(codes)
 
     def is_numeric(self, name: str) -> bool:
         """Return whether a column is a number to predict."""

@@ -119,8 +119,8 @@ class Manifest(Displayed):
     @property
     def summary(self) -> str:
         """Name, version, rows, splits and identity, in one line."""
-        members, group = self.membership, self.spec.columns.group
-        whole = f" by {group}" if group else ""
+        members, grouped = self.membership, self.spec.columns.grouped
+        whole = f" by {' and '.join(grouped)}" if grouped else ""
         n, unit = (len(members.parts), "part") if members.parts else (self.n_splits, members.unit)
         splits = f"{n:,} {unit}" + ("s" if n != 1 else "")
         return (

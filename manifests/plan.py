@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +31,21 @@ from .identity import content_of, plan_id
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import Columns, SplitSpec, read_spec, require_roles
-from .state import first_group_table, first_state
+from .state import first_entity_table, first_group_table, first_state
+
+
+@contextmanager
+def _by_its_name(columns: Columns) -> Iterator[None]:
+    """Let a SplitError about ``y`` or ``time`` inside the block say what the column is called."""
+    roles = {"y": columns.target if not columns.stratify else None, "time": columns.time}
+    try:
+        yield
+    except SplitError as error:
+        said = str(error)
+        role, space, rest = said.partition(" ")
+        if type(error) is not SplitError or not space or not roles.get(role):
+            raise
+        raise SplitError(f"{'target ' if role == 'y' else ''}{roles[role]!r} {rest}") from None
 
 
 class Plan:
@@ -83,7 +98,13 @@ class Plan:
         """Return the rows as the strategy may see them."""
         needs, columns = self.splitter.needs, self.spec.columns
         y = to_balance(self.table, columns) if needs.y != "ignored" else None
-        group = coded(self.table.column(columns.group)) if needs.groups and columns.group else None
+        group = _grouped(self.table, columns.grouped) if needs.groups else None
+        with _by_its_name(columns):
+            return self._rows(y, group)
+
+    def _rows(self, y: Any, group: Any) -> Rows:
+        columns = self.spec.columns
+        needs = self.splitter.needs
         roles = {
             "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
             "time": to_numpy(self.table.column(columns.time)) if needs.time and columns.time else None,
@@ -98,7 +119,7 @@ class Plan:
         keys = self.table.select(self.key) if self.key else None
         membership = self._membership(rows, keys)
         labelled, dealt = isinstance(membership, Labels), not isinstance(membership, Pairs)
-        group = self.spec.columns.group if labelled and rows.groups is not None else None
+        groups = _group_table(rows, self.table, self.spec.columns, membership) if labelled else None
         locked = self.spec.holdout.fraction if self.spec.holdout else 0.0
         return Manifest(
             spec=self.spec,
@@ -109,13 +130,15 @@ class Plan:
             membership=membership,
             keys=keys,
             waiting=self.waiting,
-            group_table=first_group_table(rows, self.table.column(group), membership) if group else None,
+            group_table=groups,
             state=first_state(self.splitter, rows, membership, locked) if dealt else None,
         )
 
     def check(self) -> None:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
-        self._parted(self.rows())
+        rows = self.rows()
+        with _by_its_name(self.spec.columns):
+            self._parted(rows)
 
     @property
     def locks(self) -> bool:
@@ -136,7 +159,8 @@ class Plan:
         return locked, rest
 
     def _membership(self, rows: Rows, keys: pa.Table | None) -> Membership:
-        parted = self._parted(rows)
+        with _by_its_name(self.spec.columns):
+            parted = self._parted(rows)
         left = rows if parted is None else rows.take(parted[1])
         if isinstance(self.splitter, LabelSplitter):
             return Labels.of(_among_all(self.splitter.decide(left), parted, rows.n), self.splitter)
@@ -158,6 +182,23 @@ def _among_all(codes: NDArray[Any], parted: tuple[NDArray[np.int64], NDArray[np.
     return among
 
 
+def _grouped(table: pa.Table, names: list[str]) -> Coded | None:
+    """Return the group column as codes, or those of several entities side by side."""
+    columns = [coded(table.column(name)) for name in names]
+    if len(columns) < 2:
+        return columns[0] if columns else None
+    return Coded(np.column_stack([each.codes for each in columns]), [each.levels for each in columns], tuple(names))
+
+
+def _group_table(rows: Rows, table: pa.Table, columns: Columns, membership: Membership) -> pa.Table | None:
+    """Return what is remembered of groups, or of the levels of entities; None where rows stand alone."""
+    if rows.groups is None:
+        return None
+    if columns.group:
+        return first_group_table(rows, table.column(columns.group), membership)
+    return first_entity_table(table.select(columns.entities), membership.codes)
+
+
 def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
     """Return the columns that decide the split: the key, and what the strategy needs. No others are read."""
     columns = spec.columns
@@ -169,7 +210,7 @@ def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
 
 def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
     fold = columns.fold if needs.fixed else None
-    return [columns.group if needs.groups else None, columns.time if needs.time else None, fold]
+    return [*(columns.grouped if needs.groups else []), columns.time if needs.time else None, fold]
 
 
 def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:
@@ -189,7 +230,7 @@ def _choose(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     columns = spec.columns
     if columns.time:
         return "ForwardChaining"
-    if columns.group:
+    if columns.grouped:
         return "BalancedGroupKFold"
     balanced = columns.stratify or ([columns.target] if columns.target else [])
     if len(balanced) != 1:

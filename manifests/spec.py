@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hmac
 import os
-import re
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -17,6 +17,20 @@ from evenfold.splitters.catalogue import strategy_named
 from evenfold.splitters.deployed import reason_of, require_readable, shown
 from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+MOST_BYTES = 200  # of a name in UTF-8: folders may have 255
+
+
+def name_like(text: str) -> str:
+    """Return a name for a split that is as near to ``text`` as a folder's can be; empty where nothing is left.
+
+    Letters and digits of every script stay (composed, NFC), and '.', '_' and '-' but for the ends; all else becomes
+    '-'. At most 100 characters and 200 bytes of UTF-8. A name that is one already stays as it is.
+    """
+    composed = unicodedata.normalize("NFC", text)
+    kept = "".join(each if each in "._-" or unicodedata.category(each)[0] in "LMN" else "-" for each in composed)
+    kept = kept.lstrip("._-")[:100].encode()[:MOST_BYTES].decode(errors="ignore")
+    return kept if kept == text else kept.rstrip("._-")
 
 
 class Strict(BaseModel):
@@ -32,7 +46,12 @@ class Columns(Strict):
         default=[], description="Names each row once and for all; several columns together if need be."
     )
     target: str | None = Field(default=None, description="What a model learns to predict.")
-    group: str | None = Field(default=None, description="Rows of one group stay together.")
+    group: str | None = Field(
+        default=None, description="Rows of one group stay together; a list of several columns is kept as entities."
+    )
+    entities: list[str] = Field(
+        default=[], description="Rows that share any of these stay together: a patient and a device, say."
+    )
     stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
     time: str | None = Field(default=None, description="When each row happened.")
     label_end: str | None = Field(default=None, description="When the target of each row is known.")
@@ -40,6 +59,25 @@ class Columns(Strict):
     balance_on: list[str] = Field(
         default=[], description="Whose shares and scores are reported; decides nothing, and is no feature."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _several_groups(cls, given: Any) -> Any:
+        group = given.get("group") if isinstance(given, Mapping) else None
+        if not isinstance(group, (list, tuple)):
+            return given
+        names, rest = list(dict.fromkeys(group)), {name: each for name, each in given.items() if name != "group"}
+        if len(names) < 2:
+            return rest | {"group": names[0] if names else None}
+        if rest.get("entities") not in (None, [], names):
+            raise ValueError("group and entities both name what stays together; give one")
+        return rest | {"entities": names}
+
+    @model_validator(mode="after")
+    def _one_kind_of_group(self) -> Columns:
+        if len(self.entities) == 1 or (self.entities and self.group):
+            raise ValueError("entities are two columns or more, and no group beside them; name one column as group")
+        return self
 
     @field_validator("key", "stratify", "balance_on", mode="before")
     @classmethod
@@ -56,10 +94,15 @@ class Columns(Strict):
                 raise ValueError(f"key column {name!r} is called as a column of the manifest; rename it")
         return value
 
+    @property
+    def grouped(self) -> list[str]:
+        """The columns whose rows stay together: the group, or several entities; none where nothing is named."""
+        return [self.group] if self.group else self.entities
+
     def roles(self) -> list[str]:
         """Return every named column, each once: columns that no model may use as a feature."""
         times = [self.time, self.label_end]
-        named = [*self.key, self.target, self.group, *self.stratify, *times, self.fold, *self.balance_on]
+        named = [*self.key, self.target, *self.grouped, *self.stratify, *times, self.fold, *self.balance_on]
         return list(dict.fromkeys(name for name in named if name))
 
 
@@ -122,10 +165,18 @@ class SplitSpec(Strict):
     def _method_alone(cls, value: Any) -> Any:
         return {"method": value} if isinstance(value, str) else value
 
+    @field_validator("strategy", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        kind = value if isinstance(value, type) else type(value)
+        if issubclass(kind, Splitter):
+            raise ValueError(f"write its name, {kind.__name__!r}, and its parameters under params")
+        return value
+
     @field_validator("name")
     @classmethod
     def _is_a_folder_name(cls, value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", value):
+        if value != name_like(value):
             raise ValueError(f"{value!r} cannot name a folder; use letters, digits, '.', '_' and '-'")
         return value
 
@@ -267,10 +318,16 @@ def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitt
 def require_roles(spec: SplitSpec, needs: Needs) -> None:
     """Raise SplitError where a column is named that the strategy would ignore, or one that it needs is not."""
     columns, strategy = spec.columns, spec.strategy
-    if columns.group and not needs.groups:
+    if columns.target and columns.target in (*columns.grouped, *columns.key):
+        what = "group" if columns.target in columns.grouped else "key"
+        raise SplitError(
+            f"{columns.target!r} is named as target and as {what}; name the column to predict as target, and another "
+            f"as {what}, or none."
+        )
+    if columns.grouped and not needs.groups:
         keepers = [name for name, each in all_strategies().items() if _needs_of(each).groups is True]
         raise SplitError(
-            f"{strategy} does not keep groups whole, and the group column {columns.group!r} is named; "
+            f"{strategy} does not keep groups whole, and the group column {listed_names(columns.grouped)} is named; "
             f"choose {', '.join(keepers)}, or leave the group column out."
         )
     if columns.stratify and needs.y == "ignored":
@@ -285,7 +342,7 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
         )
     for what, needed, named in (
         ("target", needs.y in ("classes", "numbers"), columns.stratify or columns.target),
-        ("group", needs.groups is True, columns.group),
+        ("group", needs.groups is True, columns.grouped),
         ("key", needs.key, columns.key),
         ("time", needs.time, columns.time),
         ("time", spec.says_when_known, columns.time),
@@ -295,6 +352,11 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
             flag = "" if what == "fold" else f", or --{what}"
             who = strategy if what != "time" or needs.time else "what says when targets are known"
             raise SplitError(f"{who} needs a {what} column, and none is named; name it (columns.{what}{flag}).")
+
+
+def listed_names(names: list[str]) -> str:
+    """Return columns as a sentence names them: ``'patient'``, or ``'patient' and 'device'``."""
+    return " and ".join(map(repr, names))
 
 
 def _needs_of(strategy: type[Splitter]) -> Needs:

@@ -198,6 +198,39 @@ def group_table_of(
     return pa.table(columns)
 
 
+def levels_of(table: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
+    """Return the codes of each row's entities (rows, columns), and the levels that they number: ``entity``, ``group``.
+
+    Levels are numbered column after column, by first appearance; ``group`` is the level as text.
+    """
+    codes, entities, start = [], [], 0
+    for name in table.column_names:
+        numbers, levels = groups_of(table.select([name]))
+        codes.append(numbers + start)
+        start += levels.num_rows
+        text = levels.column(0).cast(pa.large_string())
+        entities.append(pa.table({"entity": pa.array([name] * levels.num_rows, pa.large_string()), "group": text}))
+    return np.column_stack(codes), pa.concat_tables(entities).combine_chunks()
+
+
+def first_entity_table(table: pa.Table, codes: NDArray[Any]) -> pa.Table:
+    """Return each level of each entity with its fold (of each repeat), and its rows; -3 where all are excluded."""
+    of_row, levels = levels_of(table)
+    best = np.full((levels.num_rows, codes.shape[1]), EXCLUDED, dtype=codes.dtype)
+    for column in of_row.T:
+        np.maximum.at(best, column, codes)
+    return with_placements(levels, best, np.bincount(of_row.reshape(-1), minlength=levels.num_rows), 0)
+
+
+def with_placements(levels: pa.Table, codes: NDArray[Any], rows: NDArray[Any] | None, generation: int) -> pa.Table:
+    """Return levels of entities as the table of groups holds them."""
+    n = levels.num_rows
+    columns: dict[str, Any] = {name: levels.column(name) for name in ("entity", "group")}
+    columns |= {fold_column(repeat): np.ascontiguousarray(folds) for repeat, folds in enumerate(codes.T)}
+    counts = pa.nulls(n, pa.int64()) if rows is None else pa.array(rows, pa.int64())
+    return pa.table(columns | {"rows": counts, "generation": np.full(n, generation, dtype=np.int16)})
+
+
 def group_rows(groups: pa.Table, folds: NDArray[Any], like: pa.Table, generation: int) -> pa.Table:
     """Return new groups as rows of a table like ``like``: group and folds filled, counts left empty."""
     born = pa.array(np.full(groups.num_rows, generation))

@@ -9,7 +9,7 @@ from evenfold.estimates.comparison import Comparison
 from evenfold.estimates.results import Estimate
 from evenfold.manifests.audits.findings import Audit
 from evenfold.manifests.balance import measure
-from evenfold.manifests.figures import BalanceReport
+from evenfold.manifests.figures import BalanceReport, points
 from evenfold.manifests.manifest import Manifest
 
 from .evaluations.decisions import audit_page, comparison_page
@@ -18,7 +18,6 @@ from .evaluations.words import optimism
 from .page import Page, Remark, Section, Table, Tile, Verdict, counted, number
 from .splits.data import see, target_gap
 from .splits.page import split_page
-from .splits.pictures import points
 
 
 @singledispatch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,17 @@ class SplitPages:
     audit: Audit | None
 
 
-def split_pages(uri: str, balance: BalanceReport, data: str, run_id: str = "", memory: str | None = None) -> SplitPages:
+def split_pages(
+    uri: str,
+    balance: BalanceReport,
+    data: str,
+    run_id: str = "",
+    memory: str | None = None,
+    audited: Callable[[], Audit] | None = None,
+) -> SplitPages:
     """Return the page of the manifest in a folder, its pictures as SVG files, and the audit.
+
+    ``audited`` returns the audit, where somebody has it already.
 
     Where a manifest grew by a batch its older rows are not at hand: then the balance has no target, and the audit and
     the pictures that need the rows are left out. So are pictures of single rows where the table takes more than
@@ -37,14 +46,14 @@ def split_pages(uri: str, balance: BalanceReport, data: str, run_id: str = "", m
     """
     held = held_manifest(uri, data, memory)
     if isinstance(held, StoredManifest):
-        counted = audit(held, data, memory=memory)
+        counted = audited() if audited else audit(held, data, memory=memory)
         small = counts_page(held, balance, counted, Origin(Path(data).name, run_id))
         return SplitPages(small, {"report.html": small.html(), "audit.json": counted.model_dump(mode="json")}, counted)
     manifest = held
     columns = manifest.spec.columns
     known = balance.target is not None or (columns.target is None and manifest.generation == 0)
     rows = Joined.of(manifest, data) if known else None
-    found = None if rows is None else audit(manifest, rows)
+    found = None if rows is None else audited() if audited else audit(manifest, rows)
     seen = see(manifest, balance, rows)
     page = split_page(seen, found, Origin(Path(data).name, run_id))
     files: dict[str, Any] = {"report.html": page.html()}

@@ -1,4 +1,4 @@
-"""What a split and an evaluation came to, in sentences: the same on a terminal and in the log of a flow run."""
+"""What a split and an evaluation came to, in sentences, as the log of a flow run has them."""
 
 from __future__ import annotations
 

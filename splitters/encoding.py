@@ -19,10 +19,12 @@ class Coded:
     """Values that a container has encoded already: int64 codes by first appearance, and the values they stand for.
 
     ``codes`` (n, or n by columns); ``levels`` the values of a column, or of each column. Nothing is missing.
+    ``names``: what the columns are called, for messages only.
     """
 
     codes: IntArray
     levels: list[Any]
+    names: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:

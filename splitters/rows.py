@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+from evenfold.splitters.kernels.components import bridge_of, components_of
 from evenfold.splitters.kernels.random import IntArray
 from numpy.typing import NDArray
 
+from .deployed import shown
 from .encoding import Coded, array_of, as_array, encode, present, require_present
 from .errors import SplitError
 from .targets import is_number
@@ -35,13 +37,23 @@ class Needs:
     label_end: bool | Literal["optional"] = False
 
 
+@dataclass(frozen=True, eq=False)
+class Entities:
+    """Several things that a row belongs to, a patient and a device: ``codes`` (rows, columns) of their ``levels``."""
+
+    codes: IntArray
+    levels: tuple[Sequence[Any], ...]
+    names: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Rows:
     """``n`` rows as a strategy may see them; whatever its ``Needs`` do not declare is None.
 
     ``y``: int64 codes of classes (n), float64 numbers (n), or int64 codes of several columns (n, columns);
     ``y_holds`` says which.
-    ``groups``: int64 codes. Codes follow first appearance, so renaming a label moves no row.
+    ``groups``: int64 codes. Codes follow first appearance, so renaming a label moves no row. Where several columns of
+    ``entities`` were given, a group is what they join: rows that share any of them, and rows that share one with those.
     ``time``: int64, float64, or datetime64[us] in UTC; ``label_end`` alike, and never before it.
     ``fixed``: int64 labels decided elsewhere.
     ``levels`` and ``group_levels`` are the values behind the codes, for messages and reports only.
@@ -56,6 +68,7 @@ class Rows:
     levels: tuple[Any, ...] = ()
     group_levels: tuple[Any, ...] = ()
     label_end: NDArray[Any] | None = None
+    entities: Entities | None = None
 
     @classmethod
     def of(
@@ -80,7 +93,9 @@ class Rows:
         n = _count({"X": X, **given})
         _require(needs, given, asked_by)
         codes, levels = _target(y, needs.y, asked_by)
-        group_codes, group_levels = encode(groups, "groups") if groups is not None else (None, [])
+        entities = None if groups is None else _entities(groups)
+        joined = groups if entities is None else components_of(entities.codes)
+        group_codes, group_levels = encode(joined, "groups") if groups is not None else (None, [])
         times = times_of(time, "time") if needs.time else None
         return cls(
             n=n,
@@ -92,6 +107,7 @@ class Rows:
             levels=tuple(levels),
             group_levels=tuple(group_levels),
             label_end=ends_of(label_end, times) if needs.label_end and label_end is not None else None,
+            entities=entities,
         )
 
     @property
@@ -126,10 +142,22 @@ class Rows:
             levels=levels,
             group_levels=group_levels,
             label_end=None if self.label_end is None else self.label_end[positions],
+            entities=None if self.entities is None else replace(self.entities, codes=self.entities.codes[positions]),
         )
 
+    def together(self) -> list[IntArray]:
+        """Return the codes of each column whose equal values are to be on one side: entities one by one, or groups."""
+        if self.entities is not None:
+            return list(self.entities.codes.T)
+        return [] if self.groups is None else [self.groups]
+
     def require_two_groups(self, ungrouped: str) -> None:
-        """Raise SplitError where all rows are one group; ``ungrouped`` is the strategy that then does."""
+        """Raise SplitError where all rows are one group; ``ungrouped`` is the strategy that then does.
+
+        Of several entities, where what they join holds more than half of the rows; the level that joins most is named.
+        """
+        if self.entities is not None and self.groups is not None:
+            _require_apart(self.entities, int(np.bincount(self.groups).max()), self.n)
         if self.n_groups < 2:
             raise SplitError(f"all {self.n:,} rows are one group; use {ungrouped}, or a finer group column.")
 
@@ -150,6 +178,31 @@ class GroupRows(Rows):
     sizes: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     table: IntArray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
     weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+
+
+def _entities(groups: Any) -> Entities | None:
+    """Return the columns of groups, where there are several."""
+    if isinstance(groups, Coded):
+        return Entities(groups.codes, tuple(groups.levels), groups.names) if groups.codes.ndim == 2 else None
+    table = array_of(groups, "groups")
+    if table.ndim != 2 or table.shape[1] < 2:
+        return None
+    names = tuple(f"column {j} of groups" for j in range(table.shape[1]))
+    columns = [encode(table[:, j], name) for j, name in enumerate(names)]
+    return Entities(np.stack([codes for codes, _ in columns], axis=1), tuple(levels for _, levels in columns), names)
+
+
+def _require_apart(entities: Entities, largest: int, n: int) -> None:
+    alone = max(int(np.bincount(column).max()) for column in entities.codes.T)
+    if 2 * largest <= n or largest == alone:  # one level alone is as large: nothing is joined
+        return
+    column, level, without = bridge_of(entities.codes)
+    name, value = entities.names[column], shown(repr(entities.levels[column][level]))
+    raise SplitError(
+        f"{' and '.join(entities.names)} join {largest:,} of {n:,} rows ({largest / n:.0%}) into one group; without "
+        f"{value} of {name}, which joins most, the largest would hold {without:,} ({without / n:.0%}). Leave such a "
+        "level out, or keep one of the columns."
+    )
 
 
 def _count(given: dict[str, Any]) -> int:

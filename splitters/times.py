@@ -48,7 +48,10 @@ def _from_objects(values: list[Any], name: str) -> NDArray[Any]:
     if all(isinstance(value, Real) for value in values):
         return np.array(values)
     if not all(isinstance(value, date) for value in values):
-        raise SplitError(f"{name} holds text or objects; pass numbers, dates or timestamps.")
+        raise SplitError(
+            f"{name} holds text or objects; pass numbers, dates or timestamps (pandas.to_datetime reads text; in a CSV "
+            "write 2024-12-31)."
+        )
     zoned = {isinstance(value, datetime) and value.tzinfo is not None for value in values}
     if len(zoned) > 1:
         raise SplitError(f"{name} holds timestamps with and without a time zone; give all of them one.")

@@ -40,7 +40,7 @@ def check_table(
     columns = recipe.features
     if columns is None and snapshot is not None:
         columns = tuple(name for name in snapshot.types if name not in recipe.exclude)
-    grouped = manifest.spec.columns.group is not None and merged == "quarantine"
+    grouped = bool(manifest.spec.columns.grouped) and merged == "quarantine"
     return check_arrival(
         manifest,
         data,

@@ -311,6 +311,7 @@ class Retraining(Displayed, Outcome):
     run_id: str
     report: str
     reused: bool = False
+    estimates: list[Estimate] = []
 
     @property
     def summary(self) -> str:
@@ -332,7 +333,7 @@ class Retraining(Displayed, Outcome):
         return retraining_page(
             self.registered.name if self.registered else self.split.name,
             self.decision,
-            [],
+            self.estimates,
             self.audit,
             version=self.registered.version if self.registered else "",
             growth=[joined, *rows.notes],
@@ -351,3 +352,4 @@ class Opened(Outcome):
     run_id: str
     decision: Decision | None = None
     outcome: Retraining | None = None
+    opened: str = ""  # names this time of opening it, for what was said of an earlier one may arrive late

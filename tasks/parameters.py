@@ -24,7 +24,8 @@ class Flag:
     """How the command line writes a parameter, where it is not ``--name VALUE``.
 
     ``names``: instead of the parameter's own. ``example``: it is a mapping, written as NAME=JSON, such as this one.
-    ``values``: it is a file that holds a mapping, or a word. ``hidden``: it has no flag.
+    ``file``: it is a file that holds a mapping, or a word. ``hidden``: it has no flag. ``takes``: what stands for its
+    value in the help, which shows it below ``panel``.
     """
 
     names: tuple[str, ...] = ()
@@ -32,6 +33,8 @@ class Flag:
     file: bool = False
     hidden: bool = False
     argument: str = ""
+    takes: str = ""
+    panel: Literal["Data", "Split", "Model", "Output", "Run"] = "Run"
 
 
 def _engine(given: Any) -> Any:
@@ -61,8 +64,10 @@ def _model(given: Any) -> Any:
     return ModelSpec.read(given) if is_file else ModelSpec.of(given)
 
 
-def _text(given: Any) -> Any:
-    return str(given) if isinstance(given, Path) else given
+def _folder(given: Any) -> Any:
+    from .references import manifest_folder
+
+    return str(manifest_folder(given)) if isinstance(given, (str, Path)) else given
 
 
 def _grid(given: Any) -> Any:
@@ -72,9 +77,11 @@ def _grid(given: Any) -> Any:
     from evenfold.estimates import ModelError
     from evenfold.splitters.deployed import reason_of, require_readable
 
+    inline = str(given).lstrip().startswith("{")
     try:
-        require_readable([given])
-        grid = yaml.safe_load(Path(given).read_text(encoding="utf-8"))
+        if not inline:
+            require_readable([given])
+        grid = yaml.safe_load(str(given) if inline else Path(given).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ModelError(f"the grid {str(given)!r} cannot be read: {reason_of(error)}") from None
     if not isinstance(grid, dict):
@@ -83,8 +90,6 @@ def _grid(given: Any) -> Any:
 
 
 SeveralNames = str | Sequence[str]
-File = Flag(file=True)
-Hidden = Flag(hidden=True)
 
 Data = Annotated[
     Any,
@@ -92,68 +97,120 @@ Data = Annotated[
     WithJsonSchema({"type": "string"}),
     Flag(argument="FILE"),
 ]
-Folder = Annotated[str | Path, BeforeValidator(_text), Field(description="Folder of a manifest.")]
+Folder = Annotated[
+    str | Path, BeforeValidator(_folder), Field(description="Folder of a manifest, or the name of a split: NAME@1.0.")
+]
 ManifestArgument = Annotated[Folder, Flag(argument="MANIFEST")]
-Target = Annotated[str | None, Field(description="Column to predict.")]
-Group = Annotated[str | None, Field(description="Column whose rows stay together.")]
+Target = Annotated[str | None, Field(description="Column to predict."), Flag(takes="COLUMN", panel="Data")]
+Group = Annotated[
+    SeveralNames | None,
+    BeforeValidator(_several),
+    Field(description="Column whose rows stay together; repeat for several, whose rows share any."),
+    Flag(takes="COLUMN", panel="Data"),
+]
 Key = Annotated[
-    SeveralNames | None, BeforeValidator(_several), Field(description="Column that names each row; repeat for several.")
+    SeveralNames | None,
+    BeforeValidator(_several),
+    Field(description="Column that names each row; repeat for several."),
+    Flag(takes="COLUMN", panel="Data"),
 ]
 Stratify = Annotated[
     SeveralNames | None,
     BeforeValidator(_several),
     Field(description="Column to share out evenly, instead of the target; repeat for several."),
+    Flag(takes="COLUMN", panel="Data"),
 ]
-Time = Annotated[str | None, Field(description="Column that says when a row happened.")]
+Time = Annotated[
+    str | None, Field(description="Column that says when a row happened."), Flag(takes="COLUMN", panel="Data")
+]
 Strategy = Annotated[
-    str | None, Field(description="A strategy, or module:Name of your own; chosen from the columns if left out.")
+    str | None,
+    Field(description="A strategy, or module:Name of your own; chosen from the columns if left out."),
+    Flag(takes="NAME", panel="Split"),
 ]
-NSplits = Annotated[int | None, Field(description="Number of folds or draws."), Flag(names=("-k", "--n-splits"))]
+NSplits = Annotated[
+    int | None,
+    Field(description="Number of folds or draws.  [default: 5 folds, or 200 resamples]"),
+    Flag(takes="N", panel="Split", names=("-k", "--n-splits")),
+]
 Params = Annotated[
     Mapping[str, Any] | None,
     Field(description="A parameter of the strategy, as NAME=JSON; repeatable."),
-    Flag(names=("--param",), example='leftovers="end"'),
+    Flag(takes="NAME=JSON", panel="Split", names=("--param",), example='leftovers="end"'),
 ]
-Seed = Annotated[int | None, Field(description="Decides everything that is random.  [default: 0]")]
-Name = Annotated[str | None, Field(description="What the split is called.  [default: the file's name]")]
-Holdout = Annotated[float | None, Field(description="Share of the rows to lock away as a test part.")]
+Seed = Annotated[
+    int | None, Field(description="Decides everything that is random.  [default: 0]"), Flag(takes="N", panel="Split")
+]
+Name = Annotated[
+    str | None,
+    Field(description="What the split is called.  [default: the file's name]"),
+    Flag(takes="NAME", panel="Split"),
+]
+Holdout = Annotated[
+    float | None,
+    Field(description="Share of the rows to lock away as a test part."),
+    Flag(takes="SHARE", panel="Split"),
+]
 Spec = Annotated[
     "SplitSpec | SkipJsonSchema[Mapping[str, Any]] | SkipJsonSchema[str] | SkipJsonSchema[Path] | None",
     BeforeValidator(_spec),
     Field(description="A specification, or its YAML or JSON file; what is given beside it is put over it."),
-    File,
+    Flag(file=True, takes="PATH", panel="Split"),
 ]
 Model = Annotated[
     "ModelSpec | SkipJsonSchema[Mapping[str, Any]] | SkipJsonSchema[str] | SkipJsonSchema[Path] | None",
     BeforeValidator(_model),
     Field(description="Import path of an estimator, or a YAML or JSON file; what is given beside it is put over it."),
-    File,
+    Flag(file=True, takes="NAME or PATH", panel="Model"),
+]
+ModelParams = Annotated[
+    Mapping[str, Any] | None,
+    Field(description="A parameter of the estimator, as NAME=JSON; repeatable."),
+    Flag(names=("--model-param",), example="alpha=1", takes="NAME=JSON", panel="Model"),
 ]
 Metrics = Annotated[
     SeveralNames | None,
     BeforeValidator(_several),
     Field(description="A scikit-learn scorer; repeat for several."),
-    Flag(names=("--metric",)),
+    Flag(takes="NAME", panel="Model", names=("--metric",)),
 ]
 Features = Annotated[
-    SeveralNames | None, BeforeValidator(_several), Field(description="A column to learn from; repeat for several.")
+    SeveralNames | None,
+    BeforeValidator(_several),
+    Field(description="A column to learn from; repeat for several."),
+    Flag(takes="COLUMN", panel="Model"),
 ]
 Exclude = Annotated[
     SeveralNames | None,
     BeforeValidator(_several),
     Field(description="A column not to learn from; repeat for several."),
+    Flag(takes="COLUMN", panel="Model"),
 ]
 ModelTask = Annotated[
-    Literal["classification", "regression"] | None, Field(description="What is predicted: classes or numbers.")
+    Literal["classification", "regression"] | None,
+    Field(description="What is predicted: classification (classes) or regression (numbers)."),
+    Flag(takes="TASK", panel="Model"),
 ]
 OnManifest = Annotated[
-    Folder | None, Field(description="Folder of a manifest to evaluate on, instead of splitting anew.")
+    Folder | None,
+    Field(description="A split to evaluate on instead of splitting anew: its name, or the folder of its manifest."),
+    Flag(takes="SPLIT", panel="Split"),
 ]
-On = Annotated[Literal["folds", "holdout"], Field(description="The folds, or the locked part, which needs a reason.")]
-Reason = Annotated[str, Field(description="Why the locked part is looked at; recorded.")]
+On = Annotated[
+    Literal["folds", "holdout"],
+    Field(description="The folds, or the locked part, which needs a reason."),
+    Flag(panel="Model"),
+]
+Reason = Annotated[
+    str, Field(description="Why the locked part is looked at; recorded."), Flag(takes="TEXT", panel="Model")
+]
 Apparent = Annotated[
     Literal["full", "resample"],
     Field(description="Bootstraps: one fit on all rows, or also each resample on itself."),
+    Flag(panel="Model"),
+]
+RunLabel = Annotated[
+    str, Field(description="Another label makes another MLflow run of the same."), Flag(takes="TEXT", panel="Output")
 ]
 Intervals = Annotated[
     Literal[
@@ -161,56 +218,85 @@ Intervals = Annotated[
         "nested", "none",
     ],
     Field(description="How intervals are made; nested and conservative_z ask for further fits."),
+    Flag(takes="METHOD", panel="Model"),
 ]  # fmt: skip
-Level = Annotated[float, Field(gt=0, lt=1, description="Share of the cases in which an interval is to hold the truth.")]
-Margin = Annotated[float, Field(ge=0, description="Difference of scores that does not matter.")]
-RunLabel = Annotated[str, Field(description="Another label makes another MLflow run of the same.")]
+Level = Annotated[
+    float,
+    Field(gt=0, lt=1, description="Share of the cases in which an interval is to hold the truth."),
+    Flag(takes="SHARE", panel="Model"),
+]
+Margin = Annotated[
+    float, Field(ge=0, description="Difference of scores that does not matter."), Flag(takes="NUMBER", panel="Model")
+]
 TimeLimit = Annotated[
-    float | None, Field(gt=0, description="Seconds after which a fit is stopped; each has a process of its own then.")
+    float | None,
+    Field(gt=0, description="Seconds after which a fit is stopped; each has a process of its own then."),
+    Flag(takes="SECONDS", panel="Run"),
 ]
 LogModels = Annotated[
     Literal["none", "final", "all"],
     Field(description="Models in MLflow: one of all rows, or one per fold as well; each is one more fit."),
+    Flag(panel="Output"),
 ]
-AllowPartial = Annotated[bool, Field(description="Aggregate even if folds failed, tagged as partial.")]
-Refresh = Annotated[bool, Field(description="Compute again what the cache holds.")]
+AllowPartial = Annotated[
+    bool, Field(description="Aggregate even if folds failed, tagged as partial."), Flag(panel="Output")
+]
+Refresh = Annotated[bool, Field(description="Compute again what the cache holds."), Flag(panel="Run")]
 Engine = Annotated[
     Literal["prefect", "plain"],
     BeforeValidator(_engine),
     Field(description="Run the steps as Prefect tasks, or plainly without Prefect."),
+    Flag(panel="Run"),
 ]
 DataEngine = Annotated[
     Literal["auto", "memory", "duckdb", "dask", "spark"],
     Field(description="Where rows are sorted: in memory, out of core by DuckDB, or on a cluster."),
+    Flag(panel="Run"),
 ]
 Memory = Annotated[
     str | None,
     Field(description="Memory for the table, such as 2GB; DuckDB works on disk above.  [default: 1/4 of what is free]"),
+    Flag(takes="SIZE", panel="Run"),
 ]
-Batch = Annotated[bool, Field(description="The data hold new rows only, not the whole table.")]
+Batch = Annotated[bool, Field(description="The data hold new rows only, not the whole table."), Flag(panel="Data")]
 MaxMissing = Annotated[
-    float, Field(ge=0, le=1, description="Share of the known rows that may be missing; more is refused.")
+    float,
+    Field(ge=0, le=1, description="Share of the known rows that may be missing; more is refused."),
+    Flag(takes="SHARE", panel="Data"),
 ]
 OnRefused = Annotated[
     Literal["stop", "new_major"],
     Field(description="Where the split cannot be extended: stop, or split anew and forget which rows were tested."),
+    Flag(panel="Split"),
 ]
 Merged = Annotated[
-    Literal["quarantine", "accept"], Field(description="What happens to rows of groups that became one.")
+    Literal["quarantine", "accept"],
+    Field(description="What happens to rows of groups that became one."),
+    Flag(panel="Data"),
 ]
 Grid = Annotated[
     "Mapping[str, Sequence[Any]] | SkipJsonSchema[str] | SkipJsonSchema[Path]",
     BeforeValidator(_grid),
-    Field(description="Values to try of each parameter, or their YAML or JSON file."),
-    File,
+    Field(description="Values to try of each parameter: a YAML or JSON file, or '{alpha: [0.1, 1]}' itself."),
+    Flag(file=True, takes="PATH", panel="Model"),
 ]
-NRandom = Annotated[int | None, Field(ge=1, description="Try so many of the combinations, at random.")]
-Metric = Annotated[str | None, Field(description="The scorer that decides; the model's first if left out."), Hidden]
+NRandom = Annotated[
+    int | None, Field(ge=1, description="Try so many of the combinations, at random."), Flag(takes="N", panel="Model")
+]
+Metric = Annotated[
+    str | None, Field(description="The scorer that decides; the model's first if left out."), Flag(hidden=True)
+]
 Nested = Annotated[
-    bool, Field(description="Choose anew inside the training rows of every fold as well: the score of choosing.")
+    bool,
+    Field(description="Choose anew inside the training rows of every fold as well: the score of choosing."),
+    Flag(panel="Model"),
 ]
-OneStandardError = Annotated[bool, Field(description="Take the first that is as good as the best.")]
-RegisteredName = Annotated[str | None, Field(description="Name in the registry.  [default: the split's]")]
-Gates = Annotated[bool, Field(description="Stop where a gate of the audit fails.")]
+OneStandardError = Annotated[
+    bool, Field(description="Take the first that is as good as the best."), Flag(panel="Model")
+]
+RegisteredName = Annotated[
+    str | None, Field(description="Name in the registry.  [default: the split's]"), Flag(takes="NAME", panel="Output")
+]
+Gates = Annotated[bool, Field(description="Stop where a gate of the audit fails."), Flag(panel="Run")]
 RunA = Annotated[str, Field(description="MLflow run of an evaluation."), Flag(argument="RUN_A")]
 RunB = Annotated[str, Field(description="MLflow run of another, on the same split."), Flag(argument="RUN_B")]

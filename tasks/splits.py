@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +27,7 @@ from evenfold.manifests import (
     data_files,
     digest_json,
     extend as extend_manifest,
+    held_manifest,
     planned,
     read_header,
     read_manifest,
@@ -39,6 +39,7 @@ from evenfold.manifests import (
     write_streamed,
 )
 from evenfold.manifests.growth.extend import MOST_MISSING
+from evenfold.manifests.spec import name_like
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import SplitError
 
@@ -76,7 +77,7 @@ def specification(
     spec: Any = None,
     *,
     target: str | None = None,
-    group: str | None = None,
+    group: Any = None,
     key: Any = None,
     stratify: Any = None,
     time: str | None = None,
@@ -96,14 +97,15 @@ def specification(
     merged["params"] = {
         **base.get("params", {}), **(params or {}), **({} if n_splits is None else {"n_splits": n_splits})
     }  # fmt: skip
-    merged["columns"] = base.get("columns", {}) | {role: value for role, value in columns.items() if value}
+    before = {role: value for role, value in base.get("columns", {}).items() if role != "entities" or not group}
+    merged["columns"] = before | {role: value for role, value in columns.items() if value}
     return read_spec(merged)
 
 
 def name_of(data: Any) -> str:
     """Return what a split of some data is called where nobody says: as their file."""
     stem = Path(data).stem if isinstance(data, (str, Path)) else ""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", stem).strip("._-")[:100] or "split"
+    return name_like(stem) or "split"
 
 
 def _planned(
@@ -210,7 +212,7 @@ def stamp(data: str) -> tuple[Any, ...]:
 def check_columns(data: str, spec: SplitSpec) -> None:
     """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
     require_columns([*spec.columns.roles(), *spec.types], column_names(data))
-    names = [name for name in (spec.columns.target, spec.columns.group) if name]
+    names = [name for name in (spec.columns.target, *spec.columns.grouped) if name]
     known = [name for name in (spec.columns.time, spec.columns.label_end) if name] if spec.says_when_known else []
     if known:  # whether a row waits follows from the latest time of all
         table = read_table(data, [*names, *known], spec.types)
@@ -338,7 +340,20 @@ def audit_split(
     split: SplitRef, *, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: Any = None
 ) -> Audit:
     """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError."""
-    return audit(split.manifest(), split.data, features=features, exclude=exclude, gates=gates)
+    if exclude or gates:
+        return audit(split.manifest(), split.data, features=features, exclude=exclude, gates=gates)
+    return audit_of(split, features)
+
+
+def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None) -> Audit:
+    """Return the audit of a split of its data; a process that asks again, as for the page, has it at once."""
+    named, limit = None if features is None else tuple(features), memory or Settings.here().memory
+    return _audit(split.uri, split.data, (stamp(split.data), split.split_id), named, limit)
+
+
+@lru_cache(maxsize=4)
+def _audit(uri: str, data: str, _content: Any, features: tuple[str, ...] | None, memory: str | None) -> Audit:
+    return audit(held_manifest(uri, data, memory), data, features=features, memory=memory)
 
 
 def _intact(folder: Path) -> bool:

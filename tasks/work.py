@@ -158,7 +158,7 @@ def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
         raise SplitError("no target column is named, and a model has to predict one; pass --target.")
     require_columns([columns.target], table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
-    return Problem.of(frame, model, columns.target, columns.roles(), groups=columns.group)
+    return Problem.of(frame, model, columns.target, columns.roles(), groups=next(iter(columns.grouped), None))
 
 
 def key_of_split(work: Work, i: int) -> str:

@@ -71,7 +71,7 @@ def of_splits(evidence: Evidence, level: float) -> Made:
     """Return the corrected t interval of the mean over splits."""
     if evidence.stratified:
         return Declined(f"{STRATIFIED} Choose corrected_wald, or random folds.")
-    values = [each.test[evidence.metric.name] for each in evidence.scores]
+    values = [each.test[evidence.metric.name] for each in evidence.scores if evidence.metric.name in each.test]
     if len(values) < 2:
         return Declined("the corrected t needs the scores of 2 splits, and there is 1; use more splits.")
     sizes = ([each.n_train for each in evidence.scores], [each.n_test for each in evidence.scores])

@@ -44,15 +44,22 @@ def scores_of(
 ) -> dict[str, float]:
     """Return every metric's score; raises EvaluationError where one fails or is not a number.
 
-    ``name`` is the split's (``fold 3``), ``side`` its rows' (``test`` or ``training``): an error is about both.
+    A single test row, as of leave-one-out, has no R2 and no AUC: such a metric is left out, and has the score of all
+    rows together. ``name`` is the split's (``fold 3``), ``side`` its rows' (``test`` or ``training``): an error is
+    about both.
     """
-    scores = {}
+    scores: dict[str, float] = {}
+    alone = y.size == 1 and side == "test"
     for metric in metrics:
         try:
-            scores[metric] = score(metric, answers, y, weights)
+            value = score(metric, answers, y, weights)
         except Exception as error:
+            if alone and isinstance(error, ValueError):
+                continue
             raise EvaluationError(_undefined(metric, y, answers, name, side, first_line(error))) from cause_of(error)
-        if np.isnan(scores[metric]):
+        if not np.isnan(value):
+            scores[metric] = value
+        elif not alone:
             raise EvaluationError(_undefined(metric, y, answers, name, side, "the score is not a number."))
     return scores
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache, partial
 from time import perf_counter
 from typing import Any
@@ -21,8 +22,10 @@ from imblearn.over_sampling import RandomOverSampler
 from imblearn.pipeline import Pipeline as SamplingPipeline
 from imblearn.under_sampling import RandomUnderSampler
 from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
 from sklearn import config_context
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.impute import SimpleImputer
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
@@ -32,6 +35,7 @@ from .corrections import Recalibrated, Smeared
 from .options import by_column, class_weight_names, parts_of, reads_names, takes, target_transformer
 from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec
+from .warned import hearing
 
 INNER_FOLDS = 5
 
@@ -48,7 +52,8 @@ def assemble(
     From the inside out: the model; a sampler that evens out the classes of the rows it is fitted on, and of no
     others; an encoder of text (0/1 columns or ordinal codes learnt from training rows; values never seen become all
     zeros, or -1; categories stay as they are for estimators that read them from the column's type); a transform of
-    the target that is inverted in predictions; a threshold.
+    the target that is inverted in predictions; a threshold. Missing numbers are filled before all of it, with what the
+    training rows say (``impute``).
 
     ``train``: the training rows, which ``threshold: prevalence`` and ``tuned`` need: the share of the positive class
     among them, and the pairs of the inner cross-validation on them by ``inner`` (default: 5 shuffled folds that
@@ -56,7 +61,12 @@ def assemble(
     """
     model = model.completed(problem.task, len(problem.classes))
     estimator = _weighing_classes(model.build(seed), model)
-    steps = [*_encoding(model, problem, estimator), *_sampling(model.balance, seed), ("model", estimator)]
+    steps = [
+        *_imputing(model, problem),
+        *_encoding(model, problem, estimator),
+        *_sampling(model.balance, seed),
+        ("model", estimator),
+    ]
     if len(steps) > 1:
         estimator = (SamplingPipeline if any(name == "balance" for name, _ in steps) else Pipeline)(steps)
     if model.recalibrate:
@@ -100,6 +110,15 @@ def _oversampled(y: NDArray[Any], ratio: float) -> dict[Any, int]:
     classes, counts = np.unique(y, return_counts=True)
     least = int(np.ceil(counts.max() * ratio))
     return {label: max(count, least) for label, count in zip(classes.tolist(), counts.tolist(), strict=True)}
+
+
+def _imputing(model: ModelSpec, problem: Problem) -> list[tuple[str, Any]]:
+    columns = [name for name in problem.features if is_numeric_dtype(problem.X[name].dtype)]
+    if model.impute is None or not columns:
+        return []
+    filler = SimpleImputer(strategy=model.impute, keep_empty_features=True)
+    made = make_column_transformer((filler, columns), remainder="passthrough", verbose_feature_names_out=False)
+    return [("impute", made.set_output(transform="pandas"))]
 
 
 def _encoding(model: ModelSpec, problem: Problem, estimator: Any) -> list[tuple[str, Any]]:
@@ -182,17 +201,20 @@ def fit_and_score(
     Raises EvaluationError where the fit fails or a metric is undefined.
     """
     started = perf_counter()
-    estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner, validation=validation)
+    with hearing() as heard:
+        estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner, validation=validation)
     between = perf_counter()
     metrics = model.completed(problem.task, len(problem.classes)).metrics
     answers = Responses(estimator, problem.X.iloc[test])
-    on_test = scores_of(metrics, answers, problem.y[test], _part(problem.weights, test), name=name, side="test")
+    with hearing() if len(test) == 1 else nullcontext():  # what one row has no score of is not worth a warning each
+        on_test = scores_of(metrics, answers, problem.y[test], _part(problem.weights, test), name=name, side="test")
     known = Responses(estimator, problem.X.iloc[train])
     on_train = scores_of(metrics, known, problem.y[train], _part(problem.weights, train), name=name, side="training")
     predictions = _predictions(problem, test, answers, repeat, fold)
-    seconds_fit, seconds_score = between - started, perf_counter() - between
-    score = FoldScore(name, repeat, fold, on_test, on_train, len(train), len(test), seconds_fit, seconds_score)
-    return score, predictions
+    seconds = between - started, perf_counter() - between
+    return FoldScore(
+        name, repeat, fold, on_test, on_train, len(train), len(test), *seconds, warnings=tuple(heard)
+    ), predictions
 
 
 def fit_predictions(
@@ -258,7 +280,7 @@ def _missing(error: Exception, problem: Problem) -> str:
     if not names:
         return ""
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return f" Missing values are in {shown}: exclude what holds them, or name a pipeline that begins with an imputer"
+    return f" Missing values are in {shown}: exclude what holds them, or write impute: median in the model file"
 
 
 def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from math import isinf
 from pathlib import Path
 from typing import Any, Literal
 
@@ -181,7 +182,8 @@ class ModelSpec(BaseModel):
     ``estimator``: ``package.module:Name`` of a class or of a function that returns an estimator; None for the default.
     ``params``: its JSON parameters. ``task``: inferred where None. ``features``: None for every numeric, boolean and
     categorical column that has no other role; ``exclude`` leaves some of them out. ``text``: how listed text columns
-    and categories become numbers. ``metrics``: scikit-learn scorer names, or short ones
+    and categories become numbers. ``impute``: what stands for a missing number, of the training rows' values; None
+    leaves it missing, as gradient boosting takes it. ``metrics``: scikit-learn scorer names, or short ones
     (acc, auc, mae, rmse, …) that become those; empty for the default ones.
     ``balance``: see Balance, or its method alone. ``recalibrate``: set the probabilities back to the shares of the
     classes among the training rows, which balancing shifts. ``threshold``: from which probability of the second class
@@ -192,7 +194,7 @@ class ModelSpec(BaseModel):
     ``eval_set: validation``: ``fit`` gets the validation rows as ``eval_set``, or ``X_val`` and ``y_val``, to stop at.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     estimator: str | None = None
     params: dict[str, Any] = Field(default_factory=dict)
@@ -200,6 +202,7 @@ class ModelSpec(BaseModel):
     features: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
     text: Literal["onehot", "ordinal"] = "onehot"
+    impute: Literal["mean", "median", "most_frequent"] | None = None
     metrics: tuple[str, ...] = ()
     balance: Balance | None = None
     recalibrate: bool = False
@@ -271,7 +274,8 @@ class ModelSpec(BaseModel):
 
     def canonical(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults, as JSON: what a key is made of."""
-        return self.model_dump(mode="json", exclude_defaults=True)
+        told: dict[str, Any] = _without_infinities(self.model_dump(mode="json", exclude_defaults=True))
+        return told
 
     def completed(self, task: Task, n_classes: int = 0) -> ModelSpec:
         """Return the specification with task, estimator and metrics filled in from the table of defaults."""
@@ -291,6 +295,15 @@ class ModelSpec(BaseModel):
         if self.estimator is None:
             raise ModelError("the model names no estimator yet; complete it for a task first.")
         return seeded(named_estimator(self.estimator, self.params), seed)
+
+
+def _without_infinities(value: Any) -> Any:
+    """Return JSON with infinities as text, for which JSON has no number."""
+    if isinstance(value, float) and isinf(value):
+        return ".inf" if value > 0 else "-.inf"
+    if isinstance(value, dict):
+        return {name: _without_infinities(each) for name, each in value.items()}
+    return [_without_infinities(each) for each in value] if isinstance(value, list) else value
 
 
 def _transformer_of(model: ModelSpec) -> str | None:

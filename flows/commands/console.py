@@ -2,49 +2,85 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
 from rich.text import Text
+
+PIPED = 140  # columns, where nobody says how wide it is
 
 
 class Words(Console):
     """A console that breaks a line of text between words and keeps its indentation; elsewhere lines stay whole.
 
-    What is printed with ``soft_wrap=True`` stays whole on a terminal too, so that it can be copied.
+    Elsewhere is where nobody reads: no terminal, and no COLUMNS. What is printed with ``soft_wrap=True`` stays whole
+    on a terminal too, so that it can be copied.
     """
+
+    @property
+    def breaks(self) -> bool:
+        """Whether lines of text are broken."""
+        return self.is_terminal or _columns() is not None
 
     def print(self, *objects: Any, **how: Any) -> None:
         """Print as rich does; a single text on a terminal is wrapped line by line."""
-        if not self.is_terminal or len(objects) != 1 or not isinstance(objects[0], str) or "soft_wrap" in how:
+        if not self.breaks or len(objects) != 1 or not isinstance(objects[0], str) or "soft_wrap" in how:
             super().print(*objects, **how)
             return
+        hang = how.pop("hang", 0)
         for line in objects[0].split("\n"):
             words = line.lstrip(" ")
             text = self.render_str(words, markup=how.get("markup", True), emoji=False, highlight=False)
             text.stylize(how.get("style") or "")
             lead = len(line) - len(words)
-            for part in text.wrap(self, max(self.width - lead, 20)) or [text]:
+            for number, part in enumerate(text.wrap(self, max(self.width - lead - hang, 20)) or [text]):
                 part.rstrip()
-                super().print(Text(" " * lead) + part, soft_wrap=True)
+                super().print(Text(" " * (lead + (hang if number else 0))) + part, soft_wrap=True)
+
+    def say(self, text: str, hang: int = 0, style: str | None = None) -> None:
+        """Print words as they are, brackets and all; lines that had to be broken go on ``hang`` further in."""
+        how: dict[str, Any] = {"hang": hang} if self.breaks else {}
+        self.print(text, markup=False, style=style, **how)
 
 
-def first_that_fits(console: Console, tables: Iterable[Table]) -> Table:
-    """Return the first table that is no wider than the console, else the last."""
-    made, wide = None, console.options.update(max_width=1_000)
+Cells = Sequence[Sequence[str]]
+
+
+def lined_up(rows: Cells, left: int = 1, indent: int = 2) -> list[str]:
+    """Return rows of equal length as lines, columns two blanks apart; all but the first ``left`` are right-aligned.
+
+    No line ends in blanks.
+    """
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+
+    def cells(row: Sequence[str]) -> Iterator[str]:
+        for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            blanks = " " * (width - cell_len(cell))
+            yield cell + blanks if place < left else blanks + cell
+
+    return [(" " * indent + "  ".join(cells(row))).rstrip() for row in rows]
+
+
+def first_that_fits(console: Console, tables: Iterable[list[str]]) -> str:
+    """Return the first table whose lines are no longer than the console is wide, else the last, as one text."""
+    made: list[str] = []
     for made in tables:
-        if Measurement.get(console, wide, made).maximum <= console.width:
+        if max(map(cell_len, made), default=0) <= console.width:
             break
-    assert made is not None
-    return made
+    return "\n".join(made)
 
 
-def consoles() -> tuple[Console, Console]:
-    """Return where results go and where progress and errors go."""
-    width = None if sys.stdout.isatty() else 140
+def consoles() -> tuple[Words, Console]:
+    """Return where results go and where progress and errors go; COLUMNS says how wide, also where it is piped."""
+    width = _columns() or (None if sys.stdout.isatty() else PIPED)
     out = Words(highlight=False, soft_wrap=True, emoji=False, width=width)
     return out, Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+
+
+def _columns() -> int | None:
+    given = os.environ.get("COLUMNS", "")
+    return int(given) if given.isdigit() and int(given) else None

@@ -13,7 +13,8 @@ from evenfold.manifests import Columns, SplitSpec
 from evenfold.splitters import SplitError
 from sklearn.datasets import load_breast_cancer
 
-from .show import consoles, progress, show_evaluation
+from .scores import show_evaluation
+from .show import consoles, progress
 
 FLIGHTS = "examples/flights.parquet"
 FEATURES = ("time_hour", "month", "wday", "hour", "minute", "distance", "carrier", "origin", "dest")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import json
 import re
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 from evenfold.tasks.parameters import Flag
 from pydantic.fields import FieldInfo
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
@@ -63,7 +64,10 @@ def _parameter(name: str, alias: Any, parameter: inspect.Parameter) -> inspect.P
     if flag.argument:
         shown = Annotated[shown, typer.Argument(metavar=flag.argument, help=text)]
     else:
-        shown = Annotated[shown if required else shown | None, typer.Option(*flag.names, help=text)]
+        # A switch that is off has one name: --refresh, and no --no-refresh.
+        names = flag.names or ([f"--{name.replace('_', '-')}"] if parameter.default is False else [])
+        option = typer.Option(*names, help=text, metavar=flag.takes or None, rich_help_panel=flag.panel)
+        shown = Annotated[shown if required else shown | None, option]
     default = inspect.Parameter.empty if required else parameter.default
     if required or (isinstance(default, (bool, str, int, float, Path)) and default != ""):
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=shown)
@@ -106,6 +110,7 @@ SHORT = {
     "audit": "Say what is wrong with a split: leaks, rows, uneven folds.",
     "verify": "Prove that a manifest is what was written.",
     "diff": "Say which rows moved, joined or left between two manifests.",
+    "list": "List splits, evaluations and models, with short ids.",
     "show": "Show a manifest: asked, identity, how many rows are where.",
     "export": "Write the folds as H2O, Spark, OpenML and others read them.",
     "import": "Make a manifest of folds that were decided elsewhere.",
@@ -130,6 +135,36 @@ EPILOG = (
 WIDTH = 76
 
 
+PANELS = ("Arguments", "Data", "Split", "Model", "Output", "Run", "Options")
+TYPES = {"<str>": "TEXT", "<list[str]>": "TEXT", "<path>": "PATH", "<int>": "N", "<float>": "NUMBER"}
+
+
+class Grouped(TyperCommand):
+    """A command whose help shows its options below what they are about: data, split, model, output."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and each group of options."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            is_argument = parameter.param_type_name == "argument"
+            panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or "Options"
+            groups.setdefault(panel, []).append((_plain(record[0], is_argument), record[1]))
+        for panel in sorted(groups, key=PANELS.index):
+            with formatter.section(panel):
+                formatter.write_dl(groups[panel])
+
+
+def _plain(name: str, is_argument: bool) -> str:
+    """Return how an option is written, with a word for its type: N, PATH, TEXT; an argument is a word itself."""
+    before, blank, kind = name.rpartition(" ")
+    if is_argument and kind.startswith("<"):
+        return before
+    return f"{before}{blank}{TYPES.get(kind, kind)}"
+
+
 class Commands(TyperGroup):
     """The commands in the order of SHORT; one that is missing there comes last, with its own first sentence."""
 
@@ -137,6 +172,16 @@ class Commands(TyperGroup):
         """Return the names in that order."""
         places = {name: place for place, name in enumerate(SHORT)}
         return sorted(super().list_commands(ctx), key=lambda name: places.get(name, len(places)))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first word names; raises SplitError for one that none has, with the nearest."""
+        if self.get_command(ctx, args[0]) is None:
+            from evenfold.splitters import SplitError
+
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=2, cutoff=0.5)
+            meant = f"did you mean {' or '.join(near)}?" if near else "evenfold --help lists those that there are."
+            raise SplitError(f"there is no command {args[0]!r}; {meant}")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command with a short help that fits a line, and an example that fits a screen."""

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import ModelSpec, Problem, fold_count_study
+from evenfold.estimates import ModelSpec, Problem, fold_count_study, metric_of
 from evenfold.manifests import Columns, read_table, require_columns, write_whole
 from evenfold.reports import Picture, study_svg
+from evenfold.reports.evaluations.words import written
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.progress import Say
-from rich.table import Table
 
-from .show import consoles
+from .console import consoles, lined_up
 
 
 def problem_of(data: str, columns: dict[str, Any], model: ModelSpec) -> Problem:
@@ -26,17 +26,20 @@ def problem_of(data: str, columns: dict[str, Any], model: ModelSpec) -> Problem:
     table = read_table(data)
     require_columns(named.roles(), table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
-    return Problem.of(frame, model, named.target, named.roles(), groups=named.group)
+    return Problem.of(frame, model, named.target, named.roles(), groups=next(iter(named.grouped), None))
 
 
 def counts_of(given: str) -> list[int]:
-    """Return the numbers of folds in ``5..100`` (eight of them, evenly apart) or ``5,10,20``."""
+    """Return the numbers of folds in ``5..100`` (eight, evenly apart), ``5:100:5`` (every fifth) or ``5,10,20``."""
     try:
+        if ":" in given:
+            low, high, step = (int(each) for each in given.split(":"))
+            return list(range(low, high + 1, step))
         if ".." not in given:
             return [int(each) for each in given.split(",")]
         low, high = (int(each) for each in given.split(".."))
     except ValueError:
-        raise SplitError(f"--k {given!r}; write 5..100, or 5,10,20.") from None
+        raise SplitError(f"--k {given!r}; write 5..100, 5:100:5 (every fifth), or 5,10,20.") from None
     return sorted({low + (high - low) * step // 7 for step in range(8)})
 
 
@@ -51,17 +54,30 @@ def counted(problem: Problem, counts: list[int], seed: int, say: Say) -> pd.Data
     return pd.concat(parts, ignore_index=True)
 
 
-def show_table(table: pd.DataFrame, picture: Path, as_json: bool) -> None:
-    """Print a table of results, and where its picture lies."""
+def show_study(table: pd.DataFrame, sentences: list[str], picture: Path, as_json: bool) -> None:
+    """Print what a study says, a sentence a metric, then its figures as people read them, and where its page lies."""
     out, _ = consoles()
     if as_json:
-        out.print_json(data={"rows": json.loads(table.to_json(orient="records")), "picture": str(picture)})
+        rows = json.loads(table.to_json(orient="records"))
+        out.print_json(data={"rows": rows, "sentences": sentences, "picture": str(picture)})
         return
-    shown = Table(*map(str, table.columns), box=None)
-    for row in table.itertuples(index=False):
-        shown.add_row(*(f"{value:.4f}" if isinstance(value, float) else str(value) for value in row))
-    out.print(shown)
-    out.print(f"picture: {picture}")
+    for sentence in sentences:
+        out.say(f"  {sentence}.", hang=2)
+    out.print()
+    records = table.to_dict("records")
+    cells = [[_cell(str(name), value, row["metric"]) for name, value in row.items()] for row in records]
+    head = [str(name).replace("_", " ") for name in table.columns]
+    out.print("\n".join(lined_up([head, *cells])), markup=False, soft_wrap=True)
+    out.say(f"  page {picture}")
+
+
+def _cell(name: str, value: Any, metric: str) -> str:
+    """Return a figure of a study: scores as people read them, ratios and spreads as they are."""
+    if name == "metric":
+        return metric_of(metric).title
+    if not isinstance(value, float):
+        return str(value)
+    return written(metric_of(metric).shown(value) if name in ("mean", "pooled") else value)
 
 
 def keep_in_record(

@@ -19,13 +19,19 @@ from typing import Annotated, Any
 import typer
 
 from .busy import busy
+from .flags import Grouped
 
 looking = typer.Typer()
 
 
-@looking.command()
+@looking.command(cls=Grouped)
 def show(
-    manifest: Annotated[str, typer.Argument(metavar="MANIFEST", help="Folder of a manifest, or runs:/<run id>/split.")],
+    manifest: Annotated[
+        str,
+        typer.Argument(
+            metavar="MANIFEST", help="A split's name (NAME@1.0), the folder of its manifest, or runs:/ID/split."
+        ),
+    ],
     report: Annotated[Path | None, typer.Option(help="Write the split's page to this file too.")] = None,
     data: Annotated[str | None, typer.Option(help="The rows that were split, for the page's pictures.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
@@ -61,7 +67,9 @@ def show(
 @contextlib.contextmanager
 def _folder(manifest: str) -> Iterator[Path]:
     if not manifest.startswith("runs:/"):
-        yield Path(manifest)
+        from evenfold.tasks.references import manifest_folder
+
+        yield manifest_folder(manifest)
         return
     from evenfold.splitters import SplitError
     from evenfold.tasks import Home, prepare_environment
@@ -84,7 +92,7 @@ def _folder(manifest: str) -> Iterator[Path]:
 
 
 def _print_look(out: Any, header: dict[str, Any]) -> None:
-    from rich.table import Table
+    from .console import lined_up
 
     spec = header["spec"]
     what = "draws" if header["kind"] == "draws" else "splits"
@@ -103,17 +111,14 @@ def _print_look(out: Any, header: dict[str, Any]) -> None:
     meanings = {-1: "never tested", -2: "locked", -3: "excluded"} | names
     if header["kind"] == "draws":
         meanings[0] = "may be drawn"
-    table = Table("fold or part", "rows", box=None)
-    table.columns[1].justify = "right"
-    for code, rows in header["counts"].items():
-        table.add_row(str(meanings.get(int(code), f"fold {code}")), f"{rows:,}")
-    out.print(table)
+    counts = [[str(meanings.get(int(code), f"fold {code}")), f"{rows:,}"] for code, rows in header["counts"].items()]
+    out.print("\n".join(lined_up([["fold or part", "rows"], *counts])), markup=False, soft_wrap=True)
     if len(header["generations"]) > 1:
         joined = ", ".join(f"{each['n']}: {each['rows']:,}" for each in header["generations"])
         out.print(f"  rows that joined with each generation: {joined}")
 
 
-@looking.command()
+@looking.command(cls=Grouped)
 def ui(
     port: Annotated[int, typer.Option(help="MLflow's port; Prefect's page has the next.")] = 5000,
     dry: Annotated[bool, typer.Option("--dry", help="Print the commands and start nothing.")] = False,
@@ -132,7 +137,7 @@ def ui(
     if as_json:
         typer.echo(json.dumps(commands))
     for name, command in ({} if as_json else commands).items():
-        typer.echo(redacted(f"{name}: {' '.join([*_SETTING.get(name, lambda _: [])(port), *command])}"))
+        typer.echo(redacted(f"{name}: {' '.join([*_said_before(name, home, port), *command])}"))
     if not dry:
         _show_pages(home, commands, port)
 
@@ -184,8 +189,11 @@ def _wait_for(name: str, process: subprocess.Popen[bytes], address: str, log: Pa
     raise EvaluationError(f"{name}'s page does not start ({last[:300]}); is another port free (--port)? See {log}.")
 
 
-# Without it Prefect's page looks for its server at port 4200.
-_SETTING = {"Prefect": lambda port: [f"PREFECT_SERVER_UI_API_URL=http://127.0.0.1:{port + 1}/api"]}
+def _said_before(name: str, home: Any, port: int) -> list[str]:
+    """Return what a pasted command needs: else Prefect's page asks port 4200, and shows the runs of ~/.prefect."""
+    if name != "Prefect":
+        return []
+    return [f"PREFECT_HOME={home.path / 'prefect'}", f"PREFECT_SERVER_UI_API_URL=http://127.0.0.1:{port + 1}/api"]
 
 
 def ui_commands(home: Any, port: int) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .busy import busy
-from .flags import values_of
+from .flags import Grouped, values_of
 
 GATE_FAILED = 1
 
@@ -63,24 +63,46 @@ class AuditFormat(StrEnum):
     sarif = "sarif"
 
 
-ManifestFolder = Annotated[Path, typer.Argument(metavar="MANIFEST", help="Folder of a manifest.")]
+def named(given: Path | None) -> Path | None:
+    """Return the folder that is meant by what is typed: a path, or the name of a split."""
+    from evenfold.tasks.references import manifest_folder
+
+    return given and manifest_folder(given)
+
+
+NAMED = "A split's name (NAME@1.0), or the folder of its manifest."
+ManifestFolder = Annotated[Path, typer.Argument(metavar="MANIFEST", help=NAMED, callback=named)]
 DataFile = Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file, a folder or a glob of them.")]
 Out = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
 Repeat = Annotated[int, typer.Option(help="Which repeat, from 0.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")]
 
 
-@commands.command()
+@commands.command(cls=Grouped)
 def audit(
     manifest: ManifestFolder,
     data: DataFile,
-    features: Annotated[list[str] | None, typer.Option(help="A column that a model sees; repeat for several.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="A column that it does not; repeat for several.")] = None,
-    target: Annotated[str | None, typer.Option(help="Target, where the split does not name one.")] = None,
-    group: Annotated[str | None, typer.Option(help="Look for this column's groups on both sides of a split.")] = None,
-    time: Annotated[str | None, typer.Option(help="Require that training rows are older than tested ones.")] = None,
-    gate: Annotated[list[str] | None, typer.Option(help="A limit, as NAME=NUMBER or NAME=off; repeatable.")] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="Why a check is ignored, as EF205=REASON; repeat.")] = None,
+    features: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="A column that a model sees; repeat for several.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="A column that it does not; repeat for several.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Target, where the split does not name one.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Look for this column's groups on both sides of a split.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Require that training rows are older than tested ones.")
+    ] = None,
+    gate: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=NUMBER", help="A limit, as NAME=NUMBER or NAME=off; repeatable.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="CODE=REASON", help="Why a check is ignored, as EF205=REASON; repeat.")
+    ] = None,
     impact: Annotated[bool, typer.Option("--impact", help="Refit with and without each leak: what it costs.")] = False,
     store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
     record: Annotated[bool, typer.Option("--record", help="Record it in MLflow, with its page.")] = False,
@@ -127,7 +149,7 @@ def audit(
         raise typer.Exit(GATE_FAILED)
 
 
-@commands.command()
+@commands.command(cls=Grouped)
 def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
     """Prove that a manifest is what was written, or name the file and block that is not. Exit code 1: it is damaged.
 
@@ -144,10 +166,10 @@ def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
         raise typer.Exit(GATE_FAILED)
 
 
-@commands.command()
+@commands.command(cls=Grouped)
 def diff(
-    a: Annotated[Path, typer.Argument(metavar="A", help="Folder of a manifest.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Folder of another.")],
+    a: Annotated[Path, typer.Argument(metavar="A", help=NAMED, callback=named)],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another.", callback=named)],
     data: Annotated[str | None, typer.Option(help="File with the key and the target, to count by class.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -164,7 +186,7 @@ def diff(
     _print(made, as_json, show_difference)
 
 
-@commands.command()
+@commands.command(cls=Grouped)
 def export(
     manifest: ManifestFolder,
     to: Annotated[Tool, typer.Option(help="The tool that reads the file.")],
@@ -190,7 +212,7 @@ def export(
     _print(made, as_json, show_export)
 
 
-@commands.command()
+@commands.command(cls=Grouped)
 def join(
     data: DataFile,
     manifest: ManifestFolder,
@@ -215,17 +237,25 @@ def join(
     _print(made, as_json, show_join)
 
 
-@commands.command(name="import")
+@commands.command(name="import", cls=Grouped)
 def import_(
     data: DataFile,
-    key: Annotated[list[str], typer.Option(help="Column that names each row; repeat for several.")],
-    fold_column: Annotated[str | None, typer.Option(help="Column that holds the fold of each row.")] = None,
-    split_column: Annotated[str | None, typer.Option(help="Column that says train, validation or test.")] = None,
+    key: Annotated[list[str], typer.Option(metavar="COLUMN", help="Column that names each row; repeat for several.")],
+    fold_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column that holds the fold of each row.")
+    ] = None,
+    split_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column that says train, validation or test.")
+    ] = None,
     positions: Annotated[Path | None, typer.Option(help="JSON or OpenML's ARFF of splits as positions.")] = None,
     nnunet: Annotated[Path | None, typer.Option(help="splits_final.json, whose keys are those of the column.")] = None,
     groups: Annotated[Path | None, typer.Option(help="Table of group and fold, as export --to groups writes.")] = None,
-    group: Annotated[str | None, typer.Option(help="Column of FILE whose folds --groups holds.")] = None,
-    target: Annotated[str | None, typer.Option(help="Column to predict, for balance and audit.")] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of FILE whose folds --groups holds.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column to predict, for balance and audit.")
+    ] = None,
     name: Annotated[str, typer.Option(help="What the split is called.")] = "imported",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for <name>/<version>/.")] = None,
     as_json: Json = False,

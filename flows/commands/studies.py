@@ -9,50 +9,90 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from evenfold.flows import definitions
-from evenfold.tasks.parameters import Data, Exclude, Features, Flag, Group, Key, Metrics, Model, NSplits, Seed, Target
+from evenfold.tasks.parameters import (
+    Data,
+    Exclude,
+    Features,
+    Flag,
+    Group,
+    Key,
+    Level,
+    Margin,
+    Metrics,
+    Model,
+    NSplits,
+    RunA,
+    RunB,
+    Seed,
+    Target,
+)
 from pydantic import Field
 
 from .busy import busy
-from .flags import command_of
+from .flags import Grouped, command_of
 
 PictureOrPage = Annotated[
     Path, Field(description="Where it goes: a page, or a picture (.svg)."), Flag(names=("-o", "--output"))
 ]
-Counts = Annotated[str, Field(description="Numbers of folds: 5..100, or 5,10,20."), Flag(names=("--k",))]
+ComparisonPage = Annotated[
+    Path | None, Field(description="Write a page about it to this file."), Flag(names=("-o", "--output"), takes="PATH")
+]
+Counts = Annotated[str, Field(description="Numbers of folds: 5..100, 5:100:5, or 5,10,20."), Flag(names=("--k",))]
 NSeeds = Annotated[int, Field(description="Partitions of each way.")]
 
 
 def register_studies(app: typer.Typer) -> None:
     """Add the commands to ``app``."""
-    app.command("compare")(command_of(definitions.compare, compare))
-    for study in (folds, strategies):
-        app.command()(command_of(study))
+    for study in (compare, folds, strategies):
+        app.command(cls=Grouped)(command_of(study))
 
 
 def compare(
-    run_a: str,
-    run_b: str,
-    as_json: bool,
-    metrics: list[str] | None = None,
-    level: float = 0.95,
-    margin: float = 0.0,
+    run_a: RunA,
+    run_b: RunB,
+    metrics: Metrics = None,
+    level: Level = 0.95,
+    margin: Margin = 0.0,
+    output: ComparisonPage = None,
+    as_json: bool = False,
 ) -> None:
-    """Print how two evaluations compare, row by row."""
+    """Compare two evaluations row by row; with -o also on a page of its own.
+
+    Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested.
+
+    Example: evenfold compare RUN_A RUN_B --metric r2
+    """
     from evenfold.flows.comparison import compare_runs
+    from evenfold.reports import comparison_page
 
     from .console import consoles
+    from .scores import show_comparisons
 
     out, _ = consoles()
     with busy(f"comparing run {run_a} with run {run_b}"):
         comparisons = compare_runs(run_a, run_b, metrics, level=level, margin=margin)
+        names = _models_of(run_a, run_b)
+    if output is not None:
+        from evenfold.manifests import write_whole
+
+        write_whole(output, comparison_page(comparisons, names).html())
     if as_json:
         out.print_json(json.dumps([asdict(comparison) for comparison in comparisons]))
         return
-    for comparison in comparisons:
-        out.print(f"{comparison.metric}: {comparison.words}")
-        for note in comparison.notes:
-            out.print(f"  {note}")
+    show_comparisons(out, comparisons, names)
+    if output is not None:
+        out.say(f"  page {output}")
+
+
+def _models_of(*runs: str) -> tuple[str, str]:
+    """Return what the models of two runs are called: with the run's first digits, where they have one name."""
+    from evenfold.tasks import Home
+    from evenfold.tasks.record.tracker import Tracker
+    from evenfold.tasks.references import run_named
+
+    found = [run_named(Tracker(Home.here(), ""), run).info for run in runs]
+    a, b = (str(each.run_name).partition(" @ ")[0].rpartition("/")[2] for each in found)
+    return (a, b) if a != b else (f"{a} {found[0].run_id[:8]}", f"{b} {found[1].run_id[:8]}")
 
 
 def folds(
@@ -82,7 +122,7 @@ def folds(
     from evenfold.tasks.runtime.running import say
     from evenfold.tasks.work import keep_study
 
-    from .fold_counts import counted, counts_of, keep_in_record, problem_of, show_table, write_study
+    from .fold_counts import counted, counts_of, keep_in_record, problem_of, show_study, write_study
     from .show import consoles, progress
 
     columns = {"target": target, "group": group, "key": key}
@@ -90,11 +130,11 @@ def folds(
     with limited(1), progress(consoles()[1]):
         table = counted(problem, counts_of(counts), seed or 0, say)
     keep_study(Home.here(), problem, table)
-    page = partial(fold_count_html, problem, table)
-    write_study(page, fold_count_pictures(table), output)
+    page, pictures = partial(fold_count_html, problem, table), fold_count_pictures(table)
+    write_study(page, pictures, output)
     about = {"data": Path(data).name, "counts": counts, "seed": str(seed or 0)}
     keep_in_record(data, "number of folds", problem, about, page(), table)
-    show_table(table, output, as_json)
+    show_study(table, [picture.title for picture in pictures.values()], output, as_json)
 
 
 def strategies(
@@ -121,7 +161,7 @@ def strategies(
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.running import say
 
-    from .fold_counts import keep_in_record, problem_of, show_table, write_study
+    from .fold_counts import keep_in_record, problem_of, show_study, write_study
     from .show import consoles, progress
 
     columns: dict[str, Any] = {"target": target, "key": key}
@@ -135,8 +175,9 @@ def strategies(
             seed=seed or 0,
             say=partial(say, "fitting models"),
         )
-    page = partial(strategies_html, problem, table)
-    write_study(page, strategy_pictures(table), output)
+    page, pictures = partial(strategies_html, problem, table), strategy_pictures(table)
+    write_study(page, pictures, output)
     about = {"data": Path(data).name, "n_splits": str(n_splits or 5), "n_seeds": str(n_seeds), "seed": str(seed or 0)}
     keep_in_record(data, "ways of stratifying", problem, about, page(), table)
-    show_table(table, output, as_json)
+    rough = f" ({n_seeds} partitions of each way: rough; 100 tell more)" if n_seeds < 50 else ""
+    show_study(table, [f"{picture.title}{rough}" for picture in pictures.values()], output, as_json)

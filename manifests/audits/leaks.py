@@ -23,36 +23,43 @@ from .unnamed.sample import column_of
 
 
 def group_in_two_folds(joined: Joined) -> Outcome:
-    """Look for groups on both sides of a split."""
-    name = joined.columns.group
-    if name is None:
+    """Look for groups on both sides of a split; of several entities, for the levels of each."""
+    names = joined.columns.grouped
+    if not names:
         return NotAsked("no group column is named")
-    split, rows, places = joined.crossing_groups(name)
-    if not rows:
+    told, total, n_rows, all_places = [], 0, 0, dict[str, int]()
+    for name in names:
+        split, rows, places = joined.crossing_groups(name)
+        if not rows:
+            continue
+        groups = joined.levels(name)
+        named = listed((shown(groups[code]) for code in split), most=3)
+        told.append(
+            f"{amount(split.size, 'group')} of {name!r} ({named}) {verb(split.size, 'has', 'have')} rows "
+            f"{joined.apart}: {amount(rows, 'row')} in {where(places)}{joined.looked_at}"
+        )
+        total, n_rows, all_places = total + int(split.size), n_rows + rows, places
+    if not told:
         return None
-    groups = joined.levels(name)
-    named = listed((shown(groups[code]) for code in split), most=3)
-    ours = name == joined.manifest.spec.columns.group
-    remedy = "run extend, which quarantines them" if ours else f"split by group {name!r}"
-    message = (
-        f"{amount(split.size, 'group')} of {name!r} ({named}) {verb(split.size, 'has', 'have')} rows {joined.apart}: "
-        f"{amount(rows, 'row')} in {where(places)}{joined.looked_at}; {remedy}."
-    )
-    units = joined.units(name)
+    ours = names == joined.manifest.spec.columns.grouped
+    remedy = "run extend, which quarantines them" if ours else f"split by group {listed(map(repr, names))}"
+    units = joined.units(names[0]) if len(names) == 1 else joined.together()
     kept = None if units is None else Together(units)
-    return Found(split.size, message, {"rows": rows, "folds": places}, kept)
+    return Found(total, f"{'; '.join(told)}; {remedy}.", {"rows": n_rows, "folds": all_places}, kept)
 
 
 def constant_groups(joined: Joined) -> Outcome:
     """Look for groups that say nothing: every row its own, or all rows one."""
-    name = joined.columns.group
-    if name is None:
+    names = joined.columns.grouped
+    if not names:
         return NotAsked("no group column is named")
-    groups = len(joined.levels(name))
-    if 1 < groups < joined.n:
-        return None
-    what = "every row is its own group" if groups > 1 else f"all {joined.n:,} rows are one group"
-    return Found(1, f"{what} in {name!r}, so groups keep nothing together; name another column.", {"groups": groups})
+    for name in names:
+        groups = len(joined.levels(name))
+        if not 1 < groups < joined.n:
+            what = "every row is its own group" if groups > 1 else f"all {joined.n:,} rows are one group"
+            said = f"{what} in {name!r}, so groups keep nothing together; name another column."
+            return Found(1, said, {"groups": groups})
+    return None
 
 
 def duplicate_rows(joined: Joined, features: Features) -> Outcome:

@@ -82,6 +82,8 @@ class StreamedPlan(Plan):
 
         used = self._resolve(spec, source.schema.names, numeric)
         require_any_engine(self.splitter, str(self.spec.strategy))
+        if self.spec.columns.entities:
+            raise SplitError("what several entities join is found in memory only; use engine='memory', or one group.")
         if self.spec.says_when_known and self.spec.on_immature == "wait":
             raise SplitError(
                 "rows that wait for their targets are told apart in memory only; use engine='memory', or say "

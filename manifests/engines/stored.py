@@ -118,8 +118,9 @@ class StoredManifest:
 
     @property
     def streams(self) -> bool:
-        """Whether folds can be read row after row: labels that have not grown, and no row waits for its target."""
-        return self.kind == "labels" and not self.generation and not self.spec.says_when_known
+        """Whether folds can be read row after row: labels of groups or rows that have not grown, and none waits."""
+        joined = self.spec.says_when_known or self.spec.columns.entities
+        return self.kind == "labels" and not self.generation and not joined
 
     def require_labels(self) -> None:
         """Raise SplitError where rows cannot be read one after the other: of draws and pairs, and after growing."""

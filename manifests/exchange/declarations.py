@@ -42,6 +42,11 @@ def declaration_of(spec: Any) -> Declaration:
     """
     read = read_spec(spec)
     columns, lost = read.columns, ["the strategy, its parameters, the seed and the key: folds are decided anew there."]
+    if columns.entities:
+        raise SplitError(
+            f"{listed(columns.entities)} stay together, and a declaration takes one group column; export the folds "
+            "themselves (data-foundry, h2o)."
+        )
     if columns.group and columns.time:
         raise SplitError(
             f"both a group ({columns.group}) and a time ({columns.time}) are named, and a declaration takes one of "

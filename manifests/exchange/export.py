@@ -138,7 +138,8 @@ def _with_fold(manifest: Manifest, data: Any, repeat: int, to: str) -> pa.Table:
 def _for_groups(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
     if manifest.group_table is None:
         raise SplitError(f"{manifest.name} {manifest.version} keeps no groups whole, so its folds are those of rows.")
-    names = [name for name in manifest.group_table.column_names if name == "group" or name.startswith("fold")]
+    kept = ("entity", "group")
+    names = [name for name in manifest.group_table.column_names if name in kept or name.startswith("fold")]
     return manifest.group_table.select(names), f"{amount(manifest.group_table.num_rows, 'group')} and no rows."
 
 

@@ -90,6 +90,7 @@ class Header(Strict):
 SHORTHANDS: dict[tuple[str, str], dict[str, Any]] = {
     ("Columns", "key"): {"type": "string"},
     ("Columns", "stratify"): {"type": "string"},
+    ("Columns", "group"): {"type": "array", "items": {"type": "string"}},
     ("SplitSpec", "holdout"): {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
     ("SplitSpec", "key_encoding"): {"const": "hmac"},
 }

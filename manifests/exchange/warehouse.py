@@ -97,7 +97,7 @@ def warehouse_sql(manifest: Manifest, dialect: Dialect, table: str = "rows") -> 
             "the manifest holds deleted or quarantined rows, which no rule knows; export to csv and join by key."
         )
     words = DIALECTS[dialect]
-    if manifest.group_table is not None:
+    if manifest.group_table is not None and manifest.spec.columns.group:
         return _by_group(manifest, manifest.group_table, words, table)
     if isinstance(manifest.splitter, HashSplit) and manifest.spec.holdout is None:
         return _by_key(manifest, manifest.splitter, words, table)

@@ -277,8 +277,8 @@ def _last_generations(arrived: _Arrived) -> NDArray[np.int64]:
 
 
 def _n_units(arrived: _Arrived, rows: NDArray[np.int64]) -> int:
-    group = arrived.manifest.spec.columns.group
-    return int(rows.size if group is None else np.unique(arrived.joined.encoded(group)[0][rows]).size)
+    names = arrived.manifest.spec.columns.grouped
+    return min([int(np.unique(arrived.joined.encoded(name)[0][rows]).size) for name in names] or [int(rows.size)])
 
 
 def _of_numbers(new: pa.Array, last: pa.Array) -> tuple[float, int]:

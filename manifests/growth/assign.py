@@ -10,10 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
-from evenfold.manifests.membership import EXCLUDED, fold_columns
+from evenfold.manifests.membership import EXCLUDED, LOCKED, fold_columns
 from evenfold.manifests.plan import balanced_columns, used_columns
 from evenfold.manifests.state import State, cell_counts, group_rows, groups_of, shares_of
-from evenfold.manifests.tables.canonical import canonical_table, key_order, require_complete, to_numpy
+from evenfold.manifests.tables.canonical import (
+    amount,
+    canonical_table,
+    key_order,
+    require_complete,
+    to_numpy,
+    verb,
+)
 from evenfold.manifests.tables.keys import key_values, positions_in, with_keys
 from evenfold.manifests.tables.maturity import matured, waiting_keys
 from evenfold.manifests.tables.read import read_table
@@ -23,6 +30,8 @@ from evenfold.splitters.kernels.random import EXTENDING
 from evenfold.splitters.kernels.sampling import fill
 from evenfold.splitters.packing.pack import pack_into
 from numpy.typing import NDArray
+
+from .entities import EntityGrowth
 
 GROWING_VERSION = 2  # raised whenever new rows would get other folds than before; part of a grown plan_id
 
@@ -138,7 +147,14 @@ def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
     """Return a code for each new row of a manifest of labels. Nothing that has a code is looked at again."""
     dealing = _Dealing(manifest, arrival)
     notes, groups, quarantined = dealing.drift(), None, np.empty(0, dtype=np.int64)
-    if manifest.group_table is not None:
+    if manifest.group_table is not None and manifest.spec.columns.entities:
+        placed, groups, bridges = _entities(dealing, manifest.group_table).placed(
+            dealing.packed, manifest.generation + 1, accept=merged == "accept"
+        )
+        if bridges.size:
+            quarantined = bridges[:0] if merged == "accept" else bridges
+            notes += (_told_of_bridges(bridges.size, manifest.spec.columns.entities, merged),)
+    elif manifest.group_table is not None:
         grouped = _Groups(dealing)
         placed, groups = grouped.codes(), grouped.table
         quarantined, told = grouped.merged(merged)
@@ -146,6 +162,18 @@ def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
     else:
         placed = np.column_stack([dealing.rows(repeat) for repeat in range(dealing.n_repeats)])
     return Growth(placed, notes, groups, dealing.state_with(placed), quarantined)
+
+
+def _entities(dealing: _Dealing, known: pa.Table) -> EntityGrowth:
+    arrival, codes = dealing.arrival, dealing.arrival.codes()
+    in_use = dealing.active() & (codes >= LOCKED).all(axis=1)
+    arriving = arrival.table.select(dealing.manifest.spec.columns.entities)
+    return EntityGrowth(known, arriving, codes, arrival.known < 0, in_use)
+
+
+def _told_of_bridges(n: int, entities: list[str], merged: Merged) -> str:
+    said = f"{amount(n, 'row')} {verb(n, 'has', 'have')} {' and '.join(entities)} of two folds"
+    return f"{said}; {'accepted as asked, so these leak' if merged == 'accept' else 'quarantined'}."
 
 
 class _Dealing:
@@ -199,6 +227,25 @@ class _Dealing:
         """Return which rows of the data are in the manifest and in use."""
         known = self.arrival.known
         return np.asarray((known >= 0) & (self.manifest.status[np.maximum(known, 0)] != QUARANTINED))
+
+    def packed(self, rows: Bins, of_group: Bins, names: pa.Array) -> NDArray[np.int64]:
+        """Return the codes (groups, repeats) of new groups: ``rows`` of the data are of group ``of_group``."""
+        groups = pa.table({"group": names})
+        return np.column_stack([self.packed_once(rows, of_group, groups, r) for r in range(self.n_repeats)])
+
+    def packed_once(self, rows: Bins, of_group: Bins, groups: pa.Table, repeat: int) -> NDArray[np.int64]:
+        """Return the code of each new group in one repeat."""
+        n_groups = groups.num_rows
+        if not n_groups:
+            return np.empty(0, dtype=np.int64)
+        if self.manifest.spec.on_new_rows != "fill":
+            return self.by_rule(groups, np.zeros(n_groups, dtype=np.int64), repeat)
+        table = cell_counts(of_group, self.strata[rows], n_groups, self.n_strata)
+        order = np.argsort(pc.rank(groups.column(0)).to_numpy()) if n_groups > 1 else np.arange(1)
+        bins = np.empty(n_groups, dtype=np.int64)
+        # In the order of their names, so that the order in which groups arrive does not matter.
+        bins[order] = pack_into(self.held(repeat), table[order], self.shares, self.stream(repeat))
+        return self.bin_codes[bins]
 
     def rows(self, repeat: int) -> NDArray[np.int64]:
         """Return the code of each new row that has no group."""
@@ -270,7 +317,7 @@ class _Groups:
         fresh = np.flatnonzero(self.place < 0)
         codes, groups = groups_of(self.column.take(fresh))
         folds, generation = self._known_folds(), self.dealing.manifest.generation + 1
-        packed = np.column_stack([self._packed(fresh, codes, groups, r) for r in range(len(self.fold_columns))])
+        packed = self.dealing.packed(fresh, codes, groups.column(0))
         all_folds = np.vstack([folds, packed])
         self.table = pa.concat_tables([self.known, group_rows(groups, packed, self.known, generation)]).combine_chunks()
         place = self.place.copy()
@@ -280,19 +327,6 @@ class _Groups:
 
     def _known_folds(self) -> NDArray[np.int64]:
         return np.column_stack([self.known.column(name).to_numpy().astype(np.int64) for name in self.fold_columns])
-
-    def _packed(self, fresh: Bins, codes: Bins, groups: pa.Table, repeat: int) -> NDArray[np.int64]:
-        dealing, n_groups = self.dealing, groups.num_rows
-        if not n_groups:
-            return np.empty(0, dtype=np.int64)
-        if dealing.manifest.spec.on_new_rows != "fill":
-            return dealing.by_rule(groups, np.zeros(n_groups, dtype=np.int64), repeat)
-        table = cell_counts(codes, dealing.strata[fresh], n_groups, dealing.n_strata)
-        order = np.argsort(pc.rank(groups.column(0)).to_numpy()) if n_groups > 1 else np.arange(1)
-        bins = np.empty(n_groups, dtype=np.int64)
-        # In the order of their names, so that the order in which groups arrive does not matter.
-        bins[order] = pack_into(dealing.held(repeat), table[order], dealing.shares, dealing.stream(repeat))
-        return dealing.bin_codes[bins]
 
     def merged(self, policy: Merged) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """Return the rows to quarantine, and what is to be said: groups whose rows lie in more than one fold."""

@@ -160,16 +160,28 @@ def _frame(frame: Any) -> pa.Table | nw.DataFrame[Any]:
     try:
         return nw.from_native(frame, eager_only=True)
     except TypeError:
+        lazy = "its .collect(), " if hasattr(frame, "collect") else ""
         raise SplitError(
-            f"a {type(frame).__name__} is no table; pass a file, or a pandas, polars or pyarrow frame."
+            f"a {type(frame).__name__} is no table; pass {lazy}a file, or a pandas, polars or pyarrow frame."
         ) from None
+    except NarwhalsError as error:
+        raise _unlike(frame, error) from None
+
+
+def _unlike(frame: Any, error: Exception) -> SplitError:
+    """Return what to say of a frame whose columns cannot be told apart."""
+    names = [str(name) for name in getattr(frame, "columns", [])]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is None:
+        return SplitError(f"the columns of the frame cannot be told apart ({' '.join(str(error).split())}).")
+    return SplitError(f"{names.count(twice)} columns are called {twice!r}; give each a name of its own.")
 
 
 def _names(frame: pa.Table | nw.DataFrame[Any]) -> list[str]:
     try:
         names = frame.column_names if isinstance(frame, pa.Table) else frame.columns
     except NarwhalsError as error:
-        raise SplitError(f"the columns of the frame cannot be told apart ({' '.join(str(error).split())}).") from None
+        raise _unlike(frame, error) from None
     return [str(name) for name in names if not INDEX.fullmatch(str(name))]
 
 
@@ -181,10 +193,22 @@ def _from_frame(frame: Any, wanted: list[str] | None) -> pa.Table:
     chosen = _selected(names, wanted)
     try:
         return made[:, [names.index(name) for name in chosen]].to_arrow()
+    except OverflowError:
+        raise SplitError(
+            f"a column of the frame ({_beyond(made, chosen)}) holds whole numbers beyond 64 bits; make them text, as "
+            "with .astype(str)."
+        ) from None
     except (pa.ArrowException, TypeError, NarwhalsError) as error:
         raise SplitError(
             f"a column of the frame cannot be read ({reason_of(error)}); give it one plain type."
         ) from None
+
+
+def _beyond(frame: nw.DataFrame[Any], names: list[str]) -> str:
+    """Return the names of the columns that hold a whole number beyond 64 bits."""
+    return ", ".join(
+        name for name in names if any(isinstance(each, int) and abs(each) >= 2**63 for each in frame[name].to_list())
+    )
 
 
 def blocks_of(

@@ -160,9 +160,9 @@ def tuning_page(
     origin: Origin | None = None,
     nested: Estimate | None = None,
 ) -> Page:
-    """Return the page about a choice among configurations; ``scores`` and ``spreads`` are means and sds over folds.
+    """Return the page about a choice among configurations; ``spreads`` are the sds over folds.
 
-    ``nested``: what choosing anew in every fold scores.
+    ``scores`` are those of all predictions together. ``nested``: what choosing anew in every fold scores.
     """
     reading = metric_of(metric)
     half = (choice.high - choice.low) / 2
@@ -191,7 +191,7 @@ def tuning_page(
         level = f" {in_percent(nested.interval.level)}" if nested.interval else ""
         tiles.insert(0, Tile(value, f"{title} of choosing anew in every fold{level} {ends}".strip(), "nested tuning"))
     simpler = [] if choice.chosen == choice.best else [
-        Remark("note", f"{_params(configurations[choice.best])} has the best mean; the chosen one is as good within "
+        Remark("note", f"{_params(configurations[choice.best])} has the best score; the chosen one is as good within "
                        "one standard error, and comes first in the grid.")
     ]  # fmt: skip
     return Page(
@@ -202,7 +202,7 @@ def tuning_page(
         findings=[*simpler, *(Remark("note", note) for note in choice.notes)],
         sections=[Section("configurations", picture.title, [picture])],
         details=[Section("figures", f"Every configuration ({len(scores):,})",
-                         [Table("Every configuration", rows, ["configuration", f"mean {metric}", "sd over folds"])])],
+                         [Table("Every configuration", rows, ["configuration", metric, "sd over folds"])])],
         footer=(origin or Origin()).words(),
     )  # fmt: skip
 
@@ -225,7 +225,7 @@ def _configurations_picture(
     ends = [reading.shown(scores[i] + side * (spreads[i] or 0.0)) for i in shown for side in (-1, 1)]
     picture = Picture(
         f"A close race: {close}" if near > 1 else "One configuration is ahead of all others by more than its sd",
-        f"{reading.title} ({direction(reading)}), mean over folds and sd", "", around(ends), (-len(shown) + 0.4, 0.6),
+        f"{reading.title} ({direction(reading)}), and the sd of the folds", "", around(ends), (-len(shown) + 0.4, 0.6),
         height=64 + 22 * len(shown), y_ticks=[(-i, _params(configurations[at])) for i, at in enumerate(shown)],
     )  # fmt: skip
     for i, at in enumerate(shown):

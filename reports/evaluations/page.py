@@ -12,7 +12,7 @@ from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.classes import POOLED, class_scores, confusion_table
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.results import Baseline, Estimate, FoldScore, in_percent
+from evenfold.estimates.results import Baseline, Estimate, FoldScore, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import cut
 from evenfold.reports.page import (
@@ -109,7 +109,11 @@ def evaluation_page(
         findings=[
             *remarks_of(audit),
             *warnings_of(estimates),
-            *(Remark("note", words) for words in (optimism(estimates), resolution(estimates)) if words),
+            *(
+                Remark("note", words)
+                for words in (optimism(estimates), resolution(estimates), *warned(scores))
+                if words
+            ),
         ],
         sections=sections,
         details=_details(problem, scores, estimates, study, split),

@@ -29,7 +29,8 @@ def written(value: float, half_width: float | None = None) -> str:
         return "undefined"
     of = half_width if half_width and isfinite(half_width) else abs(value)
     digits = 3 if of == 0 else (1 if half_width else 2) - floor(log10(of))
-    return f"{value:,.{min(max(digits, 0), 6)}f}"
+    told = f"{value:,.{min(max(digits, 0), 6)}f}"
+    return told.lstrip("-") if not told.strip("-0.,") else told
 
 
 def by_level(scores: Sequence[LevelScore]) -> list[str]:

@@ -238,7 +238,7 @@ def part_figures(seen: SplitData) -> tuple[list[str], list[list[Any]]]:
 def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:
     """Return the sizes of the groups in each fold or part, largest first; None where groups have no fold."""
     manifest = seen.manifest
-    if not isinstance(manifest.membership, Labels) or manifest.group_table is None:
+    if not isinstance(manifest.membership, Labels) or manifest.group_table is None or manifest.spec.columns.entities:
         return None
     if seen.group is not None:
         first = np.full(len(seen.group.names), manifest.n, dtype=np.int64)

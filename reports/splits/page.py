@@ -7,7 +7,7 @@ from typing import Any
 
 from evenfold.manifests.audits.findings import GATES, Audit
 from evenfold.manifests.engines.stored import StoredManifest
-from evenfold.manifests.figures import BalanceReport, Reach
+from evenfold.manifests.figures import BalanceReport, Reach, points
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import Labels
 from evenfold.manifests.store.write import counts
@@ -30,7 +30,7 @@ from evenfold.reports.page import (
 )
 
 from .data import SplitData, group_sizes, part_figures, see, split_names, target_gap, unit_of
-from .pictures import points, split_pictures
+from .pictures import split_pictures
 
 MOST_ROWS = 100
 
@@ -101,7 +101,7 @@ def _lead(seen: SplitData) -> str:
         return f"{rows} in {counted(len(shares), 'part')}: {listed(shares)}."
     repeats = manifest.membership.n_repeats
     often = f", {counted(repeats, 'time')}" if repeats > 1 else ""
-    group = manifest.spec.columns.group
+    group = " and no ".join(manifest.spec.columns.grouped)
     whole = f", no {group} on both sides" if group and "groups_whole" in manifest.splitter.promises else ""
     in_time = ", tested on what comes later" if "past_before_future" in manifest.splitter.promises else ""
     n = manifest.n_splits // repeats

@@ -7,6 +7,7 @@ from math import exp, factorial
 from typing import Any
 
 import numpy as np
+from evenfold.manifests.figures import points
 from evenfold.manifests.membership import Draws
 from evenfold.reports.charts import N_COLOURS, Picture, around, cut, ends, short
 from evenfold.reports.page import counted
@@ -32,13 +33,6 @@ MOST_CLASSES, MOST_FOLDS, MOST_GROUPS = 12, 60, 60
 N_SHADES = 9
 
 Cells = dict[str, list[tuple[float, float, float, float]]]
-
-
-def points(share: float) -> str:
-    """Return a difference of shares in percentage points."""
-    value = 100 * share
-    digits = 1 if abs(value) >= 0.1 or value == 0 else 2
-    return f"{value:.{digits}f} {'point' if f'{value:.{digits}f}' == '1.0' else 'points'}"
 
 
 def split_pictures(seen: SplitData) -> dict[str, Picture]:

@@ -62,17 +62,15 @@ class ForwardChaining(PairSplitter):
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield each stretch's (rows before it, rows in it), positions ascending."""
         for before, test in self._stretches(rows):
-            yield np.sort(without_groups_of(test, before, rows.groups)), np.sort(test)
+            yield np.sort(without_groups_of(test, before, rows)), np.sort(test)
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         """Return those of ``train`` that lie, and were known, before every time in ``test``, and share no group."""
-        return without_groups_of(test, self._before(rows, train, test), rows.groups)
+        return without_groups_of(test, self._before(rows, train, test), rows)
 
     def dropped(self, rows: Rows) -> list[int]:
         """Return for each split how many rows of the past are left out because their group is tested."""
-        return [
-            before.size - without_groups_of(test, before, rows.groups).size for before, test in self._stretches(rows)
-        ]
+        return [before.size - without_groups_of(test, before, rows).size for before, test in self._stretches(rows)]
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return the number of stretches."""
@@ -112,7 +110,7 @@ class ForwardChaining(PairSplitter):
         gap_of(self.gap, rows.time)
         self._check_times(rows)
         for split, (before, test) in enumerate(self._stretches(rows)):
-            if not without_groups_of(test, before, rows.groups).size:
+            if not without_groups_of(test, before, rows).size:
                 raise SplitError(
                     f"split {split} has nothing to train on: {before.size:,} rows lie before its gap of {self.gap}"
                     f"{'' if rows.label_end is None else ' with a label that was known'}"
@@ -157,10 +155,10 @@ def nearest_begins(ranked: NDArray[Any], wanted: IntArray) -> IntArray:
     return starts
 
 
-def without_groups_of(test: IntArray, train: IntArray, groups: IntArray | None) -> IntArray:
-    """Return those of ``train`` that share no group with a row of ``test``."""
-    if groups is None:
-        return train
-    tested = np.zeros(int(groups.max()) + 1, dtype=np.bool_)
-    tested[groups[test]] = True
-    return train[~tested[groups[train]]]
+def without_groups_of(test: IntArray, train: IntArray, rows: Rows) -> IntArray:
+    """Return those of ``train`` that share no group with a row of ``test``; of several entities, none of them."""
+    for groups in rows.together():
+        tested = np.zeros(int(groups.max()) + 1, dtype=np.bool_)
+        tested[groups[test]] = True
+        train = train[~tested[groups[train]]]
+    return train

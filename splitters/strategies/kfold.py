@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -80,6 +81,14 @@ class StratifiedKFold(LabelSplitter):
 MOST_TEXTS = 100  # so many different texts may be classes in a small table; beyond, a tenth of the rows
 
 
+MOST_DATES = 20  # texts that look like numbers or dates may be so many classes; beyond, they were misread
+MISREAD = re.compile(r"[+-]?\d{1,3}(\.?\d{3})*,\d+|\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([T ].*)?")
+
+
+def _looks_misread(level: Any) -> bool:
+    return isinstance(level, str) and MISREAD.fullmatch(level.strip()) is not None
+
+
 def check_classes(rows: Rows, n_splits: int, rare: str) -> None:
     """Raise SplitError where y has one class, or a class with fewer rows than folds that may not be spread."""
     if rare not in ("error", "spread"):
@@ -87,7 +96,8 @@ def check_classes(rows: Rows, n_splits: int, rare: str) -> None:
     counts = rows.class_counts()
     if counts.size == 1:
         raise SplitError(f"y has one class ({shown(repr(rows.levels[0]))}) in all {rows.n:,} rows; use KFold.")
-    if rare == "error" and counts.size > max(MOST_TEXTS, rows.n // 10):
+    misread = counts.size > MOST_DATES and all(map(_looks_misread, rows.levels[:MOST_DATES]))
+    if rare == "error" and (misread or counts.size > max(MOST_TEXTS, rows.n // 10)):
         raise SplitError(
             f"y holds {counts.size:,} different values in {rows.n:,} rows, such as {shown(repr(rows.levels[0]))}: "
             "those are not classes. Numbers with decimal commas, or dates, read as text? Correct them, or use KFold."

@@ -58,7 +58,7 @@ class _Blocks(PairSplitter):
         edges = np.flatnonzero(np.diff(tested[order].astype(np.int8), prepend=0, append=0))
         for first, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             kept &= self._apart(rows, order, first, stop)
-        return without_groups_of(test, np.flatnonzero(kept), rows.groups)
+        return without_groups_of(test, np.flatnonzero(kept), rows)
 
     def _apart(self, rows: Rows, order: IntArray, first: int, stop: int) -> Any:
         """Return which rows are known before the stretch of these ranks, or happen after its labels are known."""

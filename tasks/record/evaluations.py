@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from evenfold.estimates import FoldScore
-from evenfold.manifests import BalanceReport, audit, digest_json, held_manifest, measure
+from evenfold.manifests import BalanceReport, digest_json, held_manifest, measure
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.markdown import (
     balance_rows,
@@ -30,7 +31,7 @@ from evenfold.tasks.runtime.running import materialized, publish
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import is_refreshing, step
 from evenfold.tasks.scores import frame_of
-from evenfold.tasks.splits import stamp
+from evenfold.tasks.splits import audit_of, stamp
 from evenfold.tasks.work import Work, kept_study, work_of
 
 from .datasets import data_input, split_input
@@ -103,7 +104,9 @@ def _recorded_split(
         tracker.tell(known, tags)
         return known
     with tracker.run(entry) as run_id:
-        shown = split_pages(split.uri, report, split.data, run_id, memory or None)
+        shown = split_pages(
+            split.uri, report, split.data, run_id, memory or None, partial(audit_of, split, memory=memory or None)
+        )
         tracker.keep(run_id, "split", Path(split.uri))
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
         for name, file in shown.files.items():
@@ -236,7 +239,7 @@ def _page(evaluation: Evaluated, work: Work) -> Page:
         predictions,
         title,
         study,
-        audit=audit(work.manifest, data, features=evaluation.features),
+        audit=audit_of(split, evaluation.features),
         split=SplitLink(f"{split.name} {split.version}", split.split_id),
         origin=Origin(Path(data).name),
         levels=evaluation.levels,

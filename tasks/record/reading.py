@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import re
 import tempfile
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import score
 from evenfold.manifests import Manifest, read_manifest
+from evenfold.manifests.spec import name_like
+from evenfold.reports.evaluations.words import written
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
+from evenfold.tasks.references import every_run, run_named
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.step import step
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
@@ -44,14 +49,13 @@ class Recorded:
 
 
 def read_evaluation(run_id: str) -> Recorded:
-    """Return a recorded evaluation; raises SplitError where there is no such run or it kept no predictions."""
+    """Return a recorded evaluation by its id or its first digits.
+
+    Raises SplitError where there is no such run, or it kept no predictions.
+    """
     tracker = Tracker(Home.here(), "unused")
-    try:
-        run = tracker.client.get_run(run_id)
-    except Exception as error:  # MLflow has a kind of error of its own per store
-        raise SplitError(
-            f"there is no run {run_id!r} in {tracker.home.tracking_uri} ({redacted(str(error))})."
-        ) from None
+    run = run_named(tracker, run_id)
+    run_id = str(run.info.run_id)
     with tempfile.TemporaryDirectory() as folder:
         try:
             path = tracker.client.download_artifacts(run_id, "predictions.parquet", folder)
@@ -64,17 +68,57 @@ def read_evaluation(run_id: str) -> Recorded:
 
 def metrics_of(recorded: Recorded) -> list[str]:
     """Return the metrics that an evaluation was scored by."""
-    import ast
-
     told: Any = ast.literal_eval(recorded.params.get("model.metrics", "[]"))
     return [str(metric) for metric in told]
+
+
+def recorded_evaluations(home: Home) -> list[dict[str, Any]]:
+    """Return run, model, split, score and time of every finished evaluation in the store, the newest first."""
+    found = []
+    for run in every_run(Tracker(home, ""), "tags.`evenfold.record` = 'evaluation' AND attributes.status = 'FINISHED'"):
+        when = datetime.fromtimestamp(run.info.start_time / 1000).astimezone()
+        found.append({
+            "run": run.info.run_id, "model": run.info.run_name.partition(" @ ")[0],
+            "on": run.data.tags.get("evenfold.spec", ""), "score": _headline_of(run),
+            "when": when.isoformat(timespec="seconds"),
+        })  # fmt: skip
+    return found
+
+
+def _headline_of(run: Any) -> str:
+    """Return the score by the first metric as people read it."""
+    metrics = ast.literal_eval(run.data.params.get("model.metrics", "[]"))
+    known = next((metric for metric in metrics if f"value/{metric}" in run.data.metrics), None)
+    if known is None:
+        return ""
+    reading, half = metric_of(known), run.data.metrics.get(f"resolution/{known}")
+    return f"{reading.title} {written(reading.shown(run.data.metrics[f'value/{known}']), half)}"
+
+
+def recorded_models(home: Home) -> list[dict[str, Any]]:
+    """Return name, versions, champion and time of every registered model."""
+    found = []
+    for model in Tracker(home, "").client.search_registered_models():
+        when = datetime.fromtimestamp(model.last_updated_timestamp / 1000).astimezone()
+        newest = max((int(each.version) for each in model.latest_versions), default=0)
+        champion = dict(model.aliases).get("champion", "none")
+        found.append({
+            "model": model.name, "newest": newest, "champion": champion, "uri": f"models:/{model.name}@champion",
+            "when": when.isoformat(timespec="seconds"),
+        })  # fmt: skip
+    return found
 
 
 HEX = re.compile(r"[0-9a-f]{64}")
 # Folders are named by these tags, and whoever may edit the store may change them.
 # What tells a split's own run from those that rest on it: its tag, or the name that earlier versions gave it.
 RECORDS_OF_SPLITS = ("tags.`evenfold.record` = 'split'", "attributes.run_name LIKE 'split/%'")
-SPEC = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}@\d+\.\d+")
+VERSION = re.compile(r"\d+\.\d+")
+
+
+def _names_a_folder(spec: str) -> bool:
+    name, _, version = spec.partition("@")
+    return bool(name) and name == name_like(name) and VERSION.fullmatch(version) is not None
 
 
 def read_split(reference: str, home: Home | None = None) -> Manifest:
@@ -92,7 +136,7 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
             return read_manifest(here)
     run = _found(tracker, reference)
     tags = run.data.tags
-    if not (HEX.fullmatch(tags["evenfold.split_id"]) and SPEC.fullmatch(tags["evenfold.spec"])):
+    if not (HEX.fullmatch(tags["evenfold.split_id"]) and _names_a_folder(tags["evenfold.spec"])):
         raise SplitError(f"run {run.info.run_id} names no split that evenfold recorded; its tags were changed.")
     name, _, version = tags["evenfold.spec"].partition("@")
     here = home.splits / name / version
@@ -130,7 +174,7 @@ def _found(tracker: Tracker, reference: str) -> Any:
         raise SplitError(
             f"there is no split {reference!r} in {tracker.home.tracking_uri} or below {tracker.home.splits}."
         )
-    fit = [run for run in runs if SPEC.fullmatch(run.data.tags["evenfold.spec"])] or runs[:1]
+    fit = [run for run in runs if _names_a_folder(run.data.tags["evenfold.spec"])] or runs[:1]
     return max(fit, key=lambda run: _order(run.data.tags["evenfold.spec"])) if len(fit) > 1 else fit[0]
 
 

@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import pandas as pd
 from evenfold.estimates import ModelSpec
@@ -21,10 +22,13 @@ from evenfold.tasks.runtime.step import flow_run_tags, step
 from evenfold.tasks.work import work_of
 from pydantic import ValidationError
 
-from .entries import Entry, run_key, split_tags
+from .entries import Entry, run_key, split_key, split_tags
+from .evaluations import record_split
+from .spool import survives_outage
 from .stored_models import typical_row
 from .tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
 
+OPENED = "evenfold.opened"
 MODEL, DECISION, OUTCOME = "evenfold.model", "evenfold.decision", "retrain.json"
 # No two of them are ever on one version.
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
@@ -60,10 +64,12 @@ def open_retraining(split: SplitRef, model: Any, name: str, metric: str, label: 
         if outcome is not None:
             return Opened(run_id=known, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
-    tags = split_tags(split) | flow_run_tags()
+    opened = uuid4().hex[:12]
+    tags = split_tags(split) | flow_run_tags() | {OPENED: opened}
+    tags["evenfold.split_run_id"] = tracker.find(split_key(split)) or record_split.fn(split).run_id
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
     decided = tracker.client.get_run(run_id).data.tags.get(DECISION)
-    return Opened(run_id=run_id, decision=Decision(**json.loads(decided)) if decided else None)
+    return Opened(run_id=run_id, decision=Decision(**json.loads(decided)) if decided else None, opened=opened)
 
 
 def _outcome(tracker: Tracker, run_id: str) -> Retraining | None:
@@ -251,7 +257,17 @@ def close_retraining(split: SplitRef, outcome: Retraining, metrics: dict[str, fl
 
 
 @step(run_name=lambda split, **_: f"record the failure of {split.name}")
-def fail_retraining(split: SplitRef, run_id: str, reason: str) -> str:
-    """Mark a retraining as failed, with the reason where people look for it."""
-    tracker_of(split).fail(run_id, reason)
-    return reason
+def fail_retraining(split: SplitRef, opened: Opened, reason: str) -> str:
+    """Mark a retraining as failed, with the reason where people look for it; an outage costs nothing but time."""
+    return _fail_retraining(split, opened.run_id, opened.opened, reason)
+
+
+def _failed_retraining(split: SplitRef, run_id: str, opened: str, reason: str) -> str:
+    tracker = tracker_of(split)
+    if tracker.client.get_run(run_id).data.tags.get(OPENED) == opened:  # else it has been begun anew since
+        tracker.fail(run_id, reason)
+    return run_id
+
+
+_failed_retraining.__name__ = "fail_retraining"  # as records that wait for a server name it
+_fail_retraining = survives_outage(_failed_retraining)

@@ -13,7 +13,7 @@ from mlflow.data.dataset_source import DatasetSource
 if TYPE_CHECKING:
     from evenfold.manifests import Manifest
 
-URI = re.compile(r"evenfold://(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,99})/(?P<version>\d+\.\d+)")
+URI = re.compile(r"evenfold://(?P<name>[^\W_][^/'\s]{0,99})/(?P<version>\d+\.\d+)")
 
 
 class SplitSource(DatasetSource):  # type: ignore[misc]

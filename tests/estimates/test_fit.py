@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, aggregate, assemble, fit_and_score
+from evenfold.estimates.results import warned
 from evenfold.splitters import Bootstrap, KFold, StratifiedKFold
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_validate
 
 LOGISTIC = "evenfold.estimates:scaled_logistic_regression"
@@ -175,15 +180,26 @@ def test_an_undefined_metric_says_which_fold_and_why() -> None:
     )
 
 
-def test_r2_of_one_row_is_undefined() -> None:
-    """Leave-one-out has no R2 per fold, and says what to do."""
-    problem = Problem.of(DIABETES, ModelSpec(estimator="sklearn.linear_model:Ridge"), "target")
-    with pytest.raises(EvaluationError) as raised:
-        fit_and_score(problem.model, problem, np.arange(1, 442), np.arange(1), seed=0, name="fold 0")
-    assert str(raised.value) == (
-        "fold 0: r2 is undefined: its 1 test row holds the one value 151; "
-        "the score is not a number. Use fewer folds, or another metric such as neg_mean_absolute_error."
-    )
+def test_a_single_row_has_no_r2_and_all_of_them_together_have() -> None:
+    """Leave-one-out leaves it out fold by fold; errors it has, and no warning is printed for each row."""
+    few = DIABETES.iloc[:30].reset_index(drop=True)
+    problem = Problem.of(few, ModelSpec(estimator="sklearn.linear_model:Ridge"), "target")
+    with warnings.catch_warnings(record=True) as printed:
+        warnings.simplefilter("always")
+        made = [
+            fit_and_score(
+                problem.model, problem, np.delete(np.arange(30), i), np.array([i]), seed=0, name=f"fold {i}", fold=i
+            )
+            for i in range(30)
+        ]
+    assert not printed
+    assert {tuple(score.test) for score, _ in made} == {("neg_mean_absolute_error", "neg_root_mean_squared_error")}
+    r2, mae, _ = aggregate([score for score, _ in made], [frame for _, frame in made], problem, problem.model)
+    predictions = pd.concat([frame for _, frame in made])
+    assert r2.value == pytest.approx(r2_score(predictions["y"], predictions["prediction"]))
+    assert (r2.sd, r2.fold_mean, r2.n_splits) == (None, None, 30)
+    assert any("each fold tests one row" in note for note in r2.notes)
+    assert mae.fold_mean == pytest.approx(mae.value)
 
 
 def test_a_fit_that_fails_says_on_what() -> None:
@@ -220,3 +236,24 @@ def test_the_estimate_is_mean_sample_sd_and_gap() -> None:
     assert estimate.apparent == pytest.approx(0.8)
     assert estimate.gap == pytest.approx(0.3)
     assert estimate.n_splits == 10
+
+
+def test_warnings_of_a_fit_stand_beside_its_score_and_are_printed_nowhere() -> None:
+    """Each once a fit, whatever thread it runs in; warnings outside of fits go where they went before."""
+    short = ModelSpec(estimator="sklearn.linear_model:LogisticRegression", params={"max_iter": 2})
+    problem = Problem.of(CANCER, short, "target")
+    pairs = list(StratifiedKFold(2).split(problem.X, problem.y))
+
+    def fit(i: int) -> FoldScore:
+        return fit_and_score(short, problem, *pairs[i], seed=0, name=f"fold {i}", fold=i)[0]
+
+    with warnings.catch_warnings(record=True) as printed:
+        warnings.simplefilter("always")
+        with ThreadPoolExecutor(2) as pool:
+            scores = list(pool.map(fit, range(2)))
+        warnings.warn("of somebody else", UserWarning, stacklevel=1)
+    assert [str(each.message) for each in printed] == ["of somebody else"]
+    assert all(len(score.warnings) == 1 for score in scores)
+    (sentence,) = warned(scores)
+    assert sentence.startswith("2 of 2 fits warned: ConvergenceWarning: lbfgs failed to converge")
+    assert FoldScore.from_json(json.loads(json.dumps(scores[0].to_json()))) == scores[0]

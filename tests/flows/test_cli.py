@@ -204,17 +204,32 @@ def test_flags_and_files_ask_for_the_same(
     assert weighted["split"]["name"] == "rows"  # type: ignore[index]
 
 
-@pytest.mark.parametrize("name", ["donn\xe9es 1", "_a", "\u4e2d\u6587", "x" * 150, "a[b]"])
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("donn\xe9es 1", "donn\xe9es-1"),
+        ("_a", "a"),
+        ("\u65e5\u672c\u8a9e", "\u65e5\u672c\u8a9e"),
+        ("\u041c\u043e\u0441\u043a\u0432\u0430", "\u041c\u043e\u0441\u043a\u0432\u0430"),
+        ("x" * 150, "x" * 100),
+        ("a[b]", "a-b"),
+    ],
+)
 def test_a_file_may_have_any_name(
-    name: str, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    called: str,
+    home: Home,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The split gets a name that a folder can have."""
+    """The split is called so, as far as a folder can be: letters of every script stay."""
     monkeypatch.chdir(tmp_path)
     rows().to_parquet(f"{name}.parquet")
     assert call("split", f"{name}.parquet", "--engine", "plain") == 0
-    (made,) = home.splits.iterdir()
-    assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", made.name)
-    assert f"manifest home/splits/{made.name}/1.0\n" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith(f"{called} 1.0   60 rows in 5 folds")
+    assert [made.name for made in home.splits.iterdir()] == [called]
+    assert call("show", called) == 0
 
 
 def test_names_are_printed_as_they_are(
@@ -227,7 +242,7 @@ def test_names_are_printed_as_they_are(
     code = call("evaluate", "odd.parquet", "--target", "delay", "--model", "sklearn.dummy:DummyRegressor", "--metric",
                 "neg_mean_absolute_error", "--engine", "plain")  # fmt: skip
     assert code == 0
-    assert "left out: :smile:, [red]date, rate[/h] (reasons: features.json)" in capsys.readouterr().out
+    assert "3 columns left out: :smile:, [red]date, rate[/h] (why: page)" in capsys.readouterr().out
 
 
 def test_help_fits_one_screen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,5 +265,91 @@ def test_no_command_at_all_shows_help(capsys: pytest.CaptureFixture[str]) -> Non
     """And what is no command is said."""
     assert call() in (0, 2)
     assert "evaluate" in "".join(capsys.readouterr())
-    assert call("evalute") == 2
-    assert "evalute" in capsys.readouterr().err
+    for words, said in (
+        (["evalute"], "there is no command 'evalute'; did you mean evaluate or audit?"),
+        (["split", "--tagret", "x"], "there is no option --tagret; did you mean --target?"),
+        (["split"], "missing argument 'FILE'; evenfold split --help shows what it takes."),
+    ):
+        assert call(*words) == 2
+        assert capsys.readouterr().err == f"evenfold: {said}\n"
+
+
+def test_a_split_says_how_even_it_is_and_what_its_audit_found(
+    folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table of the folds, the worst of each figure in points, the audit in a line, and what to do next."""
+    monkeypatch.chdir(folder)
+    assert call(*shlex.split("split rows.parquet --target late --key id --group date -k 4 --engine plain")) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "rows 1.0   60 rows in 4 folds by date   (BalancedGroupKFold)"
+    assert [line.split()[0] for line in told[2:6]] == ["fold", "rows", "date", "yes"]
+    said = "\n".join(told[6:])
+    assert re.search(r"class shares within [\d.]+ points of the whole \(95 % of random ones: [\d.]+ points\)", said)
+    assert re.search(r"^  id [0-9a-f]{12}, decided now$", said, re.M)
+    assert re.search(r"^  audit: (\d+ \w+, )*\d+ checks passed$", said, re.M)
+    assert told[-1] == "  next: evenfold evaluate rows.parquet --manifest rows"
+
+
+def test_a_row_number_among_the_features_is_said(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It made an R2 of .98 on sorted data without a word; parts are shown as parts, in their order."""
+    monkeypatch.chdir(tmp_path)
+    rows().assign(rowname=range(60)).to_parquet("named.parquet")
+    parts = '{"train":0.5,"validation":0.25,"test":0.25}'
+    command = f"split named.parquet --target delay --strategy FractionalStratifiedSplit --param 'parts={parts}'"
+    assert call(*shlex.split(command), "--engine", "plain") == 0
+    out = capsys.readouterr().out
+    assert "60 rows: train 30, validation 15, test 15" in out
+    assert re.search(r"^  part +train +validation +test$", out, re.M)
+    evaluate = "evaluate named.parquet --target delay --model sklearn.linear_model:Ridge --metric mae --engine plain"
+    assert call(*shlex.split(evaluate)) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^Ridge on named 2.0   60 rows in 5 folds, 3 features$", out, re.M)
+    assert re.search(r"^  MAE +[\d.]+ +[\d.]+ to [\d.]+ ", out, re.M)
+    assert "neg_" not in out
+    assert re.search(r"warning: \d features? names? rows: .*rowname", out)
+    run = re.search(r"^  run ([0-9a-f]{8}), 5 fits", out, re.M)
+    assert run is not None
+    assert call("compare", run.group(1), run.group(1)) == 0
+    assert "MAE" in capsys.readouterr().out
+
+
+def test_list_shows_ids_and_names_that_commands_accept(
+    folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of splits and evaluations; where nothing is recorded, that and how to begin; looking makes no store."""
+    monkeypatch.chdir(folder)
+    assert call("list") == 0
+    assert "nothing below" in capsys.readouterr().out
+    for name, k in (("first", 2), ("second", 3)):
+        asked = f"evaluate rows.parquet --key id --target delay --name {name} -k {k} --model sklearn.linear_model:Ridge"
+        assert call(*shlex.split(asked), "--engine", "plain") == 0
+    capsys.readouterr()
+    assert call("list", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["split"] for each in found["splits"]] == ["second@1.0", "first@1.0"]
+    assert [(each["model"], each["on"]) for each in found["evaluations"]] == [
+        ("Ridge", "second@1.0"), ("Ridge", "first@1.0")
+    ]  # fmt: skip
+    split_id, run = found["splits"][0]["id"], found["evaluations"][0]["run"]
+    for named in ("second", "second@1.0", "second/1.0", split_id[:6]):
+        assert call("verify", named) == 0
+        assert "second/1.0: intact" in capsys.readouterr().out
+    assert call("list") == 0
+    shown = capsys.readouterr().out
+    assert split_id[:8] in shown
+    assert run[:8] in shown
+    for command, said in (
+        ("verify secnd", "there is no split 'secnd'; did you mean second?"),
+        ("show second@3.0", "the split 'second' has no version '3.0'; it has 1.0."),
+        ("evaluate rows.parquet --manifest secnd", "there is no split 'secnd'; did you mean second?"),
+    ):
+        assert call(*shlex.split(command)) == 2
+        assert capsys.readouterr().err == f"evenfold: {said}\n"
+
+
+def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the package that is installed."""
+    assert call("--version") == 0
+    assert re.fullmatch(r"evenfold \d+\.\d+\S*\n", capsys.readouterr().out)

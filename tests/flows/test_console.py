@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from evenfold.estimates import Estimate
+from evenfold.estimates import Estimate, FoldScore
 from evenfold.estimates.results import Interval
-from evenfold.flows.commands.show import Left, Words, _estimate_tables, _remarks, first_that_fits
+from evenfold.flows.commands.console import Words, consoles, first_that_fits, lined_up
+from evenfold.flows.commands.scores import remarks, score_tables
+from evenfold.flows.commands.show import Left, progress
+from evenfold.tasks.runtime.progress import say
+from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 METRICS = ("r2", "neg_mean_absolute_error", "neg_root_mean_squared_error")
+SCORES = [FoldScore(f"fold {i}", 0, i, dict.fromkeys(METRICS, -7.4 + i), {}, 80, 20, 0.1, 0.1) for i in range(2)]
 LONG = "  Overfitting: " + "rows that the model has seen are not rows that it has not; " * 4
 
 
@@ -46,36 +51,79 @@ def test_elsewhere_and_where_it_is_copied_a_line_stays_whole() -> None:
     assert shown("a [b]\n  c", markup=False) == ["a [b]", "  c"]
 
 
-@pytest.mark.parametrize(("width", "columns"), [(140, 7), (80, 4), (60, 3)])
+def test_columns_says_how_wide_a_pipe_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentences are broken there too, and go on further in; without it a line stays whole for programs."""
+    monkeypatch.setenv("COLUMNS", "60")
+    out, _ = consoles()
+    assert out.width == 60
+    out.file = io.StringIO()
+    out.say(LONG, hang=4)
+    lines = out.file.getvalue().splitlines()
+    assert all(len(line) <= 60 and line.startswith("      ") for line in lines[1:])
+    monkeypatch.delenv("COLUMNS")
+    out, _ = consoles()
+    out.file = io.StringIO()
+    out.say(LONG, hang=4)
+    assert out.file.getvalue() == f"{LONG}\n"
+
+
+def test_a_table_is_aligned_by_what_a_terminal_shows() -> None:
+    """Wide letters take two places; no line ends in blanks."""
+    assert lined_up([["", "n"], ["\u6771\u4eac", "10"], ["a", ""]]) == ["         n", "  \u6771\u4eac  10", "  a"]
+
+
+@pytest.mark.parametrize(("width", "columns"), [(140, 4), (64, 3), (50, 2)])
 def test_a_narrow_table_leaves_columns_out_and_cuts_no_name(width: int, columns: int) -> None:
-    """Of cross-validation the method moves to the head of the values."""
+    """The score and its interval stay to the last."""
     console = Words(file=io.StringIO(), force_terminal=True, width=width)
-    table = first_that_fits(console, _estimate_tables(estimates()))
-    assert len(table.columns) == columns
-    lines = shown(table, max(width, 80))
-    assert all(any(metric in line for line in lines) for metric in METRICS)
-    assert "…" not in "".join(lines)
-    assert "cross-validation" in "".join(lines)
+    lines = first_that_fits(console, score_tables(SCORES, estimates())).splitlines()
+    heads = ("cross-validation", "95 % interval", "folds", "training rows")
+    assert sum(head in lines[0] for head in heads) == columns
+    assert [line.split()[0] for line in lines[1:]] == ["R2", "MAE", "RMSE"]
+    assert "cross-validation" in lines[0]
 
 
-def test_several_methods_keep_their_column() -> None:
+def test_scores_are_shown_as_people_read_them() -> None:
+    """An error is positive, its interval in order, with as many digits as the interval leaves a meaning."""
+    r2, mae, _ = first_that_fits(Words(width=140), score_tables(SCORES, estimates())).splitlines()[1:]
+    assert r2.split() == ["R2", "-7.4", "-10.7", "to", "-5.2", "-7.4", "-6.4", "-6.3"]
+    assert mae.split() == ["MAE", "7.4", "5.2", "to", "10.7", "7.4", "6.4", "6.3"]
+    many = [replace(SCORES[0], fold=i, test={metric: -float(i) for metric in METRICS}) for i in range(20)]
+    assert "0.0 to 19.0" in first_that_fits(Words(width=140), score_tables(many, estimates()))
+
+
+def test_several_methods_keep_their_names() -> None:
     """Out-of-bag and .632 of one metric are two rows that must be told apart."""
-    console = Words(file=io.StringIO(), force_terminal=True, width=80)
-    table = first_that_fits(console, _estimate_tables(estimates(("out-of-bag", ".632"))))
-    assert [column.header for column in table.columns][:3] == ["metric", "method", "value"]
+    table = first_that_fits(Words(width=140), score_tables([], estimates(("out-of-bag", ".632"))))
+    assert [line.split("  ")[1] for line in table.splitlines()[1:3]] == ["R2, out-of-bag", "R2, .632"]
 
 
 def test_the_last_table_is_shown_where_none_fits() -> None:
     """A very narrow window still gets something."""
-    tables = [Table("a" * 50), Table("b" * 30)]
-    assert first_that_fits(Words(width=20), tables) is tables[1]
+    assert first_that_fits(Words(width=20), [["a" * 50], ["b" * 30]]) == "b" * 30
 
 
 def test_a_remark_names_its_metric_unless_it_is_about_all() -> None:
-    """Or says it itself."""
-    notes = {"r2": "Heavy tail: 1 group.", "neg_mean_absolute_error": "neg_mean_absolute_error is small."}
-    assert _remarks(estimates(notes=notes)) == ["r2: Heavy tail: 1 group.", "neg_mean_absolute_error is small."]
-    assert _remarks(estimates(notes=dict.fromkeys(METRICS, "There are 25 groups."))) == ["There are 25 groups."]
+    """Or says it itself; the unit of errors is said once."""
+    notes = {"r2": "Heavy tail: 1 group.", "neg_mean_absolute_error": "MAE is small."}
+    unit = "MAE and RMSE: in the unit of delay, lower is better."
+    assert remarks(estimates(notes=notes), "delay") == [unit, "R2: Heavy tail: 1 group.", "MAE is small."]
+    assert remarks(estimates(notes=dict.fromkeys(METRICS, "25 groups.")), "delay") == [unit, "25 groups."]
+
+
+def test_a_step_prints_one_line_when_it_ends_and_a_short_one_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a log, a line is worth its seconds."""
+    now = [0.0]
+    monkeypatch.setattr("evenfold.flows.commands.show.time.monotonic", lambda: now[0])
+    console = Console(file=io.StringIO(), width=80)
+    with progress(console):
+        say("splitting", 0, 1)
+        say("splitting", 1, 1)
+        say("fitting models", 0, 5)
+        now[0] = 12.0
+        say("fitting models", 3, 5)
+        say("fitting models", 5, 5)
+    assert console.file.getvalue() == "fitting models: 5, 12 s\n"  # type: ignore[attr-defined]
 
 
 def test_the_time_of_what_is_done_stands_still() -> None:

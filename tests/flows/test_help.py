@@ -77,6 +77,15 @@ def test_every_command_has_an_example_and_json(name: str) -> None:
     assert "--json" in flags
 
 
+def test_options_are_grouped_and_say_what_they_take() -> None:
+    """Data, split, model and output; COLUMN, N and PATH, not a type of Python; a switch has one name."""
+    shown = GROUP.get_command(None, "evaluate").get_help(typer.Context(GROUP.get_command(None, "evaluate")))
+    assert re.findall(r"^(\w+):$", shown, re.M) == ["Arguments", "Data", "Split", "Model", "Output", "Run", "Options"]
+    for said in ("--target COLUMN", "-k, --n-splits N", "--spec PATH", "--refresh "):
+        assert said in shown
+    assert not re.search(r"<(str|int|float|path|list)|--no-refresh", shown)
+
+
 def test_an_example_is_broken_where_a_shell_can_take_it() -> None:
     """A long one goes on in the next line, and its words stay the same; help without one stays as it is."""
     words = "evenfold x " + " ".join(f"--flag-{i} value" for i in range(9))
@@ -122,13 +131,13 @@ def test_a_command_that_is_none_is_answered_with_the_nearest(tmp_path: Path) -> 
     """Exit code 2, and the one that was meant."""
     done = evenfold(tmp_path, "evalute")
     assert done.returncode == 2
-    assert "Did you mean 'evaluate'?" in done.stderr
+    assert done.stderr == "evenfold: there is no command 'evalute'; did you mean evaluate or audit?\n"
 
 
 # ---------------------------------------------------------------- examples
 
 # In this order each finds what the ones before it have made.
-QUICK = ("doctor", "split", "show", "audit", "verify", "join", "extend", "diff")
+QUICK = ("doctor", "split", "list", "show", "audit", "verify", "join", "extend", "diff")
 AFTER = ("export", "import", "load", "clean", "ui", "up")
 SLOW = ("evaluate", "compare", "leaderboard", "folds", "strategies", "tune", "retrain", "demo")
 ELSEWHERE = ("rollback", "deploy")  # a model with two champions and a server: test_rollback.py, test_deploy.py

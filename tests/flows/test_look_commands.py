@@ -62,3 +62,5 @@ def test_ui_says_what_it_starts(made: tuple[Path, str, str]) -> None:
     assert [line.partition(":")[0] for line in both] == ["MLflow", "Prefect"]
     assert f"sqlite:///{home}/mlflow.db --port 6000" in both[0]
     assert both[1].endswith("--port 6001")
+    # Pasted into a shell it asks its own server, and shows this home's runs.
+    assert f"PREFECT_HOME={home}/prefect PREFECT_SERVER_UI_API_URL=http://127.0.0.1:6001/api" in both[1]

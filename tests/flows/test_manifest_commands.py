@@ -69,14 +69,11 @@ def test_a_clean_audit_exits_with_0(place: Place) -> None:
     ran = place.run("audit", "trial/1.0", "data.parquet")
     assert ran.exit_code == 0
     assert ran.stdout.splitlines() == [
-        "trial 1.0: 200 rows; features: dose, age",
-        "  19 checks passed, nothing was found",
-        "  not asked similar_keys: no key column holds text",
-        "  not asked near_duplicates: fewer than 3 numbers are fine enough to compare, and no text is prose",
-        "  not asked time_overlap: no time column is named",
-        "  not asked times_left_out: no column is a time",
-        "  not asked other_generation: the manifest has not grown",
-        "  not asked target_deviation: the target is no number",
+        "trial 1.0   19 checks passed   200 rows, features: dose, age",
+        "",
+        "  8 checks had nothing to check: no key column holds text; nothing says when targets are known; fewer than 3 "
+        "numbers are fine enough to compare, and no text is prose; no time column is named; no column is a time; the "
+        "manifest has not grown; the target is no number; no column to balance on is named.",
     ]
 
 
@@ -87,7 +84,7 @@ def test_a_failed_gate_exits_with_1_and_is_printed_and_stored(place: Place) -> N
     ran = place.run("audit", "trial/1.0", "leaky.csv")
     assert ran.exit_code == 1
     assert re.search(
-        r"failed +group_in_two_folds: 1 group of 'patient' \(0\) has rows in more than one fold", ran.stdout
+        r"FAILED +1 group of 'patient' \(0\) has rows in more than one fold.* \[group_in_two_folds\]", ran.stdout
     )
     assert not Path("trial/1.0/audit.json").exists()
     assert place.run("audit", "trial/1.0", "leaky.csv", "--store").exit_code == 1

@@ -63,7 +63,7 @@ def test_the_first_run_makes_the_champion(home: Home, monkeypatch: pytest.Monkey
     import mlflow
 
     outcome = retrain("first", rows(120), GOOD)
-    assert outcome.decision.why == "there is no champion yet"
+    assert outcome.decision.why == "it is the first version, so there is nothing to compare it with"
     assert outcome.registered is not None
     assert champion(home, "first") == outcome.registered.version == "1"
     assert list(client(home).get_registered_model("first").aliases) == ["champion"]

@@ -260,17 +260,17 @@ def test_draws_are_held_against_the_sizes_that_were_asked() -> None:
 
 def test_a_figure_that_is_defined_is_shown_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """One record is all that MLflow, the page and the terminal need."""
+    from evenfold.flows.commands.console import Words
     from evenfold.flows.commands.show import show_balance
     from evenfold.manifests import balance, figures
     from evenfold.reports import report_html
     from evenfold.reports.markdown import split_report
     from evenfold.tasks import SplitRef
     from evenfold.tasks.record.entries import balance_metrics
-    from rich.console import Console
 
     smallest = figures.BalanceFigure(
         "smallest", "Rows of the smallest fold", lambda report: float(min(f.rows for f in report.folds)),
-        form="{:.0f} rows", sentence="no fold below {}", least=lambda report: 1.0,
+        form="{:.0f} rows".format, sentence="no fold below {}", least=lambda report: 1.0,
     )  # fmt: skip
     for module in (balance, figures):
         monkeypatch.setattr(module, "FIGURES", (*figures.FIGURES, smallest))
@@ -283,7 +283,7 @@ def test_a_figure_that_is_defined_is_shown_everywhere(monkeypatch: pytest.Monkey
     split |= {"split_id": "0" * 64, "plan_id": "0" * 64, "uri": "somewhere", "data": "", "algorithm_version": "1"}
     assert "| Rows of the smallest fold | 1 rows | 1 rows |" in split_report(split, report)
     monkeypatch.setattr("evenfold.flows.commands.show.read_header", lambda folder: {"counts": {}})
-    console = Console(record=True, width=500)
+    console = Words(record=True, width=500)
     show_balance(console, report, SplitRef.model_validate(split), cached=False)
     assert "no fold below 1 rows" in console.export_text()
 

@@ -71,7 +71,7 @@ def _levels_of(column: Column, sample: Sample) -> Iterator[tuple[Codes, str]]:
         if other.name != column.name and LEAST_LEVELS <= other.n_levels <= column.values.size / 2:
             yield other.codes, f"the rows of one {other.name!r}"
     if sample.groups is not None:
-        yield sample.groups, f"the rows of one {sample.joined.columns.group!r}"
+        yield sample.groups, f"the rows of one {' or '.join(map(repr, sample.joined.columns.grouped))}"
 
 
 def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:

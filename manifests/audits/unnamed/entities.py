@@ -101,7 +101,7 @@ def _key_parts(sample: Sample) -> Iterator[Candidate]:
         return
     table = canonical_table(keys, spec.columns.key, sample.joined.manifest.types)
     for name in spec.columns.key:
-        if name == sample.joined.columns.group:
+        if name in sample.joined.columns.grouped:
             continue
         values = table.column(name).to_pylist()
         own = [values[row] for row in sample.rows]

@@ -165,8 +165,7 @@ def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequenc
     usable = usable[np.argsort(joined.place[usable], kind="stable")]  # in key order, whatever the order of the file
     rows = usable[np.sort(Stream(0, AUDITING).permutation(usable.size)[:MOST_ROWS])]
     table = _taken(joined, names, rows) if names else pa.table({})
-    target, group = joined.columns.target, joined.columns.group
-    groups = None if group is None else joined.encoded(group)[0]
+    target, groups = joined.columns.target, joined.together()
     return Sample(
         joined,
         rows,

@@ -1,0 +1,77 @@
+"""What there is: splits, evaluations and models, with the short ids and names that every command accepts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from .busy import busy
+from .flags import Grouped, Json
+
+SHOWN = 20
+
+
+def register_listing(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    app.command("list", cls=Grouped)(list_)
+
+
+def list_(
+    every: Annotated[bool, typer.Option("--all", help="Every one, not the newest of each kind alone.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List splits, evaluations and models, with the short ids and names that commands accept.
+
+    Example: evenfold list
+    """
+    from evenfold.tasks import Home, prepare_environment
+
+    from .console import consoles
+
+    home = Home.here()
+    prepare_environment(home)
+    with busy("looking for what was recorded"):
+        found = _found(home)
+    out, _ = consoles()
+    if as_json:
+        out.print_json(data=found)
+        return
+    for kind, rows in found.items():
+        _show(out, kind, rows, None if every else SHOWN)
+    if not any(found.values()):
+        out.say(f"nothing below {home.path} yet; begin with: evenfold split FILE")
+
+
+def _found(home: Any) -> dict[str, list[dict[str, Any]]]:
+    from evenfold.tasks.references import recorded_splits
+
+    found: dict[str, list[dict[str, Any]]] = {"splits": recorded_splits(home), "evaluations": [], "models": []}
+    if home.tracks_here and not (home.path / "mlflow.db").exists():
+        return found  # looking makes no store
+    from evenfold.tasks.record.reading import recorded_evaluations, recorded_models
+
+    return found | {"evaluations": recorded_evaluations(home), "models": recorded_models(home)}
+
+
+def _show(out: Any, kind: str, rows: list[dict[str, Any]], most: int | None) -> None:
+    from .console import lined_up
+
+    if not rows:
+        return
+    shown = rows[:most]
+    cells = [[_cell(name, value) for name, value in row.items()] for row in shown]
+    out.print("\n".join(lined_up([[kind, *list(shown[0])[1:]], *cells], left=len(shown[0]), indent=0)), markup=False,
+              soft_wrap=True)  # fmt: skip
+    if len(rows) > len(shown):
+        out.say(f"and {len(rows) - len(shown):,} older {kind}: evenfold list --all")
+    out.print()
+
+
+def _cell(name: str, value: Any) -> str:
+    if name in ("id", "run"):
+        return str(value)[:8]
+    if name == "when":
+        return datetime.fromisoformat(value).strftime("%d %b %Y %H:%M")
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,269 @@
+"""Scores on a terminal: the score first, then the interval, the folds and the training rows; caveats once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evenfold.estimates import Comparison, Estimate, FoldScore, metric_of
+from evenfold.estimates.results import in_percent, warned
+from evenfold.flows.outcomes import Evaluation, Tuning
+from evenfold.manifests import read_header
+from evenfold.reports.evaluations.words import by_level, headline, optimism, read_ends, resolution, written
+from evenfold.reports.page import counted, listed
+from evenfold.tasks import Home, Retraining
+
+from .console import Words, first_that_fits, lined_up
+from .show import amount, show_extension, show_findings, show_split, show_where
+
+if TYPE_CHECKING:
+    from evenfold.tasks.record.leaderboard import Leaderboard
+
+MOST_FOLDS = 10
+
+
+def show_evaluation(console: Words, outcome: Evaluation) -> None:
+    """Print an evaluation: every estimate under its own name, what to know of it, and where it is recorded."""
+    split = outcome.split
+    name = str(outcome.model.estimator).rpartition(":")[2]
+    on = "its locked rows" if outcome.look else amount(split, read_header(Path(split.uri)))
+    what = f"{on}, {counted(len(outcome.features), 'feature')}"
+    console.print(f"[bold]{name}[/] on [bold]{split.name} {split.version}[/]   {what}\n", soft_wrap=True)
+    if outcome.estimates:
+        console.print(first_that_fits(console, score_tables(outcome.scores, outcome.estimates)), markup=False)
+        console.print()
+    for warning in dict.fromkeys(words for each in outcome.estimates for words in each.warnings):
+        console.say(f"  {warning}", hang=2, style="yellow")
+    for words in (optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels)):
+        if words:
+            console.say(f"  {words}", hang=2)
+    for remark in remarks(outcome.estimates, outcome.balance.target):
+        console.say(f"  {remark}", hang=2)
+    for sentence in warned(outcome.scores):
+        console.say(f"  {sentence}", hang=2)
+    if outcome.left_out:
+        why = "page" if any((Home.here().path / "mlartifacts").glob(f"*/{outcome.run_id}")) else "features.json"
+        console.say(
+            f"  {counted(len(outcome.left_out), 'column')} left out: {', '.join(outcome.left_out)} (why: {why})"
+        )
+    show_findings(console, outcome.audit, split)
+    if outcome.look:
+        console.say(f"  this is look {outcome.look} at the locked part of {split.name}; it is recorded")
+    reused = f", {outcome.n_cached:,} of them from the cache" if outcome.n_cached else ""
+    show_where(console, outcome.run_id, f", {counted(outcome.n_fits, 'fit')}{reused}, {outcome.seconds:.0f} s")
+    if len(outcome.run_id) == 32 and not outcome.look:
+        console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
+
+
+def score_tables(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> Iterator[list[str]]:
+    """Yield the estimates in tables of fewer and fewer columns: a row per metric and method, as people read them."""
+    methods = list(dict.fromkeys(each.method for each in estimates))
+    head = methods[0] if len(methods) == 1 else "score"
+    levels = {in_percent(each.interval.level) for each in estimates if each.interval}
+    columns = {
+        "": [_title(each, methods) for each in estimates],
+        head: [_score(each, each.value) for each in estimates],
+        f"{levels.pop() if len(levels) == 1 else ''} interval".strip(): [_interval(each) for each in estimates],
+        "folds": [_folds(each, scores) for each in estimates],
+        "training rows": [_training(each) for each in estimates],
+        "baseline": [_score(each, each.baseline.value) if each.baseline else "" for each in estimates],
+    }
+    shown = {name: cells for name, cells in columns.items() if name == "" or any(cells)}
+    for without in ((), ("folds",), ("folds", "training rows"), ("folds", "training rows", "baseline")):
+        kept = {name: cells for name, cells in shown.items() if name not in without}
+        yield lined_up([list(kept), *(list(row) for row in zip(*kept.values(), strict=True))])
+
+
+def _title(estimate: Estimate, methods: list[str]) -> str:
+    title = metric_of(estimate.metric).title
+    return f"{title}, {estimate.method}" if len(methods) > 1 else title
+
+
+def _half(estimate: Estimate) -> float | None:
+    return (estimate.interval.high - estimate.interval.low) / 2 if estimate.interval else None
+
+
+def _score(estimate: Estimate, score: float) -> str:
+    return written(metric_of(estimate.metric).shown(score), _half(estimate))
+
+
+def _interval(estimate: Estimate) -> str:
+    if estimate.interval is None:
+        return ""
+    return " to ".join(
+        written(end, _half(estimate)) for end in read_ends(metric_of(estimate.metric), estimate.interval)
+    )
+
+
+def _folds(estimate: Estimate, scores: Sequence[FoldScore]) -> str:
+    """Return the score of each fold, or the range of many; nothing where one split is all there is."""
+    told = [score.test[estimate.metric] for score in scores if estimate.metric in score.test]
+    if len(told) < 2:
+        return ""
+    if len(told) <= MOST_FOLDS:
+        return " ".join(_score(estimate, value) for value in told)
+    ends = sorted(
+        (_score(estimate, min(told)), _score(estimate, max(told))), key=lambda end: float(end.replace(",", ""))
+    )
+    return f"{ends[0]} to {ends[1]}"
+
+
+def _training(estimate: Estimate) -> str:
+    return "" if estimate.apparent is None else _score(estimate, estimate.apparent)
+
+
+def remarks(estimates: Sequence[Estimate], target: str | None = None) -> list[str]:
+    """Return what has to be known of the estimates, each sentence once; that sd is a spread is said where sd stands."""
+    said: dict[str, list[str]] = {}
+    for each in estimates:
+        for note in (*each.notes, *(each.interval.notes if each.interval else ())):
+            said.setdefault(note, []).append(metric_of(each.metric).title)
+    known = ("sd is the spread", "se = sd", "There is no se", "There is one split")
+    n_metrics = len({each.metric for each in estimates})
+    told = [_of(titles, note, n_metrics) for note, titles in said.items() if not note.startswith(known)]
+    errors = list(dict.fromkeys(m.title for each in estimates if (m := metric_of(each.metric)).unit == "target"))
+    unit = f"in the unit of {target}, " if target else ""
+    named = list(dict.fromkeys(each.baseline.name for each in estimates if each.baseline))
+    baseline = f"baseline: {' or '.join(named)} for every row, learnt from the same training rows."
+    return [*([f"{listed(errors)}: {unit}lower is better."] if errors else []), *([baseline] if named else []), *told]
+
+
+def _of(titles: list[str], note: str, n_metrics: int) -> str:
+    """Return a note after the metrics that it is about, where these are not all and it does not name its own."""
+    named = list(dict.fromkeys(titles))
+    alone = len(named) < n_metrics and named[0] not in note
+    return f"{', '.join(named)}: {note}" if alone else note
+
+
+def show_tuning(console: Words, outcome: Tuning) -> None:
+    """Print the choice and what to expect of it without its luck, then every configuration's score."""
+    metric, half = metric_of(outcome.metric), (outcome.high - outcome.low) / 2
+    low, high = sorted((metric.shown(outcome.low), metric.shown(outcome.high)))
+    split = outcome.split
+    tried = counted(len(outcome.configurations), "configuration")
+    console.print(f"[bold]{tried}[/] on [bold]{split.name} {split.version}[/]   "
+                  f"{amount(split, read_header(Path(split.uri)))}\n")  # fmt: skip
+    console.say(f"  take {_params(outcome, outcome.chosen)}", hang=2)
+    value, scored = (written(metric.shown(v), half) for v in (outcome.value, outcome.scores[outcome.chosen]))
+    interval = f"{in_percent(outcome.level)} interval {written(low, half)} to {written(high, half)}"
+    flattered = f"it scored {scored} where it was chosen, which flatters it"
+    console.say(f"  expect {metric.title} {value}, {interval}; {flattered}", hang=2)
+    if outcome.nested:
+        inside = next(estimate for estimate in outcome.nested.estimates if estimate.metric == outcome.metric)
+        winners = ", ".join(f"{number + 1}" for number in outcome.nested.chosen)
+        console.say(
+            f"  nested: chosen anew inside the training rows of every fold, {' '.join(headline(inside))}: what "
+            f"choosing so is worth on new rows; the configurations chosen were {winners}",
+            hang=2,
+        )
+    for note in outcome.notes:
+        console.say(f"  {note}", hang=2)
+    console.print()
+    names = list(outcome.configurations[0])
+    rows = [[*names, metric.title, "sd of folds", ""]]
+    for number, params in enumerate(outcome.configurations):
+        sd = outcome.spreads[number]
+        mark = "chosen" if number == outcome.chosen else "best" if number == outcome.best else ""
+        value = written(metric.shown(outcome.scores[number]), half)
+        rows.append([*(str(params[name]) for name in names), value, "-" if sd is None else written(sd), mark])
+    console.print("\n".join(lined_up(rows, left=len(names))), markup=False, soft_wrap=True)
+    console.print()
+    show_where(
+        console, outcome.run_id, f", {counted(outcome.n_fits, 'fit')}, {outcome.n_cached:,} of them from the cache"
+    )
+    if outcome.look:
+        console.print()
+        show_evaluation(console, outcome.look)
+
+
+def _params(outcome: Tuning, number: int) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in outcome.configurations[number].items())
+
+
+def show_comparisons(console: Words, comparisons: Sequence[Comparison], names: tuple[str, str]) -> None:
+    """Print two models on the same rows, a metric a line, then what was found in words."""
+    a, b = names
+    console.print(
+        f"A [bold]{a}[/]   B [bold]{b}[/]   the same {counted(comparisons[0].n_rows, 'row')}, tested by both\n"
+    )
+    level = next((f"{in_percent(each.interval.level)} " for each in comparisons if each.interval), "")
+    rows = [["", "A", "B", "B - A", f"{level}interval", "better"]]
+    for each in comparisons:
+        metric = metric_of(each.metric)
+        interval = each.interval
+        half = (interval.high - interval.low) / 2 if interval else None
+        ends = sorted((metric.shown(interval.low), metric.shown(interval.high))) if interval else []
+        better = {"better": "B", "worse": "A", "equivalent": "neither"}.get(each.verdict, "cannot be told")
+        move = metric.shown(each.difference)
+        rows.append([
+            metric.title, *(written(metric.shown(value), half) for value in (each.a, each.b)),
+            ("+" if move > 0 else "") + written(move, half), " to ".join(written(end, half) for end in ends), better,
+        ])  # fmt: skip
+    console.print("\n".join(lined_up(rows)), markup=False, soft_wrap=True)
+    console.print()
+    for sentence in dict.fromkeys(text for each in comparisons for text in (each.words, *each.notes)):
+        console.say(f"  {sentence}", hang=2)
+
+
+def show_leaderboard(console: Words, found: Leaderboard) -> None:
+    """Print who was judged on a split, the best first, as people read scores."""
+    reading = metric_of(found.metric)
+    console.print(f"[bold]{found.split}[/]   split {found.split_id[:12]}, by {reading.title}\n")
+    rows = [["", "model", reading.title, "interval", "run"]]
+    for place, each in enumerate(found.judgements, start=1):
+        ends = sorted(reading.shown(end) for end in (each.low, each.high) if end is not None)
+        half = (ends[1] - ends[0]) / 2 if len(ends) == 2 else None
+        interval = " to ".join(written(end, half) for end in ends) if half is not None else "-"
+        named = f"{each.model} {each.params.get('params', '')}".strip()
+        rows.append([str(place), named, written(reading.shown(each.value), half), interval, each.run_id[:8]])
+    console.print("\n".join(lined_up(rows, left=2)), markup=False, soft_wrap=True)
+    if others := [name for name in found.metrics if name != found.metric]:
+        console.say(f"  also scored by {', '.join(others)}: --metric")
+
+
+def show_retraining(console: Words, outcome: Retraining) -> None:
+    """Print what a retraining decided and why, what joined the split, the audit, and the candidate's scores."""
+    split, made, growth = outcome.split, outcome.registered, outcome.growth
+    name = made.name if made else split.name
+    state = (
+        f"version {made.version} {'is champion' if made.champion else 'is kept beside the champion'}" if made else ""
+    )
+    console.print(
+        f"[bold]{name}[/]   {state or 'nothing new was registered'}   {amount(split, read_header(Path(split.uri)))}\n"
+    )
+    moved = (
+        f"{growth.added:,} rows joined, {growth.moved:,} moved, {growth.deleted:,} deleted, {growth.quarantined:,} wait"
+    )
+    facts = [("decision", f"{outcome.decision.why}."), ("", outcome.decision.words)]
+    facts += [("split", f"{split.name} {split.version}: {moved}"), *(("", note) for note in growth.notes)]
+    facts += [("score", line.strip()) for line in _scores_of(outcome.estimates)]
+    if outcome.stored_champion.score is not None:
+        metric = metric_of(outcome.decision.metric)
+        value = written(metric.shown(outcome.stored_champion.score))
+        newer = counted(outcome.stored_champion.rows, "newer row")
+        facts.append(("before", f"the model that was champion: {metric.title} {value} on {newer}; it decides nothing"))
+    for title, words in facts:
+        if words:
+            console.say(f"  {title:9} {words}", hang=10)
+    show_findings(console, outcome.audit, split)
+    if made:
+        console.say(f"  registry  {made.uri}")
+    show_where(console, outcome.run_id)
+
+
+def _scores_of(estimates: Sequence[Estimate]) -> list[str]:
+    last = {each.metric: each for each in estimates}.values()
+    told = [
+        f"{metric_of(e.metric).title} {_score(e, e.value)}" + (f" ({_interval(e)})" if e.interval else "") for e in last
+    ]
+    return ["   ".join(told)] if told else []
+
+
+SHOWN = {
+    "split": show_split,
+    "evaluate": show_evaluation,
+    "tune": show_tuning,
+    "extend": show_extension,
+    "retrain": show_retraining,
+}

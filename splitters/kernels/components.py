@@ -1,0 +1,59 @@
+"""Rows that share any of several entities, joined until nothing is shared: connected components."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from .random import IntArray
+
+
+def components_of(entities: IntArray) -> IntArray:
+    """Return the component of each row, by first appearance: rows that share a level of any column have the same one.
+
+    ``entities`` (rows, columns) are codes from 0 on; a code below 0 is no level and joins nothing. About O(rows x
+    columns). Levels are the nodes and rows the edges; a row's levels hang on a node of its own.
+    """
+    n = entities.shape[0]
+    sizes = entities.max(axis=0, initial=-1) + 1
+    nodes = entities + n + np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    present = entities >= 0
+    rows = np.broadcast_to(np.arange(n)[:, None], entities.shape)[present]
+    edges = coo_array((np.ones(rows.size, dtype=np.int8), (rows, nodes[present])), shape=(n + int(sizes.sum()),) * 2)
+    found = connected_components(edges, directed=False)[1][:n]
+    return by_appearance(found)
+
+
+def by_appearance(codes: NDArray[np.integer]) -> IntArray:
+    """Return codes from 0 on in the order in which they first appear."""
+    _, first, numbers = np.unique(codes, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, dtype=np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(first.size)
+    appeared: IntArray = rank[numbers.reshape(-1)]
+    return appeared
+
+
+MOST_TRIED = 8
+
+
+def bridge_of(entities: IntArray) -> tuple[int, int, int]:
+    """Return (column, level, rows of the largest component without it) of the level that joins most.
+
+    Of each column the 8 levels that meet the most levels of other columns are tried, each left out in turn.
+    """
+    best = (0, 0, entities.shape[0] + 1)
+    for column in range(entities.shape[1]):
+        met = np.zeros(int(entities[:, column].max(initial=-1)) + 1, dtype=np.int64)
+        for other in range(entities.shape[1]):
+            if other != column:
+                pairs = np.unique(entities[:, [column, other]], axis=0)[:, 0]
+                met += np.bincount(pairs, minlength=met.size)
+        for level in np.argsort(-met, kind="stable")[:MOST_TRIED].tolist():
+            without = entities.copy()
+            without[without[:, column] == level, column] = -1
+            largest = int(np.bincount(components_of(without)).max())
+            if largest < best[2]:
+                best = column, level, largest
+    return best

@@ -1,0 +1,142 @@
+"""What names mean: a split by its name, a run by the first digits of its id. Every command and flow asks here."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenfold.manifests import read_header
+from evenfold.splitters import SplitError
+from evenfold.tasks.runtime.home import Home
+
+if TYPE_CHECKING:
+    from evenfold.tasks.record.tracker import Tracker
+
+LEAST_DIGITS = 4
+SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
+VERSION = re.compile(r"\d+\.\d+")
+
+
+def manifest_folder(given: str | Path) -> Path:
+    """Return the folder of a manifest that is given as a folder, or by a name of the home's splits.
+
+    ``flights`` is the newest version, ``flights@1.0`` (or ``flights/1.0``) that one; at least four digits of a
+    split_id name it as well. Raises SplitError for a name that none has, with the nearest, and for digits that several
+    have. A path that is no manifest is returned as it is: whoever reads it says what is wrong.
+    """
+    path = Path(given)
+    if path.is_absolute() or (path / "manifest.json").exists():
+        return path
+    home = Home.here()
+    name, _, version = str(given).replace("/", "@").partition("@")
+    versions = dict(splits_of(home, name))
+    if versions and not version:
+        return max(versions.items(), key=lambda item: _order(item[0]))[1]
+    if version in versions:
+        return versions[version]
+    if versions:
+        known = ", ".join(sorted(versions, key=_order))
+        raise SplitError(f"the split {name!r} has no version {version!r}; it has {known}.")
+    found = _by_digits(home, str(given)) if SHORT_ID.fullmatch(str(given)) else []
+    if len(found) > 1:
+        raise SplitError(f"{given!r} begins the ids of {len(found)} splits; write more of its digits.")
+    return found[0] if found else _unknown(home, path)
+
+
+def _unknown(home: Home, path: Path) -> Path:
+    """Return the path as it is; raises SplitError where it looks like the name of a split, with the nearest."""
+    names = [folder.name for folder in home.splits.glob("*") if folder.is_dir()]
+    close = difflib.get_close_matches(str(path), names, n=2, cutoff=0.6)
+    if close:
+        raise SplitError(f"there is no split {str(path)!r}; did you mean {' or '.join(close)}?")
+    return path
+
+
+def splits_of(home: Home, name: str) -> Iterator[tuple[str, Path]]:
+    """Yield the version and folder of every manifest of a name."""
+    if not name or name in (".", "..") or "\\" in name:
+        return
+    for folder in (home.splits / name).glob("*"):
+        if VERSION.fullmatch(folder.name) and (folder / "manifest.json").exists():
+            yield folder.name, folder
+
+
+def recorded_splits(home: Home) -> list[dict[str, Any]]:
+    """Return name, id, strategy, rows, splits and time of every manifest below the home, the newest first."""
+    found = []
+    for file in home.splits.glob("*/*/manifest.json"):
+        try:
+            header = read_header(file.parent)
+        except SplitError:
+            continue  # a damaged neighbour is found by whoever reads it
+        when = datetime.fromtimestamp(file.stat().st_mtime).astimezone()
+        found.append({
+            "split": f"{header['name']}@{header['version']}", "id": header["split_id"],
+            "strategy": header["algorithm"]["name"], "rows": header["n_rows"], "splits": header["n_splits"],
+            "when": when.isoformat(timespec="seconds"),
+        })  # fmt: skip
+    return sorted(found, key=lambda each: str(each["when"]), reverse=True)
+
+
+def _by_digits(home: Home, digits: str) -> list[Path]:
+    folders = [path.parent for path in home.splits.glob("*/*/manifest.json")]
+    found: dict[str, Path] = {}
+    for folder in folders:
+        try:
+            split_id = str(read_header(folder)["split_id"])
+        except (SplitError, KeyError):
+            continue  # a damaged neighbour is found by whoever reads it
+        if split_id.startswith(digits):
+            found.setdefault(split_id, folder)
+    return list(found.values())
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def run_named(tracker: Tracker, given: str) -> Any:
+    """Return the MLflow run of an id, or of its first four digits or more.
+
+    Raises SplitError where there is none, where several begin so, and where the store cannot be asked.
+    """
+    from evenfold.tasks.runtime.redaction import redacted
+
+    try:
+        found = [tracker.client.get_run(given)] if len(given) == 32 else list(_runs_beginning(tracker, given))
+    except Exception as error:  # MLflow has a kind of error of its own per store
+        raise SplitError(
+            f"there is no run {given!r} in {tracker.home.tracking_uri} ({redacted(str(error))})."
+        ) from None
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise SplitError(
+            f"there is no run {given!r} in {tracker.home.tracking_uri}; evenfold list shows those that are."
+        )
+    names = ", ".join(f"{run.info.run_id[: len(given) + 4]} ({run.info.run_name})" for run in found[:3])
+    raise SplitError(f"{len(found)} runs begin with {given!r}: {names}; write more digits.")
+
+
+def _runs_beginning(tracker: Tracker, digits: str) -> Iterator[Any]:
+    if not SHORT_ID.fullmatch(digits):
+        return
+    for run in every_run(tracker):
+        if run.info.run_id.startswith(digits):
+            yield run
+
+
+def every_run(tracker: Tracker, filter_string: str = "") -> Iterator[Any]:
+    """Yield every run of the store, the newest first."""
+    ids = [each.experiment_id for each in tracker.client.search_experiments()]
+    token = None
+    while ids:
+        page = tracker.client.search_runs(ids, filter_string, max_results=1_000, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return

@@ -1,0 +1,181 @@
+"""Rows that share a patient or a device stay together, whatever joins them, and as the table grows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.manifests import Manifest, audit, decide, extend, measure, read_manifest, read_spec, write_manifest
+from evenfold.splitters import BalancedGroupKFold, ForwardChaining, GroupShuffleSplit, PurgedKFold, SplitError
+
+SPEC: dict[str, Any] = {
+    "columns": {"key": "visit", "target": "sick", "group": ["patient", "device"]},
+    "params": {"n_splits": 4},
+    "holdout": 0.15,
+}
+
+
+def visits(months: int, seed: int = 2) -> pd.DataFrame:
+    """Return 80 visits a month at 60 clinics, each with three patients and a device; some go to two."""
+    random = np.random.default_rng(seed)
+    n = 80 * 13
+    clinic = random.integers(0, 60 + np.arange(n) // 20, n)  # clinics open as time goes by
+    elsewhere = random.random(n) < 0.004
+    at = np.where(elsewhere, random.integers(0, 60, n), clinic)
+    return pd.DataFrame(
+        {
+            "visit": [f"v{i:05d}" for i in random.permutation(n)],
+            "patient": clinic * 100 + random.integers(0, 3, n),
+            "device": [f"d{a}" for a in at],
+            "sick": random.random(n) < 0.3,
+            "age": random.normal(size=n),
+        }
+    ).iloc[: 80 * months]
+
+
+def joined(rows: pd.DataFrame) -> list[set[Any]]:
+    """Return the sets of visits that patients and devices join, by asking each row in turn."""
+    sets: list[tuple[set[Any], set[Any]]] = []
+    for visit, *levels in rows[["visit", "patient", "device"]].itertuples(index=False):
+        touched = [each for each in sets if each[1] & set(levels)]
+        sets = [each for each in sets if not each[1] & set(levels)]
+        sets.append(({visit}.union(*(e[0] for e in touched)), set(levels).union(*(e[1] for e in touched))))
+    return [visits for visits, _ in sets]
+
+
+def folds(manifest: Manifest, data: pd.DataFrame) -> dict[str, int]:
+    return dict(zip(data["visit"], manifest.fold_of(data).tolist(), strict=True))
+
+
+def test_what_is_joined_is_in_one_fold_or_locked_together() -> None:
+    """By an independent search, in any order of rows; the audit agrees, and the largest group is told."""
+    data = visits(3)
+    manifest = decide(SPEC, data)
+    assert manifest.spec.strategy == "BalancedGroupKFold"
+    assert decide(SPEC, data.sample(frac=1, random_state=5)).split_id == manifest.split_id
+    fold, groups = folds(manifest, data), joined(data)
+    assert set(fold.values()) == {-2, 0, 1, 2, 3}
+    assert all(len({fold[visit] for visit in group}) == 1 for group in groups)
+    assert measure(manifest, data).largest_group == max(len(group) for group in groups if fold[next(iter(group))] >= 0)
+    assert "group_in_two_folds" in audit(manifest, data).passed
+    random = audit(decide(SPEC | {"strategy": "KFold", "columns": {"key": "visit"}}, data), data, group="device")
+    assert "group_in_two_folds" in random.failed
+
+
+def test_over_twelve_months_no_row_moves_and_a_row_that_bridges_two_folds_is_quarantined(tmp_path: Any) -> None:
+    """Each month: old rows stay, no patient and no device lies in two folds, and only bridges are left out."""
+    data = visits(1)
+    manifest = decide(SPEC, data)
+    before = folds(manifest, data)
+    quarantined = 0
+    for month in range(2, 14):
+        data = visits(month)
+        grown = extend(manifest, data.sample(frac=1, random_state=month))
+        assert grown.manifest.split_id == extend(manifest, data).manifest.split_id
+        assert grown.moved == grown.deleted == 0
+        manifest = read_manifest(write_manifest(grown.manifest, tmp_path))
+        quarantined += grown.quarantined
+        after = folds(manifest, data)
+        assert all(after[visit] == fold for visit, fold in before.items())
+        left_out = {visit for visit, fold in after.items() if fold == -3}
+        assert len(left_out) == quarantined
+        for column in ("patient", "device"):
+            held: dict[Any, set[int]] = {}
+            for visit, level in zip(data["visit"], data[column], strict=True):
+                if visit not in left_out:
+                    held.setdefault(level, set()).add(after[visit])
+            assert all(len(each) == 1 for each in held.values())
+        for visit in left_out - before.keys():
+            row = data[data["visit"] == visit].iloc[0]
+            touched = data[(data["patient"] == row["patient"]) | (data["device"] == row["device"])]
+            assert len({after[each] for each in touched["visit"]} - {-3}) > 1
+        before = after
+    assert 0 < quarantined < 60
+    made = audit(manifest, data)
+    assert "group_in_two_folds" in made.passed
+    assert made.failed == []
+    assert measure(manifest, data).worst["size"] < 0.2
+
+
+def test_a_bridge_may_be_accepted_and_a_known_row_that_becomes_one_is_quarantined() -> None:
+    """A new row that joins two folds leaks only as asked; a corrected device quarantines that row alone."""
+    data = visits(3)
+    manifest = decide(SPEC | {"holdout": None}, data)
+    fold = folds(manifest, data)
+    one, other = (data[data["visit"].map(fold) == k].iloc[0] for k in (0, 1))
+    bridge = pd.DataFrame([one.to_dict() | {"visit": "bridge", "device": other["device"]}])
+    grown = extend(manifest, pd.concat([data, bridge]))
+    assert grown.quarantined == 1
+    assert "1 row has patient and device of two folds; quarantined." in grown.notes
+    accepted = extend(manifest, pd.concat([data, bridge]), merged="accept").manifest
+    assert folds(accepted, bridge_of(data, bridge))["bridge"] == 0
+    corrected = data.copy()
+    corrected.loc[corrected["visit"] == one["visit"], "device"] = other["device"]
+    mended = extend(manifest, corrected)
+    assert (mended.quarantined, mended.moved) == (1, 0)
+    assert folds(mended.manifest, corrected)[one["visit"]] == -3
+
+
+def bridge_of(data: pd.DataFrame, bridge: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat([data, bridge])
+
+
+def test_a_level_that_joins_nearly_all_is_named() -> None:
+    """An error in numbers, with the size without it; a group that is large by itself is no bridge."""
+    data = visits(3)
+    everywhere = data.assign(device=np.where(np.arange(len(data)) % 3, data["device"], "d-shared"))
+    with pytest.raises(SplitError, match=r"join \d+ of 240 rows .* without 'd-shared' of device, which joins most"):
+        decide(SPEC | {"holdout": None}, everywhere)
+    large = data.assign(patient=np.where(np.arange(len(data)) < 150, 7, data["patient"]))
+    large["device"] = np.where(np.arange(len(data)) < 150, "one", large["device"])
+    decide(SPEC | {"holdout": None, "params": {"n_splits": 2}}, large)
+
+
+def test_patients_in_hospitals_are_kept_whole_by_hospital() -> None:
+    """Of nested columns the outer one is what is joined: the folds are those of the hospital alone."""
+    data = visits(3).assign(hospital=lambda rows: rows["patient"] // 100)
+    nested = decide(SPEC | {"columns": SPEC["columns"] | {"group": ["hospital", "patient"]}}, data)
+    outer = decide(SPEC | {"columns": SPEC["columns"] | {"group": "hospital"}}, data)
+    assert nested.split_id == outer.split_id
+
+
+@pytest.mark.parametrize("splitter", [ForwardChaining(3), PurgedKFold(3)], ids=repr)
+def test_splits_in_time_leave_out_rows_that_share_any_entity(splitter: Any) -> None:
+    """Entity by entity: no patient and no device of a tested row is trained on, and nothing else is left out."""
+    data = visits(3)
+    time = np.arange(len(data))
+    entities = data[["patient", "device"]].to_numpy()
+    plain = list(splitter.split(None, time=time))
+    for (train, test), (all_train, same) in zip(splitter.split(None, None, entities, time=time), plain, strict=True):
+        assert test.tolist() == same.tolist()
+        tested = data.iloc[test]
+        shared = data["patient"].isin(tested["patient"]) | data["device"].isin(tested["device"])
+        assert train.tolist() == [row for row in all_train.tolist() if not shared.iloc[row]]
+
+
+@pytest.mark.parametrize("splitter", [BalancedGroupKFold(3), GroupShuffleSplit(4)], ids=repr)
+def test_bare_strategies_join_several_columns_of_groups(splitter: Any) -> None:
+    """Arrays, frames and lists of columns alike."""
+    data = visits(3)
+    entities = data[["patient", "device"]]
+    pairs = list(splitter.split(None, None, entities))
+    lists = list(splitter.split(None, None, entities.to_numpy().tolist()))
+    for (train, test), (again, _) in zip(pairs, lists, strict=True):
+        assert train.tolist() == again.tolist()
+        for column in entities:
+            assert not {*entities[column].iloc[train]} & {*entities[column].iloc[test]}
+
+
+def test_a_specification_names_one_or_several_columns_as_group() -> None:
+    """A list of one is a name; a list of several is kept as entities, and read again from what is written."""
+    assert read_spec({"columns": {"group": ["patient"]}}).columns.group == "patient"
+    read = read_spec({"columns": {"group": ["patient", "device"]}})
+    assert read.columns.grouped == ["patient", "device"]
+    assert read_spec(read.model_dump(exclude_defaults=True)) == read
+    for columns in ({"entities": ["patient"]}, {"group": "patient", "entities": ["a", "b"]}):
+        with pytest.raises(SplitError, match="two columns or more"):
+            read_spec({"columns": columns})
+    with pytest.raises(SplitError, match="'patient' and 'device' is named"):
+        decide(SPEC | {"strategy": "KFold"}, visits(1))
