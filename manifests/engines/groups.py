@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.tables.canonical import to_numpy, whole
-from evenfold.splitters.packing.cost import QUANTILE_BINS, side_by_side
+from evenfold.splitters.packing.cost import QUANTILE_BINS, require_table, side_by_side
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.targets import MOST_CLASSES_OF_INTEGERS, is_number
 from numpy.typing import NDArray
@@ -190,6 +190,8 @@ class Groups:
         """
         sizes = strata.sizes if strata else [1]
         height = len(self) if into is None else int(into.max()) + 1
+        for size in sizes:
+            require_table(height, size)
         tables = [np.zeros(height * size, dtype=np.int64) for size in sizes]
         path = None
         if into is not None:

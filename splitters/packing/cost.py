@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
+from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray
 from evenfold.splitters.rows import GroupRows, Rows
@@ -130,6 +131,7 @@ def _sum_by_bin(bins: IntArray, column: IntArray, n_bins: int) -> IntArray:
 
 
 QUANTILE_BINS = 10
+MOST_CELLS = 2_000_000_000  # of groups by classes
 
 
 def table_to_pack(rows: Rows) -> tuple[IntArray, IntArray, FloatArray]:
@@ -162,8 +164,19 @@ def _quantile_bins(y: NDArray[Any]) -> tuple[IntArray, int]:
     return ranks * bins // y.size, bins
 
 
+def require_table(n_groups: int, n_classes: int) -> None:
+    """Raise SplitError where a table of groups by classes has more cells than any machine should be asked for."""
+    cells = n_groups * n_classes
+    if cells > MOST_CELLS:
+        raise SplitError(
+            f"{n_groups:,} groups by {n_classes:,} classes are a table of {cells * 8 / 1e9:,.0f} GB, and "
+            f"{MOST_CELLS * 8 / 1e9:,.0f} GB are the most; share out a column of fewer classes, or none."
+        )
+
+
 def group_table(groups: IntArray, n_groups: int, y: IntArray, n_classes: int) -> IntArray:
-    """Return the rows of each class in each group (int64, groups by classes). O(n)."""
+    """Return the rows of each class in each group (int64, groups by classes); SplitError for too many cells. O(n)."""
+    require_table(n_groups, n_classes)
     return np.bincount(groups * n_classes + y, minlength=n_groups * n_classes).reshape(n_groups, n_classes)
 
 

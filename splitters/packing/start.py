@@ -53,20 +53,27 @@ def place(aim: Aim, bins: IntArray, stream: Stream) -> None:
     brings = columns[left].astype(np.float64)
     missing = totals[:, None] * aim.shares - aim.loads(np.where(bins < 0, aim.shares.size, bins))
     empty = set(range(aim.shares.size)) - set(bins[bins >= 0].tolist())
-    wish, taken = np.empty_like(missing), np.zeros(aim.shares.size)
-    for turn, entry in enumerate(left.tolist()):
-        gain = np.add.reduce(np.multiply(missing, pull[turn], out=wish), axis=0)
-        if aim.exact:  # sizes come out exact when every bin gets one entry before any gets its next
+    wish, gain = np.empty_like(missing), np.empty(aim.shares.size)
+    exact, taken, turns = aim.exact, np.zeros(aim.shares.size), left.size
+    chosen = np.empty(left.size, dtype=np.int64)
+    # A hundred thousand groups are as many turns: nothing is looked up in them that is the same in each.
+    multiply, add_up, columns_of = np.multiply, np.add.reduce, missing.T
+    for turn, (wants, rows) in enumerate(zip(pull, brings, strict=True)):
+        add_up(multiply(missing, wants, wish), axis=0, out=gain)
+        if exact:  # sizes come out exact when every bin gets one entry before any gets its next
             gain += taken
-        if empty and len(empty) >= left.size - turn:
+        if empty and len(empty) >= turns - turn:
             gain[[f for f in range(gain.size) if f not in empty]] = -np.inf
         best = int(gain.argmax())
-        bins[entry] = best
-        empty.discard(best)
-        missing[:, best] -= brings[turn]
-        taken[best] = -np.inf
-        if (turn + 1) % taken.size == 0:
-            taken[:] = 0.0
+        chosen[turn] = best
+        if empty:
+            empty.discard(best)
+        columns_of[best] -= rows
+        if exact:
+            taken[best] = -np.inf
+            if (turn + 1) % taken.size == 0:
+                taken[:] = 0.0
+    bins[left] = chosen
 
 
 def _by_size(sizes: IntArray, entries: IntArray, stream: Stream) -> IntArray:

@@ -212,3 +212,17 @@ def test_a_table_that_cannot_be_parted_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(SplitError, match="there is no role 'both'"):
         made.read(0, "both")  # type: ignore[arg-type]
     assert not list(tmp_path.rglob(".spilling-*"))
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_a_table_of_groups_and_classes_beyond_any_memory_is_refused(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column of as many classes as there are groups: the sentence says the size, and nothing is asked for."""
+    monkeypatch.setattr(ordered, "SHARD_ROWS", 30_000)
+    n = 60_000
+    rows = pa.table({"id": np.arange(n), "group": np.arange(n), "class": [f"class {i}" for i in range(n)]})
+    spec = {"columns": {"key": "id", "group": "group", "stratify": ["class"]}}
+    with pytest.raises(SplitError, match=r"60,000 groups by 60,000 classes are a table of 29 GB, and 16 GB are the"):
+        decide(spec, rows, engine=engine, to=tmp_path / "splits")
+    assert not (tmp_path / "splits").exists()
