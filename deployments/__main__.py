@@ -1,4 +1,4 @@
-"""Print where prefect.yaml lies, or with --serve run the deployments in this process: see serve.py."""
+"""Print where prefect.yaml lies, or with --automations automations.yaml; --serve runs the deployments: see serve.py."""
 
 import sys
 from pathlib import Path
@@ -8,4 +8,5 @@ if "--serve" in sys.argv[1:]:
 
     main()
 else:
-    sys.stdout.write(f"{Path(__file__).with_name('prefect.yaml')}\n")
+    name = "automations.yaml" if "--automations" in sys.argv[1:] else "prefect.yaml"
+    sys.stdout.write(f"{Path(__file__).with_name(name)}\n")

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
+from functools import lru_cache
+from math import isfinite, pi, sqrt
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.splits import corrected_resampled_t
+from numpy.typing import NDArray
 from scipy import stats
 
 from .comparison import compare
@@ -20,19 +24,106 @@ RULE = (
     "The champion's recipe stays unless the candidate is shown to be better: the lower end of the difference, at the "
     "level that is left of a yearly chance of {budget:.0%} of promoting one that is no better, must lie above "
     "{least:g}. Each comparison spends half of what the last twelve months have left, so that looking every month "
-    "does not add up. Where there are rows that the champion has not seen, the winner is refitted and becomes the "
-    "champion."
+    "does not add up; looks at the same two recipes while rows are added are one experiment, whose later looks do not "
+    "pay again for what the earlier ones have seen. Where there are rows that the champion has not seen, the winner is "
+    "refitted and becomes the champion."
 )
+# The grid on which the distribution of a look's statistic is followed, in standard errors.
+REACH, POINTS = 6.0, 401
+Floats = NDArray[np.float64]
 
 
-def to_spend(spent: Sequence[tuple[date, float]], today: date, budget: float = YEARLY) -> float:
+@dataclass(frozen=True)
+class EarlierLook:
+    """A comparison of a name that was made before, and what it spent.
+
+    ``pair`` names its two recipes. ``information``: how much was known of them, 1/se^2; ``bound``: how many standard
+    errors above 0 the difference had to be; None where it had neither. ``promoted``: whether the candidate was.
+    """
+
+    day: date
+    error: float
+    pair: str = ""
+    information: float | None = None
+    bound: float | None = None
+    promoted: bool = False
+
+    @classmethod
+    def of(cls, decision: Decision, day: date) -> EarlierLook:
+        """Return a decision as the next ones look back at it."""
+        promoted = decision.winner == "candidate"
+        return cls(day, decision.spent, decision.pair, decision.information, decision.bound, promoted)
+
+
+def to_spend(earlier: Sequence[EarlierLook], today: date, budget: float = YEARLY) -> float:
     """Return the one-sided error that a comparison may have today: half of what the last twelve months left.
 
-    ``spent``: the day and the error of earlier comparisons of the name. Whatever their dependence, the errors of any
-    twelve months add up to at most ``budget`` (Bonferroni, spent as in Lan and DeMets 1983).
+    Whatever the recipes and their dependence, the errors of any twelve months add up to at most ``budget``
+    (Bonferroni, spent as in Lan and DeMets 1983).
     """
-    used = sum(error for day, error in spent if today - day < YEAR)
+    used = sum(look.error for look in earlier if today - look.day < YEAR)
     return max(budget - used, 0.0) / 2
+
+
+def same_pair(earlier: Sequence[EarlierLook], pair: str) -> list[EarlierLook]:
+    """Return the looks at the same two recipes, since the last one that promoted the candidate."""
+    looks: list[EarlierLook] = []
+    for look in earlier:
+        if pair and look.pair == pair:
+            looks = [] if look.promoted else [*looks, look]
+    return [look for look in looks if look.information and look.bound is not None]
+
+
+def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = ()) -> float:
+    """Return how many standard errors above 0 a look must show, so that its chance to be the first is ``error``.
+
+    That is the chance, where there is no difference, that this look crosses its bound and none of the ``earlier`` ones
+    at the same two recipes did. Looks at growing rows are alike: two of them are correlated by the root of the smaller
+    information over the larger, as two looks at a Brownian motion are. Source: Lan and DeMets (1983), Discrete
+    sequential boundaries for clinical trials, by the recursion of Armitage, McPherson and Rowe (1969).
+    O(looks x 401^2).
+    """
+    if not earlier:
+        return float(stats.norm.isf(error))
+    looks = [(look.information or 0.0, look.bound or 0.0) for look in earlier]
+    at, step = _grid()
+    tail = np.cumsum(_density((*looks, (information, REACH)))[::-1])[::-1] * step
+    place = int(np.searchsorted(-tail, -error))  # the first point beyond which no more than the error is left
+    if place in (0, POINTS):
+        return float(at[min(place, POINTS - 1)])
+    share = (tail[place - 1] - error) / (tail[place - 1] - tail[place])
+    return float(at[place - 1] + (share - 0.5) * step)
+
+
+def _grid() -> tuple[Floats, float]:
+    return np.linspace(-REACH, REACH, POINTS), 2 * REACH / (POINTS - 1)
+
+
+@lru_cache(maxsize=64)
+def _density(looks: tuple[tuple[float, float], ...]) -> Floats:
+    """Return the density of the last look's statistic below its bound, and of no look before above its own."""
+    at, step = _grid()
+    information, bound = looks[-1]
+    if len(looks) == 1:
+        density = np.asarray(stats.norm.pdf(at), dtype=np.float64)
+    else:
+        density = _moved(at, _density(looks[:-1]), step, _correlation(looks[-2][0], information))
+    return np.where(at < bound, density, 0.0)
+
+
+def _correlation(before: float, now: float) -> float:
+    less, more = sorted((before, now))
+    return sqrt(less / more) if less > 0 and isfinite(more) else 0.0
+
+
+def _moved(at: Floats, density: Floats, step: float, correlation: float) -> Floats:
+    """Return the density of the next look's statistic, which has this correlation with the one before."""
+    # A kernel narrower than two points would fall between them; a wider one takes the looks for less alike, and so
+    # asks for more.
+    spread = max(sqrt(1 - correlation**2), 2 * step)
+    kernel = np.exp(-0.5 * np.square((at[:, None] - correlation * at[None, :]) / spread))
+    moved: Floats = kernel @ density * (step / spread / sqrt(2 * pi))
+    return moved
 
 
 @dataclass(frozen=True)
@@ -41,8 +132,9 @@ class Decision:
 
     ``winner``: whose recipe is refitted. ``promote``: whether the refitted model becomes the champion. ``difference``:
     the candidate's score minus the champion's (higher is better), None without a comparison. ``low``, ``high``: its
-    two-sided interval at ``level``, 1 - 2 x ``spent``, the one-sided error that the comparison has used up.
-    ``margin``: how much worse a candidate may be.
+    two-sided interval at ``level``. ``spent``: the one-sided error that the comparison has used up: of a first look
+    (1 - level) / 2, less of a later one at the same two recipes, which ``pair`` names. ``information``, ``bound``: what
+    the next look at them goes by, see ``EarlierLook``. ``margin``: how much worse a candidate may be.
     """
 
     winner: Literal["candidate", "champion"]
@@ -58,6 +150,9 @@ class Decision:
     level: float | None = None
     spent: float = 0.0
     margin: float = 0.0
+    pair: str = ""
+    information: float | None = None
+    bound: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -93,18 +188,30 @@ class Difference:
 
 
 def decide(
-    metric: str, compared: Difference, newer: bool, *, error: float = YEARLY / 2, margin: float = 0.0
+    metric: str,
+    compared: Difference,
+    newer: bool,
+    *,
+    error: float = YEARLY / 2,
+    margin: float = 0.0,
+    pair: str = "",
+    earlier: Sequence[EarlierLook] = (),
 ) -> Decision:
     """Return the decision by RULE; ``error``: see ``to_spend``; ``margin``: how much worse a candidate may be.
 
     A margin of 0 promotes only what is shown to be better; with a margin also what is shown to be no worse than that.
+    ``pair`` names the two recipes; the ``earlier`` looks at the same ones decide at which level this one is made.
     """
-    ends = compared.interval(error)
+    information = 1 / compared.se**2 if compared.se else None
+    bound = None if information is None or error <= 0 else bound_of(error, information, same_pair(earlier, pair))
+    nominal = error if bound is None else float(stats.norm.sf(bound))
+    ends = compared.interval(nominal)
     low, high = ends if ends is not None else (None, None)
     p = None if compared.se is None else _p(compared)
     told: dict[str, Any] = {
         "difference": compared.difference, "low": low, "high": high, "p": p, "words": compared.words,
-        "rule": RULE.format(budget=YEARLY, least=-margin), "level": 1 - 2 * error, "spent": error, "margin": margin,
+        "rule": RULE.format(budget=YEARLY, least=-margin), "level": 1 - 2 * nominal, "spent": error, "margin": margin,
+        "pair": pair, "information": information, "bound": bound,
     }  # fmt: skip
     if low is not None and low > -margin:
         why = "the candidate is better" if low > 0 else f"the candidate is not worse by more than {margin:g}"

@@ -40,6 +40,7 @@ from pydantic.fields import FieldInfo
 
 from . import outcomes
 from .outcomes import GateError
+from .unattended import left_to_another, through_outages
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -121,8 +122,11 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
             guard()
             home = Home.here()
             home.make()
+            left = left_to_another()
+            if left is not None:
+                return cast(R, left)
             with room(home), _marked():
-                return fn(*args, **kwargs)
+                return through_outages(partial(fn, *args, **kwargs))
         except OURS as error:
             if FlowRunContext.get() is None:
                 raise

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from evenfold.estimates import Estimate, EvaluationError, ModelError, ModelSpec
 from evenfold.estimates.promotion import (
     Decision,
@@ -20,28 +19,29 @@ from evenfold.estimates.promotion import (
     to_spend,
     without_champion,
 )
-from evenfold.manifests import Audit, SplitSpec, read_header
+from evenfold.manifests import Audit, SplitSpec, digest_json, read_header
 from evenfold.reports.markdown import estimate_table
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks.arrivals import check_table, keep_snapshot
 from evenfold.tasks.fits import fit_final
-from evenfold.tasks.outcomes import BLOCK, Champion, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
+from evenfold.tasks.outcomes import Champion, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
 from evenfold.tasks.parameters import OnRefused
 from evenfold.tasks.record.evaluations import balance_of
+from evenfold.tasks.record.promoting import check_model
 from evenfold.tasks.record.reading import score_stored
 from evenfold.tasks.record.registry import (
     close_retraining,
     fail_retraining,
     open_retraining,
     read_champion,
-    read_spending,
+    read_looks,
     record_decision,
     register_model,
 )
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.running import finished, publish, run, saying, tell
-from evenfold.tasks.scores import in_blocks
+from evenfold.tasks.runtime.running import finished, happened, publish, run, saying, tell
+from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.splits import (
     Merged,
     audit_split,
@@ -51,11 +51,11 @@ from evenfold.tasks.splits import (
     specification as specification,
     split as split_data,
 )
-from evenfold.tasks.work import Work, key_of_block, key_of_split, work_of
+from evenfold.tasks.work import work_of
 
 from .evaluation import evaluated
 from .outcomes import Evaluation, GateError
-from .splitting import Split, recorded
+from .splitting import Split, recorded, say_extended
 
 
 def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
@@ -76,16 +76,6 @@ def compared(split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric:
     return compare_predictions(before, after, metric, on, stratified)
 
 
-def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:
-    """Return the predictions of every fold, or the scores of every draw, that an evaluation has kept."""
-    if in_blocks(split):
-        keys = [key_of_block(work, *block) for block in split.blocks(BLOCK)]
-    else:
-        keys = [key_of_split(work, i) for i in split.splits()]
-    files = [Home.here().scores / f"{key}.parquet" for key in keys]
-    return pd.concat([pd.read_parquet(file) for file in files if file.exists()], ignore_index=True)
-
-
 def retrain_report(outcome: Retraining, estimates: Sequence[Estimate]) -> str:
     """Return the report as Markdown."""
     decision, split = outcome.decision, outcome.split
@@ -98,6 +88,7 @@ def retrain_report(outcome: Retraining, estimates: Sequence[Estimate]) -> str:
         f"## The audit\n\n{_audit(outcome.audit)}",
         f"## The candidate\n\n{estimate_table(estimates)}",
         f"## The stored champion\n\n{_stored_champion(outcome)}",
+        f"## The new model\n\n{_told(outcome.checked)}" if outcome.checked else "",
         f"## The rule\n\n{decision.rule}",
     ]
     return "\n\n".join(part for part in parts if part)
@@ -137,6 +128,12 @@ def _audit(audit: Audit) -> str:
     return "\n".join(lines) or f"{len(audit.passed)} checks passed, nothing was found."
 
 
+def _told(found: Audit) -> str:
+    """Return what checks found, beyond their limits or within them."""
+    within = [f"- {sentence}" for sentence in found.passed.values() if sentence]
+    return "\n".join([*([_audit(found)] if found.findings else []), *within]) or "Nothing was found."
+
+
 def _stored_champion(outcome: Retraining) -> str:
     stored = outcome.stored_champion
     if stored.score is None:
@@ -157,6 +154,7 @@ class Course:
     name: str
     metric: str
     gates: bool
+    limits: Mapping[str, Any]
     interval: Any
     level: float
     run_label: str
@@ -183,15 +181,23 @@ def run_retraining(
     split = growth.split
     candidate = work_of(split, recipe).problem.model
     course = Course(
-        split, growth, candidate, registered_name or split.name, metric or candidate.metrics[0], gates, **more
+        split,
+        growth,
+        candidate,
+        registered_name or split.name,
+        metric or candidate.metrics[0],
+        gates,
+        spec.gates,
+        **more,
     )
     opened = run(open_retraining, split, candidate, course.name, course.metric, course.run_label)
     if opened.outcome and not refresh:
         return opened.outcome.model_copy(update={"reused": True})
     try:
         return _retrained(course, opened)
-    except Exception as error:
-        run(fail_retraining, split, opened.run_id, str(error))
+    except BaseException as error:  # also one that is cancelled, which starts no task run any more
+        fail_retraining.fn(split, opened, str(error) or type(error).__name__)
+        happened("retrain.failed", split.name, f"The retraining on {split.name} {split.version} failed: {error}")
         raise
 
 
@@ -208,7 +214,10 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
         if champion
         else StoredScore(why="there is no champion yet")
     )
-    registered = _registered(course, decision, champion, opened.run_id)
+    registered, checked = _registered(course, decision, champion, candidate, opened.run_id)
+    if registered is not None and registered.champion:
+        words = f"{registered.name} version {registered.version} is the new champion: {decision.why}."
+        happened("champion.promoted", course.split.name, words, model=registered.name, version=registered.version)
     outcome = Retraining(
         split=course.split,
         growth=course.growth,
@@ -220,12 +229,14 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
         registered=registered,
         run_id=opened.run_id,
         report="",
+        checked=checked,
         estimates=candidate.estimates,
     )
     outcome = outcome.model_copy(update={"report": retrain_report(outcome, candidate.estimates)})
     metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
     metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": stored.score}
     numbers = {name: float(value) for name, value in metrics.items() if value is not None}
+    keep_snapshot(course.split)  # of what was learnt from: a table that a gate stopped is nothing to compare with
     run(close_retraining, course.split, outcome, numbers)
     tell([outcome.summary])
     publish(f"retrain-{course.split.name}", outcome.report, "What the newest retraining decided, and why.")
@@ -247,7 +258,7 @@ def _grown(data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_ref
             # How many rows may be missing is a gate here.
             grown = finished(extend, str(known), data, merged=merged, max_missing=1)
             if not isinstance(grown.error, SplitError):
-                keep_snapshot(grown.value.split)
+                say_extended(grown.value)
                 return grown.value.model_copy(update={"notes": [*grown.value.notes, *notes]})
             # A strategy that cannot grow may be asked about the same data again: its split is there.
             if read_header(known)["plan_id"] != plan.plan_id:
@@ -259,7 +270,6 @@ def _grown(data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_ref
                     )
                 notes.append(f"{refused} A new split was made.")
         first = run(split_data, data, spec)
-        keep_snapshot(first)
         return Growth(split=first, added=first.n_rows, notes=notes)
 
 
@@ -268,15 +278,21 @@ def _looked_at(known: Path, data: str, spec: SplitSpec, recipe: ModelSpec, merge
     if not spec.columns.key:
         return []  # which rows are known cannot be told; extending says so
     found = run(check_table, str(known), data, recipe=recipe, merged=merged, gates=spec.gates)
+    _stop(found, gates, f"the data do not look like the next table of {found.name} {found.version}")
+    return [finding.message for finding in found.findings] + [text for text in found.passed.values() if text]
+
+
+def _stop(found: Audit, gates: bool, what: str) -> None:
+    """Raise GateError with the sentences of what failed and how to say yes to it, unless gates are off."""
     stopping = [finding for finding in found.findings if finding.gate == "failed"]
     if stopping and gates:
         off = ", ".join(f"{finding.check}: off" for finding in stopping)
-        raise GateError(
-            f"the data do not look like the next table of {found.name} {found.version}: "
-            f"{' '.join(finding.message for finding in stopping)} If they are right, say so by gates: {{{off}}} in the "
-            "specification, or by --no-gates."
+        words = (
+            f"{what}: {' '.join(finding.message for finding in stopping)} If that is right, say so by gates: {{{off}}} "
+            "in the specification, or by --no-gates."
         )
-    return [finding.message for finding in found.findings] + [text for text in found.passed.values() if text]
+        happened("audit.failed", found.name, words)
+        raise GateError(words)
 
 
 def _audited(course: Course) -> Audit:
@@ -286,7 +302,9 @@ def _audited(course: Course) -> Audit:
         audit = run(audit_split, split, features=list(work_of(split, course.candidate).problem.features))
     if audit.failed and course.gates:
         sentences = " ".join(finding.message for finding in audit.findings if finding.gate == "failed")
-        raise GateError(f"the audit of {split.name} {split.version} failed: {sentences}")
+        words = f"the audit of {split.name} {split.version} failed: {sentences}"
+        happened("audit.failed", split.name, words)
+        raise GateError(words)
     return audit
 
 
@@ -316,16 +334,37 @@ def _decide(course: Course, champion: Champion | None) -> Decision:
     except (EvaluationError, ModelError, SplitError) as error:
         return without_champion(course.metric, f"the champion's recipe can no longer be evaluated: {error}")
     difference = compared(course.split, course.candidate, measured, course.metric)
-    spent = [(date.fromisoformat(day), error) for day, error in run(read_spending, course.split, course.name)]
-    return decide(course.metric, difference, newer, error=to_spend(spent, date.today()))
+    looks = run(read_looks, course.split, course.name)
+    pair = _pair(course, measured)
+    return decide(course.metric, difference, newer, error=to_spend(looks, date.today()), pair=pair, earlier=looks)
 
 
-def _registered(course: Course, decision: Decision, champion: Champion | None, run_id: str) -> Registered | None:
+def _pair(course: Course, champion: ModelSpec) -> str:
+    """Return what names two recipes that are compared again and again while one split grows."""
+    split = [course.split.name, course.split.version.partition(".")[0], course.metric]
+    return digest_json([*split, champion.canonical(), course.candidate.canonical()])
+
+
+def _registered(
+    course: Course, decision: Decision, champion: Champion | None, candidate: Evaluation, run_id: str
+) -> tuple[Registered | None, Audit | None]:
+    """Return the new version, and what was asked of its model; raises GateError where that may not be promoted."""
     if decision.winner == "champion" and not decision.promote:
-        return None  # the same recipe on the same rows would be the same model
-    recipe = course.candidate
+        return None, None  # the same recipe on the same rows would be the same model
+    recipe, evaluation = course.candidate, candidate
     if decision.winner == "champion" and champion is not None and champion.model is not None:
         recipe = champion.model
+        if recipe.canonical() != course.candidate.canonical():
+            evaluation = _evaluated(course, with_metric(recipe, course.metric))
     with saying("fitting the final model"):
         final = run(fit_final, course.split, recipe)
-    return run(register_model, course.split, recipe, final, run_id=run_id, name=course.name, promote=decision.promote)
+    checked = run(
+        check_model, course.split, evaluation.model, final, champion, metric=course.metric,
+        estimates=evaluation.estimates, gates=course.limits,
+    )  # fmt: skip
+    _stop(checked, course.gates, f"the new model of {course.name} does not take the champion's place")
+    made = run(
+        register_model, course.split, recipe, final, run_id=run_id, name=course.name, promote=decision.promote,
+        evaluation_run_id=evaluation.run_id, estimates=evaluation.estimates,
+    )  # fmt: skip
+    return made, checked

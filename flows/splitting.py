@@ -9,11 +9,11 @@ from typing import Any
 
 from evenfold.manifests import BalanceReport, SplitSpec, StoredManifest, measure
 from evenfold.reports.sentences import split_sentences
-from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Memory
 from evenfold.tasks.record.evaluations import balance_of, record_split
 from evenfold.tasks.results.files import from_anywhere
-from evenfold.tasks.runtime.running import finished, mark, run, saying, tell
+from evenfold.tasks.runtime.running import finished, happened, mark, run, saying, tell
 from evenfold.tasks.splits import (
     Merged,
     audit_split,
@@ -53,7 +53,16 @@ def run_extension(manifest: str | Path, data: str, batch: bool, merged: Merged, 
         grown = growth.split.manifest()
         report = measure(grown, None if batch else growth.split.data)
     run_id = recorded(Split(growth.split, False, report))
+    say_extended(growth)
     return ExtendOutcome(**dict(growth), balance=report, run_id=run_id)
+
+
+def say_extended(growth: Growth) -> None:
+    """Tell Prefect that a split has grown, where it has."""
+    split, numbers = growth.split, {"added": growth.added, "deleted": growth.deleted, "quarantined": growth.quarantined}
+    if any(numbers.values()):
+        told = ", ".join(f"{rows:,} {name}" for name, rows in numbers.items())
+        happened("split.extended", split.name, f"{split.name} is {split.version} now: {told}.", **numbers)
 
 
 def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memory: Memory = None) -> Split:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import canonical_table, require_complete, to_numpy
-from evenfold.manifests.tables.keys import Lookup
+from evenfold.manifests.tables.keys import Lookup, pseudonyms
 from evenfold.manifests.tables.read import column_names, is_parquet, read_table
 from evenfold.splitters import Pair
 from evenfold.splitters.kernels.components import components_of
@@ -115,12 +115,22 @@ class Joined:
         require_complete(column.filter(pa.array(~self.lookup.waits)) if self.lookup.waits.any() else column, name)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Return a column of the data in its canonical type; SplitError where there is none."""
+        """Return a column of the data in its canonical type, or its pseudonyms; SplitError where there is none."""
         if name not in self._canonical:
             have = self.table if name in self.table.column_names else None
             table = read_table(self.source, [name], self.manifest.spec.types) if have is None else have
-            self._canonical[name] = canonical_table(table, [name], self.manifest.types).column(name)
+            column = canonical_table(table, [name], self.manifest.types).column(name)
+            if name in self._pseudonyms:
+                column = pa.chunked_array([pseudonyms(column, name, self.manifest.spec)])
+            self._canonical[name] = column
         return self._canonical[name]
+
+    @cached_property
+    def _pseudonyms(self) -> list[str]:
+        """The columns of which only pseudonyms are seen here; another group that is asked about is one of them."""
+        spec = self.manifest.spec
+        asked = [self.columns.group] if spec.key_encoding and "group" in spec.key_encoding.encode else []
+        return [*spec.pseudonyms(), *(name for name in asked if name)]
 
     @cached_property
     def _canonical(self) -> dict[str, pa.ChunkedArray]:

@@ -122,12 +122,18 @@ class LockedPart(Strict):
         return value
 
 
+Encoded = Literal["key", "group", "stratify"]
+
+
 class KeyEncoding(Strict):
-    """Keys that may leave the building: HMAC-SHA256 under a secret that an environment variable holds."""
+    """Names of rows that may leave the building: HMAC-SHA256 under a secret that an environment variable holds."""
 
     method: Literal["hmac"] = "hmac"
     secret: str = Field(default="EVENFOLD_KEY_SECRET", description="Name of the environment variable.")
     bits: Literal[64, 128] = Field(default=64, description="128 above about 500 million rows.")
+    encode: tuple[Encoded, ...] = Field(
+        default=("key", "group"), description="Columns of which roles; stratify too, where its values name somebody."
+    )
 
 
 class SplitSpec(Strict):
@@ -181,6 +187,15 @@ class SplitSpec(Strict):
         return value
 
     @model_validator(mode="after")
+    def _target_is_learnt(self) -> SplitSpec:
+        if self.columns.target in self.pseudonyms():
+            raise ValueError(
+                f"the target {self.columns.target} cannot be encoded, for a model learns it; name another column to "
+                "stratify or as the group, or leave that role out of key_encoding.encode"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _seed_has_one_place(self) -> SplitSpec:
         if "random_state" in self.params:
             raise ValueError("params hold random_state; give it as seed")
@@ -201,6 +216,12 @@ class SplitSpec(Strict):
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
         return _made(strategy_named(str(self.strategy)), self.params, self.seed)
 
+    def pseudonyms(self) -> list[str]:
+        """Return the columns beside the key of which no manifest, log or page holds a value as it was."""
+        encode = () if self.key_encoding is None else self.key_encoding.encode
+        group = [self.columns.group] if self.columns.group and "group" in encode else []
+        return list(dict.fromkeys([*group, *(self.columns.stratify if "stratify" in encode else [])]))
+
     def decision(self, types: dict[str, str]) -> dict[str, Any]:
         """Return what the plan's identity rests on; parameters that have their default are left out."""
         made = self.splitter()
@@ -218,7 +239,8 @@ class SplitSpec(Strict):
             # How often it may be looked at moves no row.
             decided["holdout"] = self.holdout.model_dump(exclude_defaults=True, exclude={"budget"})
         if self.key_encoding:
-            decided["key_encoding"] = self.key_encoding.model_dump(exclude={"secret"}) | {"check": secret_check(self)}
+            asked = self.key_encoding.model_dump(exclude={"secret", "encode"})  # what is encoded stands in the types
+            decided["key_encoding"] = asked | {"check": secret_check(self)}
         rules = ("label_horizon", "on_immature", "on_new_rows")
         return decided | self.model_dump(include={*rules}, exclude_defaults=True)
 

@@ -31,6 +31,7 @@ from .strategies.grouped import (
     BalancedKFold as BalancedKFold,
     GroupPacker as GroupPacker,
     LeaveOneGroupOut as LeaveOneGroupOut,
+    StratifiedLeaveOneGroupOut as StratifiedLeaveOneGroupOut,
 )
 from .strategies.hash_split import HashSplit as HashSplit
 from .strategies.holdout import Holdout as Holdout

@@ -298,7 +298,10 @@ class Tried(Outcome):
 
 
 class Retraining(Displayed, Outcome):
-    """What a retraining came to; ``reused`` where the same one was finished before."""
+    """What a retraining came to; ``reused`` where the same one was finished before.
+
+    ``checked``: what was asked of the new model before it was promoted, None where none was to be.
+    """
 
     split: SplitRef
     growth: Growth
@@ -310,6 +313,7 @@ class Retraining(Displayed, Outcome):
     registered: Registered | None
     run_id: str
     report: str
+    checked: Audit | None = None
     reused: bool = False
     estimates: list[Estimate] = []
 
@@ -352,3 +356,4 @@ class Opened(Outcome):
     run_id: str
     decision: Decision | None = None
     outcome: Retraining | None = None
+    opened: str = ""  # names this time of opening it, for what was said of an earlier one may arrive late

@@ -31,8 +31,9 @@ from numpy.typing import NDArray
 
 from .outcomes import BLOCK, DrawsResult, Evaluated, Fit, FoldResult, FoldsResult, Refit, SplitRef
 from .parameters import Intervals, Level
+from .runtime.home import Home
 from .runtime.step import step
-from .work import Work, key_of_all, key_of_split, work_of
+from .work import Work, key_of_all, key_of_block, key_of_split, work_of
 
 MOST_SINGLE_FOLDS = 1_000
 
@@ -117,6 +118,16 @@ def _one_work(split: SplitRef, fits: Iterable[Fit]) -> Work:
             "run the evaluation again."
         )
     return work
+
+
+def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:
+    """Return the predictions of every fold, or the scores of every draw, that an evaluation has kept."""
+    if in_blocks(split):
+        keys = [key_of_block(work, *block) for block in split.blocks(BLOCK)]
+    else:
+        keys = [key_of_split(work, i) for i in split.splits()]
+    files = [Home.here().scores / f"{key}.parquet" for key in keys]
+    return pd.concat([pd.read_parquet(file) for file in files if file.exists()], ignore_index=True)
 
 
 def frame_of(files: Iterable[str]) -> pd.DataFrame:

@@ -27,6 +27,7 @@ from evenfold.splitters import (
     Splitter,
     StratifiedBootstrap,
     StratifiedKFold,
+    StratifiedLeaveOneGroupOut,
     StratifiedShuffleSplit,
 )
 
@@ -76,6 +77,7 @@ CASES: list[Splitter] = [
     SortedStratifiedKFold(7, leftovers="end"),
     StratifiedBootstrap(10),
     StratifiedKFold(5),
+    StratifiedLeaveOneGroupOut(),
     StratifiedKFold(7, rare="spread"),
     StratifiedShuffleSplit(5),
     StratifiedShuffleSplit(5, test_size=0.3, train_size=0.5),

@@ -133,11 +133,12 @@ def ui(
 
     home = Home.here()
     prepare_environment(home)
-    commands = ui_commands(home, port)
+    commands = ui_commands(port)
     if as_json:
         typer.echo(json.dumps(commands))
     for name, command in ({} if as_json else commands).items():
-        typer.echo(redacted(f"{name}: {' '.join([*_said_before(name, home, port), *command])}"))
+        told = [f"{variable}={value}" for variable, value in _settings(home, port)[name].items()]
+        typer.echo(redacted(f"{name}: {' '.join([*told, *command])}"))
     if not dry:
         _show_pages(home, commands, port)
 
@@ -149,7 +150,8 @@ def _show_pages(home: Any, commands: dict[str, list[str]], port: int) -> None:
 
     home.make()
     guard()  # neither server outlives this process, whatever ends it
-    os.environ.setdefault("PREFECT_SERVER_UI_API_URL", f"http://127.0.0.1:{port + 1}/api")
+    os.environ.setdefault("PREFECT_SERVER_UI_API_URL", _settings(home, port)["Prefect"]["PREFECT_SERVER_UI_API_URL"])
+    environment = {**os.environ, **_settings(home, port)["MLflow"]}
     pages = {"MLflow": f"http://127.0.0.1:{port}", "Prefect": f"http://127.0.0.1:{port + 1}"}
     health = {"MLflow": "/health", "Prefect": "/api/health"}
     started: dict[str, subprocess.Popen[bytes]] = {}
@@ -163,7 +165,9 @@ def _show_pages(home: Any, commands: dict[str, list[str]], port: int) -> None:
         try:
             for name, command in commands.items():
                 with (home.path / f"ui-{name.lower()}.log").open("wb") as log:
-                    started[name] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+                    started[name] = subprocess.Popen(
+                        command, stdout=log, stderr=log, env=environment, start_new_session=True
+                    )
             with busy("starting the pages"):
                 for name, process in started.items():
                     _wait_for(name, process, f"{pages[name]}{health[name]}", home.path / f"ui-{name.lower()}.log")
@@ -189,16 +193,21 @@ def _wait_for(name: str, process: subprocess.Popen[bytes], address: str, log: Pa
     raise EvaluationError(f"{name}'s page does not start ({last[:300]}); is another port free (--port)? See {log}.")
 
 
-def _said_before(name: str, home: Any, port: int) -> list[str]:
-    """Return what a pasted command needs: else Prefect's page asks port 4200, and shows the runs of ~/.prefect."""
-    if name != "Prefect":
-        return []
-    return [f"PREFECT_HOME={home.path / 'prefect'}", f"PREFECT_SERVER_UI_API_URL=http://127.0.0.1:{port + 1}/api"]
+def _settings(home: Any, port: int) -> dict[str, dict[str, str]]:
+    """Return what each page's server is told by its environment: arguments are read by everybody on a machine.
+
+    A pasted command needs it as well: else Prefect's page asks port 4200, and shows the runs of ~/.prefect.
+    """
+    prefect = {"PREFECT_HOME": f"{home.path / 'prefect'}"}
+    return {
+        "MLflow": {"MLFLOW_BACKEND_STORE_URI": home.tracking_store},
+        "Prefect": prefect | {"PREFECT_SERVER_UI_API_URL": f"http://127.0.0.1:{port + 1}/api"},
+    }
 
 
-def ui_commands(home: Any, port: int) -> dict[str, list[str]]:
+def ui_commands(port: int) -> dict[str, list[str]]:
     """Return what serves the pages: MLflow on the store in use, and Prefect's server where none is named."""
-    mlflow = [_beside("mlflow"), "ui", "--backend-store-uri", home.tracking_store, "--port", str(port)]
+    mlflow = [_beside("mlflow"), "ui", "--port", str(port)]
     if os.environ.get("PREFECT_API_URL"):
         return {"MLflow": mlflow}
     return {"MLflow": mlflow, "Prefect": [_beside("prefect"), "server", "start", "--port", str(port + 1)]}

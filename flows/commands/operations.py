@@ -88,22 +88,28 @@ def clean(
     dry_run: Annotated[bool, typer.Option(help="Say what would be removed, and remove nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove old cached results, scores and data; manifests and records are never touched.
+    """Remove old cached results, scores and data, and the embedded Prefect's history; never manifests or records.
 
     Example: evenfold clean --older-than 30d --dry-run
     """
-    from evenfold.tasks import Home
+    from evenfold.tasks import Home, prepare_environment
     from evenfold.tasks.results.clean import age_of, clean as remove
 
     from .show import consoles
 
+    home = Home.here()
+    prepare_environment(home)
+    from evenfold.tasks.runtime.server import forget_runs
+
     with busy("looking for what is old"):
-        done = remove(Home.here(), age_of(older_than), dry_run)
+        done = remove(home, age_of(older_than), dry_run)
+        runs = forget_runs(home, age_of(older_than), dry_run)
     out, _ = consoles()
     if as_json:
-        out.print_json(data={"files": done.files, "bytes": done.bytes, "dry_run": dry_run})
+        out.print_json(data={"files": done.files, "bytes": done.bytes, "flow_runs": runs, "dry_run": dry_run})
     else:
-        out.print(f"{'would remove' if dry_run else 'removed'} {done.files:,} files, {done.bytes / 1e6:,.1f} MB")
+        told = f"{done.files:,} files, {done.bytes / 1e6:,.1f} MB, {runs:,} runs of Prefect's history"
+        out.print(f"{'would remove' if dry_run else 'removed'} {told}")
 
 
 def load(

@@ -145,12 +145,21 @@ GATES: dict[str, Gate] = {rule.check: Gate(rule.limit, rule.fails, rule.figure) 
 ARRIVAL_GATES: dict[str, Gate] = {
     "vanished_rows": Gate(0.1, True, "share of the known rows that the data lack"),
     "changed_targets": Gate(0.01, True, "share of the known rows whose target changed"),
-    "new_rows": Gate(4, True, "how many times more or fewer new rows than the median of earlier generations"),
+    "new_rows": Gate(4, True, "how many times more or fewer rows a day than earlier months, or rows than generations"),
     "lost_columns": Gate(0, True, "columns that are gone, or hold another kind of value"),
     # Months of real flights are up to 0.14 apart beyond chance.
     "target_distribution": Gate(0.2, True, "distance of the new targets from the known ones, beyond chance"),
     "merged_groups": Gate(0.01, True, "share of the known rows whose groups turned out to be one"),
+    "changed_types": Gate(None, False, "columns of another type of the same kind"),
     "unseen_categories": Gate(None, False, "columns of text that hold values which no known row has"),
+}
+
+# What is asked of a new model before it takes the champion's place.
+MODEL_GATES: dict[str, Gate] = {
+    "lower_score": Gate(1, True, "fall of a refit's score on the same rows, in half widths of the recorded interval"),
+    "unusable_predictions": Gate(0, True, "share of the newest rows' predictions that are no finite numbers"),
+    "wild_predictions": Gate(0.01, True, "share of them beyond the target's range by more than its width"),
+    "constant_predictions": Gate(0, True, "1 where they are all the same and the champion's were not"),
 }
 
 
@@ -187,7 +196,7 @@ def _changed(gate: Gate, limit: Any) -> Gate | None:
 
 
 def _require_gate(name: str) -> None:
-    known = [*GATES, *ARRIVAL_GATES]
+    known = [*GATES, *ARRIVAL_GATES, *MODEL_GATES]
     if name not in known:
         nearest = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
         hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose of {', '.join(known)}."

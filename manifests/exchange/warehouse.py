@@ -135,6 +135,8 @@ def _label(splitter: HashSplit, bits: str, words: Words) -> str:
 
 def _by_group(manifest: Manifest, groups: pa.Table, words: Words, table: str) -> str:
     column = str(manifest.spec.columns.group)
+    if column in manifest.spec.pseudonyms():
+        raise SplitError(f"the groups of {column!r} are pseudonyms, which SQL cannot make; export to csv.")
     kind, folds = manifest.types[column], fold_columns(groups.column_names)
     place = _name(f"{manifest.name}_folds", words)
     columns = ", ".join([f"group_value {words.types[kind]}", *(f"{name} {words.types['int']}" for name in folds)])

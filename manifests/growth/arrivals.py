@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import log, sqrt
@@ -101,10 +101,7 @@ def check_arrival(
     """
     table = read_table(data, types=known.spec.types)
     arrived = _Arrived(Joined.of(known, table), table, snapshot, columns)
-    checks: dict[str, Check] = {
-        check.__name__: partial(check, arrived)
-        for check in (vanished_rows, changed_targets, new_rows, lost_columns, target_distribution, unseen_categories)
-    }
+    checks: dict[str, Check] = {check.__name__: partial(check, arrived) for check in CHECKS}
     checks["merged_groups"] = partial(_merged_groups, known, quarantined)
     limits = gates_with({**known.spec.gates, **(gates or {})}, ARRIVAL_GATES)
     return judged(limits, checks, known, n_rows=table.num_rows, features=sorted(columns or ()))
@@ -164,10 +161,13 @@ def changed_targets(arrived: _Arrived) -> Outcome:
 
 
 def new_rows(arrived: _Arrived) -> Outcome:
-    """Compare the number of new rows with that of earlier generations."""
+    """Compare the rows of the months that grew with earlier months, or without times those of earlier generations."""
     n, born = arrived.new().size, arrived.manifest.born
     if not n:
         return NotAsked("there are no new rows")
+    by_month = _rows_a_day(arrived)
+    if by_month is not None:
+        return by_month
     sizes = np.bincount(born)[1:] if born is not None else np.empty(0, dtype=np.int64)
     sizes = sizes[sizes > 0]
     if sizes.size < FEWEST_GENERATIONS:
@@ -177,6 +177,34 @@ def new_rows(arrived: _Arrived) -> Outcome:
     more = "more" if n > usual else "fewer"
     said = f"{amount(n, 'new row')}, {factor:.3g} times {more} than usual ({usual:,.0f}, the median of {sizes.size})"
     return Found(factor, f"{said}.", {"rows": n, "usual": usual})
+
+
+def _rows_a_day(arrived: _Arrived) -> Found | None:
+    """Return the calendar month (UTC) with new rows whose rows a day are furthest from the median of the others.
+
+    A month that new rows have begun, or go on with, is counted up to its last row: half a month is not few. None
+    without a column of times, and where fewer than 3 months have no new rows to be compared with.
+    """
+    name = arrived.manifest.spec.columns.time
+    times = None if name is None else arrived.joined.column(name).combine_chunks()
+    if times is None or times.null_count or not pa.types.is_temporal(times.type):
+        return None
+    days = pc.cast(times, pa.date32(), safe=False).to_numpy(zero_copy_only=False).astype("datetime64[D]")
+    months = days.astype("datetime64[M]")
+    grown = np.unique(months[arrived.new()])
+    named, counts = np.unique(months, return_counts=True)
+    first, last = (np.maximum(named.astype("datetime64[D]"), days.min()), (named + 1).astype("datetime64[D]"))
+    length = (np.minimum(last, days.max() + 1) - first).astype(np.int64)
+    rates, fresh = counts / np.maximum(length, 1), np.isin(named, grown)
+    if np.count_nonzero(~fresh) < FEWEST_GENERATIONS:
+        return None
+    usual = float(np.median(rates[~fresh]))
+    factors = np.maximum(rates[fresh] / usual, usual / rates[fresh])
+    odd = int(np.argmax(factors))
+    month, rate, factor = str(named[fresh][odd]), float(rates[fresh][odd]), float(factors[odd])
+    said = f"{month} has {rate:.3g} rows a day, {factor:.3g} times {'more' if rate > usual else 'fewer'} than usual"
+    message = f"{said} ({usual:.3g}, the median of {np.count_nonzero(~fresh)} months without new rows)."
+    return Found(factor, message, {"rows": int(counts[fresh][odd]), "usual": usual})
 
 
 def lost_columns(arrived: _Arrived) -> Outcome:
@@ -244,6 +272,27 @@ def unseen_categories(arrived: _Arrived) -> Outcome:
     unseen = {name: count for name, count in unseen.items() if count}
     told = listed((f"{name} ({count:,})" for name, count in unseen.items()), most=10)
     return Found(len(unseen), f"values that no known row had: {told}.", unseen) if unseen else None
+
+
+def changed_types(arrived: _Arrived) -> Outcome:
+    """Look for columns whose type is another one of the same kind: whole numbers that became decimal ones."""
+    if arrived.snapshot is None:
+        return NotAsked("the columns of the last table were not kept")
+    before, after = arrived.snapshot.types, _types_of(arrived.table)
+    other = [
+        name
+        for name, kind in before.items()
+        if (arrived.columns is None or name in arrived.columns)
+        and after.get(name, kind) != kind
+        and KINDS[after[name]] == KINDS[kind]
+    ]
+    told = listed((f"{name} was {before[name]} and is {after[name]}" for name in other), most=10)
+    return Found(len(other), f"{told}.", {"columns": other}) if other else None
+
+
+CHECKS: tuple[Callable[[_Arrived], Outcome], ...] = (
+    vanished_rows, changed_targets, new_rows, lost_columns, changed_types, target_distribution, unseen_categories
+)  # fmt: skip
 
 
 def _types_of(table: pa.Table) -> dict[str, str]:

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import KINDS
-from evenfold.manifests.spec import read_spec
+from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.state import State
+from evenfold.manifests.tables.canonical import is_pseudonym
 from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ def prove_stored(folder: str | Path) -> dict[str, Any]:
 
 
 def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]) -> Manifest:
-    spec = read_spec(header["spec"])
+    spec = _as_it_was(read_spec(header["spec"]), header["types"])
     key = key_names(spec)
     rows, born = _together(_of_kind(tables, "assignments"), key)
     groups = _of_kind(tables, "groups")
@@ -76,6 +77,17 @@ def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]
         uri=str(path),
         waiting=tables[WAITING].replace_schema_metadata(None) if WAITING in tables else None,
     )
+
+
+def _as_it_was(spec: SplitSpec, types: dict[str, str]) -> SplitSpec:
+    """Return the specification with what was encoded: earlier versions encoded keys alone and did not say so."""
+    if spec.key_encoding is None:
+        return spec
+    kept = [name for name in spec.pseudonyms() if is_pseudonym(types.get(name, ""))]
+    if kept == [name for name in spec.pseudonyms() if name in types]:
+        return spec
+    encoding = spec.key_encoding.model_copy(update={"encode": ("key",)})
+    return spec.model_copy(update={"key_encoding": encoding})
 
 
 def _of_kind(tables: dict[str, pa.Table], kind: str) -> list[pa.Table]:

@@ -48,7 +48,17 @@ def canonical_table(table: pa.Table, columns: Iterable[str], types: Mapping[str,
     """
     names = list(dict.fromkeys(columns))
     require_columns(names, table.column_names)
-    return pa.table({name: _canonical(table.column(name), types.get(name), name) for name in names})
+    # A manifest's type of an encoded column says what became of it, not what it is made of.
+    declared = {name: kind for name, kind in types.items() if not is_pseudonym(kind)}
+    return pa.table({name: _canonical(table.column(name), declared.get(name), name) for name in names})
+
+
+PSEUDONYM = "hmac-sha256-"
+
+
+def is_pseudonym(kind: str) -> bool:
+    """Return whether a manifest's type of a column says that its values are pseudonyms."""
+    return kind.startswith(PSEUDONYM)
 
 
 def column_types(table: pa.Table) -> dict[str, str]:

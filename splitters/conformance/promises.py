@@ -71,6 +71,15 @@ def _groups_whole(splitter: Splitter, data: Data) -> bool:
     return all(np.intersect1d(groups[train], groups[test]).size == 0 for train, test in data.pairs(splitter))
 
 
+@check("tests at most one group of a stratum in a fold", "one_group_a_stratum")
+def _one_group_a_stratum(splitter: Splitter, data: Data) -> bool:
+    y, _ = encode(data.y, "y")
+    groups, levels = encode(data.groups, "groups")
+    stratum = np.array([np.bincount(y[groups == group]).argmax() for group in range(len(levels))])
+    tested = [stratum[np.unique(groups[test])] for _, test in data.pairs(splitter)]
+    return all(np.unique(strata).size == strata.size for strata in tested)
+
+
 @check("leaves no fold empty even with as many groups as folds", "no_empty_fold")
 def _no_empty_fold(splitter: Splitter, data: Data) -> bool:
     k = data.count(splitter)

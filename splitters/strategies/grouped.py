@@ -13,7 +13,7 @@ from evenfold.splitters.base import LabelSplitter, PartSplitter, check_count
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.random import PACKING, IntArray, Stream
 from evenfold.splitters.packing.bounds import PackReport, report_on
-from evenfold.splitters.packing.cost import Aim, FloatArray, is_weight, table_to_pack
+from evenfold.splitters.packing.cost import Aim, FloatArray, group_table, is_weight, table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, Effort, pack, pack_to
 from evenfold.splitters.packing.published import Published
 from evenfold.splitters.rows import Needs, Rows
@@ -288,3 +288,65 @@ class LeaveOneGroupOut(LabelSplitter):
 
     def _check(self, rows: Rows) -> None:
         rows.require_two_groups("KFold")
+
+
+class StratifiedLeaveOneGroupOut(LabelSplitter):
+    """Folds that each leave one group out of every stratum: one hospital of each region, one field of each farm.
+
+    y holds the strata; a group is of the stratum that most of its rows have (of several, the one that appears first).
+    There are as many folds as the largest stratum has groups; a stratum with fewer is tested in as many folds.
+
+    Promises: test sets are disjoint and hold every row once; no group is in two folds; a fold tests at most one group
+    of a stratum. Which groups meet in a fold is random; stratum after stratum, that of the most groups first, they go
+    to the folds with the fewest rows. Sizes differ as groups do.
+
+    O(n) for the table of groups x strata, then O(groups log groups). Source: the blocked design of Roberts et al.
+    (2017), Cross-validation strategies for data with temporal, spatial, hierarchical, or phylogenetic structure.
+
+    When not to use it: the question is one particular site (LeaveOneGroupOut), or there are many small groups
+    (BalancedGroupKFold with the strata to stratify).
+    """
+
+    needs = Needs(y="classes", groups=True)
+    promises = LabelSplitter.promises | {"groups_whole", "one_group_a_stratum"}
+    grows = False
+    shares_out = False
+
+    def __init__(self, *, random_state: int = 0) -> None:
+        self.random_state = random_state
+
+    def labels(self, rows: Rows, stream: Stream) -> IntArray:
+        """Return the fold of each row."""
+        assert rows.groups is not None
+        strata, sizes = self._strata(rows), np.bincount(rows.groups)
+        held = np.zeros(self._n_splits(rows), dtype=np.int64)
+        folds = np.empty(sizes.size, dtype=np.int64)
+        shuffled = stream.permutation(sizes.size)
+        counts = np.bincount(strata)
+        for stratum in np.argsort(-counts, kind="stable").tolist():
+            groups = shuffled[strata[shuffled] == stratum]
+            folds[groups] = np.argsort(held, kind="stable")[: groups.size]
+            held[folds[groups]] += sizes[groups]
+        return folds[rows.groups]
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
+        """Return the number of groups of the largest stratum."""
+        return self._n_splits(self.rows(X, y, groups, **roles))
+
+    def _n_splits(self, rows: Rows) -> int:
+        return int(np.bincount(self._strata(rows)).max())
+
+    def _strata(self, rows: Rows) -> IntArray:
+        """Return the stratum of each group."""
+        assert rows.groups is not None
+        table = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
+        strata: IntArray = np.argmax(table, axis=1)
+        return strata
+
+    def _check(self, rows: Rows) -> None:
+        rows.require_two_groups("StratifiedKFold")
+        if self._n_splits(rows) < 2:
+            raise SplitError(
+                f"every stratum has one group, of {rows.n_groups} in all, so a fold would leave all of them out; "
+                "use LeaveOneGroupOut, or coarser strata."
+            )

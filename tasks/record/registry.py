@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import getpass
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
+from uuid import uuid4
 
-from evenfold.estimates import ModelSpec
-from evenfold.estimates.promotion import Decision
+from evenfold.estimates import Estimate, ModelSpec
+from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Retraining, RolledBack, SplitRef
@@ -20,9 +22,13 @@ from evenfold.tasks.runtime.step import flow_run_tags, step
 from evenfold.tasks.work import work_of
 from pydantic import ValidationError
 
-from .entries import Entry, run_key, split_tags
+from .entries import Entry, run_key, split_key, split_tags
+from .evaluations import record_split
+from .promoting import EVALUATION, SCORES, scores_tag
+from .spool import survives_outage
 from .tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
 
+OPENED = "evenfold.opened"
 MODEL, DECISION, OUTCOME = "evenfold.model", "evenfold.decision", "retrain.json"
 # No two of them are ever on one version.
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
@@ -58,10 +64,12 @@ def open_retraining(split: SplitRef, model: Any, name: str, metric: str, label: 
         if outcome is not None:
             return Opened(run_id=known, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
-    tags = split_tags(split) | flow_run_tags()
+    opened = uuid4().hex[:12]
+    tags = split_tags(split) | flow_run_tags() | {OPENED: opened}
+    tags["evenfold.split_run_id"] = tracker.find(split_key(split)) or record_split.fn(split).run_id
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
     decided = tracker.client.get_run(run_id).data.tags.get(DECISION)
-    return Opened(run_id=run_id, decision=Decision(**json.loads(decided)) if decided else None)
+    return Opened(run_id=run_id, decision=Decision(**json.loads(decided)) if decided else None, opened=opened)
 
 
 def _outcome(tracker: Tracker, run_id: str) -> Retraining | None:
@@ -80,21 +88,39 @@ def record_decision(split: SplitRef, run_id: str, decision: Decision) -> Decisio
 
 
 @step(run_name=lambda split, name="", **_: f"earlier comparisons of {name or split.name}")
-def read_spending(split: SplitRef, name: str = "") -> list[tuple[str, float]]:
-    """Return the day of each earlier comparison of a name and the error that it has spent."""
-    runs = tracker_of(split).runs_named(f"retrain/{name or split.name}")
-    decided = [(run, json.loads(run.data.tags[DECISION])) for run in runs if DECISION in run.data.tags]
-    days = (datetime.fromtimestamp(run.info.start_time / 1000, UTC).date().isoformat() for run, _ in decided)
-    return [(day, decision["spent"]) for day, (_, decision) in zip(days, decided, strict=True) if decision.get("spent")]
+def read_looks(split: SplitRef, name: str = "") -> list[EarlierLook]:
+    """Return the earlier comparisons of a name, the oldest first."""
+    runs = sorted(
+        tracker_of(split).runs_named(f"retrain/{name or split.name}"),
+        key=lambda run: (run.info.start_time, run.info.run_id),
+    )
+    return [
+        EarlierLook.of(Decision(**json.loads(run.data.tags[DECISION])), _day_of(run))
+        for run in runs
+        if DECISION in run.data.tags
+    ]
+
+
+def _day_of(run: Any) -> date:
+    return datetime.fromtimestamp(run.info.start_time / 1000, UTC).date()
 
 
 @step(run_name=lambda split, name="", **_: f"register {name or split.name}")
 def register_model(
-    split: SplitRef, model: Any, final: FinalModel, *, run_id: str, name: str = "", promote: bool = False
+    split: SplitRef,
+    model: Any,
+    final: FinalModel,
+    *,
+    run_id: str,
+    name: str = "",
+    promote: bool = False,
+    evaluation_run_id: str = "",
+    estimates: Sequence[Estimate] = (),
 ) -> Registered:
     """Log a model of ``fit_final``, make it a version, and the champion where it is promoted, else the challenger.
 
-    Who was champion becomes ``previous``. One run registers one version, however often it is tried.
+    Who was champion becomes ``previous``. The evaluation of the recipe and its estimates are remembered at the version,
+    for a refit is compared with them. One run registers one version, however often it is tried.
     """
     tracker, name, work = tracker_of(split), name or split.name, work_of(split, model)
     client, key = tracker.client, tracker.client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
@@ -104,6 +130,7 @@ def register_model(
     recipe = work.problem.model.model_dump(mode="json", exclude_defaults=True)
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: key, MODEL: json.dumps(recipe)}
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
+    tags |= {EVALUATION: evaluation_run_id, SCORES: scores_tag(estimates)} if evaluation_run_id else {}
     made = str(known[0].version) if known else _new_version(tracker, run_id, name, recipe["estimator"], final, tags)
     with _aliases_held(tracker, name):
         if promote:
@@ -236,7 +263,17 @@ def close_retraining(split: SplitRef, outcome: Retraining, metrics: dict[str, fl
 
 
 @step(run_name=lambda split, **_: f"record the failure of {split.name}")
-def fail_retraining(split: SplitRef, run_id: str, reason: str) -> str:
-    """Mark a retraining as failed, with the reason where people look for it."""
-    tracker_of(split).fail(run_id, reason)
-    return reason
+def fail_retraining(split: SplitRef, opened: Opened, reason: str) -> str:
+    """Mark a retraining as failed, with the reason where people look for it; an outage costs nothing but time."""
+    return _fail_retraining(split, opened.run_id, opened.opened, reason)
+
+
+def _failed_retraining(split: SplitRef, run_id: str, opened: str, reason: str) -> str:
+    tracker = tracker_of(split)
+    if tracker.client.get_run(run_id).data.tags.get(OPENED) == opened:  # else it has been begun anew since
+        tracker.fail(run_id, reason)
+    return run_id
+
+
+_failed_retraining.__name__ = "fail_retraining"  # as records that wait for a server name it
+_fail_retraining = survives_outage(_failed_retraining)

@@ -64,12 +64,16 @@ def _tried(record: Callable[[], str]) -> str:
 def unreachable(error: BaseException | None) -> bool:
     """Return whether an error comes from a server that could not be reached, or that is overloaded."""
     while error is not None:
-        if type(error).__module__.partition(".")[0] in ("requests", "urllib3", "http") or isinstance(
-            error, ConnectionError
-        ):
+        kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(error).__mro__}
+        client = type(error).__module__.partition(".")[0] in _CLIENTS
+        if client or isinstance(error, ConnectionError) or kinds & _ERRORS:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+_CLIENTS = ("requests", "urllib3", "http")
+_ERRORS = {("httpx", "TransportError"), ("botocore", "HTTPClientError"), ("aiohttp", "ClientConnectionError")}
 
 
 def _keep(name: str, arguments: dict[str, Any], home: Home) -> str:
@@ -102,6 +106,8 @@ def replay(home: Home) -> int:
 
 
 def _sent(home: Home) -> Iterator[Path]:
+    from . import evaluations, registry  # noqa: F401, the recorders that a record may name
+
     for path in waiting(home):
         kept = json.loads(path.read_text(encoding="utf-8"))
         try:

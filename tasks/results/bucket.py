@@ -24,6 +24,7 @@ from evenfold.tasks.outcomes import Outcome
 from prefect.serializers import JSONSerializer
 
 from .files import sha256, write_aside
+from .trusted import ForgedResultError, check_result
 
 
 class Bucket:
@@ -43,8 +44,10 @@ class Bucket:
         """Return the result that ``key`` names, with its files fetched; None where it is not there, or not whole."""
         text = self._get(f"results/{key}.json")
         try:
+            if text is not None:
+                check_result(text)  # whoever may write to the bucket wrote it
             value = None if text is None else JSONSerializer().loads(_changed(text, self._fetched))
-        except LookupError:
+        except (LookupError, ForgedResultError):
             return None
         return value if isinstance(value, Outcome) and value.intact() else None
 

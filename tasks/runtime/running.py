@@ -22,6 +22,7 @@ from prefect import get_client
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.assets import Asset, AssetProperties
 from prefect.context import AssetContext, FlowRunContext, TaskRunContext
+from prefect.events import emit_event
 from prefect.futures import as_completed
 from prefect.task_runners import ProcessPoolTaskRunner, ThreadPoolTaskRunner
 
@@ -29,6 +30,7 @@ from .home import Home
 from .limits import ALONE
 from .locks import locked
 from .progress import say as say, saying as saying
+from .redaction import redacted
 from .runners import task_runner
 from .step import REFRESHING, UNDER_KEY, Step, keep, log, ready
 
@@ -109,6 +111,19 @@ def materialized(key: str, upstream: str, name: str, url: str, facts: dict[str, 
     context.materialized_by = "evenfold"
     context.add_asset_metadata(key, facts)
     context.update_tracked_assets()
+
+
+Happening = Literal["split.extended", "audit.failed", "champion.promoted", "retrain.failed"]
+
+
+def happened(what: Happening, split: str, words: str, **facts: Any) -> None:
+    """Tell Prefect what has happened to a split, as the event ``evenfold.<what>`` that automations listen to.
+
+    Only where a flow run is under way on a server; ``words`` says it in a sentence.
+    """
+    if under_prefect():
+        about = {"prefect.resource.id": f"evenfold.split.{split}", "prefect.resource.name": split}
+        emit_event(event=f"evenfold.{what}", resource=about, payload={"words": redacted(words), **facts})
 
 
 @dataclass(frozen=True)

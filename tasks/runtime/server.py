@@ -18,6 +18,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ import prefect
 from evenfold.estimates import EvaluationError
 from evenfold.tasks.results.files import write_aside
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import TaskRunFilter
-from prefect.settings import get_current_settings
+from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
+from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 from prefect.states import Cancelled
 
 from .home import Home
@@ -149,6 +150,26 @@ def _drain() -> None:
     events: Any = sys.modules.get("prefect.events.worker")
     if events is not None:
         events.EventsWorker.drain_all(timeout=5)
+
+
+def forget_runs(home: Home, older_than: float, dry_run: bool = False) -> int:
+    """Delete what the home's own Prefect keeps of runs that ended so many seconds ago; return how many there are.
+
+    A server that ``PREFECT_API_URL`` names is not touched: others use it too, and it has a vacuum of its own.
+    """
+    if PREFECT_API_URL.value() or not (home.path / "prefect" / "prefect.db").exists():
+        return 0
+    before = datetime.fromtimestamp(time.time() - older_than, UTC)
+    old = FlowRunFilter.model_validate({"end_time": {"before_": before}})
+    known: set[Any] = set()
+    with temporary_settings({PREFECT_API_URL: api_of(home)}), get_client(sync_client=True) as client:
+        while True:
+            found = client.read_flow_runs(flow_run_filter=old, limit=200, offset=len(known) if dry_run else 0)
+            known |= {run.id for run in found}
+            for run in () if dry_run else found:
+                client.delete_flow_run(run.id)
+            if len(found) < 200:
+                return len(known)
 
 
 def cancel_run(flow_run: Any) -> None:

@@ -21,6 +21,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.results.files import write_aside
 from evenfold.tasks.results.store import results_of
+from evenfold.tasks.results.trusted import ResultFolder, check_record
 from prefect import Task, get_run_logger, tags, unmapped
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
@@ -82,7 +83,9 @@ def ready(key: str) -> Outcome | None:
 
 def _read(path: Path) -> Outcome | None:
     try:
-        record: Any = prefect.results.ResultRecord.deserialize(path.read_bytes())  # type: ignore[attr-defined]
+        content = path.read_bytes()
+        check_record(content)
+        record: Any = prefect.results.ResultRecord.deserialize(content)  # type: ignore[attr-defined]
         value = record.result
     except Exception:  # half-written, of another version, or not there: computed again
         return None
@@ -133,7 +136,9 @@ class Step(Task[P, R]):
     def result_storage(self) -> Any:
         """Where results lie: the home's folder."""
         chosen = vars(self).get("_chosen_storage")
-        return chosen if chosen is not None or self.key_of is None else Home.here().results
+        if chosen is not None or self.key_of is None:
+            return chosen
+        return ResultFolder(basepath=str(Home.here().results))
 
     @result_storage.setter
     def result_storage(self, chosen: Any) -> None:
@@ -141,7 +146,10 @@ class Step(Task[P, R]):
 
     def with_options(self, *args: Any, **options: Any) -> Step[P, R]:
         """Return the task with other options; see ``prefect.Task.with_options``."""
-        made = super().with_options(*args, **options)
+        # Prefect takes a folder by its path alone, and ours is asked for anew at each run.
+        chosen = self.key_of is None or vars(self).get("_chosen_storage") is not None
+        place: dict[str, Any] = {} if chosen else {"result_storage": Home.here().results}
+        made = super().with_options(*args, **(place | options))
         state = vars(made) | {"key_of": self.key_of, "run_tags": self.run_tags}
         state["_chosen_storage"] = options.get("result_storage")
         state.pop("result_storage", None)

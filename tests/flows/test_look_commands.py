@@ -60,7 +60,17 @@ def test_ui_says_what_it_starts(made: tuple[Path, str, str]) -> None:
     home = made[0]
     both = evenfold(home.parent, "ui", "--dry", "--port", "6000", EVENFOLD_HOME=str(home)).stdout.splitlines()
     assert [line.partition(":")[0] for line in both] == ["MLflow", "Prefect"]
-    assert f"sqlite:///{home}/mlflow.db --port 6000" in both[0]
+    assert both[0].startswith(f"MLflow: MLFLOW_BACKEND_STORE_URI=sqlite:///{home}/mlflow.db ")
+    assert both[0].endswith("mlflow ui --port 6000")
     assert both[1].endswith("--port 6001")
     # Pasted into a shell it asks its own server, and shows this home's runs.
     assert f"PREFECT_HOME={home}/prefect PREFECT_SERVER_UI_API_URL=http://127.0.0.1:6001/api" in both[1]
+
+
+def test_no_password_stands_among_the_arguments_of_a_server(made: tuple[Path, str, str]) -> None:
+    """Everybody on a machine reads arguments (ps): the store's address goes by environment, and is printed redacted."""
+    store = "postgresql://ada:hunter2@db/mlflow"
+    for flags in ([], ["--json"]):
+        done = evenfold(made[0].parent, "ui", "--dry", *flags, EVENFOLD_HOME=str(made[0]), MLFLOW_TRACKING_URI=store)
+        assert done.returncode == 0, done.stderr
+        assert "hunter2" not in done.stdout + done.stderr

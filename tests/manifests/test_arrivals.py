@@ -107,6 +107,48 @@ def test_somebody_may_say_yes(name: str) -> None:
     assert failed(change(months(6)), spec=SPEC | {"gates": dict.fromkeys(gates, "off")}) == []
 
 
+DATED = SPEC | {"columns": {"key": "id", "target": "y", "time": "day"}}
+
+
+def dated(n: int) -> pd.DataFrame:
+    """Return the months with a day for each row."""
+    data = months(n)
+    month = np.datetime64("2025-11") + data["id"].to_numpy() // 200
+    return data.assign(day=pd.to_datetime(month.astype("datetime64[D]") + data["id"].to_numpy() % 28))
+
+
+def arrived_rows(data: pd.DataFrame) -> Any:
+    first = dated(5)
+    manifest = decide(DATED, first)
+    return check_arrival(manifest, data, Snapshot.of(manifest, first))
+
+
+def test_the_rows_of_calendar_months_are_compared_where_times_are_named() -> None:
+    """From the first extension on: history lies in the table. Half a month, a late one and a leap are usual."""
+    whole = dated(7)
+    for data in (whole.head(1200), whole.head(1100), whole, dated(6).drop(index=range(850, 1000))):
+        found = arrived_rows(data)
+        assert "new_rows" not in found.failed, found.findings
+        assert "rows a day" in found.passed["new_rows"] or "no new rows" in found.not_asked.get("new_rows", "")
+    few = pd.concat([whole.head(1000), whole.iloc[1000:1200:5]])
+    assert arrived_rows(few).failed == ["new_rows"]
+    many = [whole.iloc[1000:1200].assign(id=lambda frame, i=i: frame["id"] + 1000 * i) for i in range(5)]
+    told = arrived_rows(pd.concat([whole.head(1000), *many]))
+    assert told.failed == ["new_rows"]
+    message = next(each.message for each in told.findings if each.check == "new_rows")
+    assert message.startswith("2026-04 has 35.7 rows a day, ")
+    assert message.endswith("the median of 5 months without new rows).")
+
+
+def test_a_column_of_another_type_of_the_same_kind_is_told() -> None:
+    """Whole numbers that arrive as decimal ones stop nothing, and are not passed over."""
+    manifest, snapshot = grown(SPEC, 5)
+    data = months(6).assign(x=lambda frame: frame["x"].round(0).astype("int64"))
+    found = check_arrival(manifest, data, snapshot)
+    assert found.failed == []
+    assert [each.message for each in found.findings] == ["x was float and is int."]
+
+
 def test_a_target_that_the_split_does_not_read_is_looked_at() -> None:
     """Plain k-fold reads no target, and a model does."""
     plain = SPEC | {"strategy": "KFold"}
@@ -209,7 +251,7 @@ def test_without_a_snapshot_what_can_be_asked_is_asked() -> None:
     manifest, _ = grown(SPEC, 5)
     found = check_arrival(manifest, months(6).tail(500), None)
     assert found.failed == ["vanished_rows"]
-    assert set(found.not_asked) == {"changed_targets", "lost_columns", "unseen_categories"}
+    assert set(found.not_asked) == {"changed_targets", "lost_columns", "changed_types", "unseen_categories"}
 
 
 def test_both_tables_of_gates_take_one_specification() -> None:

@@ -27,6 +27,7 @@ from evenfold.splitters import (
     Splitter,
     StratifiedBootstrap,
     StratifiedKFold,
+    StratifiedLeaveOneGroupOut,
     StratifiedShuffleSplit,
 )
 from evenfold.splitters.conformance import CHECKS, check_conformance, data_for, failures
@@ -236,6 +237,15 @@ class Partless(FractionalStratifiedSplit):
         return labels
 
 
+class TwoOfAStratum(StratifiedLeaveOneGroupOut):
+    """Tests the groups of the last fold in the first one."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        labels = super().labels(rows, stream)
+        labels[labels == labels.max()] = 0
+        return labels
+
+
 class Echo(Repeated):
     """Repeats the same folds under other labels."""
 
@@ -296,6 +306,7 @@ FAULTS: list[tuple[Splitter, str]] = [
     (broken(StratifiedKFold(), swap_one_row), "makes folds whose counts of every class"),
     (broken(SortedStratifiedKFold(), swap_top_and_bottom), "makes folds whose counts below any threshold"),
     (broken(BalancedGroupKFold(), swap_one_row), "keeps every group on one side"),
+    (TwoOfAStratum(), "tests at most one group of a stratum"),
     (broken(BalancedGroupKFold(), forget_the_smallest_group), "leaves no fold empty"),
     (Partless(), "gives every row a part"),
     (broken(FractionalStratifiedSplit(), first(lambda train, test: (train[1:], test))), "gives every row a part"),

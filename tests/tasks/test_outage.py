@@ -108,3 +108,32 @@ def test_a_record_of_an_earlier_version_is_still_taken(home: Home) -> None:
     assert waiting(home) == []
     run = MlflowClient(home.tracking_uri).get_run(made.run_id)
     assert (run.info.status, run.data.tags["evenfold.note"]) == ("FINISHED", "late")
+
+
+def test_the_failure_of_a_retraining_is_recorded_when_the_server_is_back(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outage leaves no run RUNNING for ever; one that was begun anew meanwhile is not marked by what comes late."""
+    from evenfold.tasks.outcomes import Opened
+    from evenfold.tasks.record.entries import Entry
+    from evenfold.tasks.record.registry import OPENED, fail_retraining
+    from evenfold.tasks.record.spool import replay
+    from evenfold.tasks.record.tracker import Tracker
+
+    made = flows.split(rows(), key="id", target="y", name="rows", strategy="KFold", engine="plain")
+    tracker = Tracker(home, "rows")
+    runs = [
+        tracker.begin(Entry(key=key, name="retrain/rows", tags={OPENED: key}, params={}, metrics={}))
+        for key in ("one", "two")
+    ]
+    with monkeypatch.context() as out:
+        out.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
+        out.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        out.setattr("evenfold.tasks.record.spool.WAIT_SECONDS", (0.1,))
+        for run_id, opened in zip(runs, ("one", "an earlier time"), strict=True):
+            fail_retraining.fn(made.split, Opened(run_id=run_id, opened=opened), "MLflow is out of reach")
+    assert len(waiting(home)) == 2
+    assert [tracker.client.get_run(run_id).info.status for run_id in runs] == ["RUNNING", "RUNNING"]
+    assert replay(home) == 2
+    assert [tracker.client.get_run(run_id).info.status for run_id in runs] == ["FAILED", "RUNNING"]
+    assert tracker.client.get_run(runs[0]).data.tags["evenfold.failure"] == "MLflow is out of reach"

@@ -12,6 +12,7 @@ import numpy as np
 from evenfold.manifests.audits.crossings import crossings
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Together
 from evenfold.manifests.tables.canonical import amount, canonical_table, verb
+from evenfold.splitters.deployed import is_deployed
 from numpy.typing import NDArray
 
 from .sample import LEAST_ROWS, Array, Codes, Column, Sample
@@ -108,19 +109,20 @@ def _key_parts(sample: Sample) -> Iterator[Candidate]:
         if len(spec.columns.key) > 1:
             yield Candidate(f"the key's column {name!r}", f"group: {name}", _numbered(own), False)
         if own and isinstance(own[0], str):
-            yield from _text_parts(name, own)
+            yield from _text_parts(name, own, quoted=spec.key_encoding is None and not is_deployed())
 
 
-def _text_parts(name: str, values: list[Any]) -> Iterator[Candidate]:
+def _text_parts(name: str, values: list[Any], quoted: bool) -> Iterator[Candidate]:
     pieces = [tuple(re.findall(r"\d+|[^\W\d_]+", value or "")) for value in values]
     most = min(max(map(len, pieces)), 8)
     for place in range(most):
         part = [piece[place] if place < len(piece) else None for piece in pieces]
-        said = f"part {place + 1} of the key {name!r} (as in {part[0]!r} of {values[0]!r})"
+        said = f"part {place + 1} of the key {name!r}" + (f" (as in {part[0]!r} of {values[0]!r})" if quoted else "")
         yield Candidate(said, f"group: {name}_part_{place + 1}", _numbered(part), False)
     for end in range(2, most):
         start = ["".join(piece[:end]) for piece in pieces]
-        said = f"the first {end} parts of the key {name!r} (as in {start[0]!r} of {values[0]!r})"
+        said = f"the first {end} parts of the key {name!r}"
+        said += f" (as in {start[0]!r} of {values[0]!r})" if quoted else ""
         yield Candidate(said, f"group: {name}_first_{end}_parts", _numbered(start), False)
 
 

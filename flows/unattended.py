@@ -1,0 +1,79 @@
+"""What a deployed run does that nobody watches: it leaves its work to a newer one, and it waits through outages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from evenfold.estimates import EvaluationError
+from evenfold.tasks.record.spool import unreachable
+from evenfold.tasks.runtime.redaction import redacted
+from evenfold.tasks.runtime.step import log
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter
+from prefect.context import FlowRunContext
+from prefect.states import Cancelled
+
+R = TypeVar("R")
+AGAIN_SECONDS = (60.0, 300.0, 900.0)
+MOST_STARTS = 4
+
+
+def left_to_another() -> Any:
+    """Return the state in which the run under way ends at once, or None where it is its turn.
+
+    A newer run of the same deployment and request that waits does the work. A run that a crash has ended for the
+    fourth time is not started again: raises EvaluationError.
+    """
+    flow = FlowRunContext.get()
+    run = flow.flow_run if flow else None
+    if run is None or run.deployment_id is None:
+        return None
+    if run.run_count > MOST_STARTS:
+        raise EvaluationError(
+            f"this run was started {run.run_count} times and ended each time without a result, as when memory runs "
+            "out; look at the worker's log, and start a new one."
+        )
+    asked = {
+        "deployment_id": {"any_": [run.deployment_id]},
+        "state": {"type": {"any_": ["SCHEDULED"]}},
+        "expected_start_time": {"before_": datetime.now(UTC)},
+    }
+    waiting = get_client(sync_client=True).read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(asked))
+    due = run.expected_start_time
+    newer = [each for each in waiting if due and each.expected_start_time and each.expected_start_time > due]
+    if any(each.parameters == run.parameters and each.id != run.id for each in newer):
+        return Cancelled(message="A newer run of the same request waits, and does the work.")
+    return None
+
+
+def through_outages(work: Callable[[], R]) -> R:
+    """Return what ``work`` returns; it must be able to go on where it stopped.
+
+    Where a server is out of reach, a deployed run waits 1, 5 and 15 minutes and does it again; at a terminal, and in
+    the end, the outage is an EvaluationError.
+    """
+    flow = FlowRunContext.get()
+    unattended = flow is not None and flow.flow_run is not None and flow.flow_run.deployment_id is not None
+    for seconds in AGAIN_SECONDS if unattended else ():
+        try:
+            return work()
+        except Exception as error:
+            if not unreachable(error):
+                raise
+            log("a server is out of reach", again_in_seconds=seconds, error=_said(error))
+            time.sleep(seconds)
+    try:
+        return work()
+    except Exception as error:
+        if isinstance(error, EvaluationError) or not unreachable(error):
+            raise
+        raise EvaluationError(
+            f"a server that this needs is out of reach ({_said(error)}); what is finished is kept: run it again."
+        ) from error
+
+
+def _said(error: Exception) -> str:
+    return redacted(str(error).strip().partition("\n")[0][:300]) or type(error).__name__

@@ -1,0 +1,215 @@
+"""What is asked of a new model before it takes the champion's place: its score, and what it predicts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from evenfold.estimates import Estimate, ModelError, ModelSpec, compare, metric_of
+from evenfold.estimates.metrics.responses import Responses
+from evenfold.manifests import Audit
+from evenfold.manifests.audits.findings import MODEL_GATES, Check, Found, NotAsked, Outcome, gates_with
+from evenfold.manifests.audits.judging import judged
+from evenfold.splitters import SplitError
+from evenfold.tasks.outcomes import Champion, FinalModel, SplitRef
+from evenfold.tasks.runtime.step import step
+from evenfold.tasks.scores import kept_scores
+from evenfold.tasks.work import Work, training_rows, work_of
+from numpy.typing import NDArray
+
+from .reading import Recorded, read_evaluation
+from .tracker import load_final
+
+# At a version of the registry: the evaluation of its recipe, and what that came to.
+EVALUATION, SCORES = "evenfold.evaluation_run_id", "evenfold.scores"
+MOST_SCORES = 30
+# Of fewer new rows nothing is asked: all training rows are looked at instead.
+FEWEST_NEW = 20
+# How far beyond the target's range a prediction may lie, in widths of that range.
+BEYOND = 1.0
+
+
+def scores_tag(estimates: Sequence[Estimate]) -> str:
+    """Return what a version's tag says of its recipe's scores: value and interval by metric and method."""
+    told = [
+        {"metric": each.metric, "method": each.method, "value": each.value, "sd": each.sd,
+         "low": each.interval.low if each.interval else None, "high": each.interval.high if each.interval else None}
+        for each in estimates[:MOST_SCORES]
+    ]  # fmt: skip
+    return json.dumps(told)
+
+
+@step(run_name=lambda split, **_: f"look at the new model of {split.name}")
+def check_model(
+    split: SplitRef,
+    model: ModelSpec,
+    final: FinalModel,
+    champion: Champion | None,
+    *,
+    metric: str,
+    estimates: Sequence[Estimate],
+    gates: Mapping[str, Any] | None = None,
+) -> Audit:
+    """Say whether a model of ``fit_final`` may take the champion's place.
+
+    Where it is the champion's recipe, its score must not have fallen on the rows that both tested, by more than half
+    the width of the champion's recorded interval; where no rows can be paired, its score beside the recorded one. Its
+    predictions of the newest generation must be numbers, within the target's range widened by its own width, and not
+    all the same where the champion's were not. ``estimates``: of the recipe on this split. ``failed`` names what stops
+    it. Raises SplitError.
+    """
+    work = work_of(split, model)
+    new = _New(split, work, final, champion, metric, tuple(estimates))
+    checks: dict[str, Check] = {
+        "lower_score": new.lower_score,
+        "unusable_predictions": new.unusable_predictions,
+        "wild_predictions": new.wild_predictions,
+        "constant_predictions": new.constant_predictions,
+    }
+    limits = gates_with({**work.manifest.spec.gates, **(gates or {})}, MODEL_GATES)
+    return judged(limits, checks, work.manifest, n_rows=int(new.rows.size), features=list(work.problem.features))
+
+
+@dataclass(frozen=True)
+class _New:
+    """A new model beside the champion."""
+
+    split: SplitRef
+    work: Work
+    final: FinalModel
+    champion: Champion | None
+    metric: str
+    estimates: tuple[Estimate, ...]
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """The rows to predict, as positions in the problem: the newest generation, or all where it has few."""
+        rows, born = training_rows(self.work), self.work.manifest.born
+        newest = rows[:0] if born is None else rows[born[rows] == self.work.manifest.generation]
+        return self.work.place[newest if newest.size >= FEWEST_NEW else rows]
+
+    @cached_property
+    def said(self) -> NDArray[np.float64]:
+        """What the model says of these rows: numbers, probabilities, or the classes' numbers; one line a row."""
+        answers = Responses(load_final(self.final.file.path)[0], self.work.problem.X.iloc[self.rows])
+        if not self.work.problem.classes:
+            return np.asarray(answers.say("predict"), dtype=np.float64).reshape(self.rows.size, -1)
+        probabilities = answers.say("predict_proba")
+        if probabilities is not None:
+            return np.asarray(probabilities, dtype=np.float64)
+        return np.unique(answers.say("predict"), return_inverse=True)[1].reshape(-1, 1).astype(np.float64)
+
+    @cached_property
+    def recorded(self) -> Recorded | None:
+        """The evaluation of the champion's recipe, None where it is gone or kept no predictions."""
+        run_id = None if self.champion is None else self.champion.tags.get(EVALUATION)
+        try:
+            return read_evaluation(run_id) if run_id else None
+        except SplitError:
+            return None
+
+    def lower_score(self) -> Outcome:
+        """Compare the score with the champion's recorded one, on the rows that both tested."""
+        if self.champion is None or self.champion.model is None or not self._is_its_recipe():
+            return NotAsked("the recipe is not the champion's")
+        both = ((each, self._before(each)) for each in self.estimates if each.metric == self.metric)
+        now, before = next(((now, before) for now, before in both if before), (None, None))
+        if now is None or before is None:
+            return NotAsked(f"the champion's {self.metric} was not recorded with an interval")
+        value, half, chance = before
+        paired = self._paired()
+        pair, where = paired or ((value, now.value), "on all rows of each, for none could be paired,")
+        title, fell = metric_of(self.metric), pair[0] - pair[1]
+        figure = fell / half if half > 0 else (1e9 if fell > 0 else 0.0)
+        said = f"{title.title} {where} went from {title.shown(pair[0]):.4g} to {title.shown(pair[1]):.4g}"
+        why = f"{chance} is {half:.3g}"
+        return Found(max(figure, 0.0), f"{said}; {why}.", {"fell": fell, "half_width": half})
+
+    def _is_its_recipe(self) -> bool:
+        assert self.champion is not None
+        assert self.champion.model is not None
+        theirs, ours = (each.canonical() for each in (self.champion.model, self.work.problem.model))
+        # Being scored by another metric as well is no other recipe.
+        return {**theirs, "metrics": None} == {**ours, "metrics": None}
+
+    def _before(self, now: Estimate) -> tuple[float, float, str] | None:
+        """Return the recorded score of the same metric and method, what chance may take off it, and what that is."""
+        assert self.champion is not None
+        try:  # the registry's tags are anybody's who may write there
+            told = json.loads(self.champion.tags.get(SCORES, "[]"))
+            for each in told:
+                if each["metric"] == now.metric and each["method"] == now.method:
+                    return _recorded_score(each)
+        except (ValueError, TypeError, KeyError):
+            return None
+        return None
+
+    def _paired(self) -> tuple[tuple[float, float], str] | None:
+        """Return both scores of the rows that both tested with the same target, and which rows those are."""
+        if self.recorded is None or self.split.kind == "draws":
+            return None
+        before, after, on = self.recorded.predictions, kept_scores(self.split, self.work), self.recorded.key
+        if on == ["row"] or not set(on) <= set(after.columns):
+            return None
+        by = [*on, "repeat"]
+        try:
+            both = before[[*by, "y"]].merge(after[[*by, "y"]], on=by, suffixes=("", "_now"))
+            same = both.loc[both["y"] == both["y_now"], by]
+            if len(same) < max(2, len(both) / 2):
+                return None
+            made = compare(before.merge(same, on=by), after.merge(same, on=by), self.metric, on=on)
+        except (ModelError, ValueError, TypeError, KeyError):  # of other types than they were: nothing to pair
+            return None
+        return (made.a, made.b), f"on the {made.n_rows:,} rows that both tested"
+
+    def unusable_predictions(self) -> Outcome:
+        """Look for predictions that are no numbers."""
+        bad = int(np.count_nonzero(~np.isfinite(self.said).all(axis=1)))
+        said = f"{bad:,} of {self.rows.size:,} predictions of the newest rows are no finite numbers."
+        return Found(bad / self.rows.size, said, {"rows": bad}) if bad else None
+
+    def wild_predictions(self) -> Outcome:
+        """Look for numbers far beyond those that the model has learnt from."""
+        if self.work.problem.classes:
+            return NotAsked("classes are predicted")
+        y = self.work.problem.y[self.work.place[training_rows(self.work)]].astype(np.float64)
+        low, high = float(y.min()), float(y.max())
+        widened = low - BEYOND * (high - low), high + BEYOND * (high - low)  # not told: cells stand behind them
+        with np.errstate(invalid="ignore"):
+            wild = int(np.count_nonzero((self.said < widened[0]) | (self.said > widened[1])))
+        where = f"outside of the target's range by more than {BEYOND:g} times its width"
+        said = f"{wild:,} of {self.rows.size:,} predictions of the newest rows lie {where}."
+        return Found(wild / self.rows.size, said, {"rows": wild}) if wild else None
+
+    def constant_predictions(self) -> Outcome:
+        """Look for a model that says the same of every row where the champion's did not."""
+        if self.champion is None:
+            return NotAsked("there is no champion to lose")
+        if self.rows.size < 2 or self._champion_is_constant():
+            return NotAsked(
+                "the champion's predictions were all the same" if self.rows.size > 1 else "there is one row"
+            )
+        if np.ptp(self.said, axis=0).max() > 0 or not np.isfinite(self.said).all():
+            return None
+        return Found(1, f"all {self.rows.size:,} predictions of the newest rows are the same.", {})
+
+    def _champion_is_constant(self) -> bool:
+        if self.recorded is None:
+            return False
+        frame = self.recorded.predictions
+        names = [each for each in frame if str(each).startswith("proba_")] or ["prediction"]
+        spread: Any = frame.groupby(["repeat", "fold"])[names].nunique()
+        return bool((spread <= 1).all().all())
+
+
+def _recorded_score(told: Mapping[str, Any]) -> tuple[float, float, str] | None:
+    if told["low"] is not None:
+        half = (float(told["high"]) - float(told["low"])) / 2
+        return float(told["value"]), half, "half the width of the champion's recorded interval"
+    if told["sd"] is None:
+        return None
+    return float(told["value"]), 2 * float(told["sd"]), "twice the spread of the champion's splits, with no interval,"

@@ -1,0 +1,174 @@
+"""Deployed runs that nobody watches: outages, crashes, runs that wait, and what automations are told."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import prefect
+import pytest
+import yaml
+from evenfold.estimates import EvaluationError
+from evenfold.flows import unattended
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home
+from prefect import get_client
+from prefect.events.filters import EventFilter
+from prefect.events.schemas.automations import AutomationCore
+from prefect.flow_engine import run_flow
+from servers import ROOT, wait_until
+
+from evenfold import flows
+
+TRIED: list[str] = []
+
+
+@prefect.flow
+def outage(times: int = 1) -> Any:
+    def work() -> str:
+        TRIED.append("once")
+        if len(TRIED) <= times:
+            raise ConnectionRefusedError("nobody is there")
+        return "done"
+
+    left = unattended.left_to_another()
+    return left if left is not None else unattended.through_outages(work)
+
+
+@pytest.fixture
+def deployment(prefect_server: None) -> Any:
+    TRIED.clear()
+    with get_client(sync_client=True) as client:
+        flow = client.create_flow_from_name("outage")
+        made = client.create_deployment(flow, f"unattended {time.time_ns()}", tags=["evenfold"])
+        yield made
+        client.delete_deployment(made)
+
+
+def due(deployment: Any, **parameters: Any) -> Any:
+    with get_client(sync_client=True) as client:
+        run = client.create_flow_run_from_deployment(deployment, parameters=parameters)
+        return client.read_flow_run(run.id)
+
+
+def ended(run: Any) -> Any:
+    return run_flow(outage, flow_run=run, parameters=run.parameters, return_type="state")
+
+
+def test_a_deployed_run_waits_through_an_outage(deployment: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is done again, three times at most, and the run completes; what stays out of reach ends it with a sentence."""
+    monkeypatch.setattr(unattended, "AGAIN_SECONDS", (0.0, 0.0, 0.0))
+    assert ended(due(deployment, times=2)).is_completed()
+    assert len(TRIED) == 3
+    TRIED.clear()
+    state = ended(due(deployment, times=9))
+    assert state.is_failed()
+    assert len(TRIED) == 4
+    assert "out of reach (nobody is there); what is finished is kept: run it again" in state.message
+
+
+def test_at_a_terminal_an_outage_is_a_sentence_and_bad_input_is_never_tried_again() -> None:
+    """Nobody waits there; and what is not an outage is raised as it is."""
+    tried = []
+
+    def fails(error: Exception) -> Any:
+        def work() -> None:
+            tried.append(error)
+            raise error
+
+        return work
+
+    with pytest.raises(EvaluationError, match="out of reach"):
+        unattended.through_outages(fails(ConnectionResetError("gone")))
+    with pytest.raises(SplitError, match="no rows"):
+        unattended.through_outages(fails(SplitError("no rows")))
+    assert len(tried) == 2
+
+
+def test_of_runs_that_wait_the_newest_does_the_work(deployment: Any) -> None:
+    """An earlier one of the same request ends at once as cancelled; one of another request has its turn."""
+    other, earlier, newest = due(deployment, times=1), due(deployment, times=0), due(deployment, times=0)
+    state = ended(earlier)
+    assert state.is_cancelled()
+    assert state.message.startswith("A newer run of the same request waits")
+    assert not TRIED
+    assert ended(newest).is_completed()
+    TRIED.append("another")
+    assert ended(other).is_completed()
+
+
+def test_a_run_that_crashed_again_and_again_is_not_started_for_ever(deployment: Any) -> None:
+    """The fifth start says how often it was started, and fails."""
+    run = due(deployment, times=0)
+    with get_client(sync_client=True) as client:
+        for _ in range(unattended.MOST_STARTS):
+            for state in (prefect.states.Running(), prefect.states.Crashed(), prefect.states.AwaitingRetry()):
+                assert client.set_flow_run_state(run.id, state).status.value == "ACCEPT"
+        run = client.read_flow_run(run.id)
+    state = ended(run)
+    assert state.is_failed()
+    assert "was started 5 times" in state.message
+    assert not TRIED
+
+
+FILE = ROOT / "deployments" / "automations.yaml"
+SHIPPED: list[dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))["automations"]
+
+
+@pytest.mark.parametrize("each", SHIPPED, ids=lambda each: each["name"])
+def test_shipped_automations_are_what_a_server_takes(each: dict[str, Any], prefect_server: None) -> None:
+    """Prefect's own models read them, without a field that they do not know, and a server keeps them."""
+    automation = AutomationCore.model_validate(each)
+    told = automation.model_dump(mode="json", exclude_unset=True)
+    assert set(each["trigger"]) == set(told["trigger"])
+    assert [set(action) for action in each["actions"]] == [set(action) for action in told["actions"]]
+    if automation.enabled:  # one that names somebody's block is theirs to complete
+        with get_client(sync_client=True) as client:
+            client.delete_automation(client.create_automation(automation))
+
+
+def test_the_automations_listen_to_what_happens() -> None:
+    """A run of a deployment with our tag that crashes, and no other; and every event of ours that is bad news."""
+    from prefect.server.events.schemas.automations import AutomationCore as Served
+    from prefect.server.events.schemas.events import ReceivedEvent
+
+    again, somebody = Served.model_validate(SHIPPED[1]).trigger, Served.model_validate(SHIPPED[2]).trigger
+
+    def event(name: str, resource: str, tag: str = "prefect.tag.evenfold") -> Any:
+        related = [{"prefect.resource.id": tag, "prefect.resource.role": "tag"}]
+        about = {"prefect.resource.id": resource}
+        return ReceivedEvent.model_validate(
+            {"event": name, "resource": about, "related": related, "occurred": "2026-11-22T00:00:00Z",
+             "id": "00000000-0000-0000-0000-000000000001"}
+        )  # fmt: skip
+
+    def hears(trigger: Any, given: Any) -> bool:
+        return bool(trigger.covers(given) and trigger.expects(given.event))
+
+    assert hears(again, event("prefect.flow-run.Crashed", "prefect.flow-run.1"))
+    assert not hears(again, event("prefect.flow-run.Crashed", "prefect.flow-run.1", "prefect.tag.theirs"))
+    assert not hears(again, event("prefect.flow-run.Failed", "prefect.flow-run.1"))
+    for what in ("champion.promoted", "audit.failed", "retrain.failed"):
+        assert hears(somebody, event(f"evenfold.{what}", "evenfold.split.flights"))
+
+
+def test_a_split_that_grows_says_so_to_prefect(prefect_home: Home, tmp_path: Path) -> None:
+    """The event names the split, holds the numbers, and a sentence for whoever is told."""
+    rows = pd.DataFrame({"id": range(60), "y": [0, 1] * 30})
+    rows.head(40).to_parquet(tmp_path / "grown.parquet")
+    made = flows.split(tmp_path / "grown.parquet", key="id", target="y", strategy="StratifiedKFold")
+    rows.to_parquet(tmp_path / "grown.parquet")
+    flows.extend(made.split.uri, tmp_path / "grown.parquet")
+
+    def said() -> Any:
+        wanted = EventFilter.model_validate({"event": {"name": ["evenfold.split.extended"]}})
+        with get_client(sync_client=True) as client:
+            return client.read_events(filter=wanted, limit=50).events
+
+    (event,) = wait_until(said, "the event", 60)  # type: ignore[misc]
+    assert event.resource.id == "evenfold.split.grown"
+    assert event.payload["added"] == 20
+    assert event.payload["words"] == "grown is 1.1 now: 20 added, 0 deleted, 0 quarantined."
+    assert "flow-run" in {related.role for related in event.related}

@@ -1,0 +1,93 @@
+"""A forged file among shared results runs nothing: it is dropped, and the result is computed again."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evenfold.tasks import Home
+from evenfold.tasks.outcomes import RunRef
+from evenfold.tasks.results.trusted import ForgedResultError, ResultFolder, check_record, check_result
+from evenfold.tasks.runtime.step import keep, ready
+from prefect._internal.result_records import ResultRecord
+from prefect.serializers import JSONSerializer
+
+KEY = "score/forged"
+
+
+class Touch:
+    """What a pickle may do."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.mark,)
+
+
+def record(result: Any, **serializer: Any) -> bytes:
+    written = JSONSerializer().model_dump(mode="json") | serializer
+    metadata = {"storage_key": KEY, "expiration": None, "serializer": written, "prefect_version": "3.8.8"}
+    text = result if isinstance(result, str) else json.dumps(result)
+    return json.dumps({"metadata": metadata | {"storage_block_id": None}, "result": text}).encode()
+
+
+def forgeries(mark: Path) -> dict[str, bytes]:
+    touch = {"__class__": "os.system", "data": {"command": f"touch {mark}"}}
+    pickled = base64.encodebytes(pickle.dumps(Touch(mark))).decode()
+    pickles = {"type": "pickle", "picklelib": "pickle"}
+    return {
+        "a function for a class": record(touch),
+        "deep inside": record({"__class__": "evenfold.tasks.outcomes.RunRef", "data": {"run_id": [touch]}}),
+        "a pickle": json.dumps(
+            json.loads(record(pickled)) | {"metadata": json.loads(record(""))["metadata"] | {"serializer": pickles}}
+        ).encode(),
+        "a decoder of its own": record({"command": f"touch {mark}"}, object_decoder="subprocess.Popen"),
+        "a library of its own": record("{}", jsonlib="pickle"),
+        "an exception": record({"__exc_type__": "builtins.SystemExit", "message": "1"}),
+        "a module that is imported": record({"__class__": "this.s", "data": 1}),
+        "a class of ours that is no result": record({"__class__": "evenfold.tasks.outcomes.Path", "data": "/etc"}),
+        "no JSON": b"\x80\x04.",
+        "very deep": record("[" * 100_000),
+        "no text": json.dumps({"metadata": json.loads(record(""))["metadata"], "result": {"a": 1}}).encode(),
+    }
+
+
+@pytest.mark.parametrize("name", forgeries(Path("unused")))
+def test_a_forged_result_runs_nothing(name: str, home: Home, tmp_path: Path) -> None:
+    """It is dropped as a damaged one is, before Prefect makes objects of it, and Prefect's own reading meets it too."""
+    import sys
+
+    mark = tmp_path / "mark"
+    path = home.results / KEY
+    path.parent.mkdir(parents=True)
+    path.write_bytes(forgeries(mark)[name])
+    before = "this" in sys.modules
+    with pytest.raises(ForgedResultError):
+        check_record(path.read_bytes())
+    with pytest.raises(ForgedResultError):
+        ResultFolder(basepath=str(home.results)).read_path(KEY)
+    assert ready(KEY) is None
+    assert not path.exists()
+    assert not mark.exists()
+    assert before == ("this" in sys.modules)
+
+
+def test_the_attack_is_real(tmp_path: Path) -> None:
+    """Where nobody looks first, Prefect does what such a file says; should it stop to, this test says so."""
+    mark = tmp_path / "mark"
+    ResultRecord.deserialize(forgeries(mark)["a pickle"])
+    assert mark.exists()
+
+
+def test_what_our_tasks_keep_is_read_again(home: Home) -> None:
+    """The check lets through what it is for."""
+    kept = RunRef(run_id="one", url="http://127.0.0.1")
+    keep(KEY, kept)
+    assert ready(KEY) == kept
+    check_result(JSONSerializer().dumps(kept))
+    assert ResultFolder(basepath=str(home.results)).read_path(KEY)
