@@ -53,6 +53,7 @@ soak: $(VENV)/.installed
 	$(BIN)/python -m pytest -m soak -rA
 	for seed in 1 2 3 4 5 6 7 8 9 10; do EVENFOLD_SOAK_EXAMPLES=100 $(BIN)/python -m pytest --quiet \
 		-m 'hypothesis and not soak' --hypothesis-seed=$$seed || exit 1; done
+	$(BIN)/python -m benchmarks.coverage
 
 # The newest versions that can be had, in an environment of their own: a plain and a Prefect flow, and golden digests.
 compat:
