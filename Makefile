@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo lowest test partners bench soak readme docs constraints clean
+.PHONY: demo lowest compat test partners bench soak readme docs constraints clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -53,6 +53,11 @@ soak: $(VENV)/.installed
 	$(BIN)/python -m pytest -m soak -rA
 	for seed in 1 2 3 4 5 6 7 8 9 10; do EVENFOLD_SOAK_EXAMPLES=100 $(BIN)/python -m pytest --quiet \
 		-m 'hypothesis and not soak' --hypothesis-seed=$$seed || exit 1; done
+	$(BIN)/python -m benchmarks.coverage
+
+# The newest versions that can be had, in an environment of their own: a plain and a Prefect flow, and golden digests.
+compat:
+	$(PYTHON) docs/compat.py
 
 # The folds and identities of every case, and flows, on the lowest versions that pyproject.toml allows.
 lowest:

@@ -95,8 +95,14 @@ class Estimate(Displayed):
     @property
     def summary(self) -> str:
         """Metric, value, interval and how it was got, in one line."""
-        interval = f" [{self.interval.low:.4g}, {self.interval.high:.4g}]" if self.interval else ""
-        return f"Estimate {self.metric} {self.value:.4g}{interval}: {self.method}, {self.n_splits:,} splits"
+        from .metrics.registry import metric_of  # which raises the errors of this module
+
+        reading, interval = metric_of(self.metric), ""
+        if self.interval is not None:
+            low, high = sorted((reading.shown(self.interval.low), reading.shown(self.interval.high)))
+            interval = f", {in_percent(self.interval.level)} [{low:.4g}, {high:.4g}]"
+        shown = f"{reading.title} {reading.shown(self.value):.4g}{interval}"
+        return f"Estimate {shown}: {self.method}, {self.n_splits:,} splits"
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""

@@ -235,6 +235,8 @@ def show_retraining(console: Words, outcome: Retraining) -> None:
     moved = (
         f"{growth.added:,} rows joined, {growth.moved:,} moved, {growth.deleted:,} deleted, {growth.quarantined:,} wait"
     )
+    if outcome.reused:
+        console.say("  nothing has changed since this was decided, so nothing was done\n")
     facts = [("decision", f"{outcome.decision.why}."), ("", outcome.decision.words)]
     facts += [("split", f"{split.name} {split.version}: {moved}"), *(("", note) for note in growth.notes)]
     facts += [("score", line.strip()) for line in _scores_of(outcome.estimates)]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset
 from evenfold.manifests.tables.canonical import require_columns
 from evenfold.manifests.tables.csv_files import csv_batches
-from evenfold.manifests.tables.read import INDEX, data_files, is_parquet, parquet_data, read_table
+from evenfold.manifests.tables.read import INDEX, data_files, is_parquet, parquet_data, read_table, readable
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of, require_readable
 
@@ -76,7 +76,8 @@ def _from_address(address: str, types: dict[str, str]) -> Source:
     if "://" in address:
         return _from_dataset(_remote(address), address)
     if is_parquet(address):
-        return _from_dataset(parquet_data(data_files(address)), address)
+        with readable(address):
+            return _from_dataset(parquet_data(data_files(address)), address)
     return _from_csv(data_files(address), types, address)
 
 
@@ -85,8 +86,9 @@ def _from_dataset(data: pa.dataset.Dataset, native: str) -> Source:
 
     def batches(columns: list[str]) -> Iterator[pa.Table]:
         require_columns(columns, schema.names)
-        read = data.to_batches(columns=columns, batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1)
-        return (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
+        with readable(native):
+            read = data.to_batches(columns=columns, batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1)
+            yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
 
     return Source(schema, batches, data.count_rows(), native)
 

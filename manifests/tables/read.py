@@ -7,6 +7,7 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +109,17 @@ def _read_path(path: str, columns: list[str] | None, types: Mapping[str, str]) -
     kinds = sorted({_kind(file) for file in files})
     if len(kinds) > 1:
         raise SplitError(f"{path} holds {len(files)} files, {' and '.join(kinds)}; name files of one kind.")
-    try:
+    with readable(path, kinds[0]):
         return _read_csv(files, columns, types) if kinds == ["CSV"] else _read_parquet(files, columns)
+
+
+@contextmanager
+def readable(path: str | Path, kind: str = "Parquet") -> Iterator[None]:
+    """Raise SplitError where what is read inside the block is damaged, of other types than one another, or absent."""
+    try:
+        yield
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise SplitError(f"{path} cannot be read as {kinds[0]} ({reason_of(error)}); correct or replace it.") from None
+        raise SplitError(f"{path} cannot be read as {kind} ({reason_of(error)}); correct or replace it.") from None
     except OSError as error:
         raise SplitError(f"{path} cannot be read ({error.strerror or error}).") from None
 
@@ -220,10 +228,11 @@ def blocks_of(
     """
     wanted = list(dict.fromkeys(columns))
     if isinstance(source, (str, Path)) and is_parquet(source):
-        data = parquet_data(data_files(source))
-        require_columns(wanted, data.schema.names)
-        batches = data.to_batches(columns=wanted, batch_size=rows, batch_readahead=2, fragment_readahead=1)
-        yield from (pa.Table.from_batches([batch]) for batch in batches)
+        with readable(source):
+            data = parquet_data(data_files(source))
+            require_columns(wanted, data.schema.names)
+            batches = data.to_batches(columns=wanted, batch_size=rows, batch_readahead=2, fragment_readahead=1)
+            yield from (pa.Table.from_batches([batch]) for batch in batches)
         return
     table = read_table(source, wanted, types)
     yield from (table.slice(start, rows) for start in range(0, table.num_rows, rows))

@@ -177,6 +177,7 @@ def tuning_page(
         ]
         for i in order
     ]
+    head = ["configuration", f"{reading.title}, as scikit-learn scores", "sd over folds"]
     interval = f"{in_percent(choice.level)} [{written(low, half)}, {written(high, half)}]"
     luck = abs(reading.shown(choice.naive) - reading.shown(choice.value))
     tiles = [
@@ -202,7 +203,7 @@ def tuning_page(
         findings=[*simpler, *(Remark("note", note) for note in choice.notes)],
         sections=[Section("configurations", picture.title, [picture])],
         details=[Section("figures", f"Every configuration ({len(scores):,})",
-                         [Table("Every configuration", rows, ["configuration", metric, "sd over folds"])])],
+                         [Table("Every configuration", rows, head)])],
         footer=(origin or Origin()).words(),
     )  # fmt: skip
 

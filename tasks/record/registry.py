@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 from uuid import uuid4
 
+import pandas as pd
 from evenfold.estimates import Estimate, ModelSpec
 from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.splitters import SplitError
@@ -26,6 +27,7 @@ from .entries import Entry, run_key, split_key, split_tags
 from .evaluations import record_split
 from .promoting import EVALUATION, SCORES, scores_tag
 from .spool import survives_outage
+from .stored_models import typical_row
 from .tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
 
 OPENED = "evenfold.opened"
@@ -131,7 +133,11 @@ def register_model(
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: key, MODEL: json.dumps(recipe)}
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
     tags |= {EVALUATION: evaluation_run_id, SCORES: scores_tag(estimates)} if evaluation_run_id else {}
-    made = str(known[0].version) if known else _new_version(tracker, run_id, name, recipe["estimator"], final, tags)
+    made = (
+        str(known[0].version)
+        if known
+        else _new_version(tracker, run_id, name, recipe["estimator"], final, tags, typical_row(work.problem.X))
+    )
     with _aliases_held(tracker, name):
         if promote:
             _promote(client, name, made)
@@ -239,12 +245,21 @@ def _remember(client: Any, done: RolledBack) -> None:
 
 
 def _new_version(
-    tracker: Tracker, run_id: str, name: str, estimator: str, final: FinalModel, tags: dict[str, str]
+    tracker: Tracker,
+    run_id: str,
+    name: str,
+    estimator: str,
+    final: FinalModel,
+    tags: dict[str, str],
+    example: pd.DataFrame,
 ) -> str:
     model, types = load_final(final.file.path)
-    uri = tracker.keep_model(run_id, model, types, requirements(estimator))
+    uri = tracker.keep_model(run_id, model, types, requirements(estimator), example)
+    decided = json.loads(tracker.client.get_run(run_id).data.tags.get(DECISION, "{}"))
+    what = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
+    told = f"{what} {decided['why'].capitalize()}." if decided.get("why") else what
     # A server checks that the source belongs to the run, or to the logged model that the URI names.
-    source = {"run_id": run_id, "model_id": uri.rpartition("/")[2], "tags": tags}
+    source = {"run_id": run_id, "model_id": uri.rpartition("/")[2], "tags": tags, "description": told}
     with tracker.process_wide():
         return str(tracker.client.create_model_version(name, uri, **source).version)
 

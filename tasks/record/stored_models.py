@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
 import mlflow.artifacts
+import pandas as pd
 import skops.io
 from evenfold.splitters import UntrustedNameError
 from evenfold.splitters.importing import is_trusted_part
+from mlflow.models import infer_signature
 
 
 def load_skops(file: str | Path, estimator: str = "") -> tuple[Any, list[str]]:
@@ -27,6 +30,26 @@ def load_skops(file: str | Path, estimator: str = "") -> tuple[Any, list[str]]:
             "may not be loaded; add the package to EVENFOLD_ALLOWED_MODULES if it is known to be harmless."
         )
     return skops.io.load(file, trusted=types), types
+
+
+def typical_row(X: pd.DataFrame) -> pd.DataFrame:
+    """Return one row of the columns and types of ``X``: medians and most frequent values, no row of the data."""
+    columns = {}
+    for name in X.columns:
+        column = X[name].dropna()
+        number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+        value = column.sort_values().iloc[column.size // 2] if number and column.size else column.mode().iloc[:1]
+        columns[name] = pd.Series([value] if number and column.size else value, dtype=X[name].dtype).reset_index(
+            drop=True
+        )
+    return pd.DataFrame(columns)
+
+
+def signature_of(model: Any, example: pd.DataFrame) -> Any:
+    """Return what a model reads and answers, by names and types, as MLflow's registry shows and checks it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whole numbers may be missing one day, which MLflow says at length
+        return infer_signature(example, model.predict(example))
 
 
 def load_stored(uri: str, estimator: str = "") -> Any:

@@ -19,6 +19,7 @@ from typing import Any
 
 import mlflow
 import mlflow.sklearn
+import pandas as pd
 import skops.io
 from evenfold.splitters.deployed import is_deployed
 from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
@@ -32,7 +33,7 @@ from mlflow.models import Model
 from mlflow.tracking import MlflowClient
 
 from .entries import Entry, Judged, KeptModel, Point, news
-from .stored_models import load_skops, load_stored
+from .stored_models import load_skops, load_stored, signature_of
 
 logging.getLogger("alembic").setLevel(logging.WARNING)
 # What goes wrong in the store is raised, and said by us in a sentence; this would print the traceback as well.
@@ -270,11 +271,18 @@ class Tracker:
             if named is not None:
                 os.environ["MLFLOW_TRACKING_URI"] = named
 
-    def keep_model(self, run_id: str, model: Any, trusted: list[str], requirements: list[str]) -> str:
-        """Log a model without pickles and return its URI; naming what it requires saves MLflow a subprocess."""
+    def keep_model(
+        self, run_id: str, model: Any, trusted: list[str], requirements: list[str], example: pd.DataFrame | None = None
+    ) -> str:
+        """Log a model without pickles and return its URI; naming what it requires saves MLflow a subprocess.
+
+        With an ``example`` of what it reads, the model has a signature and shows it.
+        """
         # Left to itself MLflow puts the model into its own default experiment, below the working directory.
         made = self.client.create_logged_model(self.experiment_id, "model", source_run_id=run_id).model_id
         kept = {"sk_model": model, "pip_requirements": requirements, "skops_trusted_types": trusted}
+        if example is not None:
+            kept |= {"signature": signature_of(model, example), "input_example": example}
         with self.process_wide():
             Model.log(None, mlflow.sklearn, name="model", run_id=run_id, model_id=made, **kept)
         return f"models:/{made}"

@@ -53,6 +53,7 @@ FRAMES = {
     "one-group": rows().assign(date="2013-01-01"),
     "one-row": rows(1),
     "empty": rows(0),
+    "misread": rows().assign(cost=[f"{i},5" for i in range(60)], day=[f"{i % 28 + 1:02d}.02.2024" for i in range(60)]),
     "text-only": rows()[["late", "carrier"]],
 }
 FILES = {
@@ -353,3 +354,29 @@ def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     """Of the package that is installed."""
     assert call("--version") == 0
     assert re.fullmatch(r"evenfold \d+\.\d+\S*\n", capsys.readouterr().out)
+
+
+def test_flags_set_the_parameters_of_a_model_and_a_comparison_has_a_page(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--model-param goes over the file's; a grid may be typed; infinity stays so; a median fills what is missing."""
+    monkeypatch.chdir(tmp_path)
+    holed("distance", 3, 7).to_parquet("holed.parquet")
+    Path("model.yaml").write_text(
+        "estimator: sklearn.linear_model:LogisticRegression\nimpute: median\nparams: {C: .inf}\n"
+    )
+
+    def told(command: str) -> dict[str, object]:
+        assert call(*shlex.split(command), "--engine", "plain", "--json") == 0
+        return json.loads(capsys.readouterr().out)
+
+    asked = "evaluate holed.parquet --key id --target late --features distance -k 2 --metric acc --model model.yaml"
+    first, second = told(asked), told(f"{asked} --model-param C=0.5")
+    assert first["model"]["params"] == {"C": float("inf")}  # type: ignore[index]
+    assert second["model"]["params"] == {"C": 0.5}  # type: ignore[index]
+    tuned = told(asked.replace("evaluate", "tune") + " --grid '{C: [0.1, 10]}'")
+    assert [each["C"] for each in tuned["configurations"]] == [0.1, 10]  # type: ignore[attr-defined]
+    pair = [str(each["run_id"])[:10] for each in (first, second)]
+    assert call("compare", *pair, "-o", "two.html") == 0
+    assert capsys.readouterr().out.endswith("page two.html\n")
+    assert "LogisticRegression" in Path("two.html").read_text(encoding="utf-8")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
+import polars as pl
 import pytest
 from evenfold.manifests import column_names, decide, read_table
-from evenfold.splitters import SplitError
+from evenfold.splitters import KFold, SplitError
 
 COMMAS = "id,cost,ward\n1,180.65,Süd\n2,12.5,Nord\n3,7.25,Süd\n"
 SEMICOLONS = "id;cost;ward\n1;180,65;Süd\n2;12,5;Nord\n3;7,25;Süd\n"
@@ -73,3 +76,27 @@ def test_what_is_not_read_names_the_exact_remedy(
     """What cannot be read says what to do instead."""
     with pytest.raises(SplitError, match=remedy):
         read_table(written(tmp_path, name, text, encoding))
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (
+            lambda f: f.assign(key=[10**25 + i for i in range(len(f))]),
+            r"a column of the frame \(key\) holds whole numbers beyond 64",
+        ),
+        (lambda f: pd.concat([f, f[["x"]]], axis=1), "2 columns are called 'x'; give each a name of its own"),
+        (lambda f: pl.from_pandas(f).lazy(), r"a LazyFrame is no table; pass its \.collect\(\)"),
+    ],
+)
+def test_a_frame_that_cannot_be_read_is_answered_in_a_sentence(made: Any, message: str) -> None:
+    """Never with another library's words."""
+    with pytest.raises(SplitError, match=message):
+        decide({"strategy": "KFold", "columns": {"key": "key"}}, made(pd.DataFrame({"key": range(20), "x": range(20)})))
+
+
+def test_a_strategy_that_is_given_as_a_class_is_answered_with_its_name() -> None:
+    """As scikit-learn's users will."""
+    for given in (KFold, KFold(3)):
+        with pytest.raises(SplitError, match="strategy: write its name, 'KFold', and its parameters under params"):
+            decide({"strategy": given, "columns": {"key": "key"}}, pd.DataFrame({"key": range(20)}))

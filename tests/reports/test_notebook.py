@@ -10,7 +10,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import Estimate
+from evenfold.estimates import Estimate, Interval
 from evenfold.flows import evaluate, tune
 from evenfold.manifests import audit, decide, measure
 from evenfold.splitters.display import Displayed
@@ -86,7 +86,10 @@ def test_lines_say_what_matters() -> None:
     assert repr(manifest) == line
     assert repr(audit(manifest, data)).startswith("Audit of beds 1.0: ")
     assert "size" in repr(measure(manifest, data))
-    assert repr(Estimate("r2", "cross-validation", 0.5, 0.1, 0.1, 5)) == "Estimate r2 0.5: cross-validation, 5 splits"
+    assert repr(Estimate("r2", "cross-validation", 0.5, 0.1, 0.1, 5)) == "Estimate R2 0.5: cross-validation, 5 splits"
+    interval = Interval(-3, -2, 0.9, "corrected resampled t")
+    error = Estimate("neg_mean_absolute_error", "random splits", -2.5, None, None, 9, interval=interval)
+    assert repr(error) == "Estimate MAE 2.5, 90 % [2, 3]: random splits, 9 splits"
 
 
 def test_what_flows_come_to_is_shown_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,41 @@
+"""A registered model says what it reads: a signature, an example that is no row of the data, and why it is there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from evenfold.flows import split
+from evenfold.tasks import Home, fit_final, register_model
+from evenfold.tasks.record.registry import DECISION
+from evenfold.tasks.record.stored_models import typical_row
+from mlflow.models import Model
+from mlflow.tracking import MlflowClient
+
+RECIPE = {"estimator": "sklearn.ensemble:HistGradientBoostingRegressor", "params": {"max_iter": 3}, "text": "ordinal",
+          "features": ["a", "n", "c", "b"]}  # fmt: skip
+
+
+def test_a_registered_model_has_a_signature_an_example_and_a_reason(home: Home) -> None:
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": range(80), "a": draw.normal(size=80), "n": draw.integers(0, 9, 80)})
+    frame = frame.assign(c=draw.choice(["x", "y"], 80), b=frame["n"] > 4, y=frame["a"] + draw.normal(size=80))
+    made = split(frame, key="id", target="y", strategy="KFold", name="rows", engine="plain").split
+    client = MlflowClient(home.tracking_store)
+    experiment = client.get_experiment_by_name("rows").experiment_id
+    run = client.create_run(experiment, tags={DECISION: '{"promote": true, "why": "there is no champion yet"}'})
+    final = fit_final.fn(made, RECIPE)
+    told = register_model.fn(made, RECIPE, final, run_id=run.info.run_id)
+    version = client.get_model_version("rows", told.version)
+    words = "HistGradientBoostingRegressor, trained on 80 rows of rows@1.0. There is no champion yet."
+    assert version.description == words
+    kept = Model.load(client.get_model_version_download_uri("rows", told.version).removeprefix("file://"))
+    assert [column.name for column in kept.signature.inputs] == ["a", "n", "c", "b"]
+    example = kept.load_input_example()
+    assert list(example.columns) == ["a", "n", "c", "b"]
+
+
+def test_a_typical_row_keeps_types_and_holds_medians() -> None:
+    frame = pd.DataFrame({"i": [1, 9, 5], "f": [1.0, np.nan, 3.0], "c": ["u", "v", "v"], "b": [True, True, False]})
+    row = typical_row(frame.astype({"c": "category"}))
+    assert list(row.iloc[0]) == [5, 3.0, "v", True]
+    assert [str(kind) for kind in row.dtypes] == ["int64", "float64", "category", "bool"]
