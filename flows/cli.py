@@ -20,7 +20,7 @@ from evenfold.tasks.parameters import Engine
 
 app = typer.Typer(
     cls=Commands,
-    help="Split data once, evenly and provably; train a model per fold; record an honest estimate.",
+    help="Split data once, provably; train a model per fold; record honest scores.",
     epilog=EPILOG,
     no_args_is_help=True,
     add_completion=True,

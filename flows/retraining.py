@@ -27,9 +27,8 @@ from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
 from evenfold.tasks.parameters import OnRefused
 from evenfold.tasks.record.evaluations import balance_of
-from evenfold.tasks.record.promoting import check_model
-from evenfold.tasks.record.reading import score_stored
-from evenfold.tasks.record.registry import (
+from evenfold.tasks.record.models.promoting import check_model
+from evenfold.tasks.record.models.registry import (
     close_retraining,
     fail_retraining,
     open_retraining,
@@ -38,6 +37,7 @@ from evenfold.tasks.record.registry import (
     record_decision,
     register_model,
 )
+from evenfold.tasks.record.reading import score_stored
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.running import finished, happened, publish, run, saying, tell

@@ -33,7 +33,7 @@ from mlflow.models import Model
 from mlflow.tracking import MlflowClient
 
 from .entries import Entry, Judged, KeptModel, Point, news
-from .stored_models import load_skops, load_stored, signature_of
+from .models.stored_models import load_skops, load_stored, signature_of
 
 logging.getLogger("alembic").setLevel(logging.WARNING)
 # What goes wrong in the store is raised, and said by us in a sentence; this would print the traceback as well.

@@ -279,7 +279,7 @@ def test_a_gate_of_the_specification_stops_a_retraining() -> None:
 
 def test_a_decision_that_was_made_is_kept_when_the_rest_was_killed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed between promoting and finishing: the next run finishes the same run, and registers nothing twice."""
-    from evenfold.tasks.record import registry
+    from evenfold.tasks.record.models import registry
 
     retrain("killed", rows(150), BAD)
     with monkeypatch.context() as patch:

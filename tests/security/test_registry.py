@@ -16,7 +16,7 @@ from evenfold.estimates.models.fit import fitted
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.importing import is_trusted_part
 from evenfold.tasks import Home
-from evenfold.tasks.record.stored_models import load_skops
+from evenfold.tasks.record.models.stored_models import load_skops
 from evenfold.tasks.record.tracker import Tracker
 from sklearn.datasets import clear_data_home
 from sklearn.linear_model import Ridge

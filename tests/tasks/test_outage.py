@@ -116,7 +116,7 @@ def test_the_failure_of_a_retraining_is_recorded_when_the_server_is_back(
     """An outage leaves no run RUNNING for ever; one that was begun anew meanwhile is not marked by what comes late."""
     from evenfold.tasks.outcomes import Opened
     from evenfold.tasks.record.entries import Entry
-    from evenfold.tasks.record.registry import OPENED, fail_retraining
+    from evenfold.tasks.record.models.registry import OPENED, fail_retraining
     from evenfold.tasks.record.spool import replay
     from evenfold.tasks.record.tracker import Tracker
 

@@ -42,15 +42,15 @@ def evaluate(data: Path) -> list[str]:
     return [*CLI, "evaluate", str(data), *columns, "-k", str(N_SPLITS), "--model", str(model), "--json"]
 
 
-def kill_when(command: list[str], env: dict[str, str], ready: Callable[[str], bool], how: signal.Signals) -> None:
-    """Start a flow, and send it a signal when ``ready`` says so of what it has printed."""
+def kill_when(command: list[str], env: dict[str, str], ready: Callable[[], bool], how: signal.Signals) -> None:
+    """Start a flow, and send it a signal when ``ready`` says so of what lies in its home."""
     log = Path(env["EVENFOLD_HOME"]).with_name("stderr.txt")
     with log.open("w") as err:
         process = subprocess.Popen(
             command, env=env, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=err, start_new_session=True
         )
     while process.poll() is None:
-        if ready(log.read_text()):
+        if ready():
             process.send_signal(how)
             process.wait()
             return
@@ -77,6 +77,25 @@ WHOLE = {
 }
 
 
+def n_finished(home: Path) -> int:
+    """Return how many fits of a home are finished."""
+    return len([path for path in (home / "results" / "score").glob("*") if path.is_file()])
+
+
+def is_recording(home: Path) -> bool:
+    """Return whether every fold is fitted and the run of the evaluation is open in MLflow."""
+    return n_finished(home) >= N_SPLITS and "RUNNING" in states(home / "mlflow.db", "runs", "status")
+
+
+def states(database: Path, table: str, column: str) -> list[str]:
+    """Return a column of a database that another process writes; nothing where it is not there yet."""
+    try:
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as store:
+            return [state for (state,) in store.execute(f"select {column} from {table}")]
+    except sqlite3.OperationalError:
+        return []
+
+
 @pytest.mark.soak
 def test_three_kills_and_the_tree_is_whole(prefect_server: str, data: Path, tmp_path: Path) -> None:
     """Kill -9 while splitting, fitting and recording; the next run computes what is missing, and nothing twice."""
@@ -84,20 +103,15 @@ def test_three_kills_and_the_tree_is_whole(prefect_server: str, data: Path, tmp_
     env = environment(
         tmp_path, {"EVENFOLD_HOME": str(home), "PREFECT_API_URL": prefect_server, "EVENFOLD_WORKERS": "2"}
     )
-    finished = home / "results" / "score"
-
-    def n_finished() -> int:
-        return len([path for path in finished.glob("*") if path.is_file()]) if finished.exists() else 0
-
-    moments: list[Callable[[str], bool]] = [
-        lambda told: "splitting ..." in told,
-        lambda told: n_finished() >= 2,
-        lambda told: "recording the evaluation ..." in told,
+    moments: list[Callable[[], bool]] = [
+        lambda: (home / "locks").exists(),
+        lambda: n_finished(home) >= 2,
+        lambda: is_recording(home),
     ]
     kept = []
     for ready in moments:
         kill_when(evaluate(data), env, ready, signal.SIGKILL)
-        kept.append(n_finished())
+        kept.append(n_finished(home))
     assert kept[0] == 0
     assert 2 <= kept[1] < N_SPLITS
     assert kept[2] == N_SPLITS
@@ -119,7 +133,8 @@ def kill_and_look(how: signal.Signals, data: Path, folder: Path, more: dict[str,
     """Kill a flow with an embedded server while it fits, and assert that every process it started ends."""
     env = environment(folder, {"EVENFOLD_HOME": str(folder / "home"), "TEST_MARK": str(folder), **(more or {})})
     del env["PREFECT_HOME"]
-    kill_when(evaluate(data), env, lambda told: "fitting models" in told, how)
+    home = folder / "home"
+    kill_when(evaluate(data), env, lambda: n_finished(home) >= 1, how)
 
     def marked() -> list[str]:
         alive = []
@@ -135,14 +150,14 @@ def kill_and_look(how: signal.Signals, data: Path, folder: Path, more: dict[str,
 
 
 SAID = "what is finished is kept, and the same command goes on from there."
-MOMENTS: dict[str, Callable[[str, Path], bool]] = {
-    "splitting": lambda told, home: "splitting ..." in told,
-    "fitting": lambda told, home: len(list((home / "results" / "score").glob("*"))) >= 2,
-    "recording": lambda told, home: "recording the evaluation ..." in told,
+MOMENTS: dict[str, Callable[[Path], bool]] = {
+    "splitting": lambda home: "RUNNING" in states(home / "prefect" / "prefect.db", "flow_run", "state_type"),
+    "fitting": lambda home: n_finished(home) >= 2,
+    "recording": is_recording,
 }
 
 
-def heard(number: signal.Signals, command: list[str], env: dict[str, str], ready: Callable[[str], bool]) -> list[str]:
+def heard(number: signal.Signals, command: list[str], env: dict[str, str], ready: Callable[[], bool]) -> list[str]:
     """Send a signal to a command's whole process group when it is time; return what it says from then on."""
     log = Path(env["EVENFOLD_HOME"]).with_name("stderr.txt")
     with log.open("w") as err:
@@ -150,18 +165,13 @@ def heard(number: signal.Signals, command: list[str], env: dict[str, str], ready
             command, env=env, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=err, start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
         )  # fmt: skip
-    while not ready(log.read_text()):
+    while not ready():
         assert process.poll() is None, log.read_text()
         time.sleep(0.02)
     before = len(log.read_text().splitlines())
     os.killpg(process.pid, number)
     assert process.wait(30) == 128 + number, log.read_text()
     return log.read_text().splitlines()[before:]
-
-
-def states(database: Path, table: str, column: str) -> list[str]:
-    with closing(sqlite3.connect(database)) as store:
-        return [state for (state,) in store.execute(f"select {column} from {table}")]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
@@ -177,7 +187,7 @@ def test_a_signal_to_the_whole_group_ends_a_flow_in_order(
     home = tmp_path / "home"
     env = environment(tmp_path, {"EVENFOLD_HOME": str(home), "EVENFOLD_WORKERS": "2"})
     del env["PREFECT_HOME"]
-    said = heard(number, evaluate(data), env, lambda told: MOMENTS[moment](told, home))
+    said = heard(number, evaluate(data), env, lambda: MOMENTS[moment](home))
     assert len([line for line in said if SAID in line]) == 1, said
     assert not [line for line in said if "Traceback" in line], said
     history = home / "prefect" / "prefect.db"

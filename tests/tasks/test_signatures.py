@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from evenfold.flows import split
 from evenfold.tasks import Home, fit_final, register_model
-from evenfold.tasks.record.registry import DECISION
-from evenfold.tasks.record.stored_models import typical_row
+from evenfold.tasks.record.models.registry import DECISION
+from evenfold.tasks.record.models.stored_models import typical_row
 from mlflow.models import Model
 from mlflow.tracking import MlflowClient
 

@@ -16,13 +16,12 @@ from evenfold.manifests.audits.findings import MODEL_GATES, Check, Found, NotAsk
 from evenfold.manifests.audits.judging import judged
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Champion, FinalModel, SplitRef
+from evenfold.tasks.record.reading import Recorded, read_evaluation
+from evenfold.tasks.record.tracker import load_final
 from evenfold.tasks.runtime.step import step
 from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
-
-from .reading import Recorded, read_evaluation
-from .tracker import load_final
 
 # At a version of the registry: the evaluation of its recipe, and what that came to.
 EVALUATION, SCORES = "evenfold.evaluation_run_id", "evenfold.scores"

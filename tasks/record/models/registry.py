@@ -16,6 +16,10 @@ from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Retraining, RolledBack, SplitRef
+from evenfold.tasks.record.entries import Entry, run_key, split_key, split_tags
+from evenfold.tasks.record.evaluations import record_split
+from evenfold.tasks.record.spool import survives_outage
+from evenfold.tasks.record.tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
@@ -23,12 +27,8 @@ from evenfold.tasks.runtime.step import flow_run_tags, step
 from evenfold.tasks.work import work_of
 from pydantic import ValidationError
 
-from .entries import Entry, run_key, split_key, split_tags
-from .evaluations import record_split
 from .promoting import EVALUATION, SCORES, scores_tag
-from .spool import survives_outage
 from .stored_models import typical_row
-from .tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
 
 OPENED = "evenfold.opened"
 MODEL, DECISION, OUTCOME = "evenfold.model", "evenfold.decision", "retrain.json"

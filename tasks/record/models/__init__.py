@@ -1,0 +1,1 @@
+"""The registry of models: what is kept of one, what has to hold before one is promoted, and its aliases."""
