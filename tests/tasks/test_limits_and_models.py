@@ -112,7 +112,9 @@ def test_models_are_kept_where_that_is_asked_for(home: Home, monkeypatch: pytest
     def models_kept() -> list[Any]:
         # Each evaluation also has a light model without files, which holds its scores.
         return [
-            each for each in client.search_logged_models([experiment]) if not each.model_type.startswith("evenfold-")
+            each
+            for each in client.search_logged_models([experiment])
+            if not (each.model_type or "").startswith("evenfold-")
         ]
 
     assert models_kept() == []
