@@ -55,6 +55,14 @@ def _served(item: pytest.Item) -> bool:
     return "prefect_server" in getattr(item, "fixturenames", ())
 
 
+@pytest.fixture(autouse=True)
+def _no_store_is_left_behind() -> Iterator[None]:
+    """MLflow writes its store to the environment, where it would decide about the home of every later test."""
+    before = os.environ.get("MLFLOW_TRACKING_URI")
+    yield
+    assert os.environ.get("MLFLOW_TRACKING_URI") == before, "the test leaves MLflow's store in the environment"
+
+
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a new MLflow store: its migrations take seconds, so tests start from copies of one."""

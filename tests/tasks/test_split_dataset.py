@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import mlflow
 import numpy as np
 import pandas as pd
 import pytest
@@ -76,20 +75,16 @@ def test_a_split_is_found_ranked_and_loaded_by_mlflow_alone(place: Path) -> None
     assert done.stdout.split()[-3:] == [identity, identity, identity[:32]]
 
 
-def test_a_split_that_is_not_recorded_or_another_is_refused(place: Path) -> None:
+def test_a_split_that_is_not_recorded_or_another_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one sentence: no such split in the store, and a folder that holds another than it says."""
     from evenfold.tasks.record.split_source import SplitSource
 
     outcome = evaluated(place, 1.0)
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(Home.here().tracking_store)
-    try:
-        with pytest.raises(SplitError, match=r"records no split trial@9\.0"):
-            SplitSource("evenfold://trial/9.0").load()
-        with pytest.raises(SplitError, match="names no split; write evenfold://"):
-            SplitSource("trial").load()
-        artifact = f"runs:/{outcome.split_run_id}/split"
-        with pytest.raises(SplitError, match=r"holds .*, and evenfold://trial/1.0 is 000000000000"):
-            SplitSource("evenfold://trial/1.0", "0" * 64, artifact).load()
-    finally:
-        mlflow.set_tracking_uri(before)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", Home.here().tracking_store)
+    with pytest.raises(SplitError, match=r"records no split trial@9\.0"):
+        SplitSource("evenfold://trial/9.0").load()
+    with pytest.raises(SplitError, match="names no split; write evenfold://"):
+        SplitSource("trial").load()
+    artifact = f"runs:/{outcome.split_run_id}/split"
+    with pytest.raises(SplitError, match=r"holds .*, and evenfold://trial/1.0 is 000000000000"):
+        SplitSource("evenfold://trial/1.0", "0" * 64, artifact).load()
