@@ -42,7 +42,7 @@ def run_split(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memo
     """Split, measure and record."""
     made = split_of(data, spec, data_engine, memory)
     run_id = recorded(made, memory)
-    found = run(audit_split, made.ref)
+    found = run(audit_split, made.ref, memory=memory)
     return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id, audit=found)
 
 

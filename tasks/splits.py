@@ -337,12 +337,17 @@ def folder_of(manifest: SplitRef | str | Path) -> Path:
 
 @step(run_name=lambda split, **_: f"audit {split.name}", retries=0)
 def audit_split(
-    split: SplitRef, *, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: Any = None
+    split: SplitRef,
+    *,
+    features: list[str] | None = None,
+    exclude: tuple[str, ...] = (),
+    gates: Any = None,
+    memory: str | None = None,
 ) -> Audit:
     """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError."""
     if exclude or gates:
         return audit(split.manifest(), split.data, features=features, exclude=exclude, gates=gates)
-    return audit_of(split, features)
+    return audit_of(split, features, memory)
 
 
 def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None) -> Audit:

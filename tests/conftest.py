@@ -56,8 +56,9 @@ def _served(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def _no_store_is_left_behind() -> Iterator[None]:
+def _an_environment_of_its_own() -> Iterator[None]:
     """MLflow writes its store to the environment, where it would decide about the home of every later test."""
+    os.environ.pop("COLUMNS", None)  # pytest's workers have it, and lines would be broken where nobody reads
     before = os.environ.get("MLFLOW_TRACKING_URI")
     yield
     assert os.environ.get("MLFLOW_TRACKING_URI") == before, "the test leaves MLflow's store in the environment"

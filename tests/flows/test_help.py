@@ -117,7 +117,7 @@ def test_showing_a_manifest_loads_no_library_of_tables_or_models(tmp_path: Path)
     assert done.stdout.splitlines()[-1] == "set()"
 
 
-@pytest.mark.parametrize(("typed", "wanted"), [("ev", ["evaluate"]), ("d", ["demo", "diff", "doctor"])])
+@pytest.mark.parametrize(("typed", "wanted"), [("ev", ["evaluate"]), ("d", ["demo", "deploy", "diff", "doctor"])])
 def test_a_shell_completes_commands(typed: str, wanted: list[str]) -> None:
     """What bash asks for after the tab key."""
     asked = {"_EVENFOLD_COMPLETE": "complete_bash", "COMP_WORDS": f"evenfold {typed}", "COMP_CWORD": "1"}

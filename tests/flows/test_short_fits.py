@@ -68,7 +68,7 @@ def task_runs() -> list[str]:
     with get_client(sync_client=True) as client:
         flow = client.read_flow_runs(limit=1, sort="START_TIME_DESC")[0]
         found = client.read_task_runs(limit=200)
-    return sorted(run.name for run in found if run.flow_run_id == flow.id and "fold" in run.name)
+    return sorted(run.name for run in found if run.flow_run_id == flow.id and run.name.startswith("fit "))
 
 
 def test_folds_in_blocks_are_kept_one_by_one(prefect_home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

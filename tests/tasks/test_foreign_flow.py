@@ -50,9 +50,9 @@ def check_runs(first: dict[str, object], second: dict[str, object]) -> None:
     tasks, again = first["tasks"], second["tasks"]
     assert isinstance(tasks, dict)
     assert isinstance(again, dict)
-    (split,) = (name for name in tasks if name.startswith("split "))
-    assert split.startswith("split table: BalancedGroupKFold v")
-    version = split.rpartition(" v")[2]
+    (split,) = (name for name in tasks if name.startswith("decide folds "))
+    assert split.startswith("decide folds of table (BalancedGroupKFold v")
+    version = split.rpartition(" v")[2].removesuffix(")")
     assert tasks[split][1] == ["split:table", f"strategy:BalancedGroupKFold v{version}"]
     assert set(tasks) >= {split, *FITS}
     assert {tasks[name][0] for name in (split, *FITS)} == {"Completed"}

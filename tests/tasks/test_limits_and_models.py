@@ -75,7 +75,7 @@ def stopped_and_named(engine: str, slow: dict[str, Any], home: Home) -> None:
     assert not any(alive(pid) for pid in Path("pids.txt").read_text().split())
     client = MlflowClient(home.tracking_uri)
     runs = client.search_runs([client.get_experiment_by_name("rows").experiment_id])
-    assert sum("evenfold.fold" in run.data.tags for run in runs) == 1
+    assert sum("fold" in run.data.params for run in runs) == 1
 
 
 def test_a_limit_changes_no_score(home: Home) -> None:
@@ -128,7 +128,7 @@ def test_models_are_kept_where_that_is_asked_for(home: Home, monkeypatch: pytest
     by_run = {each.source_run_id: mlflow.sklearn.load_model(f"models:/{each.model_id}") for each in models}
     predictions = pd.read_parquet(client.download_artifacts(whole.run_id, "predictions.parquet"))
     for run in client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{whole.run_id}'"):
-        mine = predictions[predictions["fold"] == int(run.data.tags["evenfold.fold"])]
+        mine = predictions[predictions["fold"] == int(run.data.params["fold"])]
         again = by_run[run.info.run_id].predict(table().loc[mine["id"], ["x"]])
         assert again == pytest.approx(mine["prediction"].to_numpy(), abs=1e-12)
     assert by_run[whole.run_id].predict(table()[["x"]]).shape == (60,)
