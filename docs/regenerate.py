@@ -18,7 +18,7 @@ from evenfold.manifests import decide
 from evenfold.reports import Picture
 
 ROOT = Path(__file__).parent.parent
-RUN_ID = re.compile(r"\b[0-9a-f]{32}\b")
+RUN_ID = re.compile(r"\b[0-9a-f]{32}\b|(?<=\brun )[0-9a-f]{8}\b|(?<=compare )[0-9a-f]{8}\b")
 
 
 def commands(text: str) -> list[str]:

@@ -403,7 +403,7 @@ def test_the_sql_view_leaves_out_rows_that_are_deleted(grown: Manifest) -> None:
 
 def test_the_sql_view_of_composite_keys_joins_them(tmp_path: Path) -> None:
     """rowid is one column, as in OpenML."""
-    manifest = read_manifest(write_manifest(split(rows(), key=["y", "number"]), tmp_path))
+    manifest = read_manifest(write_manifest(split(rows(), key=["day", "number"]), tmp_path))
     assert all("|" in rowid for ids in sides_by_view(manifest).values() for rowid in ids)
     assert {side: len(ids) for side, ids in sides_by_view(manifest).items()} == {
         (0, i, kind): side.size
