@@ -19,6 +19,7 @@ from evenfold.reports import Picture
 
 ROOT = Path(__file__).parent.parent
 RUN_ID = re.compile(r"\b[0-9a-f]{32}\b|(?<=\brun )[0-9a-f]{8}\b|(?<=compare )[0-9a-f]{8}\b")
+SECONDS = re.compile(r"(?<=fits, )\d+ s$", re.M)
 
 
 def commands(text: str) -> list[str]:
@@ -42,7 +43,7 @@ def output_of(command: str, run: Callable[[list[str], str], str]) -> str:
         # Both engines print the same; this one starts no server.
         printed = run([*shlex.split(command)[1:], "--engine", "plain"], home)
         lines = printed.replace(f"{Path(home).name}", ".evenfold").splitlines()
-    return RUN_ID.sub("<run id>", "\n".join(line.rstrip() for line in lines))
+    return SECONDS.sub("a few seconds", RUN_ID.sub("<run id>", "\n".join(line.rstrip() for line in lines)))
 
 
 def filled(text: str, run: Callable[[list[str], str], str] = in_a_shell) -> str:

@@ -253,9 +253,13 @@ class Manifest(Displayed):
         Rows that wait stand nowhere. Raises SplitError where the frame has rows that the manifest does not know, or
         lacks rows that it holds.
         """
-        rows = self.lookup(frame).exact_rows()
+        return self._joined(frame)[1]
+
+    def _joined(self, frame: Any) -> tuple[Lookup, NDArray[np.int64]]:
+        found = self.lookup(frame)
+        rows = found.exact_rows()
         _JOINED[:] = [weakref.ref(self)]
-        return rows
+        return found, rows
 
     def lookup(self, frame: Any) -> Lookup:
         """Return the rows of ``frame`` beside those of the manifest, whether they fit each other or not."""
@@ -273,8 +277,8 @@ class Manifest(Displayed):
         """
         index = getattr(frame, "index", None)  # a pandas one; a list's index is a method
         known = index if getattr(index, "is_unique", False) else None
-        found = self.lookup(frame)
-        return ManifestCV(self, found.exact_rows(), found.rank.size, known)
+        found, rows = self._joined(frame)
+        return ManifestCV(self, rows, found.rank.size, known)
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions of X's rows, so that a manifest is itself a ``cv`` where X holds the key.
@@ -309,8 +313,7 @@ class Manifest(Displayed):
                 "take train_test(frame, fold), or as_cv(frame)."
             )
         self.split_number(0, repeat)
-        found = self.lookup(frame)
-        positions = found.exact_rows()
+        found, positions = self._joined(frame)
         folds = np.full(found.rank.size, EXCLUDED, dtype=np.int64)  # rows that wait are in no split
         folds[positions[positions >= 0]] = self.in_use.column(repeat)[positions >= 0]
         return folds

@@ -106,7 +106,8 @@ def replay(home: Home) -> int:
 
 
 def _sent(home: Home) -> Iterator[Path]:
-    from . import evaluations, registry  # noqa: F401, the recorders that a record may name
+    from . import evaluations  # noqa: F401, the recorders that a record may name
+    from .models import registry  # noqa: F401
 
     for path in waiting(home):
         kept = json.loads(path.read_text(encoding="utf-8"))
