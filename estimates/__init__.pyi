@@ -41,8 +41,8 @@ from .models.fit import (
     fit_and_score as fit_and_score,
     fit_predictions as fit_predictions,
     fitted as fitted,
-    score_key as score_key,
 )
+from .models.keys import score_key as score_key
 from .models.options import check_metrics as check_metrics
 from .models.problem import Problem as Problem
 from .models.spec import (

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from functools import cache, partial
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import sklearn
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import describe_classes, scores_of
 from evenfold.estimates.results import EvaluationError, FoldScore, ModelError
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of
-from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
-from evenfold.splitters.kernels.canonical import digest_json
 from imblearn.over_sampling import RandomOverSampler
 from imblearn.pipeline import Pipeline as SamplingPipeline
 from imblearn.under_sampling import RandomUnderSampler
@@ -369,43 +365,3 @@ def _confidence(problem: Problem, answers: Responses) -> dict[str, NDArray[Any]]
     column = {label: j for j, label in enumerate(answers.classes_.tolist())}
     absent = np.zeros(len(given)) if kind == "proba" else np.full(len(given), np.nan)
     return {f"{kind}_{label}": given[:, column[label]] if label in column else absent for label in problem.classes}
-
-
-def score_key(
-    model: ModelSpec,
-    *,
-    membership: str,
-    fingerprint: str,
-    seed: int,
-    metrics: Sequence[str] | None = None,
-    inner: Mapping[str, Any] | None = None,
-) -> str:
-    """Return the SHA-256, in hexadecimal, of everything that a score of one split or block depends on.
-
-    ``membership``: the digest of this split's or block's rows. ``fingerprint``: of the values of
-    ``Problem.columns_read`` in key order. ``model``: a completed specification (``Problem.model``); its metrics count
-    unless ``metrics`` says others. ``inner``: the inner strategy as JSON, where one is passed to ``fit_and_score``;
-    validation rows belong to the membership. Added are the versions of scikit-learn, of the estimator's distribution
-    and of our own fit code.
-    """
-    if model.estimator is None:
-        raise ModelError("the model names no estimator yet; use Problem.model, which is complete.")
-    more = {} if inner is None else {"inner": dict(inner)}
-    return digest_json(
-        {
-            **more,
-            "membership": membership,
-            "fingerprint": fingerprint,
-            "model": model.canonical() | {"metrics": list(model.metrics if metrics is None else metrics)},
-            "seed": int(seed),
-            "scikit-learn": sklearn.__version__,
-            "estimator": _distribution(model.estimator),
-            "fit": FIT_VERSION,
-        }
-    )
-
-
-@cache
-def _distribution(path: str) -> str:
-    # Reading every installed package's files takes tenths of a second, and there is a key per fold.
-    return distribution_of(resolve(path, ESTIMATOR))

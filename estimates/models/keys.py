@@ -1,0 +1,55 @@
+"""The key of a score: everything that it depends on, so that a cache misses exactly when it should."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import sklearn
+from evenfold.estimates.results import ModelError
+from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
+from evenfold.splitters.kernels.canonical import digest_json
+
+from .fit import FIT_VERSION
+from .spec import ModelSpec
+
+
+def score_key(
+    model: ModelSpec,
+    *,
+    membership: str,
+    fingerprint: str,
+    seed: int,
+    metrics: Sequence[str] | None = None,
+    inner: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the SHA-256, in hexadecimal, of everything that a score of one split or block depends on.
+
+    ``membership``: the digest of this split's or block's rows. ``fingerprint``: of the values of
+    ``Problem.columns_read`` in key order. ``model``: a completed specification (``Problem.model``); its metrics count
+    unless ``metrics`` says others. ``inner``: the inner strategy as JSON, where one is passed to ``fit_and_score``;
+    validation rows belong to the membership. Added are the versions of scikit-learn, of the estimator's distribution
+    and of our own fit code.
+    """
+    if model.estimator is None:
+        raise ModelError("the model names no estimator yet; use Problem.model, which is complete.")
+    more = {} if inner is None else {"inner": dict(inner)}
+    return digest_json(
+        {
+            **more,
+            "membership": membership,
+            "fingerprint": fingerprint,
+            "model": model.canonical() | {"metrics": list(model.metrics if metrics is None else metrics)},
+            "seed": int(seed),
+            "scikit-learn": sklearn.__version__,
+            "estimator": _distribution(model.estimator),
+            "fit": FIT_VERSION,
+        }
+    )
+
+
+@cache
+def _distribution(path: str) -> str:
+    # Reading every installed package's files takes tenths of a second, and there is a key per fold.
+    return distribution_of(resolve(path, ESTIMATOR))
