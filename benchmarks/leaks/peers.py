@@ -68,6 +68,9 @@ def tabaudit(data: pd.DataFrame, folds: pd.Series, target: str, roles: dict[str,
 def leakhound(data: pd.DataFrame, folds: pd.Series, target: str, roles: dict[str, str]) -> Alarms:
     from leakhound import audit
 
+    # It stops at a missing value, so the gaps are filled.
+    data = data.fillna(data.median(numeric_only=True))
+    data = data.fillna({name: "missing" for name in data.select_dtypes(exclude="number")})
     alarms: Alarms = set()
     for train, test in halves(data, folds):
         report = audit(train, test, target=target, time_col=roles.get("time"), group_col=roles.get("group"))

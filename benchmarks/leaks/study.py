@@ -1,7 +1,7 @@
 """Every kind of leak, planted in small and wide tables of classes and numbers, and what each audit says of them.
 
 A leak counts as found when the audit says something that it does not say of the same table without the leak.
-``python -m benchmarks.leaks.study`` writes planted.json beside this file; the clean tables are clean.py's.
+``python -m benchmarks leaks`` writes planted.json beside this file; the clean tables are clean.py's.
 """
 
 from __future__ import annotations
@@ -120,11 +120,6 @@ def found(told: dict[str, Any], tool: str) -> dict[str, list[bool]]:
     return results
 
 
-def false_alarms(told: dict[str, Any], tool: str) -> tuple[int, int]:
-    """Return how many of the tables in which nothing was planted the tool warned of, and how many there were."""
-    alarmed = [bool(said) for name, said in told[tool]["alarms"].items() if name.startswith(UNTOUCHED)]
-    return sum(alarmed), len(alarmed)
-
-
-if __name__ == "__main__":
-    main()
+def warned(told: dict[str, Any], tool: str) -> list[bool]:
+    """Return of each table in which nothing was planted whether the tool warned of something."""
+    return [bool(said) for name, said in told[tool]["alarms"].items() if name.startswith(UNTOUCHED)]
