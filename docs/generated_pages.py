@@ -78,10 +78,24 @@ def reference_pages() -> dict[str, str]:
 
 
 def reference_page(room: str) -> str:
-    """Return the page of one room: each name that it offers, in a list and by autodoc."""
+    """Return the page of one room: each name that it offers, in a list and by autodoc.
+
+    What a room hands on from one below stands on that one's page alone, and is linked.
+    """
     names = sorted(importlib.import_module(f"evenfold.{room}").__all__)
-    listed = " · ".join(f"{{py:obj}}`~evenfold.{room}.{name}`" for name in names)
-    return f"# evenfold.{room}\n\n{listed}\n\n```{{eval-rst}}\n.. automodule:: evenfold.{room}\n   :members:\n```\n"
+    home = {name: _room_of(name, room) for name in names}
+    listed = " · ".join(f"{{py:obj}}`~evenfold.{home[name]}.{name}`" for name in names)
+    foreign = ", ".join(name for name in names if home[name] != room)
+    without = f"   :exclude-members: {foreign}\n" if foreign else ""
+    autodoc = f".. automodule:: evenfold.{room}\n   :members:\n{without}"
+    return f"# evenfold.{room}\n\n{listed}\n\n```{{eval-rst}}\n{autodoc}```\n"
+
+
+def _room_of(name: str, room: str) -> str:
+    """Return the room that a name of ``room`` comes from, where that one offers it too."""
+    module = str(getattr(getattr(importlib.import_module(f"evenfold.{room}"), name), "__module__", ""))
+    other = next((part for part in module.split(".")[1:2] if part in ROOMS), room)
+    return other if name in importlib.import_module(f"evenfold.{other}").__all__ else room
 
 
 def changelog_page() -> str:

@@ -132,6 +132,11 @@ class BalanceReport(Displayed, BaseModel):
         ]
 
 
+def significant(value: float) -> str:
+    """Return a number with four significant digits."""
+    return f"{value:.4g}"
+
+
 @dataclass(frozen=True)
 class BalanceFigure:
     """One number of a balance report, the smaller the better, and all that is to be known to show it.
@@ -144,7 +149,7 @@ class BalanceFigure:
     name: str
     title: str
     value: Callable[[BalanceReport], float | None]
-    form: Callable[[float], str] = "{:.4g}".format
+    form: Callable[[float], str] = significant
     sentence: str = ""
     least: Callable[[BalanceReport], float | None] = lambda report: None
     metric: str = "worst_{name}"
