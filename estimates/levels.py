@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -51,17 +51,14 @@ def level_scores(
     ``predictions``: of all tested rows (row, repeat, fold, y, prediction, ...). The interval is the one that an
     evaluation of these rows alone would have by default, groups, weights and training included. O(levels x rows).
     """
+    rows = predictions["row"].to_numpy()
     return [
-        _score(name, levels[code], metric, predictions[codes[predictions["row"].to_numpy()] == code], scores, problem,
-               level, ordered)
+        _score(name, levels[code], metric, own, scores, problem, level, ordered)
         for name, (codes, levels) in attributes.items()
-        for code in _tested(codes, predictions)
+        for code in np.unique(codes[rows]).tolist()
+        for own in [predictions[codes[rows] == code]]
         for metric in problem.model.metrics
-    ]  # fmt: skip
-
-
-def _tested(codes: IntArray, predictions: pd.DataFrame) -> Iterator[int]:
-    yield from np.unique(codes[predictions["row"].to_numpy()]).tolist()
+    ]
 
 
 def _score(

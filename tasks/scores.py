@@ -127,10 +127,10 @@ def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:
     else:
         keys = [key_of_split(work, i) for i in split.splits()]
     files = [Home.here().scores / f"{key}.parquet" for key in keys]
-    return pd.concat([pd.read_parquet(file) for file in files if file.exists()], ignore_index=True)
+    return frame_of(file for file in files if file.exists())
 
 
-def frame_of(files: Iterable[str]) -> pd.DataFrame:
+def frame_of(files: Iterable[str | Path]) -> pd.DataFrame:
     """Return the tables in Parquet files as one."""
     return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
-import pyarrow as pa
 from evenfold.manifests.audits.findings import ByTime, Found, NotAsked, Remedy, Together, Without
 from threadpoolctl import threadpool_limits
 
 from .models import design, is_usable, predict_boosted, predict_from_all
-from .sample import BLOCKS, LEAST_ROWS, Array, Codes, Column, Sample, Target, column_of
+from .sample import BLOCKS, LEAST_ROWS, Array, Codes, Column, Sample, Target
 
 
 def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Found]:
@@ -23,17 +23,22 @@ def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Foun
     might. O(features x n log n) for each finding.
     """
 
+    @cache
+    def as_split(sample: Sample) -> Array:
+        assert sample.target is not None
+        return predict_from_all(sample.feature_columns(), sample.target.outcomes, sample.blocks)
+
     def priced(found: Found) -> Found:
         sample = read()
         if found.remedy is None or isinstance(sample, NotAsked) or not _is_learnable(sample.learned):
             return found
         with threadpool_limits(1):
-            impact = _scores(sample.learned, found.remedy)
+            impact = _scores(sample.learned, as_split(sample.learned), found.remedy)
         if impact is None:
             return found
-        measure, as_split, mended = impact
-        message = f"{found.message} At stake: {measure} {as_split:.3f} as split, {mended:.3f} {found.remedy.said}."
-        figures = {"measure": measure, "as_split": as_split, "mended": mended}
+        measure, before, mended = impact
+        message = f"{found.message} At stake: {measure} {before:.3f} as split, {mended:.3f} {found.remedy.said}."
+        figures = {"measure": measure, "as_split": before, "mended": mended}
         return replace(found, message=message, figures={**found.figures, "impact": figures})
 
     return priced
@@ -44,11 +49,10 @@ def _is_learnable(sample: Sample) -> bool:
     return target is not None and target.outcomes.shape[0] >= LEAST_ROWS and is_usable(sample.feature_columns())
 
 
-def _scores(sample: Sample, remedy: Remedy) -> tuple[str, float, float] | None:
+def _scores(sample: Sample, as_split: Array, remedy: Remedy) -> tuple[str, float, float] | None:
     """Return the measure, the score as split and the mended one, or None where the remedy leaves nothing to compare."""
     assert sample.target is not None
     target, columns, blocks = sample.target, sample.feature_columns(), sample.blocks
-    as_split = predict_from_all(columns, target.outcomes, blocks)
     rows = np.arange(target.outcomes.shape[0])
     match remedy:
         case Without():
@@ -60,7 +64,7 @@ def _scores(sample: Sample, remedy: Remedy) -> tuple[str, float, float] | None:
                 return None
             mended = predict_from_all(columns, target.outcomes, whole)
         case ByTime():
-            rows, mended = _from_the_past(sample, _clock(sample, remedy.column), columns)
+            rows, mended = _from_the_past(sample, sample.clock(remedy.column), columns)
     shown = target.take(rows)
     return target.measure, shown.score(as_split[rows]), shown.score(mended[rows])
 
@@ -79,12 +83,6 @@ def _whole_units(units: Codes, blocks: Codes) -> Codes:
     whole = blocks.copy()
     whole[known] = blocks[known[first[1]]][np.searchsorted(first[0], units[known])]
     return whole
-
-
-def _clock(sample: Sample, name: str) -> Column:
-    if name in sample.columns:
-        return sample.columns[name]
-    return column_of(name, sample.joined.column(name).take(pa.array(sample.rows)))
 
 
 def _from_the_past(sample: Sample, clock: Column, columns: list[Column]) -> tuple[Codes, Array]:

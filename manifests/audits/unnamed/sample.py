@@ -144,6 +144,12 @@ class Sample:
         """Return the columns that a model may see."""
         return [self.columns[name] for name in self.features if name in self.columns]
 
+    def clock(self, name: str) -> Column:
+        """Return a column that may play a part, as the named time does, and is then not among ``columns``."""
+        if name in self.columns:
+            return self.columns[name]
+        return column_of(name, self.joined.column(name).take(pa.array(self.rows)))
+
     def units(self, codes: Codes) -> Codes:
         """Return codes of the sampled rows as codes of all rows of the data, -1 where a row is not in the sample."""
         everywhere = np.full(self.joined.n, -1, dtype=np.int64)

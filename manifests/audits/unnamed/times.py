@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 from evenfold.manifests.audits.findings import ByTime, Found, NotAsked, Outcome
 from evenfold.manifests.joined import JoinedLabels
 
-from .sample import LEAST_ROWS, Array, Codes, Column, Sample, column_of
+from .sample import LEAST_ROWS, Array, Codes, Column, Sample
 
 ALIKE, ERRORS = 0.2, 6.0  # correlation of neighbours, and of how many standard errors
 
@@ -42,8 +41,8 @@ def times_left_out(sample: Sample) -> Outcome:
 
 
 def _clocks(sample: Sample) -> list[Column]:
-    time, joined = sample.joined.columns.time, sample.joined
-    named = [column_of(time, joined.column(time).take(pa.array(sample.rows)))] if time else []
+    time = sample.joined.columns.time
+    named = [sample.clock(time)] if time else []
     return named + [column for column in sample.columns.values() if is_clock(column)]
 
 
