@@ -9,6 +9,7 @@ from typing import Any
 
 from evenfold.manifests import BalanceReport, SplitSpec, StoredManifest, measure
 from evenfold.reports.sentences import split_sentences
+from evenfold.tasks.arrivals import keep_small_snapshot, notes_on
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Memory
 from evenfold.tasks.record.evaluations import balance_of, record_split
@@ -21,6 +22,7 @@ from evenfold.tasks.splits import (
     clear_spilled,
     extend as extend_manifest,
     extension_of,
+    folder_of,
     plan_of,
     specification,
     split as decide,
@@ -43,17 +45,23 @@ def run_split(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memo
     made = split_of(data, spec, data_engine, memory)
     run_id = recorded(made, memory)
     found = run(audit_split, made.ref, memory=memory)
+    keep_small_snapshot(made.ref)
     return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id, audit=found)
 
 
 def run_extension(manifest: str | Path, data: str, batch: bool, merged: Merged, max_missing: float) -> ExtendOutcome:
     """Extend a manifest, measure it and record the new version."""
     with saying("extending"):
+        notes = notes_on(folder_of(manifest), from_anywhere(data))
         growth = run(extend_manifest, str(manifest), data, batch=batch, merged=merged, max_missing=max_missing)
         grown = growth.split.manifest()
         report = measure(grown, None if batch else growth.split.data)
     run_id = recorded(Split(growth.split, False, report))
     say_extended(growth)
+    if not batch:  # a batch lacks the rows that were there before
+        keep_small_snapshot(growth.split)
+    growth = growth.model_copy(update={"notes": [*growth.notes, *notes]})
+    tell(notes)
     return ExtendOutcome(**dict(growth), balance=report, run_id=run_id)
 
 

@@ -1,4 +1,4 @@
-"""Whether a table looks like the next one, asked by a retraining before it learns anything from it."""
+"""Whether a table looks like the next one: asked before anything is learnt from it, and told where a split grows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.estimates import ModelSpec
-from evenfold.manifests import Audit, Snapshot, check_arrival, extend, read_manifest
+from evenfold.manifests import Audit, Snapshot, check_arrival, extend, read_header, read_manifest
 from evenfold.splitters import SplitError
 
 from .outcomes import SplitRef
@@ -56,6 +56,30 @@ def _quarantined(manifest: Any, data: str) -> int:
         return extend(manifest, data, max_missing=1).quarantined
     except SplitError:  # what cannot be extended is refused where it is extended, with its own sentence
         return 0
+
+
+# What an extension says of a table besides how many rows joined; what stops a retraining is for its gates.
+TOLD = ("changed_targets", "lost_columns", "changed_types", "unseen_categories")
+MOST_ROWS = 1_000_000  # of a table that a split or an extension reads whole for what the next one is compared with
+
+
+def notes_on(folder: Path, data: str) -> list[str]:
+    """Return what differs in ``data`` from the table that the manifest in ``folder`` last met, in sentences.
+
+    Corrected targets of known rows, columns that are gone or of another type, values that no known row had. Nothing
+    where nothing was kept of that table, as of one without a key or of more than a million rows.
+    """
+    kept = _snapshot_of(str(read_header(folder)["split_id"]))
+    if not kept.exists():
+        return []
+    found = check_arrival(read_manifest(folder), data, Snapshot.read(kept))
+    return [finding.message for finding in found.findings if finding.check in TOLD]
+
+
+def keep_small_snapshot(split: SplitRef) -> None:
+    """Keep what the next table is compared with, where rows have keys and there are at most a million of them."""
+    if split.n_rows <= MOST_ROWS and split.stored().spec.columns.key:
+        keep_snapshot(split)
 
 
 def keep_snapshot(split: SplitRef) -> None:
