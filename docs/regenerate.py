@@ -79,8 +79,8 @@ def promises() -> str:
         in any row order. In a simulated year of growth {moved["ours"]} of the rows changed their fold; splitting anew
         moved {anew:.0f}% a month.""",
         f"""* **Honest.** Intervals that say {study["level"]:.0%} held the truth in {min(tame):.0%} to {max(tame):.0%}
-        of data sets from {processes} simulated processes, and in {min(heavy):.0%} where errors have a heavy tail. Beside
-        every score stands a model that has learnt nothing.""",
+        of data sets from {processes} simulated processes, and in {min(heavy):.0%} where errors have a heavy tail.
+        Beside every score stands a model that has learnt nothing.""",
         f"""* **In place.** A `cv` for scikit-learn; runs, datasets and models in MLflow; cached tasks and flows in
         Prefect, which take {flow["ratio"]} times as long as joblib for 10 fits of 3 s, and {start:.0f} s to start.""",
     )
