@@ -61,7 +61,7 @@ def assemble(
         ("model", estimator),
     ]
     if len(steps) > 1:
-        estimator = (_sampling_pipeline() if any(name == "balance" for name, _ in steps) else Pipeline)(steps)
+        estimator = _pipeline(model.balance)(steps)
     if model.recalibrate:
         estimator = Recalibrated(estimator, _sizes(model.balance))
     if model.target_transform is not None:
@@ -76,21 +76,25 @@ def _weighing_classes(estimator: Any, model: ModelSpec) -> Any:
     return estimator.set_params(**dict.fromkeys(class_weight_names(estimator), "balanced"))
 
 
-def _sampling_pipeline() -> Any:
-    from imblearn.pipeline import Pipeline  # its import takes half a second, and few models are balanced so
-
-    return Pipeline
-
-
 def _sampling(balance: Balance | None, seed: int) -> list[tuple[str, Any]]:
     sizes = _sizes(balance)
     if balance is None or sizes is None:
         return []
+    # Here and below: half a second for whoever fits no such model.
     from imblearn.over_sampling import RandomOverSampler
     from imblearn.under_sampling import RandomUnderSampler
 
     sampler = RandomOverSampler if balance.method == "oversample" else RandomUnderSampler
     return [("balance", sampler(sampling_strategy=sizes, random_state=seed))]
+
+
+def _pipeline(balance: Balance | None) -> Any:
+    """Return the kind of pipeline: one that samples leaves the rows that it predicts alone."""
+    if _sizes(balance) is None:
+        return Pipeline
+    from imblearn.pipeline import Pipeline as SamplingPipeline
+
+    return SamplingPipeline
 
 
 def _sizes(balance: Balance | None) -> partial[dict[Any, int]] | None:

@@ -46,6 +46,7 @@ from .entries import (
     split_key,
     split_tags,
 )
+from .lineage import require_client, tell_evaluation, tell_split
 from .links import origin_tags, run_page, runs_on, server_of
 from .spool import survives_outage, unreachable
 from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
@@ -64,9 +65,11 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     A record that is complete, of the same file and the same balance, is not made again. A table that takes more than
     ``memory`` is measured and audited out of core, and its page has no pictures.
     """
+    require_client()
     measured = report or balance_of(split, memory)
     limit = memory or Settings.here().memory or ""
     run = _ref(split, _record_split(split, measured, split.stored().fingerprint, origin_tags(), limit))
+    tell_split(split, measured)
     told = f"{split_report(split.model_dump(), measured)}\n\n{_where(run, 'The split in MLflow')}"
     publish(f"split-{split.name}", told, f"What the newest split of {split.name} is, and how even.")
     publish(f"balance-{split.name}", balance_rows(measured)[:MOST_FOLDS], f"Rows of each fold and part, {split.name}.")
@@ -161,9 +164,10 @@ def record_evaluation(
         known = _record_evaluation(split, record, origin_tags())
     else:
         tracker_of(split).tell(known, origin_tags() | _told_tags(work, run_label, n_cached))
-    run = _ref(split, known)
+    run, recipe = _ref(split, known), str(evaluation.model.estimator).rpartition(":")[2]
+    key = _identity_of(evaluation, work, run_label)[0]
+    tell_evaluation(split, recipe, key, evaluation.estimates, _failure_of(evaluation))
     if evaluation.estimates:
-        recipe = str(evaluation.model.estimator).rpartition(":")[2]
         scores = f"# {recipe} @ {split.name} {split.version}\n\n{estimate_table(evaluation.estimates)}"
         about = f"Scores of the newest evaluation on {split.name}."
         publish(f"estimate-{split.name}", f"{scores}\n\n{_where(run, 'The evaluation in MLflow')}", about)
@@ -221,14 +225,14 @@ def _record_of(
     estimates = [estimate.to_json() for estimate in evaluation.estimates]
     peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
     page = _page(evaluation, work)
-    failed = evaluation.errors and not evaluation.estimates
+    failure = _failure_of(evaluation)
     return EvaluationRecord(
         **about,
         key=key,
         split_run_id=split_run,
         tags=_told_tags(work, label, n_cached)
         | partial
-        | ({} if failed else {CONTENT: content})
+        | ({} if failure else {CONTENT: content})
         | {f"evenfold.{name}": str(value) for name, value in another.items()},
         fingerprint=evaluation.fingerprint,
         estimates=estimates,
@@ -247,14 +251,19 @@ def _record_of(
             for score in evaluation.levels
             if score.value is not None
         },
-        note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failed else "",
+        note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failure else "",
         tables={
             "predictions.parquet": evaluation.predictions,
             "scores.parquet": [block.scores.path for block in evaluation.draws],
         },
-        failure=failure_of(evaluation.errors, evaluation.split.n_splits) if failed else None,
+        failure=failure,
         models={name: KeptModel(file=model.file.path, key=model.key) for name, model in models.items()},
     )
+
+
+def _failure_of(evaluation: Evaluated) -> str | None:
+    failed = evaluation.errors and not evaluation.estimates
+    return failure_of(evaluation.errors, evaluation.split.n_splits) if failed else None
 
 
 def _numbered(evaluation: Evaluated, work: Work) -> list[tuple[int, FoldScore]]:

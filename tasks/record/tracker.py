@@ -326,7 +326,7 @@ def load_final(file: str) -> tuple[Any, list[str]]:
     """
     if is_deployed():
         return load_skops(file)
-    import skops.io
+    import skops.io  # half a second for whoever loads no model
 
     types = [str(each) for each in skops.io.get_untrusted_types(file=file)]
     return skops.io.load(file, trusted=types), types
