@@ -26,7 +26,11 @@ from .intervals.registry import (
 from .intervals.rows import pooled_interval as pooled_interval
 from .intervals.splits import CorrectedT as CorrectedT, corrected_resampled_t as corrected_resampled_t
 from .levels import LevelScore as LevelScore, level_scores as level_scores
-from .metrics.classes import class_scores as class_scores, confusion_table as confusion_table
+from .metrics.classes import (
+    Confusion as Confusion,
+    class_scores as class_scores,
+    confusion_table as confusion_table,
+)
 from .metrics.record import Answered as Answered, Metric as Metric, RowLoss as RowLoss
 from .metrics.registry import (
     METRICS as METRICS,
@@ -70,6 +74,7 @@ from .selection import (
     bias_corrected_best as bias_corrected_best,
     bias_corrected_best_score as bias_corrected_best_score,
     choose as choose,
+    choose_by_draws as choose_by_draws,
     chosen_inside as chosen_inside,
     simplest_near_best as simplest_near_best,
 )

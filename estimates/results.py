@@ -155,8 +155,13 @@ class FoldScore:
 
 def warned(scores: Sequence[FoldScore]) -> list[str]:
     """Return each warning of the fits once, with how many of them gave it."""
-    times = Counter(sentence for score in scores for sentence in score.warnings)
-    return [f"{n:,} of {len(scores):,} fits warned: {sentence}." for sentence, n in times.items()]
+    return warned_in([score.warnings for score in scores])
+
+
+def warned_in(fits: Sequence[Sequence[str]]) -> list[str]:
+    """Return each warning once, with how many of the fits gave it; ``fits``: the warnings of each."""
+    times = Counter(sentence for warnings in fits for sentence in warnings)
+    return [f"{n:,} of {len(fits):,} fits warned: {sentence}." for sentence, n in times.items()]
 
 
 class ModelError(ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenfold.estimates import Estimate, FoldScore, LevelScore, ModelSpec
+from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.manifests import Audit, BalanceReport
 from evenfold.splitters.display import Displayed
 from evenfold.tasks.outcomes import Growth, NestedChoice, Outcome, Retraining as Retraining, SplitRef
@@ -47,6 +47,7 @@ class Evaluation(Displayed, Outcome):
     apparent: FoldScore | None
     estimates: list[Estimate]
     levels: list[LevelScore] = []
+    confusion: Confusion | None = None
     n_cached: int
     n_fits: int
     seconds: float

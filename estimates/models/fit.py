@@ -136,14 +136,18 @@ def _deciding(
     estimator: Any, model: ModelSpec, problem: Problem, seed: int, train: IntArray | None, inner: Splitter | None
 ) -> Any:
     if isinstance(model.threshold, float):
-        return FixedThresholdClassifier(estimator, threshold=model.threshold, response_method="predict_proba")
+        return _from(model.threshold, estimator, problem)
     if train is None:
         raise ModelError(f"threshold: {model.threshold} depends on the training rows; pass train, their positions.")
     if model.threshold == "prevalence":
-        share = float(np.mean(problem.y[train] == problem.classes[1]))
-        return FixedThresholdClassifier(estimator, threshold=share, response_method="predict_proba")
+        return _from(float(np.mean(problem.y[train] == problem.positive)), estimator, problem)
     pairs = inner_pairs(problem, train, seed, inner)
     return TunedThresholdClassifierCV(estimator, scoring="balanced_accuracy", cv=pairs, random_state=seed)
+
+
+def _from(threshold: float, estimator: Any, problem: Problem) -> Any:
+    named = {"pos_label": problem.positive} if problem.positive != problem.classes[1] else {}
+    return FixedThresholdClassifier(estimator, threshold=threshold, response_method="predict_proba", **named)
 
 
 def inner_pairs(problem: Problem, train: IntArray, seed: int, inner: Splitter | None = None) -> list[Any]:

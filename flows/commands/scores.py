@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evenfold.estimates import Comparison, Estimate, FoldScore, metric_of
+from evenfold.estimates import Comparison, Confusion, Estimate, FoldScore, metric_of
 from evenfold.estimates.results import in_percent, warned
 from evenfold.flows.outcomes import Evaluation, Tuning
 from evenfold.manifests import read_header
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from evenfold.tasks.record.leaderboard import Leaderboard
 
 MOST_FOLDS = 10
+MOST_CONFUSED = 6
 
 
 def show_evaluation(console: Words, outcome: Evaluation) -> None:
@@ -33,6 +34,7 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     if outcome.estimates:
         console.print(first_that_fits(console, score_tables(outcome.scores, outcome.estimates)), markup=False)
         console.print()
+    show_confusion(console, outcome.confusion)
     for warning in dict.fromkeys(words for each in outcome.estimates for words in each.warnings):
         console.say(f"  {warning}", hang=2, style="yellow")
     for words in (optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels)):
@@ -54,6 +56,25 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     show_where(console, outcome.run_id, f", {counted(outcome.n_fits, 'fit')}{reused}, {outcome.seconds:.0f} s")
     if len(outcome.run_id) == 32 and not outcome.look:
         console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
+
+
+def show_confusion(console: Words, confusion: Confusion | None) -> None:
+    """Print what was called what, of few classes, and the thresholds that decided; nothing of numbers."""
+    if confusion is None:
+        return
+    if len(confusion.classes) <= MOST_CONFUSED:
+        rows = [
+            [truth, *(f"{count:,}" for count in counts)]
+            for truth, counts in zip(confusion.classes, confusion.counts, strict=True)
+        ]
+        console.print("\n".join(lined_up([["rows of", *(f"called {said}" for said in confusion.classes)], *rows])),
+                      markup=False, soft_wrap=True)  # fmt: skip
+    if confusion.thresholds is not None:
+        low, high = (f"{end:.3g}" for end in confusion.thresholds)
+        console.say(
+            f"  called {confusion.positive} from a probability of {low}{f' to {high}, by fold' if high != low else ''}"
+        )
+    console.print()
 
 
 def score_tables(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> Iterator[list[str]]:
@@ -161,7 +182,7 @@ def show_tuning(console: Words, outcome: Tuning) -> None:
         console.say(f"  {note}", hang=2)
     console.print()
     names = list(outcome.configurations[0])
-    rows = [[*names, metric.title, "sd of folds", ""]]
+    rows = [[*names, metric.title, "sd of splits", ""]]
     for number, params in enumerate(outcome.configurations):
         sd = outcome.spreads[number]
         mark = "chosen" if number == outcome.chosen else "best" if number == outcome.best else ""
