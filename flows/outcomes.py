@@ -70,6 +70,38 @@ class Evaluation(Displayed, Outcome):
         return evaluation_band(title, lead, self.scores, self.estimates)
 
 
+class LaterScore(Displayed, Outcome):
+    """What a recorded model scores on later rows, beside what its evaluation promised.
+
+    ``run``: of the evaluation; ``run_id``: of this score. ``known_groups``: rows of groups that the split knows.
+    """
+
+    run: str
+    model: ModelSpec
+    name: str
+    split: SplitRef
+    rows: int
+    known_groups: int | None
+    estimates: list[Estimate]
+    promised: list[Estimate]
+    confusion: Confusion | None = None
+    notes: list[str] = []
+    run_id: str = ""
+
+    @property
+    def summary(self) -> str:
+        """The model, the rows and every score, in one line."""
+        from evenfold.reports.evaluations.words import headline  # pages are loaded when a result is shown
+
+        scores = ", ".join(" ".join(filter(None, headline(estimate))) for estimate in self.estimates)
+        return f"{self.model.estimator} on the {self.rows:,} rows of {self.name}: {scores}"
+
+    def _repr_html_(self) -> str:
+        from evenfold.reports import evaluation_band
+
+        return evaluation_band(f"Later rows, {self.name}", self.summary, [], self.estimates)
+
+
 class Tuning(Displayed, Outcome):
     """What a tuning came to: every configuration's score, the choice, and what the winner is worth."""
 

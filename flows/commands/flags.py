@@ -117,6 +117,8 @@ SHORT = {
     "join": "Write the rows that one fold trains on or tests.",
     "load": "Find a split in MLflow and download its manifest.",
     "compare": "Compare two evaluations row by row.",
+    "predict": "Predict later rows with a recorded model.",
+    "score": "Score a recorded model on later rows, beside its promise.",
     "leaderboard": "Rank every model that was judged on a split.",
     "tune": "Try a grid on every fold; what the winner is worth.",
     "folds": "Show what the number of folds does to the estimate.",

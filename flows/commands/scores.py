@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from evenfold.estimates import Comparison, Confusion, Estimate, FoldScore, metric_of
 from evenfold.estimates.results import in_percent, warned
-from evenfold.flows.outcomes import Evaluation, Tuning
+from evenfold.flows.outcomes import Evaluation, LaterScore, Tuning
 from evenfold.manifests import read_header
 from evenfold.reports.evaluations.words import by_level, headline, optimism, read_ends, resolution, written
 from evenfold.reports.page import counted, listed
@@ -75,6 +75,49 @@ def show_confusion(console: Words, confusion: Confusion | None) -> None:
             f"  called {confusion.positive} from a probability of {low}{f' to {high}, by fold' if high != low else ''}"
         )
     console.print()
+
+
+def show_later(console: Words, scored: LaterScore) -> None:
+    """Print the scores on later rows beside what was promised, and where they are recorded."""
+    name = str(scored.model.estimator).rpartition(":")[2]
+    trained = f"trained on {scored.split.name} {scored.split.version}"
+    console.print(
+        f"[bold]{name}[/] on the {scored.rows:,} rows of [bold]{scored.name}[/]   {trained}\n", soft_wrap=True
+    )
+    promised = {each.metric: each for each in reversed(scored.promised)}
+    ends = {each.metric: _interval(each) for each in scored.estimates}
+    rows = [["", "later rows", "interval", "promised", "interval"]]
+    for each in scored.estimates:
+        before = promised.get(each.metric)
+        told = [_score(before, before.value), _interval(before)] if before else ["", ""]
+        rows.append([metric_of(each.metric).title, _score(each, each.value), ends[each.metric], *told])
+    console.print("\n".join(lined_up(rows)), markup=False, soft_wrap=True)
+    console.print()
+    show_confusion(console, scored.confusion)
+    for sentence in kept_promises(scored.estimates, scored.promised):
+        console.say(f"  {sentence}", hang=2)
+    if scored.known_groups is not None:
+        group = f"{scored.known_groups:,} of {scored.rows:,} rows are of groups that the model has seen"
+        console.say(f"  {group}", hang=2)
+    for note in scored.notes:
+        console.say(f"  {note}", hang=2)
+    show_where(console, scored.run_id)
+
+
+def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> list[str]:
+    """Return a sentence for each metric that came out beyond the interval that the evaluation gave."""
+    said = []
+    for each in estimates:
+        before = next((one for one in reversed(promised) if one.metric == each.metric and one.interval), None)
+        if before is None or before.interval is None:
+            continue
+        apart = each.interval is not None and (
+            each.interval.high < before.interval.low or each.interval.low > before.interval.high
+        )
+        if apart:
+            side = "worse" if each.value < before.value else "better"
+            said.append(f"{metric_of(each.metric).title} is {side} than promised: the intervals do not meet.")
+    return said or ["The scores are what was promised, as far as the intervals can tell."]
 
 
 def score_tables(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> Iterator[list[str]]:

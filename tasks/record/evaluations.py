@@ -48,6 +48,7 @@ from .entries import (
     split_tags,
 )
 from .links import origin_tags, run_page, runs_on, server_of
+from .reading import RECIPE, recipe_json
 from .spool import survives_outage
 from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
 
@@ -195,6 +196,7 @@ def _record_of(
             "estimates.json": estimates,
             "features.json": {"used": evaluation.features, "left_out": evaluation.left_out},
             "report.html": page.html(),
+            RECIPE: recipe_json(evaluation.split, evaluation.model, estimates),
             **({"levels.json": [asdict(score) for score in evaluation.levels]} if evaluation.levels else {}),
         },
         levels={

@@ -20,6 +20,7 @@ from evenfold.tasks.runtime.step import step
 from .datasets import data_input, split_input
 from .entries import MOST_FOLDS, Entry, estimate_metrics, judged, run_key, short_tags, split_tags
 from .links import origin_tags, run_page, runs_on
+from .reading import RECIPE, recipe_json
 from .tracker import NOTE, Tracker, tracker_of
 
 
@@ -160,6 +161,8 @@ def record_tuning(
                 pass
         trials = [{"params": trial.params, "estimates": each} for trial, each in zip(tried, records, strict=True)]
         anew = {} if nested is None else {"nested": nested.model_dump(mode="json")}
+        fullest = model.model_copy(update={"params": {**model.params, **tried[choice.chosen].params}})
+        tracker.keep(run_id, RECIPE, recipe_json(split, fullest, records[choice.chosen]))
         tracker.keep(run_id, "tuning.json", {"tried": trials, "choice": chosen, **anew})
         of_metric = [_of(metric, trial) for trial in tried]
         means, spreads = [estimate.value for estimate in of_metric], [estimate.sd for estimate in of_metric]
