@@ -55,6 +55,7 @@ class Estimate(Displayed):
     """The conclusion on one metric. Higher is always better, as in scikit-learn's scorers.
 
     ``method``: how ``value`` was got: ``cross-validation`` (the score of all out-of-fold predictions together),
+    ``validation part`` or ``one split`` (a single test set, which is no cross-validation),
     ``out-of-bag``, ``.632``, ``.632+``, ``random splits`` (the mean over splits). ``interval``: of ``value``, which it
     always holds. ``fold_mean``: the mean of the splits' own scores, None where ``value`` is no pooled score.
     ``sd``: the *spread*, the sample standard deviation (ddof=1) of the scores of single splits; no interval.

@@ -232,6 +232,7 @@ def _of_folds(
         interval=interval,
         level=level,
         seed=work.manifest.spec.seed,
+        parts=work.tested_parts,
     )
 
 

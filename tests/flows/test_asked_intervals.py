@@ -224,3 +224,28 @@ def test_a_tuning_on_draws_chooses_by_their_mean_and_shows_each_try(
     assert "The best came with try" in page
     with pytest.raises(SplitError, match=r"cannot split the training rows .* tune without nested"):
         tune(frame, spec=spec, model=model, grid={"C": [0.01, 1.0]}, nested=True, engine="plain")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "params", "method"),
+    [
+        ("StratifiedSplit", {"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}}, "validation part"),
+        ("StratifiedSplit", {"parts": {"train": 0.7, "test": 0.3}}, "test part"),
+        (
+            "StratifiedSplit",
+            {"parts": {"train": 0.5, "validation": 0.2, "later": 0.2, "test": 0.1}},
+            "validation and later parts",
+        ),
+        ("StratifiedKFold", {"n_splits": 3}, "cross-validation"),
+    ],
+)
+def test_what_is_reported_is_called_by_the_part_that_was_tested(
+    home: Home, strategy: str, params: dict[str, Any], method: str
+) -> None:
+    """One validation part is no cross-validation; classes of text are shared out to parts."""
+    frame = noise(150).assign(y=lambda table: np.where(table["y"] > 0.3, "yes", "no"))
+    spec = {"name": "p", "columns": {"key": "id", "target": "y"}, "strategy": strategy, "params": params}
+    model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["accuracy", "f1"]}
+    made = evaluate(frame, spec=spec, model=model, engine="plain")
+    assert {each.method for each in made.estimates} == {method}
+    assert [each.metric for each in made.estimates] == ["accuracy", "f1 of yes"]
