@@ -175,6 +175,14 @@ class Commands(TyperGroup):
         places = {name: place for place, name in enumerate(SHORT)}
         return sorted(super().list_commands(ctx), key=lambda name: places.get(name, len(places)))
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options; how completion is shown is told in the docs, so that the help fits a screen."""
+        params = super().get_params(ctx)
+        for param in params:
+            if param.name == "show_completion":
+                param.hidden = True
+        return params
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first word names; raises SplitError for one that none has, with the nearest."""
         if self.get_command(ctx, args[0]) is None:
