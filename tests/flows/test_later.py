@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from evenfold.estimates import ModelError
 from evenfold.flows import evaluate, tune
+from evenfold.flows.cli import app
 from evenfold.flows.later import predict_later, score_later
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
@@ -42,7 +43,9 @@ def X(table: pd.DataFrame) -> Any:
     return table[["a", "b"]].assign(large=table["size"] == "large", small=table["size"] == "small").astype(float)
 
 
-def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(home: Home, tmp_path: Path) -> None:
+def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(
+    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """By the recipe alone, on every training row, as scikit-learn fits and scores it."""
     now, later = students()
     tuned = tune(now, spec=SPEC, model=MODEL, grid={"C": [0.01, 1.0]}, engine="plain")
@@ -64,6 +67,13 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(home: Home,
     run = client.get_run(scored.run_id)
     assert run.data.metrics["later/roc_auc"] == value["roc_auc"]
     assert "next_year.parquet" in Path(client.download_artifacts(scored.run_id, "report.html")).read_text("utf-8")
+    capsys.readouterr()
+    app(["score", tuned.run_id[:8], str(file), "--level", "0.9"], standalone_mode=False)
+    told = capsys.readouterr().out
+    assert "of 60 rows are of groups that the model has seen" in told
+    assert f"{value['sensitivity of no']:.2f}" in told
+    app(["predict", tuned.run_id[:8], str(file), "-o", str(tmp_path / "said.csv")], standalone_mode=False)
+    assert len(pd.read_csv(tmp_path / "said.csv")) == 60
     said = predict_later(tuned.run_id, later.drop(columns=["passed", "school"]).sample(frac=1, random_state=0))
     assert list(said.columns) == ["id", "prediction", "proba_no", "proba_yes"]
     assert said.set_index("id").loc[later["id"], "proba_no"].to_numpy() == pytest.approx(chance, abs=1e-3)
