@@ -98,7 +98,7 @@ class Work:
             predictions = predictions.assign(group=self.problem.groups[predictions["row"].to_numpy()])
         if self.keys is None:
             return predictions
-        keys = self.keys.take(predictions["row"].to_numpy()).to_pandas()
+        keys = self.keys.take(predictions["row"].to_numpy()).to_pandas(use_threads=False)
         keys = keys.rename(columns=lambda name: f"key_{name}" if name in predictions else name)
         together: pd.DataFrame = pd.concat([keys, predictions.reset_index(drop=True)], axis=1)
         return together

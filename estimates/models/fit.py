@@ -14,9 +14,6 @@ from evenfold.estimates.metrics.scoring import describe_classes, scores_of
 from evenfold.estimates.results import EvaluationError, FoldScore, ModelError
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of
-from imblearn.over_sampling import RandomOverSampler
-from imblearn.pipeline import Pipeline as SamplingPipeline
-from imblearn.under_sampling import RandomUnderSampler
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 from sklearn import config_context
@@ -64,7 +61,7 @@ def assemble(
         ("model", estimator),
     ]
     if len(steps) > 1:
-        estimator = (SamplingPipeline if any(name == "balance" for name, _ in steps) else Pipeline)(steps)
+        estimator = _pipeline(model.balance)(steps)
     if model.recalibrate:
         estimator = Recalibrated(estimator, _sizes(model.balance))
     if model.target_transform is not None:
@@ -83,8 +80,21 @@ def _sampling(balance: Balance | None, seed: int) -> list[tuple[str, Any]]:
     sizes = _sizes(balance)
     if balance is None or sizes is None:
         return []
+    # Here and below: half a second for whoever fits no such model.
+    from imblearn.over_sampling import RandomOverSampler
+    from imblearn.under_sampling import RandomUnderSampler
+
     sampler = RandomOverSampler if balance.method == "oversample" else RandomUnderSampler
     return [("balance", sampler(sampling_strategy=sizes, random_state=seed))]
+
+
+def _pipeline(balance: Balance | None) -> Any:
+    """Return the kind of pipeline: one that samples leaves the rows that it predicts alone."""
+    if _sizes(balance) is None:
+        return Pipeline
+    from imblearn.pipeline import Pipeline as SamplingPipeline
+
+    return SamplingPipeline
 
 
 def _sizes(balance: Balance | None) -> partial[dict[Any, int]] | None:

@@ -20,7 +20,6 @@ from typing import Any
 import mlflow
 import mlflow.sklearn
 import pandas as pd
-import skops.io
 from evenfold.splitters.deployed import is_deployed
 from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from evenfold.tasks.outcomes import SplitRef
@@ -328,6 +327,8 @@ def load_final(file: str) -> tuple[Any, list[str]]:
     """
     if is_deployed():
         return load_skops(file)
+    import skops.io  # half a second for whoever loads no model
+
     types = [str(each) for each in skops.io.get_untrusted_types(file=file)]
     return skops.io.load(file, trusted=types), types
 
