@@ -26,11 +26,7 @@ from .intervals.registry import (
 from .intervals.rows import pooled_interval as pooled_interval
 from .intervals.splits import CorrectedT as CorrectedT, corrected_resampled_t as corrected_resampled_t
 from .levels import LevelScore as LevelScore, level_scores as level_scores
-from .metrics.classes import (
-    Confusion as Confusion,
-    class_scores as class_scores,
-    confusion_table as confusion_table,
-)
+from .metrics.classes import class_scores as class_scores, confusion_table as confusion_table
 from .metrics.record import Answered as Answered, Metric as Metric, RowLoss as RowLoss
 from .metrics.registry import (
     METRICS as METRICS,
@@ -39,6 +35,7 @@ from .metrics.registry import (
     metric_of as metric_of,
     no_information_rate as no_information_rate,
 )
+from .models.confusion import Confusion as Confusion
 from .models.fit import (
     FIT_VERSION as FIT_VERSION,
     assemble as assemble,

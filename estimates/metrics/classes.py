@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,59 +10,7 @@ from numpy.typing import NDArray
 
 from .record import codes_of
 
-if TYPE_CHECKING:
-    from evenfold.estimates.models.problem import Problem
-
 POOLED = -1
-MOST_CLASSES = 20
-
-
-@dataclass(frozen=True)
-class Confusion:
-    """What was called what, over the test rows of all folds together.
-
-    ``counts``: a row per true class, a column per class that it was called. ``thresholds``: the lowest and the highest
-    over the folds, of ``positive``, where the model has one that is not .5; else None.
-    """
-
-    classes: list[str]
-    counts: list[list[int]]
-    positive: str | None = None
-    thresholds: tuple[float, float] | None = None
-
-    @classmethod
-    def of(cls, problem: Problem, predictions: pd.DataFrame) -> Confusion | None:
-        """Return it for predictions of classes; None for numbers, and for more than 20 classes."""
-        classes = problem.classes
-        if not classes or len(classes) > MOST_CLASSES:
-            return None
-        counts = sum(counts for _, fold, counts in _matrices(predictions, classes) if fold == POOLED)
-        known = problem.model.threshold is not None and f"proba_{problem.positive}" in predictions
-        return cls(
-            [str(label) for label in classes],
-            np.asarray(counts).tolist(),
-            None if problem.positive is None else str(problem.positive),
-            thresholds(problem, predictions) if known else None,
-        )
-
-
-def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, float]:
-    """Return the lowest and the highest threshold over the folds, as probabilities of the positive class.
-
-    As given, or, where each fold has its own, midway between the largest probability called a no and the least called
-    a yes: what the predictions tell of it.
-    """
-    given = problem.model.threshold
-    if given is None or isinstance(given, float):
-        return (given or 0.5,) * 2
-    label = problem.positive
-    yes = predictions["prediction"] == label
-    said = predictions[f"proba_{label}"]
-    by = [predictions["repeat"], predictions["fold"]]
-    # Where a fold calls none a yes, or none a no, the threshold is somewhere beyond: taken as the end of the scale.
-    least, most = said.where(yes).groupby(by).min().fillna(1.0), said.mask(yes).groupby(by).max().fillna(0.0)
-    middle = (least + most) / 2
-    return float(middle.min()), float(middle.max())
 
 
 def confusion_table(predictions: pd.DataFrame, classes: tuple[Any, ...]) -> pd.DataFrame:
@@ -73,7 +20,7 @@ def confusion_table(predictions: pd.DataFrame, classes: tuple[Any, ...]) -> pd.D
     there, with 0 rows where it never occurs, so a fold's cells are always a full matrix.
     """
     parts = []
-    for repeat, fold, counts in _matrices(predictions, classes):
+    for repeat, fold, counts in matrices(predictions, classes):
         truth = [label for label in classes for _ in classes]
         cells = {"y": truth, "prediction": list(classes) * len(classes), "rows": counts.reshape(-1)}
         parts.append(pd.DataFrame({"repeat": repeat, "fold": fold, **cells}))
@@ -88,7 +35,7 @@ def class_scores(predictions: pd.DataFrame, classes: tuple[Any, ...]) -> pd.Data
     NaN where there are none), so an undefined value is never taken for a bad one.
     """
     parts = []
-    for repeat, fold, counts in _matrices(predictions, classes):
+    for repeat, fold, counts in matrices(predictions, classes):
         rows, predicted, right = counts.sum(axis=1), counts.sum(axis=0), np.diagonal(counts)
         with np.errstate(invalid="ignore"):
             recall, precision = right / rows, right / predicted
@@ -97,7 +44,7 @@ def class_scores(predictions: pd.DataFrame, classes: tuple[Any, ...]) -> pd.Data
     return pd.concat(parts, ignore_index=True)
 
 
-def _matrices(predictions: pd.DataFrame, classes: tuple[Any, ...]) -> list[tuple[int, int, NDArray[np.int64]]]:
+def matrices(predictions: pd.DataFrame, classes: tuple[Any, ...]) -> list[tuple[int, int, NDArray[np.int64]]]:
     """Return (repeat, fold, counts by truth and prediction) of each fold, after each repeat's sum over its folds."""
     k = len(classes)
     cells = codes_of(predictions["y"].to_numpy(), classes) * k + codes_of(predictions["prediction"].to_numpy(), classes)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.rows import wilson
-from evenfold.estimates.metrics.classes import thresholds
+from evenfold.estimates.models.confusion import thresholds
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import in_percent
 from evenfold.reports.charts import N_COLOURS, Picture

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, fit_and_score, fold_count_study
-from evenfold.estimates.metrics.classes import thresholds
 from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.models.confusion import thresholds
 from evenfold.flows import evaluate
 from evenfold.manifests import Audit
 from evenfold.reports import evaluation_html, evaluation_page, fold_count_html
