@@ -177,7 +177,7 @@ class Commands(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options; how completion is shown is told in the docs, so that the help fits a screen."""
-        params = super().get_params(ctx)
+        params: list[Any] = super().get_params(ctx)
         for param in params:
             if param.name == "show_completion":
                 param.hidden = True
