@@ -133,9 +133,14 @@ def _fit_draws(split: SplitRef, block: Block, model: Any, apparent: bool, key: s
     return DrawsResult(first=block[0], last=block[1], scores=scores, losses=sums, **_about(work))
 
 
+def _named(block: Block) -> str:
+    first, last = block[0], block[1] - 1
+    return f"fit fold {first}" if first == last else f"fit folds {first}-{last}"
+
+
 @step(
     key_of=_block_key,
-    run_name=lambda split, block, **_: f"fit folds {block[0]}-{block[1] - 1}",
+    run_name=lambda split, block, **_: _named(block),
     run_tags=_tags,
 )
 def fit_folds(split: SplitRef, block: Block, model: Model = None, *, time_limit: TimeLimit = None) -> FoldsResult:
@@ -152,7 +157,7 @@ def _fit_folds(split: SplitRef, block: Block, model: Any, key: str) -> FoldsResu
     return FoldsResult(scores=[score for score, _ in results], predictions=_keep(predictions, key), **_about(work))
 
 
-@step(run_name=lambda split, block, **_: f"fit folds {block[0]}-{block[1] - 1}", run_tags=_tags, retries=0)
+@step(run_name=lambda split, block, **_: _named(block), run_tags=_tags, retries=0)
 def fit_short_folds(
     split: SplitRef, block: Block, model: Model = None, *, refresh: bool = False
 ) -> list[tuple[FoldResult | None, bool]]:

@@ -46,6 +46,7 @@ from .entries import (
     split_key,
     split_tags,
 )
+from .lineage import require_client, tell_evaluation, tell_split
 from .links import origin_tags, run_page, runs_on, server_of
 from .spool import survives_outage
 from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
@@ -64,9 +65,11 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     A record that is complete, of the same file and the same balance, is not made again. A table that takes more than
     ``memory`` is measured and audited out of core, and its page has no pictures.
     """
+    require_client()
     measured = report or balance_of(split, memory)
     limit = memory or Settings.here().memory or ""
     run = _ref(split, _record_split(split, measured, split.stored().fingerprint, origin_tags(), limit))
+    tell_split(split, measured)
     told = f"{split_report(split.model_dump(), measured)}\n\n{_where(run, 'The split in MLflow')}"
     publish(f"split-{split.name}", told, f"What the newest split of {split.name} is, and how even.")
     publish(f"balance-{split.name}", balance_rows(measured)[:MOST_FOLDS], f"Rows of each fold and part, {split.name}.")
@@ -155,6 +158,7 @@ def record_evaluation(
     work = work_of(split, evaluation.model)
     record = _record_of(evaluation, work, split_run, run_label, n_cached, models or {})
     run = _ref(split, _record_evaluation(split, record, origin_tags()))
+    tell_evaluation(split, record.recipe, record.key, evaluation.estimates, record.failure)
     if evaluation.estimates:
         scores = f"# {record.recipe} @ {split.name} {split.version}\n\n{estimate_table(evaluation.estimates)}"
         about = f"Scores of the newest evaluation on {split.name}."
