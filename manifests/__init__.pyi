@@ -7,6 +7,7 @@ from .anywhere.verbs import (
     measure as measure,
     planned as planned,
     require_room as require_room,
+    stays_on_disk as stays_on_disk,
 )
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
 from .engines.deciding import StreamedPlan as StreamedPlan

@@ -86,8 +86,7 @@ class Beside:
     @cached_property
     def labels(self) -> Labels:
         """The membership of no rows: it knows folds, parts and what they are called."""
-        last = self.manifest.n_splits // self.n_repeats - 1
-        return Labels.of(np.full((1, self.n_repeats), last, dtype=np.int64), self.splitter)
+        return labels_of(self.manifest)
 
     def stretches(self, names: list[str], fit: Fit | None = None) -> Iterator[tuple[IntArray, pa.Table]]:
         """Yield the codes (rows by repeats) and columns of the rows of the data, in key order, a shard at a time.
@@ -137,6 +136,13 @@ class Beside:
         return pa.table(
             {name: columns[name].view(kind) if kind in STORED else columns[name] for name, kind in types.items()}
         )
+
+
+def labels_of(manifest: StoredManifest) -> Labels:
+    """Return the membership of none of a manifest's rows: it knows folds, parts and what they are called."""
+    repeats = len(fold_columns(manifest.column_names))
+    last = manifest.n_splits // repeats - 1
+    return Labels.of(np.full((1, repeats), last, dtype=np.int64), manifest.spec.splitter())
 
 
 class _Members:

@@ -165,7 +165,7 @@ def _passed(rows: Beside, known: Manifest, batch: bool, fit: Fit) -> tuple[Passe
         codes.append(part.codes[wanted])
         strata.append(stratum[wanted])
         n_held += int(np.count_nonzero(wanted))
-        _require_room(rows, n_held + fit.absent)
+        _require_room(rows, n_held + (fit.absent if fit.all_absent else 0))
     of_table = np.vstack(codes)
     arrival = Passed(
         manifest=known,
@@ -227,8 +227,8 @@ def _refuse_known(part: _Part, known: NDArray[np.bool_], key: list[str]) -> None
 def _require_room(rows: Beside, held: int) -> None:
     if held * HELD_BYTES > rows.memory:
         raise SplitError(
-            f"{held:,} rows that are new or absent take about {held * HELD_BYTES / 2**30:.1f} GB to be placed, and "
-            f"{rows.memory / 2**30:.1f} GB are allowed; allow more memory, or extend by a part of them at a time."
+            f"{held:,} rows that are new or absent take about {held * HELD_BYTES / 2**30:.3g} GB to be placed, and "
+            f"{rows.memory / 2**30:.3g} GB are allowed; allow more memory, or extend by a part of them at a time."
         )
 
 

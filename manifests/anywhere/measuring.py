@@ -14,12 +14,14 @@ from evenfold.manifests.engines.deciding import rows_of_kept, strata_of
 from evenfold.manifests.engines.engine import DuckDB
 from evenfold.manifests.engines.groups import Groups
 from evenfold.manifests.engines.ordered import Ordered, ShardWriter, stored
+from evenfold.manifests.engines.stored import StoredManifest
 from evenfold.manifests.figures import AttributeBalance, BalanceReport, FoldBalance, PartBalance, Reach
 from evenfold.manifests.membership import LOCKED, MOST_MEASURED
+from evenfold.manifests.store.rows import codes_in_use
 from evenfold.manifests.tables.canonical import require_columns, whole
 from evenfold.splitters import GroupPacker, SplitError
 
-from .beside import Beside
+from .beside import Beside, labels_of
 from .counted import Counted
 
 ATTRIBUTE_BYTES = 64  # a row of one column with its codes
@@ -70,6 +72,35 @@ def measured(beside: Beside) -> BalanceReport:
         parts=parts,
         reach=_reach(seen),
         **overall,
+    )
+    return with_figures(report)
+
+
+def sizes_of(manifest: StoredManifest) -> BalanceReport:
+    """Return how even a manifest is by the sizes of its folds alone. One reading of the manifest."""
+    labels, splitter = labels_of(manifest), manifest.splitter
+    counts: list[dict[int, int]] = [{} for _ in range(labels.n_repeats)]
+    for part in manifest.members():
+        for repeat, column in enumerate(codes_in_use(part).T):
+            for code, rows in zip(*np.unique(column, return_counts=True), strict=True):
+                counts[repeat][int(code)] = counts[repeat].get(int(code), 0) + int(rows)
+    in_use = sum(rows for code, rows in counts[0].items() if code >= LOCKED)
+    asked = asked_rows(labels, manifest.spec, in_use, sum(rows for code, rows in counts[0].items() if code >= 0))
+    n_measured = min(labels.n_splits, MOST_MEASURED)
+    splits = [(repeat, labels.tested[fold]) for repeat, fold in map(labels.split_name, range(n_measured))]
+    others = [code for code in asked if code not in {code for _, code in splits}]
+    report = BalanceReport(
+        split_id=manifest.split_id,
+        target=None,
+        n_rows=manifest.n,
+        n_splits=labels.n_splits,
+        n_measured=n_measured,
+        n_folds=labels.n_bins if not labels.parts and splitter.shares_out else None,
+        folds=[
+            FoldBalance(split=i, rows=counts[r].get(code, 0), wanted=asked.get(code))
+            for i, (r, code) in enumerate(splits)
+        ],
+        parts=[PartBalance(name=labels.code_name(c), rows=counts[0].get(c, 0), wanted=asked[c]) for c in others],
     )
     return with_figures(report)
 

@@ -29,7 +29,7 @@ from evenfold.splitters import SplitError
 from .auditing import audited
 from .beside import beside
 from .growing import extended
-from .measuring import measured
+from .measuring import measured, sizes_of
 
 # What deciding takes in memory, measured at 10 million rows, as a multiple of the columns that are read.
 TIMES_THE_COLUMNS = 6
@@ -102,11 +102,16 @@ def held_manifest(folder: str | Path, data: Any, memory: str | int | None = None
     SplitError for a damaged file either way.
     """
     stored = StoredManifest(Path(folder))
-    spec = stored.spec
-    source = replace(source_of(data, dict(spec.types)), n_rows=stored.n)
-    if not stored.streams or _holds(source, spec.columns.roles(), memory):
-        return stored.read()
-    return stored.prove()
+    return stored.prove() if stays_on_disk(stored, data, memory) else stored.read()
+
+
+def stays_on_disk(stored: StoredManifest, data: Any, memory: str | int | None = None) -> bool:
+    """Return whether a manifest is worked on out of core: it can be, and takes more than ``memory`` with its data."""
+    if not stored.streams:
+        return False
+    source = source_of(data, dict(stored.spec.types))
+    rows = max(stored.n, source.n_rows or 0)
+    return not _holds(replace(source, n_rows=rows), stored.spec.columns.roles(), memory)
 
 
 def _fits(spec: SplitSpec, source: Source, memory: str | int | None) -> bool:
@@ -154,8 +159,10 @@ def measure(manifest: Manifest | StoredManifest, data: Any = None, *, memory: st
     one reading, and a numeric target is sorted. Raises SplitError where data are not the rows of the manifest, and
     where the target or the group column has holes. O(n log n + splits x n).
     """
-    if isinstance(manifest, Manifest) or not manifest.streams or data is None:
+    if isinstance(manifest, Manifest) or not manifest.streams:
         return measure_rows(manifest if isinstance(manifest, Manifest) else read_whole(manifest, memory), data)
+    if data is None:
+        return sizes_of(manifest)
     with beside(manifest, data, memory) as rows:
         return measured(rows)
 
