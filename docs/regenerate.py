@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -152,6 +153,21 @@ def leak_picture() -> str:
     )
 
 
+def photographs() -> None:
+    """Photograph the pages of the README's first command, as Chromium shows them on a wide screen."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        raise SystemExit("no chromium and no google-chrome on the PATH; install one to photograph the pages.")
+    words = commands((ROOT / "README.md").read_text(encoding="utf-8"))[0]
+    with tempfile.TemporaryDirectory(dir=ROOT, prefix=".evenfold-readme-") as home:
+        in_a_shell([*shlex.split(words)[1:], "--engine", "plain"], home)
+        for place, name in (("*/artifacts/report.html", "evaluation"), ("*/artifacts/split/report.html", "split")):
+            (page,) = (Path(home) / "mlartifacts" / "flights").glob(place)
+            file = ROOT / "docs" / f"{name}.png"
+            flags = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1280,820"]
+            subprocess.run([browser, *flags, f"--screenshot={file}", page.as_uri()], check=True, capture_output=True)
+
+
 def balance_picture() -> str:
     """Return the README's picture: how far each fold's delays are from all flights', dealt at random and sorted."""
     flights = pd.read_parquet(ROOT / "examples" / "flights.parquet")
@@ -181,6 +197,7 @@ def _between(text: str, mark: str, content: str) -> str:
 
 if __name__ == "__main__":
     measure_leak()
+    photographs()
     (ROOT / "docs" / "leak.svg").write_text(leak_picture(), encoding="utf-8")
     (ROOT / "docs" / "balance.svg").write_text(balance_picture(), encoding="utf-8")
     readme = ROOT / "README.md"

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-import skops.io
 from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
 from evenfold.estimates.models.fit import inner_pairs
 from evenfold.manifests import Manifest
@@ -317,6 +316,8 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
             name="the final model" if i is None else f"the model of split {i}", inner=work.inner,
             validation=test if work.problem.model.eval_set else None,
         )  # fmt: skip
+    import skops.io  # half a second for whoever keeps no model
+
     path = Home.here().shared / "models" / f"{key}.skops"
     write_aside(path, lambda aside: skops.io.dump(trained, aside))
     return FinalModel(key=key, file=KeptFile.of(path), n_train=int(rows.size))

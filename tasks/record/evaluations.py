@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import FoldScore
+from evenfold.estimates import Confusion, FoldScore
 from evenfold.manifests import BalanceReport, digest_json, held_manifest, measure
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.markdown import (
@@ -36,6 +36,7 @@ from evenfold.tasks.work import Work, kept_study, work_of
 
 from .datasets import data_input, split_input
 from .entries import (
+    MOST_CLASSES,
     MOST_FOLDS,
     EvaluationRecord,
     KeptModel,
@@ -48,6 +49,7 @@ from .entries import (
 )
 from .lineage import require_client, tell_evaluation, tell_split
 from .links import origin_tags, run_page, runs_on, server_of
+from .reading import RECIPE, recipe_json
 from .spool import survives_outage
 from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
 
@@ -198,13 +200,15 @@ def _record_of(
             "estimates.json": estimates,
             "features.json": {"used": evaluation.features, "left_out": evaluation.left_out},
             "report.html": page.html(),
+            RECIPE: recipe_json(evaluation.split, evaluation.model, estimates),
             **({"levels.json": [asdict(score) for score in evaluation.levels]} if evaluation.levels else {}),
         },
         levels={
             f"by/{_metric_name(score.attribute)}/{_metric_name(score.level)}/{score.metric}": score.value
             for score in evaluation.levels
             if score.value is not None
-        },
+        }
+        | _called(evaluation.confusion),
         note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failed else "",
         tables={
             "predictions.parquet": evaluation.predictions,
@@ -222,6 +226,19 @@ def _numbered(evaluation: Evaluated, work: Work) -> list[tuple[int, FoldScore]]:
         return [(score.fold, score) for score in _scores_of_draws(evaluation)] if few else []
     place = {work.manifest.membership.split_name(i): i for i in range(work.manifest.n_splits)}
     return [(place[score.repeat, score.fold], score) for score in evaluation.scores]
+
+
+def _called(confusion: Confusion | None) -> dict[str, float]:
+    """Return the confusion matrix as metrics, and the ends of the thresholds."""
+    if confusion is None:
+        return {}
+    figures = {
+        f"confusion/{_metric_name(truth)} called {_metric_name(said)}": float(count)
+        for truth, row in zip(confusion.classes, confusion.counts, strict=True)
+        for said, count in zip(confusion.classes, row, strict=True)
+    }
+    ends = dict(zip(("threshold/low", "threshold/high"), confusion.thresholds or (), strict=False))
+    return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | ends
 
 
 def _metric_name(name: str) -> str:
