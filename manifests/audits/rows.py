@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED
+from evenfold.manifests.membership import EXCLUDED
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.manifests.tables.keys import positions_in
 
@@ -70,8 +71,24 @@ def deleted_rows(joined: Joined) -> Outcome:
 
 def quarantined_rows(joined: Joined) -> Outcome:
     """Count the rows that are quarantined."""
-    said = "are quarantined, because their groups turned out to be one; they are in no split."
+    said = "are quarantined, because their groups belong together and are in different folds; they are in no split."
     return _with_status(joined, QUARANTINED, said)
+
+
+def crossing_rows(joined: Joined) -> Outcome:
+    """Count the rows that were left out because their groups are in different folds."""
+    manifest = joined.manifest
+    if not manifest.spec.crossed:
+        return NotAsked("no groups are crossed")
+    rows = int(np.count_nonzero((manifest.membership.column() == EXCLUDED) & (manifest.status == 0)))
+    if not rows:
+        return None
+    share, names = rows / manifest.n, listed(manifest.spec.columns.entities)
+    whose = verb(rows, "is in no split, because its", "are in no split, because their")
+    remedy = "fewer folds lose fewer rows, one of the columns as group loses none, and so does group_mode: merge"
+    return Found(
+        share, f"{amount(rows, 'row')} ({share:.1%}) {whose} {names} are in different folds; {remedy}.", {"rows": rows}
+    )
 
 
 def waiting_rows(joined: Joined) -> Outcome:
