@@ -43,7 +43,7 @@ CASES: list[Splitter] = [
     CombinatorialPurgedKFold(8, 2),
     CombinatorialPurgedKFold(8, 1, gap="1 day", embargo="2 days"),
     Crossed({"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}),
-    Crossed({"strategy": "BalancedGroupSplit", "params": {"parts": {"train": 0.7, "test": 0.3}}}),
+    Crossed({"strategy": "BalancedGroupSplit", "params": {"parts": {"train": 0.5, "validation": 0.25, "test": 0.25}}}),
     ForwardChaining(5),
     ForwardChaining(2, every="day"),
     ForwardChaining(3, gap="1 day", max_train_size=12, test_size=6),

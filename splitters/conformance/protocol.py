@@ -63,10 +63,10 @@ def data_for(splitter: Splitter, n: int, seed: int = 0) -> Data:
 
 
 def _entities(groups: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """Return a second column beside ``groups``: a third of them share a level, and one row in eight has another's."""
+    """Return a second column beside ``groups``: two of them share a level, and one row in sixteen has another's."""
     stream = Stream(seed, MADE_UP, 2)
     other = groups[stream.permutation(groups.size)]
-    return np.column_stack([groups, np.where(stream.below(8, groups.size) == 0, other, groups) // 3])
+    return np.column_stack([groups, np.where(stream.below(16, groups.size) == 0, other, groups) // 2])
 
 
 @check("yields positions of its rows, in two one-dimensional integer arrays")
