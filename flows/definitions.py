@@ -45,6 +45,7 @@ from evenfold.tasks.parameters import (
     OnManifest,
     OnRefused,
     Params,
+    Positive,
     Reason,
     Refresh,
     RegisteredName,
@@ -134,6 +135,7 @@ def evaluate(
     features: Features = None,
     exclude: Exclude = None,
     task: ModelTask = None,
+    positive: Positive = None,
     manifest: OnManifest = None,
     on: On = "folds",
     reason: Reason = "",
@@ -165,7 +167,9 @@ def evaluate(
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
         holdout=holdout,
     )  # fmt: skip
-    recipe = recipe_of(model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task)
+    recipe = recipe_of(
+        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive
+    )
     with running(engine, refresh):
         return run_evaluation(
             data, asked, recipe, manifest=manifest, on=on, reason=reason, interval=interval, level=level,
@@ -198,6 +202,7 @@ def tune(
     features: Features = None,
     exclude: Exclude = None,
     task: ModelTask = None,
+    positive: Positive = None,
     manifest: OnManifest = None,
     n_random: NRandom = None,
     metric: Metric = None,
@@ -231,7 +236,9 @@ def tune(
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
         holdout=holdout,
     )  # fmt: skip
-    recipe = recipe_of(model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task)
+    recipe = recipe_of(
+        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive
+    )
     with running(engine, refresh):
         return run_tuning(
             data, asked, recipe, grid, manifest=manifest, n_random=n_random, metric=metric,
@@ -287,6 +294,7 @@ def retrain(
     features: Features = None,
     exclude: Exclude = None,
     task: ModelTask = None,
+    positive: Positive = None,
     registered_name: RegisteredName = None,
     metric: Metric = None,
     gates: Gates = True,
@@ -320,7 +328,9 @@ def retrain(
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
         holdout=holdout,
     )  # fmt: skip
-    recipe = recipe_of(model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task)
+    recipe = recipe_of(
+        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive
+    )
     with running(engine, refresh):
         return run_retraining(
             data, asked, recipe, registered_name=registered_name, metric=metric, gates=gates, merged=merged,

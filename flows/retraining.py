@@ -38,6 +38,7 @@ from evenfold.tasks.record.models.registry import (
     register_model,
 )
 from evenfold.tasks.record.reading import score_stored
+from evenfold.tasks.references import newest
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.running import finished, happened, publish, run, saying, tell
@@ -46,7 +47,6 @@ from evenfold.tasks.splits import (
     Merged,
     audit_split,
     extend,
-    newest,
     plan_of,
     specification as specification,
     split as split_data,

@@ -39,17 +39,18 @@ def split_report(split: Mapping[str, Any], report: BalanceReport, estimates: Seq
     """Return the split's identity, how even it is, and the estimates that rest on it."""
     head = f"# {split['name']} {split['version']}: {split['strategy']}, {split['n_rows']:,} rows\n"
     names = f"`split_id {split['split_id']}`\n\n`plan_id {split['plan_id']}`\n\n{split['uri']}"
-    parts = [head, *([estimate_table(estimates)] if estimates else []), names, figures_table(report)]
-    return "\n\n".join([*parts, balance_table(report, MOST_FOLDS)])
+    parts = [head, *([estimate_table(estimates)] if estimates else []), figures_table(report)]
+    return "\n\n".join([*parts, balance_table(report, MOST_FOLDS), names])
 
 
 def figures_table(report: BalanceReport) -> str:
     """Return each figure of a balance beside what no split of the same rows can be below, where that is known."""
     rows = [
-        [figure.title, figure.text(value), "-" if least is None else figure.text(least)]
+        [figure.text(value), "-" if least is None else figure.text(least), figure.title]
         for figure, value, least in report.shown()
     ]
-    return table(["balance", "value", "at best"], rows)
+    # Prefect's page cuts a wide table at its right edge: what must be read stands first.
+    return table(["value", "at best", "balance"], rows)
 
 
 def balance_table(report: BalanceReport, most: int = MOST_NOTED_FOLDS) -> str:

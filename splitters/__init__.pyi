@@ -49,3 +49,4 @@ from .strategies.shuffles import (
     ShuffleSplit as ShuffleSplit,
     StratifiedShuffleSplit as StratifiedShuffleSplit,
 )
+from .strategies.stratified_split import StratifiedSplit as StratifiedSplit

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-import skops.io
 from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
 from evenfold.estimates.models.fit import inner_pairs
 from evenfold.manifests import Manifest
@@ -133,9 +132,14 @@ def _fit_draws(split: SplitRef, block: Block, model: Any, apparent: bool, key: s
     return DrawsResult(first=block[0], last=block[1], scores=scores, losses=sums, **_about(work))
 
 
+def _named(block: Block) -> str:
+    first, last = block[0], block[1] - 1
+    return f"fit fold {first}" if first == last else f"fit folds {first}-{last}"
+
+
 @step(
     key_of=_block_key,
-    run_name=lambda split, block, **_: f"fit folds {block[0]}-{block[1] - 1}",
+    run_name=lambda split, block, **_: _named(block),
     run_tags=_tags,
 )
 def fit_folds(split: SplitRef, block: Block, model: Model = None, *, time_limit: TimeLimit = None) -> FoldsResult:
@@ -152,7 +156,7 @@ def _fit_folds(split: SplitRef, block: Block, model: Any, key: str) -> FoldsResu
     return FoldsResult(scores=[score for score, _ in results], predictions=_keep(predictions, key), **_about(work))
 
 
-@step(run_name=lambda split, block, **_: f"fit folds {block[0]}-{block[1] - 1}", run_tags=_tags, retries=0)
+@step(run_name=lambda split, block, **_: _named(block), run_tags=_tags, retries=0)
 def fit_short_folds(
     split: SplitRef, block: Block, model: Model = None, *, refresh: bool = False
 ) -> list[tuple[FoldResult | None, bool]]:
@@ -312,6 +316,8 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
             name="the final model" if i is None else f"the model of split {i}", inner=work.inner,
             validation=test if work.problem.model.eval_set else None,
         )  # fmt: skip
+    import skops.io  # half a second for whoever keeps no model
+
     path = Home.here().shared / "models" / f"{key}.skops"
     write_aside(path, lambda aside: skops.io.dump(trained, aside))
     return FinalModel(key=key, file=KeptFile.of(path), n_train=int(rows.size))

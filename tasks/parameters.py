@@ -206,6 +206,11 @@ ModelTask = Annotated[
     Field(description="What is predicted: classification (classes) or regression (numbers)."),
     Flag(takes="TASK", panel="Model"),
 ]
+Positive = Annotated[
+    str | None,
+    Field(description="The class of two that recall, F1, sensitivity, specificity and thresholds are about."),
+    Flag(takes="CLASS", panel="Model"),
+]
 OnManifest = Annotated[
     Folder | None,
     Field(description="A split to evaluate on instead of splitting anew: its name, or the folder of its manifest."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -38,6 +38,7 @@ from evenfold.manifests import (
     write_manifest,
     write_streamed,
 )
+from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.manifests.spec import name_like
 from evenfold.manifests.tables.maturity import waiting_rows
@@ -63,6 +64,7 @@ from .parameters import (
     Target,
     Time,
 )
+from .references import find_plan
 from .results.files import data_reference, from_anywhere, set_aside
 from .results.store import results_of
 from .runtime.home import Home
@@ -364,8 +366,10 @@ def audit_split(
 
 def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None) -> Audit:
     """Return the audit of a split of its data; a process that asks again, as for the page, has it at once."""
-    named, limit = None if features is None else tuple(features), memory or Settings.here().memory
-    return _audit(split.uri, split.data, (stamp(split.data), split.split_id), named, limit)
+    if features is not None and are_all_columns(features, StoredManifest(Path(split.uri)).spec, split.data):
+        features = None
+    named, content = None if features is None else tuple(features), (stamp(split.data), split.split_id)
+    return _audit(split.uri, split.data, content, named, memory or Settings.here().memory)
 
 
 @lru_cache(maxsize=4)
@@ -379,31 +383,6 @@ def _intact(folder: Path) -> bool:
     except SplitError:
         return False
     return True
-
-
-def find_plan(folder: Path, plan_id: str) -> Path | None:
-    """Return the version of a name that was decided by this very plan, if there is one."""
-    return next((path for path, header in _headers(folder) if header.get("plan_id") == plan_id), None)
-
-
-def newest(home: Home, spec: SplitSpec) -> Path | None:
-    """Return the newest version of the name of ``spec``, if it was decided by the same rules."""
-    folder = home.splits / spec.name
-    results_of(home).fetch_splits(spec.name)
-    paths = [path for path, _ in _headers(folder)]
-    if not paths:
-        return None
-    last = max(paths, key=lambda path: tuple(int(number) for number in path.name.split(".")))
-    known = StoredManifest(last).prove()
-    return last if known.spec.decision(known.types) == spec.decision(known.types) else None
-
-
-def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    for path in sorted(folder.glob("[0-9]*.[0-9]*/manifest.json")):
-        try:
-            yield path.parent, read_header(path.parent)
-        except SplitError:
-            continue  # a damaged neighbour is found by whoever reads it
 
 
 def _next_version(folder: Path) -> str:

@@ -68,6 +68,13 @@ class Work:
         return made if usable and not (needs.key or needs.time or needs.fixed) else None
 
     @cached_property
+    def tested_parts(self) -> list[str]:
+        """The names of the parts that are tested, in order; none where there are folds or draws."""
+        made = self.manifest.splitter
+        codes = made.part_codes() if isinstance(made, LabelSplitter) else {}
+        return [name for name, code in sorted(codes.items(), key=lambda item: item[1]) if code >= 0]
+
+    @cached_property
     def further(self) -> dict[str, list[Pair]]:
         """The further fits of the interval methods that were asked for: see ``further_pairs``."""
         return {}
@@ -91,7 +98,7 @@ class Work:
             predictions = predictions.assign(group=self.problem.groups[predictions["row"].to_numpy()])
         if self.keys is None:
             return predictions
-        keys = self.keys.take(predictions["row"].to_numpy()).to_pandas()
+        keys = self.keys.take(predictions["row"].to_numpy()).to_pandas(use_threads=False)
         keys = keys.rename(columns=lambda name: f"key_{name}" if name in predictions else name)
         together: pd.DataFrame = pd.concat([keys, predictions.reset_index(drop=True)], axis=1)
         return together

@@ -30,6 +30,7 @@ from evenfold.splitters import (
     StratifiedKFold,
     StratifiedLeaveOneGroupOut,
     StratifiedShuffleSplit,
+    StratifiedSplit,
 )
 
 CASES: list[Splitter] = [
@@ -84,4 +85,6 @@ CASES: list[Splitter] = [
     StratifiedKFold(7, rare="spread"),
     StratifiedShuffleSplit(5),
     StratifiedShuffleSplit(5, test_size=0.3, train_size=0.5),
+    StratifiedSplit(),
+    StratifiedSplit({"train": 0.5, "validation": 0.25, "test": 0.15, "calibration": 0.1}, rare="spread"),
 ]

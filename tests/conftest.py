@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -52,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _served(item: pytest.Item) -> bool:
-    return "prefect_server" in getattr(item, "fixturenames", ())
+    return "_prefect" in getattr(item, "fixturenames", ())
 
 
 @pytest.fixture(autouse=True)
@@ -78,20 +80,39 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def home(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """Return a home of this test's own, with an MLflow store in it."""
     place = Home(tmp_path / "home")
-    place.path.mkdir()
+    place.path.mkdir(exist_ok=True)
     shutil.copy(empty_store, place.path / "mlflow.db")
     monkeypatch.setenv("EVENFOLD_HOME", str(place.path))
     return place
 
 
 @pytest.fixture(scope="session")
-def prefect_server() -> Iterator[str]:
-    """Start Prefect's own test server once, and return its address, for flows in processes of their own."""
-    from prefect.settings import PREFECT_API_URL
+def _prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Start Prefect's own test server once; yield its address and a copy of its database from before the first run."""
+    from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_DATABASE_CONNECTION_URL
     from prefect.testing.utilities import prefect_test_harness
 
+    empty = tmp_path_factory.mktemp("prefect") / "prefect.db"
     with prefect_test_harness(server_startup_timeout=300):
-        yield str(PREFECT_API_URL.value())
+        used = str(PREFECT_SERVER_DATABASE_CONNECTION_URL.value()).partition(":///")[2]
+        with contextlib.closing(sqlite3.connect(used)) as source, contextlib.closing(sqlite3.connect(empty)) as copy:
+            source.backup(copy)
+        yield str(PREFECT_API_URL.value()), empty
+
+
+@pytest.fixture(scope="session")
+def prefect_server(_prefect: tuple[str, Path]) -> str:
+    """Return the address of the session's server, for flows in processes of their own."""
+    return _prefect[0]
+
+
+@pytest.fixture
+def prefect_folder(_prefect: tuple[str, Path], tmp_path: Path) -> Path:
+    """Return a PREFECT_HOME for a server of the test's own: its migrations, which take seconds, are done."""
+    folder = tmp_path / "home" / "prefect"
+    folder.mkdir(parents=True)
+    shutil.copy(_prefect[1], folder)
+    return folder
 
 
 @pytest.fixture

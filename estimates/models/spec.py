@@ -187,8 +187,11 @@ class ModelSpec(BaseModel):
     (acc, auc, mae, rmse, …) that become those; empty for the default ones.
     ``balance``: see Balance, or its method alone. ``recalibrate``: set the probabilities back to the shares of the
     classes among the training rows, which balancing shifts. ``threshold``: from which probability of the second class
-    (in sorted order) on a row is of it: a number, ``prevalence`` (its share among training rows) or ``tuned`` (the best
-    balanced accuracy, Youden's J, in a cross-validation inside the training rows). ``target_transform``: see Transform.
+    (in sorted order, or ``positive``) on a row is of it: a number, ``prevalence`` (its share among training rows) or
+    ``tuned`` (the best balanced accuracy, Youden's J, in a cross-validation inside the training rows).
+    ``target_transform``: see Transform.
+    ``positive``: the class of two that recall, precision, F1, sensitivity, specificity and thresholds are about; by
+    default 1, else the second in sorted order.
     ``weights``: the column of row weights, for fits and scores.
     ``fit_params``: what ``fit`` gets besides X and y; ``{"column": name}`` stands for that column's training rows.
     ``eval_set: validation``: ``fit`` gets the validation rows as ``eval_set``, or ``X_val`` and ``y_val``, to stop at.
@@ -208,6 +211,7 @@ class ModelSpec(BaseModel):
     recalibrate: bool = False
     threshold: Literal["tuned", "prevalence"] | float | None = None
     target_transform: Transform | None = None
+    positive: bool | int | str | None = None
     weights: str | None = None
     fit_params: dict[str, Any] = Field(default_factory=dict)
     eval_set: Literal["validation"] | None = None

@@ -25,7 +25,7 @@ def template(kind: str, env: dict[str, str], project: Path, image: str) -> dict[
     if kind == KUBERNETES:
         return told
     volumes = [f"evenfold:{HOME_IN_A_CONTAINER}", f"{project}:{PROJECT_IN_A_CONTAINER}:ro"]
-    return told | {"volumes": volumes, "working_dir": PROJECT_IN_A_CONTAINER}
+    return told | {"volumes": volumes, "container_create_kwargs": {"working_dir": PROJECT_IN_A_CONTAINER}}
 
 
 KINDS = (PROCESS, DOCKER, KUBERNETES)

@@ -103,7 +103,7 @@ def evaluation_page(
         sections += [Section(f"fold-count-{i}", curve.title, [curve]) for i, curve in enumerate(curves.values())]
     return Page(
         title=title,
-        verdict=verdict_of(None, audit),
+        verdict=_verdict(audit, estimates),
         lead=_lead(problem, scores, estimates),
         tiles=score_tiles(estimates),
         findings=[
@@ -123,6 +123,12 @@ def evaluation_page(
             *(origin or Origin()).words(),
         ],
     )
+
+
+def _verdict(audit: Audit | None, estimates: Sequence[Estimate]) -> Verdict:
+    """Return the verdict on the split, which deserves a look as well where a model is no better than none."""
+    split = verdict_of(None, audit)
+    return Verdict.LOOK if split is Verdict.GOOD and any(estimate.warnings for estimate in estimates) else split
 
 
 def _by_level(levels: Sequence[LevelScore]) -> list[Section]:
@@ -168,9 +174,11 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
     for estimate in list(last.values())[:MOST_TILES]:
         title, value, interval = headline(estimate)
         reading = metric_of(estimate.metric)
-        seen = f"{written(reading.shown(estimate.apparent))} on training rows" if estimate.apparent is not None else ""
+        half = estimate.resolution  # half of the interval's width: all figures of a tile have its digits
+        training = "" if estimate.apparent is None else written(reading.shown(estimate.apparent), half)
+        seen = f"{training} on training rows" if training else ""
         if estimate.baseline is not None:
-            without = f"{written(reading.shown(estimate.baseline.value))} by predicting {estimate.baseline.name}"
+            without = f"{written(reading.shown(estimate.baseline.value), half)} by predicting {estimate.baseline.name}"
             seen = f"{seen}; {without}" if seen else without
         method = f" ({estimate.method})" if estimate.method != "cross-validation" else ""
         level = f" {in_percent(estimate.interval.level)}" if estimate.interval else ""

@@ -28,7 +28,7 @@ def score_pictures(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -
 
 def _title(about: Sequence[Estimate]) -> str:
     title, value, interval = headline(about[-1])
-    level = f" ({about[-1].interval.level:.0%} interval)" if about[-1].interval else ""
+    level = f" ({in_percent(about[-1].interval.level)} interval)" if about[-1].interval else ""
     return f"{title} {value} {interval}{level}".replace("  ", " ").strip()
 
 

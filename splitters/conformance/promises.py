@@ -160,6 +160,15 @@ def _exact_parts(splitter: Splitter, data: Data) -> bool:
     return all(abs(np.sum(labels == codes[name]) - share * data.n) < 1 + 1e-6 for name, share in shares.items())
 
 
+@check("gives each part its share of every class, rounded up or down", "exact_class_parts")
+def _exact_class_parts(splitter: Splitter, data: Data) -> bool:
+    labels, (y, levels) = data.labels(splitter), encode(data.y, "y")
+    codes = np.array(list(codes_of(splitter.get_params(deep=False)["parts"]).values()))
+    counts = np.array([np.bincount(y[labels == code], minlength=len(levels)) for code in codes])
+    wanted = np.outer(counts.sum(axis=1), np.bincount(y))
+    return bool((np.abs(counts * data.n - wanted) < data.n).all())
+
+
 @check("makes other folds in every repeat", "repeats_differ")
 def _repeats_differ(splitter: Splitter, data: Data) -> bool:
     repeats = data.labels(splitter).T

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import FoldScore
+from evenfold.estimates import Confusion, FoldScore
 from evenfold.manifests import BalanceReport, digest_json, held_manifest, measure
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.markdown import (
@@ -36,6 +36,7 @@ from evenfold.tasks.work import Work, kept_study, work_of
 
 from .datasets import data_input, split_input
 from .entries import (
+    MOST_CLASSES,
     MOST_FOLDS,
     EvaluationRecord,
     KeptModel,
@@ -46,7 +47,9 @@ from .entries import (
     split_key,
     split_tags,
 )
+from .lineage import require_client, tell_evaluation, tell_split
 from .links import origin_tags, run_page, runs_on, server_of
+from .reading import RECIPE, recipe_json
 from .spool import survives_outage
 from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
 
@@ -64,9 +67,11 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     A record that is complete, of the same file and the same balance, is not made again. A table that takes more than
     ``memory`` is measured and audited out of core, and its page has no pictures.
     """
+    require_client()
     measured = report or balance_of(split, memory)
     limit = memory or Settings.here().memory or ""
     run = _ref(split, _record_split(split, measured, split.stored().fingerprint, origin_tags(), limit))
+    tell_split(split, measured)
     told = f"{split_report(split.model_dump(), measured)}\n\n{_where(run, 'The split in MLflow')}"
     publish(f"split-{split.name}", told, f"What the newest split of {split.name} is, and how even.")
     publish(f"balance-{split.name}", balance_rows(measured)[:MOST_FOLDS], f"Rows of each fold and part, {split.name}.")
@@ -155,6 +160,7 @@ def record_evaluation(
     work = work_of(split, evaluation.model)
     record = _record_of(evaluation, work, split_run, run_label, n_cached, models or {})
     run = _ref(split, _record_evaluation(split, record, origin_tags()))
+    tell_evaluation(split, record.recipe, record.key, evaluation.estimates, record.failure)
     if evaluation.estimates:
         scores = f"# {record.recipe} @ {split.name} {split.version}\n\n{estimate_table(evaluation.estimates)}"
         about = f"Scores of the newest evaluation on {split.name}."
@@ -194,13 +200,15 @@ def _record_of(
             "estimates.json": estimates,
             "features.json": {"used": evaluation.features, "left_out": evaluation.left_out},
             "report.html": page.html(),
+            RECIPE: recipe_json(evaluation.split, evaluation.model, estimates),
             **({"levels.json": [asdict(score) for score in evaluation.levels]} if evaluation.levels else {}),
         },
         levels={
             f"by/{_metric_name(score.attribute)}/{_metric_name(score.level)}/{score.metric}": score.value
             for score in evaluation.levels
             if score.value is not None
-        },
+        }
+        | _called(evaluation.confusion),
         note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failed else "",
         tables={
             "predictions.parquet": evaluation.predictions,
@@ -218,6 +226,19 @@ def _numbered(evaluation: Evaluated, work: Work) -> list[tuple[int, FoldScore]]:
         return [(score.fold, score) for score in _scores_of_draws(evaluation)] if few else []
     place = {work.manifest.membership.split_name(i): i for i in range(work.manifest.n_splits)}
     return [(place[score.repeat, score.fold], score) for score in evaluation.scores]
+
+
+def _called(confusion: Confusion | None) -> dict[str, float]:
+    """Return the confusion matrix as metrics, and the ends of the thresholds."""
+    if confusion is None:
+        return {}
+    figures = {
+        f"confusion/{_metric_name(truth)} called {_metric_name(said)}": float(count)
+        for truth, row in zip(confusion.classes, confusion.counts, strict=True)
+        for said, count in zip(confusion.classes, row, strict=True)
+    }
+    ends = dict(zip(("threshold/low", "threshold/high"), confusion.thresholds or (), strict=False))
+    return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | ends
 
 
 def _metric_name(name: str) -> str:

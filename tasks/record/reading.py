@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import itertools
+import json
 import re
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates import Estimate, ModelSpec
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import score
@@ -24,6 +27,7 @@ from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
 from evenfold.tasks.references import every_run, run_named
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.step import step
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
@@ -64,6 +68,53 @@ def read_evaluation(run_id: str) -> Recorded:
                 f"run {run_id} ({run.info.run_name}) kept no predictions.parquet; compare evaluations of folds."
             ) from None
         return Recorded(run_id, str(run.info.run_name), run.data.tags, run.data.params, pd.read_parquet(path))
+
+
+RECIPE = "recipe.json"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a recorded evaluation or tuning trained: its model, on which split and table, and what it promised."""
+
+    run_id: str
+    name: str
+    model: ModelSpec
+    split: SplitRef
+    estimates: list[Estimate]
+
+
+def read_recipe(run_id: str, data: str | None = None) -> Recipe:
+    """Return what the run of an evaluation, or of a tuning, trained; ``data``: where its table lies now.
+
+    A recipe in a record is somebody else's: it may name what may be imported anywhere, or what
+    ``EVENFOLD_ALLOWED_MODULES`` lists (UntrustedNameError). Raises SplitError for a run that names none.
+    """
+    tracker = Tracker(Home.here(), "unused")
+    run = run_named(tracker, run_id)
+    try:
+        told: Any = json.loads(tracker.text(str(run.info.run_id), RECIPE))
+    except Exception:
+        raise SplitError(
+            f"run {run.info.run_id[:8]} ({run.info.run_name}) names no recipe; give the run of an evaluation or a "
+            "tuning (evenfold list), made by this version."
+        ) from None
+    split = SplitRef(**told["split"])
+    return Recipe(
+        str(run.info.run_id),
+        str(run.info.run_name),
+        ModelSpec.of_others(told["model"], ModelSpec()),
+        split.model_copy(update={"data": data}) if data else split,
+        [Estimate.from_json(each) for each in told["estimates"]],
+    )
+
+
+def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what ``read_recipe`` reads; an address loses its password, and has to be given again."""
+    where = split.model_copy(update={"data": redacted(split.data)})
+    return {
+        "model": model.model_dump(mode="json"), "split": where.model_dump(mode="json"), "estimates": list(estimates)
+    }  # fmt: skip
 
 
 def metrics_of(recorded: Recorded) -> list[str]:

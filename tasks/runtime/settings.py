@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ class Settings(BaseSettings):
     runner_address: str | None = Field(default=None, description="the address of a Dask scheduler or Ray cluster")
     memory: str | None = Field(default=None, description="a size, such as 2GB")
     user: str | None = Field(default=None, description="a name")
+    openlineage: bool = Field(default=False, description="1, to tell OpenLineage of splits and evaluations")
     # The next three are read below, where neither pydantic nor a task is known; they stand here so that all do.
     allowed_modules: str = Field(default="sklearn", description="packages, separated by commas")
     data_roots: str = Field(default=".", description="folders and buckets, separated by commas")
@@ -36,13 +38,20 @@ class Settings(BaseSettings):
     @classmethod
     def here(cls) -> Settings:
         """Return the settings of this process; raises SplitError that names the first which does not fit."""
-        try:
-            return cls()
-        except ValidationError as error:
-            first: Any = error.errors()[0]
-            name = str(first["loc"][0])
-            wanted = cls.model_fields[name].description
-            raise SplitError(f"EVENFOLD_{name.upper()} is {first['input']!r}; set {wanted}.") from None
+        names = [name for name in os.environ if name.upper().startswith("EVENFOLD_")]
+        return _read(tuple((name, os.environ.get(name)) for name in names))
+
+
+@lru_cache(maxsize=8)
+def _read(_environment: tuple[tuple[str, str | None], ...]) -> Settings:
+    # Reading them takes most of a millisecond, and a fit asks ten times: once for what the environment says is enough.
+    try:
+        return Settings()
+    except ValidationError as error:
+        first: Any = error.errors()[0]
+        name = str(first["loc"][0])
+        wanted = Settings.model_fields[name].description
+        raise SplitError(f"EVENFOLD_{name.upper()} is {first['input']!r}; set {wanted}.") from None
 
 
 def travelling() -> dict[str, str]:

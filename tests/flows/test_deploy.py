@@ -88,6 +88,18 @@ def test_each_kind_of_pool_has_its_template() -> None:
     assert "/srv/models:/project:ro" in made["docker"]["volumes"]
 
 
+@pytest.mark.parametrize(("kind", "package", "worker"), [
+    ("docker", "prefect_docker.worker", "DockerWorker"),
+    ("kubernetes", "prefect_kubernetes.worker", "KubernetesWorker"),
+])  # fmt: skip
+def test_each_variable_is_one_that_the_pools_worker_knows(kind: str, package: str, worker: str) -> None:
+    """Prefect leaves out, without a word, what a pool's type does not declare."""
+    reason = f"{package} is not installed; make partners installs it"
+    known = getattr(pytest.importorskip(package, reason=reason), worker).get_default_base_job_template()
+    given = template(kind, {"A": "b"}, Path("/srv/models"), "us/evenfold:1")
+    assert set(given) <= set(known["variables"]["properties"])
+
+
 def test_a_block_says_where_results_lie(prefect_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kept on the server with its secrets, and used by whoever names it; what it leaves open stays as it was."""
     for name in ("EVENFOLD_RESULTS", "AWS_SECRET_ACCESS_KEY", "MLFLOW_TRACKING_USERNAME"):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import GATES, Audit, Finding, Manifest, audit, decide, extend
-from evenfold.manifests.audits.features import mean_auc
+from evenfold.manifests.audits.features import are_all_columns, mean_auc
 from evenfold.splitters import SplitError
 
 SPEC = {"columns": {"key": "id", "target": "y", "group": "patient"}, "seed": 3}
@@ -53,6 +53,17 @@ def moved(manifest: Manifest, row: int, fold: int) -> Manifest:
 
 
 FEATURES = ["dose", "age"]
+
+
+def test_all_columns_by_name_are_the_audit_that_names_none() -> None:
+    """What need not be asked twice is the same; a text beside them, another order or fewer columns are not."""
+    data = clean()
+    made, names = split(data), ["dose", "age", "day"]
+    assert are_all_columns(names, made.spec, data)
+    assert audit(made, data, features=names) == audit(made, data)
+    assert not are_all_columns(names, made.spec, data.assign(note=data["id"]))
+    assert not are_all_columns(names[::-1], made.spec, data)
+    assert not are_all_columns(FEATURES, made.spec, data)
 
 
 def test_data_that_share_no_row_with_the_manifest_fail_in_sentences() -> None:

@@ -14,9 +14,11 @@ import pandas as pd
 import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, fit_and_score, fold_count_study
 from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.models.confusion import thresholds
 from evenfold.flows import evaluate
-from evenfold.reports import evaluation_html, fold_count_html
-from evenfold.reports.evaluations.calibration import Reliability, thresholds
+from evenfold.manifests import Audit
+from evenfold.reports import evaluation_html, evaluation_page, fold_count_html
+from evenfold.reports.evaluations.calibration import Reliability
 from evenfold.tasks import Home
 from evenfold.tasks.work import keep_study, kept_study
 from pages import Page, require_silent
@@ -207,6 +209,18 @@ def test_calibrated_probabilities_lie_on_the_line_and_bent_ones_do_not() -> None
     assert Reliability.of("yes", p**3, hit, np.ones(p.size)).off > 0.15
     light = np.where(hit, 0.5, 1.0)  # half the weight of every hit: a share s becomes s / (2 - s)
     assert Reliability.of("yes", p, hit, light).observed == pytest.approx(good.observed / (2 - good.observed))
+
+
+@pytest.mark.parametrize(("estimator", "word"), [
+    ("sklearn.linear_model:LogisticRegression", "Good"), ("sklearn.dummy:DummyClassifier", "Look at this"),
+])  # fmt: skip
+def test_a_model_no_better_than_none_deserves_a_look(estimator: str, word: str) -> None:
+    """However good the split is: the verdict at the top and the warning below it say the same."""
+    problem, scores, predictions = judged(estimator=estimator)
+    estimates = aggregate(scores, predictions, problem, problem.model)
+    empty: dict[str, Any] = {"failed": [], "findings": [], "passed": {}, "not_asked": {}, "off": [], "features": ["x"]}
+    sound = Audit(name="rows", version="1.0", split_id="0" * 64, n_rows=400, **empty)
+    assert evaluation_page(problem, scores, estimates, predictions, audit=sound).verdict.word == word
 
 
 def test_a_study_of_the_number_of_folds_is_a_curve_on_the_page() -> None:

@@ -94,7 +94,7 @@ def test_two_flows_race_and_split_once(env: dict[str, str], tmp_path: Path, foun
 @pytest.mark.parametrize("runner", ["threads", "processes"])
 def test_nothing_outlives_its_flow(runner: str, how: signal.Signals, data: Path, tmp_path: Path) -> None:
     """Neither a server nor a pool of processes, which a kill -9 would leave behind by itself."""
-    kill_and_look(how, data, tmp_path, {"EVENFOLD_RUNNER": runner})
+    kill_and_look(how, evaluate(data), tmp_path, {"EVENFOLD_RUNNER": runner})
 
 
 @pytest.mark.parametrize("deaths", ["one", "all"])

@@ -30,6 +30,7 @@ from evenfold.splitters import (
     StratifiedKFold,
     StratifiedLeaveOneGroupOut,
     StratifiedShuffleSplit,
+    StratifiedSplit,
 )
 from evenfold.splitters.conformance import CHECKS, check_conformance, data_for, failures
 
@@ -220,6 +221,13 @@ class OneTooMany(KFold):
         return super().get_n_splits() + 1
 
 
+class Classless(StratifiedSplit):
+    """Looks at no class."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        return super().labels(rows, stream)[np.argsort(rows.y, kind="stable")]
+
+
 class Loose(FractionalStratifiedSplit):
     """Moves two rows from train to test."""
 
@@ -336,6 +344,7 @@ FAULTS: list[tuple[Splitter, str]] = [
     (Partless(), "gives every row a part"),
     (broken(FractionalStratifiedSplit(), first(lambda train, test: (train[1:], test))), "gives every row a part"),
     (Loose(), "makes parts whose sizes"),
+    (Classless(), "gives each part its share of every class"),
     (Echo(KFold(5), 3), "makes other folds in every repeat"),
     (Renumbered(), "keeps the labels that it was given"),
     (ByPosition(3), "gives a row with the same key"),

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError, ModelError
-from evenfold.flows import evaluate
-from evenfold.tasks import Home
+from evenfold.flows import evaluate, split
+from evenfold.tasks import Home, fit_fold
 from evenfold.tasks.runtime.limits import within
 from mlflow.tracking import MlflowClient
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
+SPEC = {"name": "rows", "columns": {"key": "id", "target": "y"}, "strategy": "KFold", "params": {"n_splits": 2}}
 SLOW = """
 import os, subprocess, time
 from pathlib import Path
@@ -40,9 +41,7 @@ def table(n: int = 60) -> pd.DataFrame:
 
 
 def evaluated(engine: str = "plain", **more: Any) -> Any:
-    spec = {"name": "rows", "columns": {"key": "id", "target": "y"}, "strategy": "KFold", "params": {"n_splits": 2}}
-    spec |= more.pop("spec", {})
-    return evaluate(table(), spec=spec, model=more.pop("model", RIDGE), engine=engine, **more)
+    return evaluate(table(), spec=SPEC | more.pop("spec", {}), model=more.pop("model", RIDGE), engine=engine, **more)
 
 
 @pytest.fixture
@@ -70,8 +69,8 @@ def test_a_task_that_takes_too_long_is_stopped_and_named(slow: dict[str, Any], p
 
 
 def stopped_and_named(engine: str, slow: dict[str, Any], home: Home) -> None:
-    with pytest.raises(EvaluationError, match=r"1 of 2 fits failed: fold \d took more than its 15 s and was stopped"):
-        evaluated(engine, model=slow, time_limit=15)
+    with pytest.raises(EvaluationError, match=r"1 of 2 fits failed: fold \d took more than its 6 s and was stopped"):
+        evaluated(engine, model=slow, time_limit=6)
     assert not any(alive(pid) for pid in Path("pids.txt").read_text().split())
     client = MlflowClient(home.tracking_uri)
     runs = client.search_runs([client.get_experiment_by_name("rows").experiment_id])
@@ -79,8 +78,11 @@ def stopped_and_named(engine: str, slow: dict[str, Any], home: Home) -> None:
 
 
 def test_a_limit_changes_no_score(home: Home) -> None:
-    """In a process of its own a fit gives what it gives here."""
-    assert evaluated(time_limit=300).estimates == evaluated().estimates
+    """In a process of its own a fit gives what it gives here, and its predictions are those."""
+    made = split(table(), spec={**SPEC, "name": "limited"}, engine="plain").split
+    free, limited = (fit_fold.fn(made, 0, RIDGE, time_limit=limit) for limit in (None, 300))
+    assert (limited.score.test, limited.score.apparent) == (free.score.test, free.score.apparent)
+    assert limited.predictions.sha256 == free.predictions.sha256
 
 
 def test_a_process_that_dies_is_a_sentence(slow: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from commands import evenfold
 from evenfold.manifests import read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
@@ -93,10 +94,10 @@ def test_a_server_whose_clock_differs_is_named(late: int, ok: bool, monkeypatch:
     assert ok != ("NTP" in finding.fix)
 
 
-def test_a_schedule_that_is_silent_and_runs_that_nobody_takes_are_named(tmp_path: Path) -> None:
+def test_a_schedule_that_is_silent_and_runs_that_nobody_takes_are_named(tmp_path: Path, prefect_folder: Path) -> None:
     """A server whose scheduler does not work looks healthy; the doctor names the deployments, and what to look at."""
     off = {"PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "false"}
-    with prefect_server(tmp_path, more=off) as api:
+    with prefect_server(prefect_folder.parent, more=off) as api:
         env = environment(tmp_path, {"PREFECT_API_URL": api, "EVENFOLD_HOME": str(tmp_path / "home")})
 
         done = subprocess.run([sys.executable, "-c", DEPLOY], env=env, capture_output=True, text=True)
@@ -162,8 +163,8 @@ def test_an_orphan_is_found_and_named_with_the_command_that_ends_it(home: Home) 
 
 def test_doctor_speaks_json_and_fails_by_its_exit_code(home: Home) -> None:
     """For a script: a list of findings, and exit code 1 where one is not ok."""
-    env = {**os.environ, "EVENFOLD_HOME": str(home.path), "MLFLOW_TRACKING_URI": "sqlite:////proc/nowhere/a.db"}
-    done = subprocess.run([*CLI, "doctor", "--json"], env=env, capture_output=True, text=True)
+    nowhere = {"EVENFOLD_HOME": str(home.path), "MLFLOW_TRACKING_URI": "sqlite:////proc/nowhere/a.db"}
+    done = evenfold(home.path.parent, "doctor", "--json", **nowhere)
     assert done.returncode == 1, done.stderr
     bad = [each for each in json.loads(done.stdout) if not each["ok"]]
     assert [each["check"] for each in bad] == ["MLflow store"]

@@ -17,29 +17,53 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from commands import evenfold
 from servers import ROOT, environment, wait_until
 
 CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
 N_SPLITS = 6
 
 
+FOREST = {"estimator": "sklearn.ensemble:RandomForestRegressor", "params": {"n_estimators": 60, "n_jobs": 1}}
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return rows_in(tmp_path_factory.mktemp("data"), 6_000)
+
+
+# What is killed has to be under way for long enough, which costs nothing where it sleeps.
+UNHURRIED = """
+import time
+from sklearn.linear_model import Ridge
+
+class Unhurried(Ridge):
+    def fit(self, X, y):
+        time.sleep(1.2)  # longer than the fits that share a task run
+        return super().fit(X, y)
+"""
+
+
+@pytest.fixture
+def unhurried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the command of an evaluation that takes long and computes little."""
+    (tmp_path / "unhurried.py").write_text(UNHURRIED)
+    monkeypatch.syspath_prepend(tmp_path)
+    return evaluate(rows_in(tmp_path, 120), {"estimator": "unhurried:Unhurried"})
+
+
+def rows_in(folder: Path, n: int) -> Path:
     draw = np.random.default_rng(0)
-    n = 6_000
     frame = pd.DataFrame({"id": range(n), **{f"x{i}": draw.normal(size=n) for i in range(6)}})
-    path = tmp_path_factory.mktemp("data") / "rows.parquet"
-    frame.assign(y=frame["x0"] * frame["x1"] + draw.normal(size=n)).to_parquet(path)
-    return path
+    frame.assign(y=frame["x0"] * frame["x1"] + draw.normal(size=n)).to_parquet(folder / "rows.parquet")
+    return folder / "rows.parquet"
 
 
-def evaluate(data: Path) -> list[str]:
-    model = data.with_name("model.json")
-    model.write_text(
-        json.dumps({"estimator": "sklearn.ensemble:RandomForestRegressor", "params": {"n_estimators": 60, "n_jobs": 1}})
-    )
+def evaluate(data: Path, model: dict[str, Any] = FOREST) -> list[str]:
+    recipe = data.with_name("model.json")
+    recipe.write_text(json.dumps(model))
     columns = ["--target", "y", "--key", "id", "--name", "rows", "--strategy", "KFold"]
-    return [*CLI, "evaluate", str(data), *columns, "-k", str(N_SPLITS), "--model", str(model), "--json"]
+    return [*CLI, "evaluate", str(data), *columns, "-k", str(N_SPLITS), "--model", str(recipe), "--json"]
 
 
 def kill_when(command: list[str], env: dict[str, str], ready: Callable[[], bool], how: signal.Signals) -> None:
@@ -124,17 +148,19 @@ def test_three_kills_and_the_tree_is_whole(prefect_server: str, data: Path, tmp_
     assert [path.name for path in (home / "splits" / "rows").iterdir()] == ["1.0"]
 
 
-def test_no_server_is_left_behind(data: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("home", "prefect_folder")
+def test_no_server_is_left_behind(unhurried: list[str], tmp_path: Path) -> None:
     """The embedded server ends with its flow, also by kill -9; nothing that the flow started is alive afterwards."""
-    kill_and_look(signal.SIGKILL, data, tmp_path)
+    kill_and_look(signal.SIGKILL, unhurried, tmp_path)
 
 
-def kill_and_look(how: signal.Signals, data: Path, folder: Path, more: dict[str, str] | None = None) -> None:
+def kill_and_look(how: signal.Signals, command: list[str], folder: Path, more: dict[str, str] | None = None) -> None:
     """Kill a flow with an embedded server while it fits, and assert that every process it started ends."""
-    env = environment(folder, {"EVENFOLD_HOME": str(folder / "home"), "TEST_MARK": str(folder), **(more or {})})
-    del env["PREFECT_HOME"]
     home = folder / "home"
-    kill_when(evaluate(data), env, lambda: n_finished(home) >= 1, how)
+    env = environment(folder, {"EVENFOLD_HOME": str(home), "TEST_MARK": str(folder), **(more or {})})
+    env |= {"PYTHONPATH": str(folder)}
+    del env["PREFECT_HOME"]
+    kill_when(command, env, lambda: n_finished(home) >= 1, how)
 
     def marked() -> list[str]:
         alive = []
@@ -174,20 +200,21 @@ def heard(number: signal.Signals, command: list[str], env: dict[str, str], ready
     return log.read_text().splitlines()[before:]
 
 
+@pytest.mark.usefixtures("home", "prefect_folder")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 @pytest.mark.parametrize(
     "moment", [pytest.param(name, marks=[] if name == "fitting" else pytest.mark.soak) for name in MOMENTS]
 )
 def test_a_signal_to_the_whole_group_ends_a_flow_in_order(
-    number: signal.Signals, moment: str, data: Path, tmp_path: Path
+    number: signal.Signals, moment: str, unhurried: list[str], tmp_path: Path
 ) -> None:
     """The embedded server outlives the flow long enough to write down what ended; the next run completes it."""
     if moment == "fitting" and number is signal.SIGTERM and "EVENFOLD_SOAK_KILLS" not in os.environ:
         pytest.skip("one phase and one signal are enough for every day; make soak sends both in each")
     home = tmp_path / "home"
-    env = environment(tmp_path, {"EVENFOLD_HOME": str(home), "EVENFOLD_WORKERS": "2"})
+    env = environment(tmp_path, {"EVENFOLD_HOME": str(home), "EVENFOLD_WORKERS": "2", "PYTHONPATH": str(tmp_path)})
     del env["PREFECT_HOME"]
-    said = heard(number, evaluate(data), env, lambda: MOMENTS[moment](home))
+    said = heard(number, unhurried, env, lambda: MOMENTS[moment](home))
     assert len([line for line in said if SAID in line]) == 1, said
     assert not [line for line in said if "Traceback" in line], said
     history = home / "prefect" / "prefect.db"
@@ -195,7 +222,7 @@ def test_a_signal_to_the_whole_group_ends_a_flow_in_order(
     assert not {"RUNNING", "PENDING"} & set(states(history, "task_run", "state_type"))
     if moment == "recording":
         assert "RUNNING" not in states(home / "mlflow.db", "runs", "status")
-    last = subprocess.run([*evaluate(data), "--engine", "plain"], env=env, cwd=ROOT, capture_output=True, text=True)
+    last = evenfold(ROOT, *unhurried[len(CLI) :], "--engine", "plain", EVENFOLD_HOME=str(home))
     assert last.returncode == 0, last.stderr
     kept = json.loads(last.stdout)["n_cached"]
     assert kept == N_SPLITS if moment == "recording" else kept >= 2 * (moment == "fitting")

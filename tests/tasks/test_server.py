@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from commands import evenfold
 from evenfold.tasks import Home
 from evenfold.tasks.runtime.orphans import mark_of
 from evenfold.tasks.runtime.server import Used, keep_server, kept_server, stop_server
@@ -42,22 +43,26 @@ def environment_of(home: Home) -> dict[str, str]:
     return env
 
 
+@pytest.mark.usefixtures("prefect_folder")
 def test_flows_share_a_server_and_a_kept_one_is_found(home: Home) -> None:
     """Three flows in one process start one server; with a kept one none is started; it is ended when it is told to."""
     env = environment_of(home)
+
+    def up_here(*more: str) -> object:
+        return json.loads(evenfold(home.path, "up", *more, "--json", EVENFOLD_HOME=str(home.path)).stdout)
+
     assert told([sys.executable, "-c", THREE], env).split() == ["1", "1", "1"]
     up = json.loads(told([*CLI, "up", "--json"], env))
     assert up["started"]
     assert answers(f"{up['address']}/api/health")
     assert told([sys.executable, "-c", THREE], env).split() == ["1", "1", "1"]
-    again = json.loads(told([*CLI, "up", "--json"], env))
-    assert again == {**up, "started": False}
+    assert up_here() == {**up, "started": False}
     runs = urllib.request.Request(f"{up['address']}/api/flow_runs/count", b"{}", {"Content-Type": "application/json"})
     with urllib.request.urlopen(runs) as answer:  # the history of both processes is one
         assert json.load(answer) == 6
-    assert json.loads(told([*CLI, "up", "--stop", "--json"], env)) == {"stopped": True}
+    assert up_here("--stop") == {"stopped": True}
     assert not answers(f"{up['address']}/api/health")
-    assert json.loads(told([*CLI, "up", "--stop", "--json"], env)) == {"stopped": False}
+    assert up_here("--stop") == {"stopped": False}
 
 
 def test_a_kept_server_ends_when_nobody_uses_it(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,3 +31,12 @@ def test_a_setting_that_does_not_fit_is_named_with_what_would(monkeypatch: pytes
     monkeypatch.setenv("EVENFOLD_WORKERS", "none")
     with pytest.raises(SplitError, match="EVENFOLD_WORKERS is 'none'; set a whole number of at least 1"):
         Settings.here()
+
+
+def test_the_environment_is_heard_anew_whenever_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings are read once for what the environment says, in whatever letters, and not once for a process."""
+    for name, workers in (("EVENFOLD_WORKERS", 3), ("EVENFOLD_WORKERS", 2), ("evenfold_workers", 5)):
+        monkeypatch.delenv("EVENFOLD_WORKERS", raising=False)
+        monkeypatch.setenv(name, str(workers))
+        assert Settings.here().workers == workers
+    assert Settings.here() is Settings.here()

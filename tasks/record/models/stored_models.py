@@ -9,7 +9,6 @@ from typing import Any
 
 import mlflow.artifacts
 import pandas as pd
-import skops.io
 from evenfold.splitters import UntrustedNameError
 from evenfold.splitters.importing import is_trusted_part
 from mlflow.models import infer_signature
@@ -22,6 +21,8 @@ def load_skops(file: str | Path, estimator: str = "") -> tuple[Any, list[str]]:
     and of the package of ``estimator``, the import path that the model's recipe names and that was checked before.
     Raises UntrustedNameError that names every other type; nothing of the file has been loaded then.
     """
+    import skops.io  # half a second for whoever loads no model
+
     types = sorted({str(found) for found in skops.io.get_untrusted_types(file=file)})
     refused = [name for name in types if not is_trusted_part(name, estimator)]
     if refused:
