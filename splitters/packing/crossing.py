@@ -52,7 +52,7 @@ class Crossing:
     @cached_property
     def rates(self) -> FloatArray:
         """The share of each class, but for rows, in its place: 1, of all rows."""
-        return self.counts.sum(axis=1).astype(np.float64) / self.n
+        return np.asarray(self.counts.sum(axis=1).astype(np.float64) / self.n)
 
     @cached_property
     def _rows_of_level(self) -> tuple[IntArray, IntArray]:
@@ -79,7 +79,7 @@ class Crossing:
         """The rows of each level."""
         rows, begins = self._rows_of_level
         total = np.concatenate([[0], np.cumsum(self.counts[0][rows])])
-        return total[begins[1:]] - total[begins[:-1]]
+        return np.asarray(total[begins[1:]] - total[begins[:-1]])
 
     def bin_of_rows(self, bins: IntArray) -> IntArray:
         """Return the bin of each row, -1 where its levels are in several."""
@@ -117,7 +117,7 @@ class Crossing:
         brought = self.counts[:, rows]
         kept = np.zeros((brought.shape[0], self.shares.size), dtype=np.int64)
         np.add.at(kept.T, low[agreed], brought[:, agreed].T)
-        return kept + brought[:, inside].sum(axis=1)[:, None]
+        return np.asarray(kept + brought[:, inside].sum(axis=1)[:, None])
 
     def cost_of(self, bins: IntArray) -> float:
         """Return the cost of levels in ``bins``."""
