@@ -254,12 +254,14 @@ def extend(
     batch: Batch = False,
     merged: Merged = "quarantine",
     max_missing: MaxMissing = 0.1,
+    memory: Memory = None,
     engine: Engine = "prefect",
 ) -> ExtendOutcome:
     """Add the new rows of FILE to MANIFEST; no assigned row changes its fold.
 
     The next version of the manifest is written beside it, and recorded. FILE is the whole table, or with --batch new
     rows alone; where more of the known rows are missing than --max-missing allows, nothing is written: SplitError.
+    What takes more than ``memory`` is extended out of core, to the same version.
 
     Example: evenfold extend .evenfold/splits/flights/1.0 examples/flights.parquet
     """
@@ -268,7 +270,7 @@ def extend(
     from .splitting import run_extension
 
     with running(engine):
-        return run_extension(manifest, data, batch, merged, max_missing)
+        return run_extension(manifest, data, batch, merged, max_missing, memory)
 
 
 def retrain(

@@ -22,7 +22,7 @@ from evenfold.estimates.promotion import (
 from evenfold.manifests import Audit, SplitSpec, digest_json, read_header
 from evenfold.reports.markdown import estimate_table
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.tasks.arrivals import check_table, keep_snapshot
+from evenfold.tasks.arrivals import check_table, extend, keep_snapshot
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
 from evenfold.tasks.parameters import OnRefused
@@ -46,7 +46,6 @@ from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.splits import (
     Merged,
     audit_split,
-    extend,
     plan_of,
     specification as specification,
     split as split_data,

@@ -262,12 +262,15 @@ def is_numeric_target(column: pa.ChunkedArray) -> bool:
     return is_number(kind, lambda: len(column.unique()))
 
 
-def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:
-    """Return what is to be shared out evenly: one column's values, several side by side, or None."""
+def balanced_columns(table: pa.Table, columns: Columns, numeric: bool | None = None) -> NDArray[Any] | None:
+    """Return what is to be shared out evenly: one column's values, several side by side, or None.
+
+    ``numeric``: whether one column is a number to predict, where ``table`` is a part of what says so.
+    """
     named: list[str | None] = [*columns.stratify] or [columns.target]
     given = [table.column(name) for name in named if name]
     values = [to_numpy(column) for column in given]
-    if len(values) == 1 and is_numeric_target(given[0]):
+    if len(values) == 1 and (is_numeric_target(given[0]) if numeric is None else numeric):
         return values[0].astype(np.float64)
     if len(values) < 2:
         return values[0] if values else None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import KINDS
+from evenfold.manifests.membership import KINDS, Labels
 from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.state import State
 from evenfold.manifests.tables.canonical import is_pseudonym
@@ -19,7 +19,7 @@ from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
-from .header import REMEDY, prove_files, read_header
+from .header import REMEDY, ROWS, prove_files, read_header
 from .tables import WAITING, status_in
 
 
@@ -76,6 +76,32 @@ def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]
         parent_split_id=header["parent_split_id"],
         uri=str(path),
         waiting=tables[WAITING].replace_schema_metadata(None) if WAITING in tables else None,
+    )
+
+
+def outline(folder: str | Path, header: dict[str, Any], most: int, repeats: int) -> Manifest:
+    """Return the manifest of labels in ``folder`` but for its rows: what else it holds, and one row in their place.
+
+    ``most``: the greatest code of any row; ``repeats``: how many codes a row has. What a header is derived from is
+    there but for the number of rows and their counts.
+    """
+    path, spec = Path(folder), _as_it_was(read_spec(header["spec"]), header["types"])
+    files, key = [entry["path"] for entry in header["files"]], key_names(spec)
+    nothing = pq.read_schema(path / ROWS).empty_table().replace_schema_metadata(None)
+    groups = [pq.read_table(path / name).replace_schema_metadata(None) for name in sorted(files) if "groups-" in name]
+    return Manifest(
+        spec=spec,
+        types=header["types"],
+        fingerprint=header["fingerprint"],
+        plan_id=header["plan_id"],
+        algorithm={name: value for name, value in header["algorithm"].items() if name != "portable"},
+        membership=Labels.of(np.full((1, repeats), most), spec.splitter()),
+        keys=nothing.select(key) if key else None,
+        group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
+        state=State.of(header["state"]),
+        version=header["version"],
+        parent_split_id=header["parent_split_id"],
+        uri=str(path),
     )
 
 
