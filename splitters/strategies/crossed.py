@@ -37,7 +37,9 @@ class Crossed(LabelSplitter):
     which nobody can find fast. Where levels meet at random many are, up to nearly 1 - 1/k of them with k folds.
 
     When not to use it: what the columns join is small; then joining keeps every row. The same where one column lies
-    within the other, as patients in hospitals. O(visits x rows of a level) for a search whose visits are limited.
+    within the other, as patients in hospitals.
+
+    O(visits x rows of a level) for a search whose visits are limited, then the pack kernel.
     """
 
     promises = frozenset({"disjoint", "entities_apart", "leaves_out_crossing_alone"})
