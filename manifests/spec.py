@@ -15,9 +15,11 @@ from evenfold.manifests.tables.canonical import ColumnType
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.catalogue import strategy_named
 from evenfold.splitters.deployed import reason_of, require_readable, shown
+from evenfold.splitters.documents import read_document, require_bounded
 from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+MOST_TOLD = 5  # of what does not fit
 MOST_BYTES = 200  # of a name in UTF-8: folders may have 255
 
 
@@ -167,6 +169,12 @@ class SplitSpec(Strict):
     )
     on_new_rows: Literal["fill", "hash", "freeze"] = Field(default="fill", description="What extending does.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _can_be_walked_through(cls, given: Any) -> Any:
+        require_bounded(given)
+        return given
+
     @field_validator("holdout", mode="before")
     @classmethod
     def _fraction_alone(cls, value: Any) -> Any:
@@ -303,7 +311,9 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
     unknown = [each for each in error.errors() if each["type"] == "extra_forbidden"]
     if unknown:
         return _unknown_field(str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model)
-    return f"{what} does not fit: " + "; ".join(map(_told, error.errors())) + "."
+    told = [_told(each) for each in error.errors()]
+    more = f"; and {len(told) - MOST_TOLD:,} more" if len(told) > MOST_TOLD else ""
+    return f"{what} does not fit: " + "; ".join(told[:MOST_TOLD]) + f"{more}."
 
 
 def _told(each: Any) -> str:
@@ -327,12 +337,12 @@ def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel
 def _load(path: Path) -> Any:
     require_readable([path])
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        return read_document(path.read_text(encoding="utf-8")) or {}
     except FileNotFoundError:
         raise SplitError(f"there is no specification file {path}; pass a YAML or JSON file.") from None
     except OSError as error:
         raise SplitError(f"{path} cannot be read ({error.strerror}); pass a YAML or JSON file.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise SplitError(f"{path} is neither YAML nor JSON ({reason_of(error)}); correct it.") from None
 
 

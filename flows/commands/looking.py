@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -183,6 +182,8 @@ def _show_pages(home: Any, commands: dict[str, list[str]], port: int) -> None:
 
 def _wait_for(name: str, process: subprocess.Popen[bytes], address: str, log: Path) -> None:
     """Return once a page answers; raises EvaluationError where its server ends first."""
+    import urllib.request  # half of what help would import
+
     from evenfold.estimates import EvaluationError
 
     here = urllib.request.build_opener(urllib.request.ProxyHandler({}))
