@@ -203,8 +203,7 @@ def run_retraining(
 def _retrained(course: Course, opened: Opened) -> Retraining:
     audited = _audited(course)
     champion = run(read_champion, course.split, course.name)
-    if champion is not None and champion.model is not None:  # refused here, before anything of it is imported
-        ModelSpec.of_others(champion.model.model_dump(), course.candidate)
+    _require_harmless(champion, course.candidate)
     candidate = _evaluated(course, course.candidate)
     decision = opened.decision or _decide(course, champion)
     run(record_decision, course.split, opened.run_id, decision)
@@ -240,6 +239,16 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
     tell([outcome.summary])
     publish(f"retrain-{course.split.name}", outcome.report, "What the newest retraining decided, and why.")
     return outcome
+
+
+def _require_harmless(champion: Champion | None, candidate: ModelSpec) -> None:
+    """Raise UntrustedNameError where the champion's recipe names what it may not, before anything of it is imported."""
+    if champion is None or champion.model is None:
+        return
+    try:
+        ModelSpec.of_others(champion.model.model_dump(), candidate)
+    except UntrustedNameError as error:
+        raise UntrustedNameError(f"the recipe of version {champion.version} of {champion.name}: {error}") from None
 
 
 def _grown(data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_refused: OnRefused, gates: bool) -> Growth:

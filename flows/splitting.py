@@ -9,7 +9,7 @@ from typing import Any
 
 from evenfold.manifests import BalanceReport, SplitSpec, StoredManifest, measure, stays_on_disk
 from evenfold.reports.sentences import split_sentences
-from evenfold.tasks.arrivals import extend as extend_manifest, extension_of
+from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, keep_small_snapshot, notes_on
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Memory
 from evenfold.tasks.record.evaluations import balance_of, record_split
@@ -21,6 +21,7 @@ from evenfold.tasks.splits import (
     audit_split,
     check_columns,
     clear_spilled,
+    folder_of,
     plan_of,
     specification,
     split as decide,
@@ -43,6 +44,7 @@ def run_split(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memo
     made = split_of(data, spec, data_engine, memory)
     run_id = recorded(made, memory)
     found = run(audit_split, made.ref, memory=memory)
+    keep_small_snapshot(made.ref, memory)
     return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id, audit=found)
 
 
@@ -52,10 +54,15 @@ def run_extension(
     """Extend a manifest, measure it and record the new version."""
     how: dict[str, Any] = {"batch": batch, "merged": merged, "max_missing": max_missing, "memory": memory}
     with saying("extending"):
+        notes = notes_on(folder_of(manifest), from_anywhere(data), memory)
         growth = run(extend_manifest, str(manifest), data, **how)
         report = measure(growth.split.stored(), memory=memory) if batch else balance_of(growth.split, memory)
     run_id = recorded(Split(growth.split, False, report), memory)
     say_extended(growth)
+    if not batch:  # a batch lacks the rows that were there before
+        keep_small_snapshot(growth.split, memory)
+    growth = growth.model_copy(update={"notes": [*growth.notes, *notes]})
+    tell(notes)
     return ExtendOutcome(**dict(growth), balance=report, run_id=run_id)
 
 

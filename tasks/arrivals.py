@@ -77,6 +77,33 @@ def _quarantined(manifest: Any, data: str) -> int:
         return 0
 
 
+# What an extension says of a table besides how many rows joined; what stops a retraining is for its gates.
+TOLD = ("changed_targets", "lost_columns", "changed_types", "unseen_categories")
+MOST_ROWS = 1_000_000  # of a table that a split or an extension reads whole for what the next one is compared with
+
+
+def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
+    """Return what differs in ``data`` from the table that the manifest in ``folder`` last met, in sentences.
+
+    Corrected targets of known rows, columns that are gone or of another type, values that no known row had. Nothing
+    where nothing was kept of that table, and where this one takes more than ``memory``.
+    """
+    kept = _snapshot_of(str(read_header(folder)["split_id"]))
+    if not kept.exists() or stays_on_disk(StoredManifest(folder), data, memory or Settings.here().memory):
+        return []
+    found = check_arrival(read_manifest(folder), data, Snapshot.read(kept))
+    return [finding.message for finding in found.findings if finding.check in TOLD]
+
+
+def keep_small_snapshot(split: SplitRef, memory: str | None = None) -> None:
+    """Keep what the next table is compared with, where rows have keys, are at most a million and fit into memory."""
+    known = split.stored()
+    if split.n_rows > MOST_ROWS or not known.spec.columns.key:
+        return
+    if not stays_on_disk(known, split.data, memory or Settings.here().memory):
+        keep_snapshot(split)
+
+
 def keep_snapshot(split: SplitRef) -> None:
     """Keep of the table that was split what the next one is compared with, for the owner of the results alone."""
     place = _snapshot_of(split.split_id)

@@ -17,6 +17,7 @@ from evenfold.manifests.state import State
 from evenfold.manifests.tables.canonical import is_pseudonym
 from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import cause_of, reason_of
 from numpy.typing import NDArray
 
 from .header import REMEDY, ROWS, prove_files, read_header
@@ -30,8 +31,13 @@ def read_manifest(folder: str | Path) -> Manifest:
     """
     path = Path(folder)
     header = prove_stored(path)
-    tables = {entry["path"]: pq.read_table(path / entry["path"]) for entry in header["files"]}
-    manifest = _from_tables(path, header, tables)
+    try:
+        tables = {entry["path"]: pq.read_table(path / entry["path"]) for entry in header["files"]}
+        manifest = _from_tables(path, header, tables)
+    except SplitError:
+        raise
+    except Exception as error:  # files of somebody else's, whose digests fit a header of theirs
+        raise _forged(path, error) from cause_of(error)
     if manifest.split_id != header["split_id"]:
         raise SplitError(
             f"{path} says it is {header['split_id'][:12]} and its rows are {manifest.split_id[:12]}; {REMEDY}"
@@ -50,6 +56,11 @@ def prove_stored(folder: str | Path) -> dict[str, Any]:
     newest = max(entry["path"] for entry in header["files"] if entry["path"].startswith("assignments-"))
     _compare_headers(header, path / newest)
     return header
+
+
+def _forged(path: Path, error: Exception) -> SplitError:
+    """Return what is said of files that are what their header says, and together no manifest."""
+    return SplitError(f"{path} holds no manifest ({type(error).__name__}: {reason_of(error)[:200]}); {REMEDY}")
 
 
 def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]) -> Manifest:
@@ -132,8 +143,11 @@ def _together(tables: list[pa.Table], key: list[str]) -> tuple[pa.Table, NDArray
 
 def _compare_headers(header: dict[str, Any], file: Path) -> None:
     """Raise SplitError where the header says something else than its copy, which the rows' SHA-256 proves."""
-    copy = _told(json.loads((pq.read_metadata(file).metadata or {}).get(b"evenfold", b"{}")))
-    said = _told({name: value for name, value in header.items() if name != "files"})
+    try:
+        copy = _told(json.loads((pq.read_metadata(file).metadata or {}).get(b"evenfold", b"{}")))
+        said = _told({name: value for name, value in header.items() if name != "files"})
+    except Exception as error:
+        raise _forged(file.parent, error) from cause_of(error)
     odd = sorted(name for name, _ in copy ^ said)
     if odd:
         raise SplitError(
