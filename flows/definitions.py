@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from evenfold.tasks.parameters import (
     AllowPartial,
     Apparent,
+    BalanceOn,
     Batch,
     Data,
     DataEngine,
@@ -19,6 +20,7 @@ from evenfold.tasks.parameters import (
     Gates,
     Grid,
     Group,
+    GroupMode,
     Holdout,
     Intervals,
     Key,
@@ -72,8 +74,10 @@ def split(
     *,
     target: Target = None,
     group: Group = None,
+    group_mode: GroupMode = None,
     key: Key = None,
     stratify: Stratify = None,
+    balance_on: BalanceOn = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -100,8 +104,9 @@ def split(
     from .splitting import run_split
 
     asked = specification(
-        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
-        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
+        data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
+        balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
+        holdout=holdout,
     )  # fmt: skip
     with running(engine, refresh):
         return run_split(data, asked, data_engine, memory)
@@ -114,8 +119,10 @@ def evaluate(
     *,
     target: Target = None,
     group: Group = None,
+    group_mode: GroupMode = None,
     key: Key = None,
     stratify: Stratify = None,
+    balance_on: BalanceOn = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -156,8 +163,9 @@ def evaluate(
     from .evaluation import recipe_of, run_evaluation
 
     asked = specification(
-        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
-        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
+        data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
+        balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
+        holdout=holdout,
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive
@@ -178,8 +186,10 @@ def tune(
     grid: Grid,
     target: Target = None,
     group: Group = None,
+    group_mode: GroupMode = None,
     key: Key = None,
     stratify: Stratify = None,
+    balance_on: BalanceOn = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -222,8 +232,9 @@ def tune(
     from .tuning import run_tuning
 
     asked = specification(
-        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
-        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
+        data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
+        balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
+        holdout=holdout,
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive
@@ -269,8 +280,10 @@ def retrain(
     *,
     target: Target = None,
     group: Group = None,
+    group_mode: GroupMode = None,
     key: Key = None,
     stratify: Stratify = None,
+    balance_on: BalanceOn = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -313,8 +326,9 @@ def retrain(
     from .retraining import run_retraining
 
     asked = specification(
-        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
-        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
+        data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
+        balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
+        holdout=holdout,
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import yaml
 from evenfold.manifests.tables.canonical import ColumnType
-from evenfold.splitters import Needs, SplitError, Splitter, all_strategies
+from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.catalogue import strategy_named
 from evenfold.splitters.deployed import reason_of, require_readable, shown
 from evenfold.splitters.documents import read_document, require_bounded
@@ -52,7 +52,8 @@ class Columns(Strict):
         default=None, description="Rows of one group stay together; a list of several columns is kept as entities."
     )
     entities: list[str] = Field(
-        default=[], description="Rows that share any of these stay together: a patient and a device, say."
+        default=[],
+        description="Several columns of groups, a patient and a device, say; group_mode says how they are kept.",
     )
     stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
     time: str | None = Field(default=None, description="When each row happened.")
@@ -151,6 +152,11 @@ class SplitSpec(Strict):
     strategy: str | None = Field(default=None, description="A strategy's name, or package.module:Name.")
     params: dict[str, Any] = Field(default={}, description="The strategy's parameters, without random_state.")
     seed: int = Field(default=0, ge=0, description="Decides everything that is random.")
+    group_mode: Literal["merge", "cross"] = Field(
+        default="merge",
+        description="Of several group columns: merge keeps all that they join together; cross leaves out rows whose "
+        "groups would lie in different folds, as few as it can.",
+    )
     holdout: LockedPart | None = Field(default=None, description="A test part that is locked away first.")
     key_encoding: KeyEncoding | None = Field(default=None, description="Pseudonyms instead of keys.")
     gates: dict[str, float | Literal["off"]] = Field(default={}, description="Limits at which an audit fails.")
@@ -215,6 +221,17 @@ class SplitSpec(Strict):
             raise ValueError("label_horizon and columns.label_end both say when targets are known; give one")
         return self
 
+    @model_validator(mode="after")
+    def _something_to_cross(self) -> SplitSpec:
+        if self.crossed and not self.columns.entities:
+            raise ValueError("group_mode: cross needs two group columns or more; name them, or leave it out")
+        return self
+
+    @property
+    def crossed(self) -> bool:
+        """Whether rows of groups in different folds are left out, instead of joining those groups."""
+        return self.group_mode == "cross"
+
     @property
     def says_when_known(self) -> bool:
         """Whether targets are known later than their rows: then rows may have to wait."""
@@ -222,6 +239,10 @@ class SplitSpec(Strict):
 
     def splitter(self) -> Splitter:
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
+        made = self._strategy()
+        return Crossed(made, random_state=self.seed) if self.crossed else made
+
+    def _strategy(self) -> Splitter:
         return _made(strategy_named(str(self.strategy)), self.params, self.seed)
 
     def pseudonyms(self) -> list[str]:
@@ -232,7 +253,7 @@ class SplitSpec(Strict):
 
     def decision(self, types: dict[str, str]) -> dict[str, Any]:
         """Return what the plan's identity rests on; parameters that have their default are left out."""
-        made = self.splitter()
+        made = self._strategy()
         defaults = _defaults(type(made))
         params = made.get_params(deep=False)
         changed = {k: v for k, v in params.items() if k != "random_state" and (k not in defaults or v != defaults[k])}
@@ -249,7 +270,7 @@ class SplitSpec(Strict):
         if self.key_encoding:
             asked = self.key_encoding.model_dump(exclude={"secret", "encode"})  # what is encoded stands in the types
             decided["key_encoding"] = asked | {"check": secret_check(self)}
-        rules = ("label_horizon", "on_immature", "on_new_rows")
+        rules = ("group_mode", "label_horizon", "on_immature", "on_new_rows")
         return decided | self.model_dump(include={*rules}, exclude_defaults=True)
 
 

@@ -121,6 +121,21 @@ Stratify = Annotated[
     Field(description="Column to share out evenly, instead of the target; repeat for several."),
     Flag(takes="COLUMN", panel="Data"),
 ]
+GroupMode = Annotated[
+    Literal["merge", "cross"] | None,
+    Field(
+        description="Of several groups: keep what they join together, or leave out rows that cross.  [default: merge]"
+    ),
+    Flag(panel="Data"),
+]
+BalanceOn = Annotated[
+    SeveralNames | None,
+    BeforeValidator(_several),
+    Field(
+        description="Column whose shares and scores are reported, and which no model learns from; repeat for several."
+    ),
+    Flag(takes="COLUMN", panel="Data"),
+]
 Time = Annotated[
     str | None, Field(description="Column that says when a row happened."), Flag(takes="COLUMN", panel="Data")
 ]

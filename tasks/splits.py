@@ -42,9 +42,11 @@ from evenfold.splitters import SplitError
 
 from .outcomes import SplitRef
 from .parameters import (
+    BalanceOn,
     Data,
     DataEngine,
     Group,
+    GroupMode,
     Holdout,
     Key,
     Memory,
@@ -76,8 +78,10 @@ def specification(
     *,
     target: str | None = None,
     group: Any = None,
+    group_mode: str | None = None,
     key: Any = None,
     stratify: Any = None,
+    balance_on: Any = None,
     time: str | None = None,
     strategy: str | None = None,
     n_splits: int | None = None,
@@ -89,7 +93,13 @@ def specification(
     """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
     base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
     columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
-    fields: dict[str, Any] = {"strategy": strategy, "seed": seed, "name": name or base.get("name") or name_of(data)}
+    columns["balance_on"] = balance_on
+    fields: dict[str, Any] = {
+        "strategy": strategy,
+        "group_mode": group_mode,
+        "seed": seed,
+        "name": name or base.get("name") or name_of(data),
+    }
     fields["holdout"] = None if holdout is None else {"fraction": holdout}
     merged = base | {field: value for field, value in fields.items() if value is not None}
     merged["params"] = {
@@ -137,8 +147,10 @@ def split(
     *,
     target: Target = None,
     group: Group = None,
+    group_mode: GroupMode = None,
     key: Key = None,
     stratify: Stratify = None,
+    balance_on: BalanceOn = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -159,9 +171,9 @@ def split(
     same.
     """
     plan = _planned(
-        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
-        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout, data_engine=data_engine,
-        memory=memory,
+        data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
+        balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
+        holdout=holdout, data_engine=data_engine, memory=memory,
     )  # fmt: skip
     if isinstance(plan, StreamedPlan) and plan.cleared:  # found before, and now it is to be written after all
         place = from_anywhere(data_reference(data, Home.here()))

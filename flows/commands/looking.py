@@ -101,6 +101,7 @@ def _print_look(out: Any, header: dict[str, Any]) -> None:
     params = ", ".join(f"{name}={value}" for name, value in spec.get("params", {}).items()) or "default parameters"
     held = spec.get("holdout")
     locked = f"; holdout {held.get('fraction', 0.2):.0%}" if held is not None else ""
+    locked = f"; group_mode {spec['group_mode']}{locked}" if spec.get("group_mode", "merge") != "merge" else locked
     asked = f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}{locked}"
     out.print(asked, markup=False)
     for name in ("split_id", "plan_id", "fingerprint", "parent_split_id"):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED
+from evenfold.manifests.membership import EXCLUDED
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.manifests.tables.keys import positions_in
 
 from .findings import Found, NotAsked, Outcome
 
 DELETED_SAID = "were deleted from the data and are in no split; their folds are kept."
-QUARANTINED_SAID = "are quarantined, because their groups turned out to be one; they are in no split."
+QUARANTINED_SAID = (
+    "are quarantined, because their groups belong together and are in different folds; they are in no split."
+)
 
 
 def rows_without_fold(joined: Joined) -> Outcome:
@@ -74,6 +77,22 @@ def deleted_rows(joined: Joined) -> Outcome:
 def quarantined_rows(joined: Joined) -> Outcome:
     """Count the rows that are quarantined."""
     return _of_status(joined, QUARANTINED, QUARANTINED_SAID)
+
+
+def crossing_rows(joined: Joined) -> Outcome:
+    """Count the rows that were left out because their groups are in different folds."""
+    manifest = joined.manifest
+    if not manifest.spec.crossed:
+        return NotAsked("no groups are crossed")
+    rows = int(np.count_nonzero((manifest.membership.column() == EXCLUDED) & (manifest.status == 0)))
+    if not rows:
+        return None
+    share, names = rows / manifest.n, listed(manifest.spec.columns.entities)
+    whose = verb(rows, "is in no split, because its", "are in no split, because their")
+    remedy = "fewer folds lose fewer rows, one of the columns as group loses none, and so does group_mode: merge"
+    return Found(
+        share, f"{amount(rows, 'row')} ({share:.1%}) {whose} {names} are in different folds; {remedy}.", {"rows": rows}
+    )
 
 
 def waiting_rows(joined: Joined) -> Outcome:
