@@ -82,24 +82,16 @@ def run_tuning(
     work = work_of(split.ref, recipe)
     if nested:
         _require_nestable(split.ref, work)
-    seed = work.manifest.spec.seed
-    trials = _trials(split.ref, recipe, configurations(grid, n_random, seed), time_limit, level)
+    tried = configurations(grid, n_random, work.manifest.spec.seed)
+    trials = _trials(split.ref, recipe, tried, time_limit, level)
     metric = metric or trials[0].evaluated.model.metrics[0]
-    choice = choose(
-        metric,
-        work.problem,
-        [frame_of(trial.evaluated.predictions) for trial in trials],
-        [[score.test.get(metric, nan) for score in trial.evaluated.scores] for trial in trials],
-        one_standard_error=one_standard_error,
-        level=level,
-        seed=seed,
-    )
+    choice = _chosen(work, trials, metric, one_standard_error, level)
     inside = None
     if nested:
         inside = _nested(split.ref, trials, metric, one_standard_error, time_limit, interval, level)
-    tried = [Tried(params=trial.params, estimates=trial.evaluated.estimates) for trial in trials]
+    results = [Tried(params=trial.params, estimates=trial.evaluated.estimates) for trial in trials]
     run_id = run(
-        record_tuning, split.ref, split_run_id, trials[0].evaluated.model, tried, choice, metric, one_standard_error,
+        record_tuning, split.ref, split_run_id, trials[0].evaluated.model, results, choice, metric, one_standard_error,
         inside,
     )  # fmt: skip
     winner = trials[choice.chosen]
@@ -108,6 +100,18 @@ def run_tuning(
         look = look_at_holdout(split, split_run_id, winner.recipe, reason, time_limit, interval, level)
     made = _tuning(split.ref, metric, trials, choice)
     return made.model_copy(update={"run_id": run_id, "look": look, "nested": inside})
+
+
+def _chosen(work: Work, trials: list[Trial], metric: str, one_standard_error: bool, level: float) -> Choice:
+    return choose(
+        metric,
+        work.problem,
+        [frame_of(trial.evaluated.predictions) for trial in trials],
+        [[score.test.get(metric, nan) for score in trial.evaluated.scores] for trial in trials],
+        one_standard_error=one_standard_error,
+        level=level,
+        seed=work.manifest.spec.seed,
+    )
 
 
 def _tuning(split: SplitRef, metric: str, trials: list[Trial], choice: Choice) -> Tuning:
