@@ -35,6 +35,7 @@ from .metrics.registry import (
     metric_of as metric_of,
     no_information_rate as no_information_rate,
 )
+from .models.confusion import Confusion as Confusion
 from .models.fit import (
     FIT_VERSION as FIT_VERSION,
     assemble as assemble,
@@ -70,6 +71,7 @@ from .selection import (
     bias_corrected_best as bias_corrected_best,
     bias_corrected_best_score as bias_corrected_best_score,
     choose as choose,
+    choose_by_draws as choose_by_draws,
     chosen_inside as chosen_inside,
     simplest_near_best as simplest_near_best,
 )

@@ -165,7 +165,8 @@ def with_baseline(
 
 def no_better(metric: str, value: float, baseline: Baseline | None) -> str | None:
     """Return one sentence where a model does no better than the baseline, or cannot be shown to; else nothing."""
-    if baseline is None:
+    # Of one class alone a constant finds all or nothing, which says nothing of a model.
+    if baseline is None or metric_of(metric).one_sided:
         return None
     reading, made = metric_of(metric), baseline.interval
     scores = f"{reading.title} {reading.shown(value):.3g} against {reading.shown(baseline.value):.3g}"

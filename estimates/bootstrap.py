@@ -253,7 +253,7 @@ def _of_metric(
     defined = out[~np.isnan(out)]
     made = _ingredients(metric, draws, apparent, predictions, problem, seed)
     spread = spread_note(defined.size, "draws")
-    notes = (spread, *(note for note in made.notes if "read .632+" not in note))
+    notes = (spread, *draws.warned, *(note for note in made.notes if "read .632+" not in note))
     common: dict[str, Any] = {"sd": sample_sd(defined.tolist()), "n_splits": int(defined.size), "apparent": made.err}
     values = {"out-of-bag": (made.oob, notes), ".632": (made.e632, (spread, *made.notes))}
     if not np.isnan(made.gamma):
@@ -377,7 +377,7 @@ def resampled_aggregate(
     for metric, on_all in apparent.apparent.items():
         scores = draws.table[metric].to_numpy(dtype=np.float64)
         defined = scores[~np.isnan(scores)]
-        mean, notes = float(defined.mean()), [spread_note(defined.size, "draws")]
+        mean, notes = float(defined.mean()), [spread_note(defined.size, "draws"), *draws.warned]
         if defined.size < scores.size:
             notes.append(f"{metric} is undefined in {scores.size - defined.size:,} of {scores.size:,} draws.")
         test = None

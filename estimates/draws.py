@@ -16,10 +16,11 @@ from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.models.fit import features_for, fitted, take
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.models.spec import ModelSpec
+from evenfold.estimates.models.warned import hearing
 from evenfold.splitters import Splitter
 from numpy.typing import NDArray
 
-from .results import EvaluationError, ModelError
+from .results import EvaluationError, ModelError, warned_in
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,20 @@ class DrawScores:
     """What many draws scored; blocks of draws add up, and memory for losses does not grow with their number.
 
     ``table``: a row per draw with draw, n_train, n_test, seconds_fit, seconds_score, error (why the draw has no
-    scores, or None), a column per metric (NaN where undefined), and ``apparent_<metric>`` where asked for.
+    scores, or None), warned (the first line of each warning of the fit), a column per metric (NaN where undefined), and
+    ``apparent_<metric>`` where asked for.
     ``totals``: for each metric that is a mean over rows, the sum of losses and the count of each row.
     """
 
     table: pd.DataFrame
     totals: dict[str, RowTotals]
+
+    @property
+    def warned(self) -> list[str]:
+        """Each warning of the fits once, with how many draws gave it."""
+        if "warned" not in self.table:
+            return []
+        return warned_in([each.splitlines() for each in self.table["warned"].fillna("")])
 
     def to_frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the table of scores, and a frame of row, count and the sum of losses of each metric."""
@@ -91,7 +100,8 @@ def _one(
     row: dict[str, Any] = {"draw": i, "n_train": train.size, "n_test": test.size}
     started = perf_counter()
     try:
-        estimator = fitted(model, problem, train, seed=seed, name=f"draw {i}", inner=inner, arrays=True)
+        with hearing() as heard:
+            estimator = fitted(model, problem, train, seed=seed, name=f"draw {i}", inner=inner, arrays=True)
     except EvaluationError as error:
         return {**row, "seconds_fit": perf_counter() - started, "seconds_score": 0.0, "error": str(error)}
     X = features_for(problem, estimator, arrays=True)
@@ -103,6 +113,7 @@ def _one(
         known, _ = _scores(model.metrics, problem, Responses(estimator, take(X, train)), train)
         scored |= {f"apparent_{metric}": value for metric, value in known.items()}
     times = {"seconds_fit": between - started, "seconds_score": perf_counter() - between, "error": None}
+    row |= {"warned": "\n".join(heard)}
     return {**row, **times, **scored}
 
 

@@ -34,6 +34,7 @@ def aggregate(
     refits: Sequence[pd.DataFrame] = (),
     baselines: Mapping[str, pd.DataFrame] | None = None,
     seed: int = 0,
+    parts: Sequence[str] = (),
 ) -> list[Estimate]:
     """Return one Estimate per metric from the folds of a cross-validation, repeated or not.
 
@@ -41,7 +42,8 @@ def aggregate(
     all of them together, for a mean over folds is another number than the metric wherever a fold lacks what the
     metric divides by; it stands beside it as ``fold_mean``. ``interval``, ``level``: see ``interval_for``.
     ``stratified``, ``ordered``, ``refits``: see ``Evidence``. ``baselines``: of ``baseline_predictions``, the best of
-    which stands beside each score.
+    which stands beside each score. ``parts``: the names of the parts that are tested, where they are no folds; one
+    split is then called by its part, and without a name ``one split``: it is no cross-validation.
     """
     together = predictions if isinstance(predictions, pd.DataFrame) else pd.concat(list(predictions))
     about = partial(
@@ -57,7 +59,7 @@ def aggregate(
     metrics = model.completed(problem.task, len(problem.classes)).metrics
     never = [never_predicted(together, problem), shifted(together, problem)]
     return [
-        _beside(_over_folds(evidence, interval, level), evidence, baselines or {}, interval, level, never)
+        _beside(_over_folds(evidence, interval, level, parts), evidence, baselines or {}, interval, level, never)
         for evidence in (about(metric_of(name)) for name in metrics)
     ]
 
@@ -94,7 +96,15 @@ _ACROSS = "The value also ranks rows of different folds' models, which lowers it
 _ONE = "There is one split, so there is no spread."
 
 
-def _over_folds(evidence: Evidence, method: str, level: float) -> Estimate:
+def _called(scores: Sequence[FoldScore], parts: Sequence[str]) -> str:
+    if parts:
+        return f"{' and '.join(parts)} part{'s' if len(parts) > 1 else ''}"
+    if len(scores) == 1:
+        return "one split"
+    return "repeated cross-validation" if len({each.repeat for each in scores}) > 1 else "cross-validation"
+
+
+def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[str]) -> Estimate:
     metric, scores = evidence.metric, evidence.scores
     test = [each.test[metric.name] for each in scores if metric.name in each.test]
     mean, spread = float(np.mean(test)) if test else None, sample_sd(test)
@@ -117,7 +127,7 @@ def _over_folds(evidence: Evidence, method: str, level: float) -> Estimate:
     ]
     return Estimate(
         metric=metric.name,
-        method="repeated cross-validation" if repeated else "cross-validation",
+        method=_called(scores, parts),
         value=value,
         sd=spread,
         se=None if spread is None or repeated else spread / sqrt(len(test)),

@@ -55,6 +55,7 @@ class Estimate(Displayed):
     """The conclusion on one metric. Higher is always better, as in scikit-learn's scorers.
 
     ``method``: how ``value`` was got: ``cross-validation`` (the score of all out-of-fold predictions together),
+    ``validation part`` or ``one split`` (a single test set, which is no cross-validation),
     ``out-of-bag``, ``.632``, ``.632+``, ``random splits`` (the mean over splits). ``interval``: of ``value``, which it
     always holds. ``fold_mean``: the mean of the splits' own scores, None where ``value`` is no pooled score.
     ``sd``: the *spread*, the sample standard deviation (ddof=1) of the scores of single splits; no interval.
@@ -155,8 +156,13 @@ class FoldScore:
 
 def warned(scores: Sequence[FoldScore]) -> list[str]:
     """Return each warning of the fits once, with how many of them gave it."""
-    times = Counter(sentence for score in scores for sentence in score.warnings)
-    return [f"{n:,} of {len(scores):,} fits warned: {sentence}." for sentence, n in times.items()]
+    return warned_in([score.warnings for score in scores])
+
+
+def warned_in(fits: Sequence[Sequence[str]]) -> list[str]:
+    """Return each warning once, with how many of the fits gave it; ``fits``: the warnings of each."""
+    times = Counter(sentence for warnings in fits for sentence in warnings)
+    return [f"{n:,} of {len(fits):,} fits warned: {sentence}." for sentence, n in times.items()]
 
 
 class ModelError(ValueError):

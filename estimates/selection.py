@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.evidence import Evidence
+from evenfold.estimates.intervals.splits import corrected_resampled_t
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.splitters import Stream
 from numpy.typing import ArrayLike, NDArray
 
+from .draws import DrawScores
 from .results import Interval, ModelError
 
 # The purpose of the stream, so that these resamples share no numbers with any split.
@@ -231,14 +233,17 @@ def choose(
         chosen, tolerance = simplest_near_best(scores, range(len(values)), values)
     worth = _worth(found, tolerance, level, seed)
     low, high = worth.interval.low, worth.interval.high
-    notes = worth.notes
-    if chosen != best:
-        notes = (
-            *notes,
-            f"Configuration {chosen + 1} is the first within one standard error ({tolerance:.3g}) of the best, "
-            f"{best + 1}; value and interval are what this rule is worth.",
-        )
+    notes = (*worth.notes, *_simpler(best, chosen, tolerance))
     return Choice(best, chosen, float(values[chosen]), worth.value, low, high, notes, level)
+
+
+def _simpler(best: int, chosen: int, tolerance: float) -> tuple[str, ...]:
+    if chosen == best:
+        return ()
+    return (
+        f"Configuration {chosen + 1} is the first within one standard error ({tolerance:.3g}) of the best, "
+        f"{best + 1}; value and interval are what this rule is worth.",
+    )
 
 
 def chosen_inside(
@@ -289,3 +294,80 @@ def _inflation(evidence: Evidence) -> float:
     tested = evidence.parts[0].groupby("fold").size().to_numpy()
     n = evidence.rows.size
     return 1.0 + n / float(np.mean(n - tested)) if tested.size > 1 else 1.0
+
+
+TEST_ROWS_ALONE = (
+    "What choosing flatters is measured draw by draw, by the test rows of one draw alone: it is taken off rather too "
+    "much than too little. The interval is the corrected resampled t."
+)
+
+
+def choose_by_draws(
+    metric: str,
+    problem: Problem,
+    draws: Sequence[DrawScores],
+    *,
+    one_standard_error: bool = False,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Choice:
+    """Return the choice among configurations by their mean score over the same draws: random splits or bootstraps.
+
+    ``draws``: of each configuration. What to expect of the choice: for a metric that is a mean over rows, the mean
+    out-of-bag losses of rows (whole groups) are resampled, as ``bias_corrected_best`` does. For any other the winner
+    of each draw is compared there with the choice, and the mean difference is taken off; a draw tests fewer rows than
+    all of them together, so that is rather too much (Tibshirani and Tibshirani, 2009).
+    The standard error of ``one_standard_error`` is the corrected one, which more draws do not shrink to nothing.
+    Raises ModelError where no draw has a score of every configuration.
+    """
+    name = metric_of(metric).name
+    table = np.stack([each.table[name].to_numpy(dtype=np.float64) for each in draws])
+    defined = np.all(np.isfinite(table), axis=0)
+    if not defined.any():
+        raise ModelError(f"{name} is undefined for some configuration in each of {defined.size:,} draws.")
+    means = np.array([float(np.mean(row[np.isfinite(row)])) for row in table])
+    table, best = table[:, defined], int(np.argmax(means))
+    sizes = [draws[0].table[of].to_numpy(dtype=np.float64)[defined] for of in ("n_train", "n_test")]
+    spread = corrected_resampled_t(table[best], *sizes, level=level) if table.shape[1] > 1 else None
+    tolerance = spread.se if one_standard_error and spread else 0.0
+    chosen = int(np.flatnonzero(means >= means[best] - tolerance)[0]) if tolerance else best
+    bias, interval, note = _of_rows(name, problem, draws, tolerance, level, seed) or _of_draws(
+        name, table, chosen, sizes, level
+    )
+    value = float(means[chosen]) + bias
+    moved = Interval(interval.low, interval.high, level, interval.method).holding(value)
+    made = moved.within(metric_of(metric).low, metric_of(metric).high)
+    notes = (*((note,) if note else ()), *_simpler(best, chosen, tolerance))
+    return Choice(best, chosen, float(means[chosen]), value, made.low, made.high, notes, level)
+
+
+def _of_rows(
+    name: str, problem: Problem, draws: Sequence[DrawScores], tolerance: float, level: float, seed: int
+) -> tuple[float, Interval, str] | None:
+    """Return what is to be added to the choice's score, and the interval, by the losses of rows; None without any."""
+    loss = metric_of(name).loss
+    if loss is None or any(name not in each.totals for each in draws):
+        return None
+    totals = [each.totals[name] for each in draws]
+    seen = np.all([each.counts > 0 for each in totals], axis=0)
+    losses = np.column_stack([each.sums[seen] / each.counts[seen] for each in totals])
+    groups, weights = (None if of is None else of[seen] for of in (problem.groups, problem.weights))
+    table = draws[0].table
+    worth = bias_corrected_best(
+        losses, groups, weights=weights, tolerance=tolerance, level=level, seed=seed,
+        inflation=1.0 + float(np.mean(table["n_test"] / table["n_train"])),
+    )  # fmt: skip
+    ends = loss.score(worth.interval.high), loss.score(worth.interval.low)
+    return -worth.bias, Interval(*ends, level, worth.interval.method), ""
+
+
+def _of_draws(
+    name: str, table: NDArray[np.float64], chosen: int, sizes: Sequence[NDArray[np.float64]], level: float
+) -> tuple[float, Interval, str]:
+    """Return the same by the scores of draws (configurations x draws)."""
+    bias = float(np.mean(table[chosen] - table.max(axis=0)))
+    if table.shape[1] < 2:
+        value = float(table[chosen, 0]) + bias
+        return bias, Interval(value, value, level, "none"), "One draw has no interval; use more."
+    own = corrected_resampled_t(table[chosen], *sizes, level=level).interval
+    return bias, Interval(own.low + bias, own.high + bias, level, own.method), TEST_ROWS_ALONE

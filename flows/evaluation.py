@@ -63,7 +63,7 @@ def require_reason(reason: str) -> None:
         raise SplitError("a look at the holdout needs a reason, which is recorded; pass --reason.")
 
 
-MODEL_FIELDS = ("metrics", "features", "exclude", "task")
+MODEL_FIELDS = ("metrics", "features", "exclude", "task", "positive")
 
 
 def run_evaluation(
@@ -136,6 +136,7 @@ def _evaluation(split: Split, fits: Fits, outcome: Evaluated, split_run_id: str,
         apparent=outcome.apparent.score if outcome.apparent else None,
         estimates=outcome.estimates,
         levels=outcome.levels,
+        confusion=outcome.confusion,
         n_cached=fits.n_cached,
         n_fits=fits.n_fits,
         seconds=0.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenfold.estimates import Estimate, FoldScore, LevelScore, ModelSpec
+from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.manifests import Audit, BalanceReport
 from evenfold.splitters.display import Displayed
 from evenfold.tasks.outcomes import Growth, NestedChoice, Outcome, Retraining as Retraining, SplitRef
@@ -47,6 +47,7 @@ class Evaluation(Displayed, Outcome):
     apparent: FoldScore | None
     estimates: list[Estimate]
     levels: list[LevelScore] = []
+    confusion: Confusion | None = None
     n_cached: int
     n_fits: int
     seconds: float
@@ -67,6 +68,38 @@ class Evaluation(Displayed, Outcome):
         lead = f"{str(self.model.estimator).rpartition(':')[2]}, {len(self.features):,} features."
         title = f"Evaluation on {self.split.name} {self.split.version}"
         return evaluation_band(title, lead, self.scores, self.estimates)
+
+
+class LaterScore(Displayed, Outcome):
+    """What a recorded model scores on later rows, beside what its evaluation promised.
+
+    ``run``: of the evaluation; ``run_id``: of this score. ``known_groups``: rows of groups that the split knows.
+    """
+
+    run: str
+    model: ModelSpec
+    name: str
+    split: SplitRef
+    rows: int
+    known_groups: int | None
+    estimates: list[Estimate]
+    promised: list[Estimate]
+    confusion: Confusion | None = None
+    notes: list[str] = []
+    run_id: str = ""
+
+    @property
+    def summary(self) -> str:
+        """The model, the rows and every score, in one line."""
+        from evenfold.reports.evaluations.words import headline  # pages are loaded when a result is shown
+
+        scores = ", ".join(" ".join(filter(None, headline(estimate))) for estimate in self.estimates)
+        return f"{self.model.estimator} on the {self.rows:,} rows of {self.name}: {scores}"
+
+    def _repr_html_(self) -> str:
+        from evenfold.reports import evaluation_band
+
+        return evaluation_band(f"Later rows, {self.name}", self.summary, [], self.estimates)
 
 
 class Tuning(Displayed, Outcome):

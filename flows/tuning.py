@@ -9,13 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import Choice, Estimate, EvaluationError, ModelError, ModelSpec, choose, chosen_inside
+from evenfold.estimates import (
+    Choice,
+    Estimate,
+    EvaluationError,
+    ModelError,
+    ModelSpec,
+    choose,
+    choose_by_draws,
+    chosen_inside,
+)
 from evenfold.splitters import SplitError, Stream
 from evenfold.tasks.fits import fit_inner, require_inner
 from evenfold.tasks.outcomes import Evaluated, InnerResult, NestedChoice, SplitRef, Tried
 from evenfold.tasks.record.looks import record_tuning
 from evenfold.tasks.runtime.running import finished_each, run, say, saying
-from evenfold.tasks.scores import aggregate_chosen, frame_of, in_blocks
+from evenfold.tasks.scores import aggregate_chosen, frame_of, in_blocks, scores_of_draws
 from evenfold.tasks.work import Work, work_of
 
 from .evaluation import check_evaluation
@@ -76,8 +85,6 @@ def run_tuning(
 ) -> Tuning:
     """Fit every configuration on every fold, choose, correct the winner for having been chosen, and record."""
     split = split_given(manifest, data) if manifest else split_of(data, spec)
-    if split.ref.kind == "draws":
-        raise SplitError(f"tuning needs out-of-fold predictions of every row, and {split.ref.strategy} makes draws.")
     split_run_id = recorded(split)
     work = work_of(split.ref, recipe)
     if nested:
@@ -85,7 +92,9 @@ def run_tuning(
     tried = configurations(grid, n_random, work.manifest.spec.seed)
     trials = _trials(split.ref, recipe, tried, time_limit, level)
     metric = metric or trials[0].evaluated.model.metrics[0]
-    choice = _chosen(work, trials, metric, one_standard_error, level)
+    choice = _chosen(
+        work, trials, metric, one_standard_error=one_standard_error, level=level, seed=work.manifest.spec.seed
+    )
     inside = None
     if nested:
         inside = _nested(split.ref, trials, metric, one_standard_error, time_limit, interval, level)
@@ -102,16 +111,13 @@ def run_tuning(
     return made.model_copy(update={"run_id": run_id, "look": look, "nested": inside})
 
 
-def _chosen(work: Work, trials: list[Trial], metric: str, one_standard_error: bool, level: float) -> Choice:
-    return choose(
-        metric,
-        work.problem,
-        [frame_of(trial.evaluated.predictions) for trial in trials],
-        [[score.test.get(metric, nan) for score in trial.evaluated.scores] for trial in trials],
-        one_standard_error=one_standard_error,
-        level=level,
-        seed=work.manifest.spec.seed,
-    )
+def _chosen(work: Work, trials: list[Trial], metric: str, **how: Any) -> Choice:
+    """Return the choice by the predictions of all folds, or by the scores of all draws, which keep no predictions."""
+    if work.manifest.kind == "draws":
+        return choose_by_draws(metric, work.problem, [scores_of_draws(trial.evaluated) for trial in trials], **how)
+    predictions = [frame_of(trial.evaluated.predictions) for trial in trials]
+    scores = [[score.test.get(metric, nan) for score in trial.evaluated.scores] for trial in trials]
+    return choose(metric, work.problem, predictions, scores, **how)
 
 
 def _tuning(split: SplitRef, metric: str, trials: list[Trial], choice: Choice) -> Tuning:
@@ -171,7 +177,7 @@ def _inner_predictions(split: SplitRef, trials: list[Trial], time_limit: float |
 
 def _require_nestable(split: SplitRef, work: Work) -> None:
     """Raise SplitError where nothing can be chosen inside the folds, before anything is fitted."""
-    if in_blocks(split):
+    if split.kind != "draws" and in_blocks(split):
         raise SplitError(f"nested tuning chooses in every fold, and there are {split.n_splits:,}; use 1,000 at most.")
     if not work.in_time_order:
         require_inner(work)

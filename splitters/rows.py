@@ -296,7 +296,9 @@ def _numbers(y: Any, asked_by: str) -> NDArray[np.float64]:
             raise TypeError
         numbers = array.astype(np.float64) + 0.0
     except (TypeError, ValueError):
-        raise SplitError(f"y holds text or objects, and {asked_by} needs numbers; use StratifiedKFold.") from None
+        raise SplitError(
+            f"y holds text or objects, and {asked_by} needs numbers; use StratifiedKFold, or StratifiedSplit for parts."
+        ) from None
     except OverflowError:
         raise SplitError("y holds a whole number too large for a float; drop or correct that row first.") from None
     require_present(numbers, "y")

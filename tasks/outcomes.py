@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from evenfold.estimates import Estimate, FoldScore, LevelScore, ModelSpec
+from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import Audit, Manifest, StoredManifest, read_manifest
 from evenfold.splitters.display import Displayed
@@ -198,6 +198,7 @@ class Evaluated(Outcome):
     apparent: FoldResult | None = None
     estimates: list[Estimate] = []
     levels: list[LevelScore] = []
+    confusion: Confusion | None = None
     errors: list[str] = []
     interval: str = "auto"
     level: float = 0.95

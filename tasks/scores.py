@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates import (
+    Confusion,
     Declined,
     DrawScores,
     Estimate,
@@ -68,7 +69,11 @@ def aggregate(
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
     estimates = estimates_of(evaluated, work, refits, interval, level)
     levels = _levels_of(evaluated, work, level)
-    update = {"estimates": estimates, "levels": levels, "interval": interval, "level": level}
+    files = evaluated.predictions
+    confusion = Confusion.of(work.problem, frame_of(files)) if files else None
+    update = {
+        "estimates": estimates, "levels": levels, "interval": interval, "level": level, "confusion": confusion
+    }  # fmt: skip
     return evaluated.model_copy(update=update)
 
 
@@ -184,12 +189,7 @@ def estimates_of(
         return _of_folds(evaluated.scores, predictions, work, refits, interval, level)
     if evaluated.apparent is None:
         raise EvaluationError("estimates from draws need the apparent score; pass apparent=fit_all(split, model).")
-    draws = DrawScores.merge(
-        [
-            DrawScores.from_frames(pd.read_parquet(block.scores.path), pd.read_parquet(block.losses.path))
-            for block in evaluated.draws
-        ]
-    )
+    draws = scores_of_draws(evaluated)
     apparent = evaluated.apparent
     if "out_of_bag" in work.manifest.splitter.promises:
         on_all = pd.read_parquet(apparent.predictions.path)
@@ -202,6 +202,12 @@ def estimates_of(
     return resampled_aggregate(
         draws, apparent.score, stratified=stratified, interval=interval, level=level, baseline=_of_draws(work)
     )
+
+
+def scores_of_draws(evaluated: Evaluated) -> DrawScores:
+    """Return what every draw scored, of all blocks together."""
+    kept = [(pd.read_parquet(block.scores.path), pd.read_parquet(block.losses.path)) for block in evaluated.draws]
+    return DrawScores.merge([DrawScores.from_frames(*each) for each in kept])
 
 
 def _of_folds(
@@ -226,6 +232,7 @@ def _of_folds(
         interval=interval,
         level=level,
         seed=work.manifest.spec.seed,
+        parts=work.tested_parts,
     )
 
 

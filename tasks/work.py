@@ -68,6 +68,13 @@ class Work:
         return made if usable and not (needs.key or needs.time or needs.fixed) else None
 
     @cached_property
+    def tested_parts(self) -> list[str]:
+        """The names of the parts that are tested, in order; none where there are folds or draws."""
+        made = self.manifest.splitter
+        codes = made.part_codes() if isinstance(made, LabelSplitter) else {}
+        return [name for name, code in sorted(codes.items(), key=lambda item: item[1]) if code >= 0]
+
+    @cached_property
     def further(self) -> dict[str, list[Pair]]:
         """The further fits of the interval methods that were asked for: see ``further_pairs``."""
         return {}

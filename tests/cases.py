@@ -6,6 +6,7 @@ from evenfold.splitters import (
     BalancedKFold,
     Bootstrap,
     CombinatorialPurgedKFold,
+    Crossed,
     ForwardChaining,
     FractionalStratifiedSplit,
     FromSklearn,
@@ -29,6 +30,7 @@ from evenfold.splitters import (
     StratifiedKFold,
     StratifiedLeaveOneGroupOut,
     StratifiedShuffleSplit,
+    StratifiedSplit,
 )
 
 CASES: list[Splitter] = [
@@ -41,6 +43,8 @@ CASES: list[Splitter] = [
     Bootstrap(10),
     CombinatorialPurgedKFold(8, 2),
     CombinatorialPurgedKFold(8, 1, gap="1 day", embargo="2 days"),
+    Crossed({"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}),
+    Crossed({"strategy": "BalancedGroupSplit", "params": {"parts": {"train": 0.5, "validation": 0.25, "test": 0.25}}}),
     ForwardChaining(5),
     ForwardChaining(2, every="day"),
     ForwardChaining(3, gap="1 day", max_train_size=12, test_size=6),
@@ -81,4 +85,6 @@ CASES: list[Splitter] = [
     StratifiedKFold(7, rare="spread"),
     StratifiedShuffleSplit(5),
     StratifiedShuffleSplit(5, test_size=0.3, train_size=0.5),
+    StratifiedSplit(),
+    StratifiedSplit({"train": 0.5, "validation": 0.25, "test": 0.15, "calibration": 0.1}, rare="spread"),
 ]

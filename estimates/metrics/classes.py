@@ -20,7 +20,7 @@ def confusion_table(predictions: pd.DataFrame, classes: tuple[Any, ...]) -> pd.D
     there, with 0 rows where it never occurs, so a fold's cells are always a full matrix.
     """
     parts = []
-    for repeat, fold, counts in _matrices(predictions, classes):
+    for repeat, fold, counts in matrices(predictions, classes):
         truth = [label for label in classes for _ in classes]
         cells = {"y": truth, "prediction": list(classes) * len(classes), "rows": counts.reshape(-1)}
         parts.append(pd.DataFrame({"repeat": repeat, "fold": fold, **cells}))
@@ -35,7 +35,7 @@ def class_scores(predictions: pd.DataFrame, classes: tuple[Any, ...]) -> pd.Data
     NaN where there are none), so an undefined value is never taken for a bad one.
     """
     parts = []
-    for repeat, fold, counts in _matrices(predictions, classes):
+    for repeat, fold, counts in matrices(predictions, classes):
         rows, predicted, right = counts.sum(axis=1), counts.sum(axis=0), np.diagonal(counts)
         with np.errstate(invalid="ignore"):
             recall, precision = right / rows, right / predicted
@@ -44,7 +44,7 @@ def class_scores(predictions: pd.DataFrame, classes: tuple[Any, ...]) -> pd.Data
     return pd.concat(parts, ignore_index=True)
 
 
-def _matrices(predictions: pd.DataFrame, classes: tuple[Any, ...]) -> list[tuple[int, int, NDArray[np.int64]]]:
+def matrices(predictions: pd.DataFrame, classes: tuple[Any, ...]) -> list[tuple[int, int, NDArray[np.int64]]]:
     """Return (repeat, fold, counts by truth and prediction) of each fold, after each repeat's sum over its folds."""
     k = len(classes)
     cells = codes_of(predictions["y"].to_numpy(), classes) * k + codes_of(predictions["prediction"].to_numpy(), classes)

@@ -12,10 +12,10 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import get_scorer
 
 from .losses import squared
 from .record import Answered, Codes, Floats, Influence, RowLoss
+from .scoring import OF, scorer_of
 
 
 def of_mean(loss: RowLoss, rows: Answered) -> Influence:
@@ -96,21 +96,24 @@ def _of_cells(name: str, rows: Answered) -> Influence:
     k = len(rows.classes)
     present, of_row = np.unique(rows.truth * k + rows.predicted, return_inverse=True)
     mass = np.bincount(of_row, weights=rows.mass).astype(np.float64)
-    value = score_of_cells(name, present, mass, k)
+    base, _, label = name.partition(OF)
+    codes = list(range(k))
+    coded = f"{base}{OF}{[str(each) for each in rows.classes].index(label)}" if label else name
+    value = score_of_cells(coded, present, mass, codes)
     slopes = np.empty(present.size)
     for cell in range(present.size):
         ends = []
         for side in (1 + STEP, 1 - STEP):
             moved = mass.copy()
             moved[cell] *= side
-            ends.append(score_of_cells(name, present, moved, k))
+            ends.append(score_of_cells(coded, present, moved, codes))
         slopes[cell] = (ends[0] - ends[1]) / (2 * STEP * mass[cell])
     return value, slopes[of_row] * rows.mass * rows.n
 
 
-def score_of_cells(name: str, cells: Codes, mass: Floats, k: int) -> float:
-    """Return the scorer's value of a confusion matrix: ``cells`` are truth x k + prediction."""
-    scorer = get_scorer(name)
+def score_of_cells(name: str, cells: Codes, mass: Floats, codes: list[int]) -> float:
+    """Return the scorer's value of a confusion matrix: ``cells`` are truth x k + prediction, of the k ``codes``."""
+    scorer, k = scorer_of(name, codes), len(codes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a class that is never predicted is the scorer's own convention
         return float(scorer._score_func(cells // k, cells % k, sample_weight=mass, **scorer._kwargs))

@@ -108,6 +108,7 @@ class Metric:
     moves it (see ``influence_of``). ``quick``: the score, without scikit-learn's checks; NaN where undefined.
     ``no_information``: the score of predictions that are paired with the targets at random; None where only
     permutations can say. ``needs``: what a fold must hold for its own score to mean anything.
+    ``one_sided``: whether naming one class for every row scores best or worst, whatever the other class comes to.
     ``ranks``: whether it ranks rows, so that pooling mixes the scales of different models.
     """
 
@@ -125,6 +126,7 @@ class Metric:
     no_information: Callable[[Answered], float] | None = field(default=None, repr=False)
     needs: FoldNeed = "nothing"
     ranks: bool = False
+    one_sided: bool = False
 
     def shown(self, score: float) -> float:
         """Return a score as people read it: an error is positive."""

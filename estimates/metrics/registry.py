@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from . import losses, no_information, quick
 from .influence import of_auc, of_auc_ovr, of_cells, of_mean, of_r2, of_rmse
 from .record import Answered, Floats, Influence, Metric, RowLoss
 from .responses import Replay
-from .scoring import score
+from .scoring import OF, score
 
 
 def _mean(name: str, title: str, loss: RowLoss, **more: Any) -> Metric:
@@ -80,7 +81,9 @@ METRICS: dict[str, Metric] = {
         _cells("matthews_corrcoef", "Matthews correlation", "mcc", low=-1.0),
         *(_cells(f"f1{end}", f"F1{said}") for end, said in _AVERAGES.items()),
         *(_cells(f"precision{end}", f"precision{said}") for end, said in _AVERAGES.items()),
-        *(_cells(f"recall{end}", f"recall{said}") for end, said in _AVERAGES.items()),
+        *(_cells(f"recall{end}", f"recall{said}", one_sided=not end) for end, said in _AVERAGES.items()),
+        _cells("sensitivity", "sensitivity", "tpr", one_sided=True),
+        _cells("specificity", "specificity", "tnr", one_sided=True),
         *(_cells(f"jaccard{end}", f"Jaccard{said}") for end, said in _AVERAGES.items()),
         _areas("roc_auc", "AUC", "auc", "auroc", influence=of_auc, quick=quick.auc),
         _areas("roc_auc_ovr", "AUC, one against the rest", influence=of_auc_ovr),
@@ -137,6 +140,11 @@ def metric_of(name: str) -> Metric:
     name = ALIASES.get(name.lower(), name)
     if name in METRICS:
         return METRICS[name]
+    base, of, label = name.partition(OF)
+    if of and base in METRICS:  # of one class, by its name
+        record = METRICS[base]
+        influence = of_cells(name) if record.influence else None
+        return replace(record, name=name, title=f"{record.title}{of}{label}", influence=influence)
     try:
         error = get_scorer(name)._sign < 0
     except ValueError:

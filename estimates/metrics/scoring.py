@@ -7,30 +7,90 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from evenfold.estimates.results import EvaluationError
+from evenfold.estimates.results import EvaluationError, ModelError
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of, shown
 from numpy.typing import NDArray
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, make_scorer
 
 MOST_SHOWN_CLASSES = 5
+OF = " of "
+# What is asked of one of two classes, by its name alone or as ``recall of yes``; specificity is of the other one.
+OF_ONE_CLASS = ("precision", "recall", "f1", "jaccard", "average_precision", "sensitivity", "specificity")
+_RATES = ("sensitivity", "specificity")
+_YES = ("yes", "true", "on")
+
+
+def scorer_of(metric: str, classes: Sequence[Any] = ()) -> Any:
+    """Return scikit-learn's scorer of a name, or of a class of ``classes``: ``recall of yes``, ``specificity of yes``.
+
+    Raises ValueError for a name that is none, or a class that is not there.
+    """
+    name, _, label = metric.partition(OF)
+    scorer = get_scorer("recall" if name in _RATES else name)
+    # Areas and Brier scores of two classes are the same for either; scikit-learn wants one to be named.
+    named = label or name in _RATES or (name == "neg_brier_score" and len(classes) == 2)
+    if not named or not len(classes):
+        return scorer
+    if name in _RATES and len(classes) != 2:
+        raise ValueError(f"it is of one of two classes, and there are {len(classes)}; choose recall_macro.")
+    positive = next((each for each in classes if str(each) == label), None) if label else _usual(classes)
+    if positive is None:
+        raise ValueError(f"there is no class {label!r} among {describe_classes(np.asarray(classes))}.")
+    if name == "specificity":
+        positive = next(each for each in classes if each != positive)
+    sign = {"greater_is_better": scorer._sign > 0, "response_method": scorer._response_method}
+    return make_scorer(scorer._score_func, **{**scorer._kwargs, **sign, "pos_label": positive})
+
+
+def _usual(classes: Sequence[Any]) -> Any:
+    return 1 if 1 in list(classes) else classes[-1]
+
+
+def positive_class(classes: tuple[Any, ...], given: Any) -> Any:
+    """Return the class that ``given`` names, or scikit-learn's usual one: 1, else the second in sorted order.
+
+    A yes that YAML has read as true is the class that says so. Raises ModelError where there is no such class, or
+    there are not two.
+    """
+    if given is None:
+        return _usual(classes) if len(classes) == 2 else None
+    if len(classes) != 2:
+        held = f"{len(classes)} classes" if classes else "numbers"
+        raise ModelError(f"positive names one of two classes, and the target holds {held}; leave it out.")
+    for label in classes:
+        word = isinstance(given, bool) and isinstance(label, str) and (label.lower() in _YES) == given
+        if word or str(label) == str(given):
+            return label
+    raise ModelError(f"positive is {shown(repr(given))}, and the target holds {describe_classes(np.asarray(classes))}.")
+
+
+def of_positive(metrics: Sequence[str], classes: tuple[Any, ...], given: Any) -> tuple[str, ...]:
+    """Return the metrics of one class by its name, where one is given or scikit-learn knows none of text.
+
+    ``recall`` of the classes no and yes becomes ``recall of yes``; of 0 and 1 it stays as it is.
+    """
+    positive = positive_class(classes, given)
+    if positive is None or (given is None and 1 in list(classes)):
+        return tuple(metrics)
+    return tuple(f"{each}{OF}{positive}" if each in OF_ONE_CLASS else each for each in metrics)
 
 
 def score(metric: str, answers: Any, y: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
     """Return the scorer's value, higher always better; ``answers`` is an estimator that knows its rows."""
-    scorer = get_scorer(metric)
+    scorer = scorer_of(metric, list(getattr(answers, "classes_", ())))
     given = {} if weights is None else {"sample_weight": weights}
     return float(scorer(answers, np.empty((y.size, 0)), y, **given))
 
 
 def method_of(metric: str) -> tuple[str, ...]:
     """Return the estimator's methods of which the scorer calls the first that there is."""
-    method = get_scorer(metric)._response_method
+    method = scorer_of(metric)._response_method
     return (method,) if isinstance(method, str) else tuple(method)
 
 
 def takes_weights(metric: str) -> bool:
     """Return whether the scorer can weigh rows."""
-    return "sample_weight" in signature(get_scorer(metric)._score_func).parameters
+    return "sample_weight" in signature(scorer_of(metric)._score_func).parameters
 
 
 def scores_of(

@@ -146,14 +146,18 @@ def _deciding(
     estimator: Any, model: ModelSpec, problem: Problem, seed: int, train: IntArray | None, inner: Splitter | None
 ) -> Any:
     if isinstance(model.threshold, float):
-        return FixedThresholdClassifier(estimator, threshold=model.threshold, response_method="predict_proba")
+        return _from(model.threshold, estimator, problem)
     if train is None:
         raise ModelError(f"threshold: {model.threshold} depends on the training rows; pass train, their positions.")
     if model.threshold == "prevalence":
-        share = float(np.mean(problem.y[train] == problem.classes[1]))
-        return FixedThresholdClassifier(estimator, threshold=share, response_method="predict_proba")
+        return _from(float(np.mean(problem.y[train] == problem.positive)), estimator, problem)
     pairs = inner_pairs(problem, train, seed, inner)
     return TunedThresholdClassifierCV(estimator, scoring="balanced_accuracy", cv=pairs, random_state=seed)
+
+
+def _from(threshold: float, estimator: Any, problem: Problem) -> Any:
+    named = {"pos_label": problem.positive} if problem.positive != problem.classes[1] else {}
+    return FixedThresholdClassifier(estimator, threshold=threshold, response_method="predict_proba", **named)
 
 
 def inner_pairs(problem: Problem, train: IntArray, seed: int, inner: Splitter | None = None) -> list[Any]:
@@ -216,7 +220,7 @@ def fit_and_score(
         on_test = scores_of(metrics, answers, problem.y[test], _part(problem.weights, test), name=name, side="test")
     known = Responses(estimator, problem.X.iloc[train])
     on_train = scores_of(metrics, known, problem.y[train], _part(problem.weights, train), name=name, side="training")
-    predictions = _predictions(problem, test, answers, repeat, fold)
+    predictions = predictions_of(problem, test, answers, repeat, fold)
     seconds = between - started, perf_counter() - between
     return FoldScore(
         name, repeat, fold, on_test, on_train, len(train), len(test), *seconds, warnings=tuple(heard)
@@ -238,7 +242,7 @@ def fit_predictions(
     """Fit on the rows ``train`` and return the predictions of the rows ``test``, as ``fit_and_score`` does."""
     validation = test if model.eval_set else None
     estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner, validation=validation)
-    return _predictions(problem, test, Responses(estimator, problem.X.iloc[test]), repeat, fold)
+    return predictions_of(problem, test, Responses(estimator, problem.X.iloc[test]), repeat, fold)
 
 
 def fitted(
@@ -347,7 +351,10 @@ def _part(values: NDArray[Any] | None, rows: IntArray) -> NDArray[Any] | None:
     return None if values is None else values[rows]
 
 
-def _predictions(problem: Problem, test: IntArray, answers: Responses, repeat: int, fold: int) -> pd.DataFrame:
+def predictions_of(
+    problem: Problem, test: IntArray, answers: Responses, repeat: int = 0, fold: int = 0
+) -> pd.DataFrame:
+    """Return what answers say of the rows ``test``, in the columns of ``fit_and_score``."""
     columns: dict[str, Any] = {
         "row": np.asarray(test, dtype=np.int64),
         "repeat": np.int32(repeat),
@@ -356,13 +363,14 @@ def _predictions(problem: Problem, test: IntArray, answers: Responses, repeat: i
         "prediction": answers.say("predict"),
     }
     if problem.classes:
-        columns |= _confidence(problem, answers)
+        columns |= confidence(problem, answers)
     if problem.weights is not None:
         columns["weight"] = problem.weights[test]
     return pd.DataFrame(columns)
 
 
-def _confidence(problem: Problem, answers: Responses) -> dict[str, NDArray[Any]]:
+def confidence(problem: Problem, answers: Responses) -> dict[str, NDArray[Any]]:
+    """Return the probability of each class, or the decision where there is none, as columns by name."""
     kind, given = "proba", answers.say("predict_proba")
     if given is None:
         kind, given = "decision", answers.say("decision_function")

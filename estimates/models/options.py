@@ -7,9 +7,9 @@ from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
-from evenfold.estimates.metrics.registry import ALIASES
+from evenfold.estimates.metrics.registry import ALIASES, METRICS
 from evenfold.estimates.metrics.responses import Replay
-from evenfold.estimates.metrics.scoring import MOST_SHOWN_CLASSES, first_line, method_of, score
+from evenfold.estimates.metrics.scoring import MOST_SHOWN_CLASSES, OF, first_line, method_of, score
 from evenfold.estimates.results import ModelError
 from evenfold.splitters.deployed import reason_of, shown
 from evenfold.splitters.importing import TRANSFORMER
@@ -27,9 +27,9 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
     classes or for another task is found before anything is fitted.
     """
     suited = ", ".join(default_for(task, len(classes)).metrics)
-    known = set(get_scorer_names())
+    known = {*get_scorer_names(), *METRICS}
     for metric in metrics:
-        if metric not in known:
+        if metric.partition(OF)[0] not in known:
             close = nearest(metric, sorted(known | set(ALIASES)))
             told = close if "did you mean" in close else f"; choose one such as {suited}."
             raise ModelError(f"{metric!r} is no scikit-learn scorer{told}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.metrics.scoring import takes_weights
+from evenfold.estimates.metrics.scoring import of_positive, positive_class, takes_weights
 from evenfold.estimates.results import ModelError
 from evenfold.splitters.deployed import reason_of, shown
 from numpy.typing import NDArray
@@ -164,6 +164,11 @@ class Problem:
         """The number of rows."""
         return len(self.y)
 
+    @property
+    def positive(self) -> Any:
+        """The class of two that a threshold is of; None where there are not two."""
+        return positive_class(self.classes, self.model.positive)
+
     @cached_property
     def array(self) -> NDArray[Any] | None:
         """The features as one array of numbers, or None where some are categories or text."""
@@ -199,6 +204,7 @@ class Problem:
         task = task_of(model, column)
         y, classes = values_of(column, task)
         completed = model.completed(task, len(classes))
+        completed = completed.model_copy(update={"metrics": of_positive(completed.metrics, classes, model.positive)})
         check_metrics(completed.metrics, task, classes)
         check_kind(completed, task, column)
         check_options(completed, task, classes, y, target)

@@ -117,6 +117,8 @@ SHORT = {
     "join": "Write the rows that one fold trains on or tests.",
     "load": "Find a split in MLflow and download its manifest.",
     "compare": "Compare two evaluations row by row.",
+    "predict": "Predict later rows with a recorded model.",
+    "score": "Score a recorded model on later rows, beside its promise.",
     "leaderboard": "Rank every model that was judged on a split.",
     "tune": "Try a grid on every fold; what the winner is worth.",
     "folds": "Show what the number of folds does to the estimate.",
@@ -172,6 +174,14 @@ class Commands(TyperGroup):
         """Return the names in that order."""
         places = {name: place for place, name in enumerate(SHORT)}
         return sorted(super().list_commands(ctx), key=lambda name: places.get(name, len(places)))
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options; how completion is shown is told in the docs, so that the help fits a screen."""
+        params: list[Any] = super().get_params(ctx)
+        for param in params:
+            if param.name == "show_completion":
+                param.hidden = True
+        return params
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first word names; raises SplitError for one that none has, with the nearest."""

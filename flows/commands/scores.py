@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evenfold.estimates import Comparison, Estimate, FoldScore, metric_of
+from evenfold.estimates import Comparison, Confusion, Estimate, FoldScore, metric_of
 from evenfold.estimates.results import in_percent, warned
-from evenfold.flows.outcomes import Evaluation, Tuning
+from evenfold.flows.outcomes import Evaluation, LaterScore, Tuning
 from evenfold.manifests import read_header
 from evenfold.reports.evaluations.words import by_level, headline, optimism, read_ends, resolution, written
 from evenfold.reports.page import counted, listed
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from evenfold.tasks.record.leaderboard import Leaderboard
 
 MOST_FOLDS = 10
+MOST_CONFUSED = 6
 
 
 def show_evaluation(console: Words, outcome: Evaluation) -> None:
@@ -33,6 +34,7 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     if outcome.estimates:
         console.print(first_that_fits(console, score_tables(outcome.scores, outcome.estimates)), markup=False)
         console.print()
+    show_confusion(console, outcome.confusion)
     for warning in dict.fromkeys(words for each in outcome.estimates for words in each.warnings):
         console.say(f"  {warning}", hang=2, style="yellow")
     for words in (optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels)):
@@ -54,6 +56,68 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     show_where(console, outcome.run_id, f", {counted(outcome.n_fits, 'fit')}{reused}, {outcome.seconds:.0f} s")
     if len(outcome.run_id) == 32 and not outcome.look:
         console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
+
+
+def show_confusion(console: Words, confusion: Confusion | None) -> None:
+    """Print what was called what, of few classes, and the thresholds that decided; nothing of numbers."""
+    if confusion is None:
+        return
+    if len(confusion.classes) <= MOST_CONFUSED:
+        rows = [
+            [truth, *(f"{count:,}" for count in counts)]
+            for truth, counts in zip(confusion.classes, confusion.counts, strict=True)
+        ]
+        console.print("\n".join(lined_up([["rows of", *(f"called {said}" for said in confusion.classes)], *rows])),
+                      markup=False, soft_wrap=True)  # fmt: skip
+    if confusion.thresholds is not None:
+        low, high = (f"{end:.3g}" for end in confusion.thresholds)
+        console.say(
+            f"  called {confusion.positive} from a probability of {low}{f' to {high}, by fold' if high != low else ''}"
+        )
+    console.print()
+
+
+def show_later(console: Words, scored: LaterScore) -> None:
+    """Print the scores on later rows beside what was promised, and where they are recorded."""
+    name = str(scored.model.estimator).rpartition(":")[2]
+    trained = f"trained on {scored.split.name} {scored.split.version}"
+    console.print(
+        f"[bold]{name}[/] on the {scored.rows:,} rows of [bold]{scored.name}[/]   {trained}\n", soft_wrap=True
+    )
+    promised = {each.metric: each for each in reversed(scored.promised)}
+    ends = {each.metric: _interval(each) for each in scored.estimates}
+    rows = [["", "later rows", "interval", "promised", "interval"]]
+    for each in scored.estimates:
+        before = promised.get(each.metric)
+        told = [_score(before, before.value), _interval(before)] if before else ["", ""]
+        rows.append([metric_of(each.metric).title, _score(each, each.value), ends[each.metric], *told])
+    console.print("\n".join(lined_up(rows)), markup=False, soft_wrap=True)
+    console.print()
+    show_confusion(console, scored.confusion)
+    for sentence in kept_promises(scored.estimates, scored.promised):
+        console.say(f"  {sentence}", hang=2)
+    if scored.known_groups is not None:
+        group = f"{scored.known_groups:,} of {scored.rows:,} rows are of groups that the model has seen"
+        console.say(f"  {group}", hang=2)
+    for note in scored.notes:
+        console.say(f"  {note}", hang=2)
+    show_where(console, scored.run_id)
+
+
+def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> list[str]:
+    """Return a sentence for each metric that came out beyond the interval that the evaluation gave."""
+    said = []
+    for each in estimates:
+        before = next((one for one in reversed(promised) if one.metric == each.metric and one.interval), None)
+        if before is None or before.interval is None:
+            continue
+        apart = each.interval is not None and (
+            each.interval.high < before.interval.low or each.interval.low > before.interval.high
+        )
+        if apart:
+            side = "worse" if each.value < before.value else "better"
+            said.append(f"{metric_of(each.metric).title} is {side} than promised: the intervals do not meet.")
+    return said or ["The scores are what was promised, as far as the intervals can tell."]
 
 
 def score_tables(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> Iterator[list[str]]:
@@ -161,7 +225,7 @@ def show_tuning(console: Words, outcome: Tuning) -> None:
         console.say(f"  {note}", hang=2)
     console.print()
     names = list(outcome.configurations[0])
-    rows = [[*names, metric.title, "sd of folds", ""]]
+    rows = [[*names, metric.title, "sd of splits", ""]]
     for number, params in enumerate(outcome.configurations):
         sd = outcome.spreads[number]
         mark = "chosen" if number == outcome.chosen else "best" if number == outcome.best else ""

@@ -1,4 +1,4 @@
-"""Commands that compare: compare, folds, strategies."""
+"""Commands that compare: two models, a model with later rows, numbers of folds, ways of stratifying."""
 
 from __future__ import annotations
 
@@ -38,12 +38,21 @@ ComparisonPage = Annotated[
     Path | None, Field(description="Write a page about it to this file."), Flag(names=("-o", "--output"), takes="PATH")
 ]
 Counts = Annotated[str, Field(description="Numbers of folds: 5..100, 5:100:5, or 5,10,20."), Flag(names=("--k",))]
+RecordedRun = Annotated[
+    str, Field(description="MLflow run of an evaluation or a tuning, or its first digits."), Flag(argument="RUN")
+]
+TrainingData = Annotated[
+    str | None,
+    Field(description="Where the table lies now that the model was trained on."),
+    Flag(takes="PATH", panel="Data"),
+]
+Predictions = Annotated[Path, Field(description="Parquet or CSV file to write."), Flag(names=("-o", "--output"))]
 NSeeds = Annotated[int, Field(description="Partitions of each way.")]
 
 
 def register_studies(app: typer.Typer) -> None:
     """Add the commands to ``app``."""
-    for study in (compare, folds, strategies):
+    for study in (compare, predict, score, folds, strategies):
         app.command(cls=Grouped)(command_of(study))
 
 
@@ -82,6 +91,57 @@ def compare(
     show_comparisons(out, comparisons, names)
     if output is not None:
         out.say(f"  page {output}")
+
+
+def predict(
+    run: RecordedRun, data: Data, output: Predictions = Path("predictions.parquet"), training_data: TrainingData = None,
+    as_json: bool = False,
+) -> None:  # fmt: skip
+    """Predict later rows with the model of a recorded evaluation, or with what a tuning chose.
+
+    The recipe is fitted once on every training row of its split; the targets of FILE are not read.
+
+    Example: evenfold predict RUN next_year.parquet -o predictions.parquet
+    """
+    from evenfold.flows.later import predict_later
+    from evenfold.manifests import write_whole
+
+    from .console import consoles
+
+    out, _ = consoles()
+    with busy(f"predicting by run {run}"):
+        said = predict_later(run, data, training_data)
+        csv = output.suffix == ".csv"
+        write_whole(output, said.to_csv(index=False) if csv else said.to_parquet(index=False))
+    if as_json:
+        out.print_json(json.dumps({"rows": len(said), "columns": list(said.columns), "output": str(output)}))
+    else:
+        out.say(f"{len(said):,} rows predicted: {', '.join(map(str, said.columns))}")
+        out.say(f"  {output}")
+
+
+def score(
+    run: RecordedRun, data: Data, metrics: Metrics = None, level: Level = 0.95, training_data: TrainingData = None,
+    as_json: bool = False,
+) -> None:  # fmt: skip
+    """Score the model of a recorded evaluation, or what a tuning chose, on later rows, beside what was promised.
+
+    Rows of the split itself are refused: the model was trained on them.
+
+    Example: evenfold score RUN next_year.parquet
+    """
+    from evenfold.flows.later import score_later
+
+    from .console import consoles
+    from .scores import show_later
+
+    out, _ = consoles()
+    with busy(f"scoring by run {run}"):
+        scored = score_later(run, data, training_data, metrics=metrics, level=level)
+    if as_json:
+        out.print_json(scored.model_dump_json())
+    else:
+        show_later(out, scored)
 
 
 def _models_of(*runs: str) -> tuple[str, str]:

@@ -131,7 +131,9 @@ def _from_database(address: str) -> Source:
         raise SplitError(f"{address} names no table in a file; write duckdb:///folder/file.db#table.")
     require_readable([path])
     try:
-        return _from_relation(duckdb.connect(path, read_only=True).table(table))
+        database = duckdb.connect(path, read_only=True)
+        database.execute("set enable_progress_bar = false")
+        return _from_relation(database.table(table))
     except duckdb.Error as error:
         raise SplitError(f"{address} cannot be read ({reason_of(error)}).") from None
 

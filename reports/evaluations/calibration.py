@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.rows import wilson
+from evenfold.estimates.models.confusion import thresholds
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import in_percent
 from evenfold.reports.charts import N_COLOURS, Picture
@@ -57,7 +58,7 @@ def calibration_section(problem: Problem, predictions: pd.DataFrame | None, leve
         return []
     if any(f"proba_{label}" not in predictions for label in problem.classes):
         return []
-    positive = problem.classes[-1:] if len(problem.classes) == 2 else problem.classes
+    positive = (problem.positive,) if len(problem.classes) == 2 else problem.classes
     curves = [_of_class(label, predictions) for label in positive]
     limits = thresholds(problem, predictions) if len(positive) == 1 else None
     picture = reliability_picture(curves, limits, len(predictions), level)
@@ -72,25 +73,6 @@ def _of_class(label: Any, predictions: pd.DataFrame) -> Reliability:
     probability = predictions[f"proba_{label}"].to_numpy(dtype=np.float64)
     hit = (predictions["y"] == label).to_numpy()
     return Reliability.of(str(label), probability, hit, weight)
-
-
-def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, float]:
-    """Return the lowest and the highest threshold over the folds.
-
-    As given, or, where each fold has its own, midway between the largest probability called a no and the least called
-    a yes: what the predictions tell of it.
-    """
-    given = problem.model.threshold
-    if given is None or isinstance(given, float):
-        return (given or 0.5,) * 2
-    label = problem.classes[1]
-    yes = predictions["prediction"] == label
-    said = predictions[f"proba_{label}"]
-    by = [predictions["repeat"], predictions["fold"]]
-    # Where a fold calls none a yes, or none a no, the threshold is somewhere beyond: taken as the end of the scale.
-    least, most = said.where(yes).groupby(by).min().fillna(1.0), said.mask(yes).groupby(by).max().fillna(0.0)
-    middle = (least + most) / 2
-    return float(middle.min()), float(middle.max())
 
 
 def reliability_picture(

@@ -35,6 +35,7 @@ from .pictures import score_pictures
 from .words import direction, headline, optimism, written
 
 MOST_CONFIGURATIONS = 60
+LEAST_OF_A_SEARCH = 3
 
 
 def _shown(reading: Metric, score: float, half: float | None = None) -> str:
@@ -160,9 +161,10 @@ def tuning_page(
     origin: Origin | None = None,
     nested: Estimate | None = None,
 ) -> Page:
-    """Return the page about a choice among configurations; ``spreads`` are the sds over folds.
+    """Return the page about a choice among configurations; ``spreads`` are the sds over splits.
 
-    ``scores`` are those of all predictions together. ``nested``: what choosing anew in every fold scores.
+    ``scores`` are those of all predictions together, or of draws their mean. ``nested``: what choosing anew in every
+    fold scores.
     """
     reading = metric_of(metric)
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
@@ -175,7 +177,7 @@ def tuning_page(
         ]
         for i in order
     ]
-    head = ["configuration", f"{reading.title}, as scikit-learn scores", "sd over folds"]
+    head = ["configuration", f"{reading.title}, as scikit-learn scores", "sd over splits"]
     simpler = [] if choice.chosen == choice.best else [
         Remark("note", f"{_params(configurations[choice.best])} has the best score; the chosen one is as good within "
                        "one standard error, and comes first in the grid.")
@@ -186,7 +188,7 @@ def tuning_page(
         lead=f"Take {_params(configurations[choice.chosen])}.",
         tiles=[*_tiles_of_choosing_anew(nested), *_tiles_of_choice(reading, choice, len(scores))],
         findings=[*simpler, *(Remark("note", note) for note in choice.notes)],
-        sections=[Section("configurations", picture.title, [picture])],
+        sections=[Section("configurations", picture.title, [picture]), *_search(reading, configurations, scores)],
         details=[Section("figures", f"Every configuration ({len(scores):,})",
                          [Table("Every configuration", rows, head)])],
         footer=(origin or Origin()).words(),
@@ -201,9 +203,9 @@ def _tiles_of_choice(reading: Metric, choice: Choice, n_tried: int) -> list[Tile
     return [
         Tile(_shown(reading, choice.value, half), f"{reading.title} to expect {interval}",
              "corrected for having been chosen"),
-        Tile(_shown(reading, choice.naive, half), f"{reading.title} of the best, all predictions pooled",
+        Tile(_shown(reading, choice.naive, half), f"{reading.title} of the chosen one, as it scored",
              f"too good by {written(luck, half)}"),
-        Tile(f"{n_tried:,}", "configurations tried", "each on every fold"),
+        Tile(f"{n_tried:,}", "configurations tried", "each on every split"),
     ]  # fmt: skip
 
 
@@ -233,7 +235,7 @@ def _configurations_picture(
     ends = [reading.shown(scores[i] + side * (spreads[i] or 0.0)) for i in shown for side in (-1, 1)]
     picture = Picture(
         f"A close race: {close}" if near > 1 else "One configuration is ahead of all others by more than its sd",
-        f"{reading.title} ({direction(reading)}), and the sd of the folds", "", around(ends), (-len(shown) + 0.4, 0.6),
+        f"{reading.title} ({direction(reading)}), and the sd of the splits", "", around(ends), (-len(shown) + 0.4, 0.6),
         height=64 + 22 * len(shown), y_ticks=[(-i, _params(configurations[at])) for i, at in enumerate(shown)],
     )  # fmt: skip
     for i, at in enumerate(shown):
@@ -242,6 +244,31 @@ def _configurations_picture(
         picture.dots([(value, -i, f"{_params(configurations[at])}: {written(value)}")], 1 if at == choice.chosen else 0)
     picture.name("chosen", 1, "dot")
     return picture
+
+
+def _search(reading: Metric, configurations: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> list[Section]:
+    """Return the picture of the score of each try in the order tried, and of the best so far; none of very few."""
+    if len(scores) < LEAST_OF_A_SEARCH:
+        return []
+    best_so_far = [max(scores[: i + 1]) for i in range(len(scores))]
+    found = best_so_far.index(best_so_far[-1])
+    after = len(scores) - 1 - found
+    nothing = f"the {after:,} after it brought nothing better" if after > 1 else "a longer search may find a better one"
+    picture = Picture(
+        f"The best came with try {found + 1:,} of {len(scores):,}; {nothing}",
+        "try", f"{reading.title} ({direction(reading)})", (0.5, len(scores) + 0.5),
+        around([reading.shown(score) for score in scores]),
+    )  # fmt: skip
+    steps = [(i + 1 + side, reading.shown(best)) for i, best in enumerate(best_so_far) for side in (-0.5, 0.5)]
+    picture.line(steps, 1)
+    picture.dots(
+        [(i + 1, reading.shown(score), f"try {i + 1}, {_params(configurations[i])}: {_shown(reading, score)}")
+         for i, score in enumerate(scores)],
+        0,
+    )  # fmt: skip
+    picture.name("one try", 0, "dot")
+    picture.name("best so far", 1, "line")
+    return [Section("search", picture.title, [picture])]
 
 
 # ---------------------------------------------------------------- retraining, a look, an audit

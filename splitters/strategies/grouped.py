@@ -34,7 +34,7 @@ class GroupPacker(LabelSplitter):
     optimiser: Optimiser
 
     @abstractmethod
-    def _shares(self) -> FloatArray:
+    def bin_shares(self) -> FloatArray:
         """Return the share of the rows that each bin should have."""
 
     def report(self, X: Any = None, y: Any = None, groups: Any = None) -> PackReport:
@@ -56,7 +56,7 @@ class GroupPacker(LabelSplitter):
 
     def _aim(self, rows: Rows) -> Aim:
         sizes, table, weights = table_to_pack(rows)
-        return Aim.of(table, self._shares(), sizes=sizes, weights=weights, size_weight=self.size_weight)
+        return Aim.of(table, self.bin_shares(), sizes=sizes, weights=weights, size_weight=self.size_weight)
 
     def _bins(self, aim: Aim, stream: Stream) -> IntArray:
         """Return the bin of each group."""
@@ -163,7 +163,8 @@ class BalancedGroupKFold(GroupPacker):
         """Return the fold of each row."""
         return self._bins_of_rows(rows)
 
-    def _shares(self) -> FloatArray:
+    def bin_shares(self) -> FloatArray:
+        """Return an equal share for each fold."""
         return equal_shares(self.n_splits)
 
     def _check(self, rows: Rows) -> None:
@@ -208,7 +209,8 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
         """Return the code of each row's part."""
         return np.array(list(self.part_codes().values()))[self._bins_of_rows(rows)]
 
-    def _shares(self) -> FloatArray:
+    def bin_shares(self) -> FloatArray:
+        """Return the share of each part, in the given order."""
         return np.array(list(self.parts.values()), dtype=np.float64)
 
     def _check(self, rows: Rows) -> None:

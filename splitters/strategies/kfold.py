@@ -89,8 +89,10 @@ def _looks_misread(level: Any) -> bool:
     return isinstance(level, str) and MISREAD.fullmatch(level.strip()) is not None
 
 
-def check_classes(rows: Rows, n_splits: int, rare: str) -> None:
-    """Raise SplitError where y has one class, or a class with fewer rows than folds that may not be spread."""
+def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
+    """Raise SplitError where y has one class, or a class with fewer rows than folds (``of``: parts) that may not be
+    spread.
+    """
     if rare not in ("error", "spread"):
         raise SplitError(f"rare={rare!r}; choose 'error' or 'spread'.")
     counts = rows.class_counts()
@@ -106,9 +108,10 @@ def check_classes(rows: Rows, n_splits: int, rare: str) -> None:
     if rare == "error" and counts[rarest] < n_splits:
         fewest = int(counts[rarest])
         fewer = "n_splits=2, or " if fewest == 2 else f"n_splits of 2 to {fewest}, or " if fewest > 2 else ""
+        than = of or f"n_splits={n_splits}"
         raise SplitError(
-            f"class {shown(repr(rows.levels[rarest]))} has {fewest:,} of {rows.n:,} rows, fewer than "
-            f"n_splits={n_splits}; choose {fewer}rare='spread'."
+            f"class {shown(repr(rows.levels[rarest]))} has {fewest:,} of {rows.n:,} rows, fewer than {than}; "
+            f"choose {'' if of else fewer}rare='spread'."
         )
 
 

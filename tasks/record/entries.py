@@ -50,6 +50,11 @@ class Entry:
     series: Series = field(default_factory=dict)
     judged: Judged | None = None
 
+    def __post_init__(self) -> None:
+        """Name metrics in the letters that MLflow allows: a class may be called ``>50K``."""
+        for name in ("metrics", "series"):
+            object.__setattr__(self, name, {allowed(each): value for each, value in getattr(self, name).items()})
+
     @property
     def points(self) -> dict[tuple[str, int], float]:
         """Every value by metric and step, as MLflow stores infinities; what has no steps stands at 0."""
@@ -128,6 +133,11 @@ def balance_series(report: BalanceReport) -> dict[str, dict[int, float]]:
             if value is not None:
                 series.setdefault(f"balance/{name}", {})[fold.split] = float(value)
     return series
+
+
+def allowed(name: str) -> str:
+    """Return a metric's name in the letters that MLflow allows."""
+    return re.sub(r"[^\w.\- :/]", "_", name)
 
 
 def _named(label: str) -> str:

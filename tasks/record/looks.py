@@ -20,6 +20,7 @@ from evenfold.tasks.runtime.step import step
 from .datasets import data_input, split_input
 from .entries import MOST_FOLDS, Entry, estimate_metrics, judged, run_key, short_tags, split_tags
 from .links import origin_tags, run_page, runs_on
+from .reading import RECIPE, recipe_json
 from .tracker import NOTE, Tracker, tracker_of
 
 
@@ -159,18 +160,25 @@ def record_tuning(
     name = f"{_named(recipe)} @ {split.name} {split.version} tuning"
     params = {f"chosen.{name}": value for name, value in tried[choice.chosen].params.items()}
     records = [[estimate.to_json() for estimate in trial.estimates] for trial in tried]
-    whole = Entry(key, name, shared | {"evenfold.record": "tuning"}, params, figures)
+    by_try = {f"tried/{metric}": dict(enumerate(_of(metric, trial).value for trial in tried))}
+    whole = Entry(key, name, shared | {"evenfold.record": "tuning"}, params, figures, series=by_try)
     with tracker.run(whole) as run_id:
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
         if len(tried) <= MOST_FOLDS:
             _keep_configurations(tracker, split, _named(recipe), tried, key, run_id)
         trials = [{"params": trial.params, "estimates": each} for trial, each in zip(tried, records, strict=True)]
         anew = {} if nested is None else {"nested": nested.model_dump(mode="json")}
+        fullest = model.model_copy(update={"params": {**model.params, **tried[choice.chosen].params}})
+        tracker.keep(run_id, RECIPE, recipe_json(split, fullest, records[choice.chosen]))
         tracker.keep(run_id, "tuning.json", {"tried": trials, "choice": chosen, **anew})
-        of_metric = [next(one for one in trial.estimates if one.metric == metric) for trial in tried]
+        of_metric = [_of(metric, trial) for trial in tried]
         means, spreads = [estimate.value for estimate in of_metric], [estimate.sd for estimate in of_metric]
         origin = Origin(Path(split.data).name, run_id)
         page = tuning_page(metric, [trial.params for trial in tried], means, spreads, choice, origin, inside)
         tracker.keep(run_id, "report.html", page.html())
         _tell(tracker, run_id, split, page)
     return run_id
+
+
+def _of(metric: str, trial: Tried) -> Estimate:
+    return next(one for one in trial.estimates if one.metric == metric)

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import Comparison
+from evenfold.estimates import Comparison, Estimate
 from evenfold.manifests import Audit
 from evenfold.reports import Page, audit_page, comparison_page
 from evenfold.reports.markdown import linked, page_note
+from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.runtime.home import Home
 
-from .entries import SHORT, Entry, run_key
+from .entries import SHORT, Entry, run_key, short_tags
 from .links import origin_tags, run_page
 from .reading import Recorded
 from .spool import survives_outage
@@ -82,6 +83,28 @@ def record_study(experiment: str, name: str, about: dict[str, str], page: str, t
     rows = table.to_dict("records")
     return record_finding(
         experiment, name, "study", about, page, f"**{name}**", {"study.json": rows}, origin_tags(), {}
+    )
+
+
+def record_later(
+    split: SplitRef, name: str, scored: Mapping[str, Any], estimates: Sequence[Estimate], page: Page
+) -> str:
+    """Record what a recorded model scores on later rows, with its page, beside the evaluation; return the run."""
+    figures = {f"later/{each.metric}": each.value for each in estimates}
+    for each in estimates:
+        if each.interval is not None:
+            ends = {"low": each.interval.low, "high": each.interval.high}
+            figures |= {f"later_{side}/{each.metric}": end for side, end in ends.items()}
+    return record_finding(
+        split.name,
+        name,
+        "later rows",
+        {key: str(value) for key, value in scored.items()},
+        page.html(),
+        page_note(page, {}),
+        {"later.json": [each.to_json() for each in estimates]},
+        short_tags(split) | {"evenfold.split_id": split.split_id} | origin_tags(),
+        figures,
     )
 
 

@@ -31,7 +31,7 @@ from mlflow.entities import DatasetInput, LoggedModelStatus, Metric, Param, RunT
 from mlflow.models import Model
 from mlflow.tracking import MlflowClient
 
-from .entries import Entry, Judged, KeptModel, Point, news
+from .entries import Entry, Judged, KeptModel, Point, allowed, news
 from .models.stored_models import load_skops, load_stored, signature_of
 
 logging.getLogger("alembic").setLevel(logging.WARNING)
@@ -167,7 +167,8 @@ class Tracker:
         """Log the metrics that the run does not hold yet; what it holds already is not said twice."""
         run = self.client.get_run(run_id)
         known = {(name, 0): value for name, value in run.data.metrics.items()}
-        self._log(run_id, news({(name, 0): value for name, value in values.items()}, known, run.info.start_time))
+        told = {(allowed(name), 0): value for name, value in values.items()}
+        self._log(run_id, news(told, known, run.info.start_time))
 
     def _fill(self, run: Any, entry: Entry, known: bool) -> None:
         run_id = run.info.run_id

@@ -8,15 +8,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import (
+    METRICS,
+    Confusion,
     EvaluationError,
     ModelError,
     ModelSpec,
     Problem,
+    aggregate,
     assemble,
     class_scores,
     confusion_table,
     fit_and_score,
     fitted,
+    metric_of,
     score_draws,
 )
 from evenfold.estimates.models.fit import inner_pairs
@@ -26,7 +30,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import balanced_accuracy_score, classification_report, confusion_matrix
+from sklearn.metrics import (
+    average_precision_score,
+    balanced_accuracy_score,
+    brier_score_loss,
+    classification_report,
+    confusion_matrix,
+    f1_score,
+    precision_score,
+    recall_score,
+)
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV, cross_validate
 
 HERE = __name__
@@ -491,3 +504,99 @@ def test_a_class_that_is_never_said_has_no_precision() -> None:
     assert pooled["precision"].isna().to_dict() == {"a": False, "b": True, "c": True}
     assert pooled["recall"].isna().to_dict() == {"a": False, "b": False, "c": True}
     assert pooled.loc["a", "precision"] == pytest.approx(2 / 3)
+
+
+# ---------------------------------------------------------------- one class of two
+
+CREDIT = pd.DataFrame({"x": [*np.linspace(-2, 1, 120), *np.linspace(-1, 2, 60)], "z": np.arange(180) % 7})
+CREDIT["risk"] = ["Good"] * 120 + ["Bad"] * 60
+OF_ONE = ("recall", "precision", "f1", "average_precision", "sensitivity", "specificity", "brier", "auc")
+
+
+def credit(**model: Any) -> Problem:
+    return Problem.of(CREDIT, ModelSpec(estimator=SCALED, metrics=OF_ONE, **model), "risk")
+
+
+@pytest.mark.parametrize("positive", ["Bad", "Good", None])
+def test_metrics_of_one_class_say_which_and_equal_scikit_learns(positive: str | None) -> None:
+    """Of text classes too: by name where one is named, else of the second in sorted order."""
+    seen = credit(positive=positive)
+    of = positive or "Good"
+    other = "Good" if of == "Bad" else "Bad"
+    train, test = np.arange(0, 180, 2), np.arange(1, 180, 2)
+    score, said = fit_and_score(seen.model, seen, train, test, seed=0, name="half")
+    y, called, chance = said["y"], said["prediction"], said[f"proba_{of}"]
+    assert score.test == pytest.approx({
+        f"recall of {of}": recall_score(y, called, pos_label=of),
+        f"precision of {of}": precision_score(y, called, pos_label=of),
+        f"f1 of {of}": f1_score(y, called, pos_label=of),
+        f"average_precision of {of}": average_precision_score(y == of, chance),
+        f"sensitivity of {of}": recall_score(y, called, pos_label=of),
+        f"specificity of {of}": recall_score(y, called, pos_label=other),
+        "neg_brier_score": -brier_score_loss(y == of, chance),
+        "roc_auc": score.test["roc_auc"],
+    })  # fmt: skip
+    estimates = {each.metric: each for each in aggregate([score], said, seen, seen.model)}
+    assert all(estimates[name].value == pytest.approx(value) for name, value in score.test.items())
+    assert all(estimates[f"{name} of {of}"].interval is not None for name in ("recall", "f1", "specificity"))
+    assert metric_of(f"recall of {of}").title == f"recall of {of}"
+    draws = score_draws(seen.model, seen, [(0, (train, test))], seed=0)
+    assert draws.table.loc[0, f"specificity of {of}"] == pytest.approx(score.test[f"specificity of {of}"])
+
+
+def test_numbers_keep_scikit_learns_names_unless_a_class_is_named() -> None:
+    numbers = CREDIT.assign(risk=(CREDIT["risk"] == "Bad").astype(int))
+    plain = Problem.of(numbers, ModelSpec(estimator=SCALED, metrics=["recall", "specificity"]), "risk")
+    assert plain.model.metrics == ("recall", "specificity")
+    score, said = fit_and_score(plain.model, plain, np.arange(0, 180, 2), np.arange(1, 180, 2), seed=0, name="half")
+    y, called = said["y"], said["prediction"]
+    assert score.test["recall"] == recall_score(y, called)
+    assert score.test["specificity"] == recall_score(y, called, pos_label=0)
+    named = Problem.of(numbers, ModelSpec(estimator=SCALED, metrics=["recall"], positive=0), "risk")
+    assert named.model.metrics == ("recall of 0",)
+
+
+def test_a_yes_that_yaml_reads_as_true_is_the_class_that_says_so() -> None:
+    answers = CREDIT.assign(risk=np.where(CREDIT["risk"] == "Bad", "Yes", "No"))
+    assert [Problem.of(answers, ModelSpec(positive=p), "risk").positive for p in (True, False)] == ["Yes", "No"]
+
+
+def test_a_threshold_is_of_the_positive_class() -> None:
+    """From .3 on a row is called Bad; by default it would be called Good from there on."""
+    train = np.arange(180)
+    for positive, of in (("Bad", "Bad"), (None, "Good")):
+        seen = credit(positive=positive, threshold=0.3)
+        _, said = fit_and_score(seen.model, seen, train, train, seed=0, name="all")
+        assert ((said["prediction"] == of) == (said[f"proba_{of}"] >= 0.3)).all()
+
+
+def test_a_confusion_counts_every_test_row_once_and_says_its_thresholds() -> None:
+    seen = credit(threshold="tuned")
+    frames = [
+        fit_and_score(seen.model, seen, train, test, seed=0, name="f", fold=i)[1]
+        for i, (train, test) in enumerate(StratifiedKFold(3).split(seen.X, seen.y))
+    ]
+    said = pd.concat(frames)
+    made = Confusion.of(seen, said)
+    assert made is not None
+    assert made.classes == ["Bad", "Good"]
+    assert made.counts == confusion_matrix(said["y"], said["prediction"]).tolist()
+    assert made.thresholds is not None
+    assert 0 < made.thresholds[0] <= made.thresholds[1] < 1
+    plain = Confusion.of(credit(), said)
+    assert plain is not None
+    assert plain.thresholds is None
+    assert Confusion.of(Problem.of(DIABETES, ModelSpec(estimator=RIDGE), "target"), said) is None
+
+
+def test_a_rate_of_one_class_needs_two() -> None:
+    with pytest.raises(ModelError, match="it is of one of two classes, and there are 3; choose recall_macro"):
+        problem(WINE, "target", metrics=["specificity"])
+
+
+def test_a_positive_class_that_cannot_be_is_said_so() -> None:
+    with pytest.raises(ModelError, match=r"^positive is 'Ugly', and the target holds 2 classes \('Bad', 'Good'\)\.$"):
+        credit(positive="Ugly")
+    with pytest.raises(ModelError, match="positive names one of two classes, and the target holds numbers"):
+        Problem.of(CREDIT, ModelSpec(positive="Bad", features=["z"]), "x")
+    assert metric_of("recall of x").one_sided is METRICS["recall"].one_sided is True

@@ -210,9 +210,9 @@ MESSAGES: list[tuple[str, Any, str]] = [
     ),
     (
         "a metric for other classes",
-        lambda: problem(ModelSpec(metrics=["f1"]), "late"),
-        "metric 'f1' cannot score this classification target ('no', 'yes'): pos_label=1 is not a valid label: It "
-        "should be one of ['no' 'yes']. Metrics that can: roc_auc, accuracy, balanced_accuracy.",
+        lambda: problem(ModelSpec(metrics=["f1 of maybe"]), "late"),
+        "metric 'f1 of maybe' cannot score this classification target ('no', 'yes'): there is no class 'maybe' among 2 "
+        "classes ('no', 'yes'). Metrics that can: roc_auc, accuracy, balanced_accuracy.",
     ),
     (
         "a metric for two classes",

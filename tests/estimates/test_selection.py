@@ -7,18 +7,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evaluations import RIDGE, normals
+from evaluations import LOGISTIC, RIDGE, normals
 from evenfold.estimates import (
+    DrawScores,
     ModelError,
     ModelSpec,
     Problem,
     bias_corrected_best,
     bias_corrected_best_score,
     choose,
+    choose_by_draws,
     pooled_interval,
+    score_draws,
     simplest_near_best,
 )
-from evenfold.splitters import Stream
+from evenfold.splitters import Bootstrap, ShuffleSplit, Stream
 
 
 def test_the_winner_among_equals_loses_its_luck() -> None:
@@ -144,3 +147,60 @@ def test_the_best_is_the_best_of_the_table() -> None:
     problem, frames = frames_of(y, [y + 0.5, y + 0.6])
     made = choose("r2", problem, frames, [[0.1] * 5, [0.9] * 5])
     assert made.best == 0
+
+
+def drawn(table: Any, n_test: int = 50) -> DrawScores:
+    """Return draws of one configuration with these AUCs."""
+    sizes = {"draw": range(len(table)), "n_train": 150, "n_test": n_test, "error": None}
+    return DrawScores(pd.DataFrame({**sizes, "roc_auc": table}), {})
+
+
+def test_a_choice_by_draws_takes_off_what_choosing_in_each_draw_gains() -> None:
+    """Of an area under a curve, by the definition: the winner of each draw beside the one that is chosen."""
+    scores = 0.7 + 0.05 * np.stack([normals(30, seed) for seed in range(8)])
+    problem = Problem.of(pd.DataFrame({"x": range(200), "y": [0, 1] * 100}), ModelSpec(estimator=LOGISTIC), "y")
+    made = choose_by_draws("roc_auc", problem, [drawn(row) for row in scores])
+    means = scores.mean(axis=1)
+    assert made.best == made.chosen == means.argmax()
+    assert made.naive == means.max()
+    assert made.value == pytest.approx(means.max() - np.mean(scores.max(axis=0) - scores[means.argmax()]))
+    assert made.low < made.value < made.high
+    alone = choose_by_draws("roc_auc", problem, [drawn(scores[0])])
+    assert alone.value == alone.naive == scores[0].mean()
+    scores[0, 3] = np.nan
+    assert np.isfinite(choose_by_draws("roc_auc", problem, [drawn(row) for row in scores]).value)
+    scores[0] = np.nan
+    with pytest.raises(ModelError, match="roc_auc is undefined for some configuration in each of 30 draws"):
+        choose_by_draws("roc_auc", problem, [drawn(row) for row in scores])
+
+
+@pytest.mark.parametrize("strategy", [Bootstrap(20), ShuffleSplit(20, train_size=0.7)])
+def test_a_choice_by_draws_of_losses_resamples_rows(strategy: Any) -> None:
+    """Models that know nothing differ by luck alone, and the choice among them is worth what guessing is."""
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(rng.normal(size=(120, 12)), columns=[f"x{i}" for i in range(12)]).assign(
+        y=rng.integers(0, 2, 120)
+    )
+    tried = []
+    for i in range(12):
+        seen = Problem.of(table, ModelSpec(estimator=LOGISTIC, features=[f"x{i}"], metrics=["accuracy"]), "y")
+        tried.append(score_draws(seen.model, seen, enumerate(strategy.split(seen.X, seen.y)), seed=0))
+    made = choose_by_draws("accuracy", seen, tried)
+    assert made.naive == max(each.table["accuracy"].mean() for each in tried)
+    assert made.value < made.naive - 0.01
+    assert made.value == pytest.approx(0.5, abs=0.06)
+    assert made.low < made.value < made.high
+    simplest = choose_by_draws("accuracy", seen, tried, one_standard_error=True)
+    assert simplest.chosen <= made.chosen
+
+
+def test_warnings_of_draws_are_told_once(recwarn: pytest.WarningsRecorder) -> None:
+    table = pd.DataFrame({"x": np.arange(60.0) ** 3, "z": np.arange(60.0) % 7, "y": np.arange(60) % 2})
+    model = ModelSpec(estimator="sklearn.linear_model:LogisticRegression", params={"max_iter": 1})
+    seen = Problem.of(table, model, "y")
+    scored = score_draws(seen.model, seen, enumerate(ShuffleSplit(4).split(seen.X)), seed=0)
+    assert scored.warned == [
+        "4 of 4 fits warned: ConvergenceWarning: lbfgs failed to converge after 1 iteration(s) (status=1)."
+    ]
+    assert not recwarn.list
+    assert DrawScores.from_frames(*scored.to_frames()).warned == scored.warned

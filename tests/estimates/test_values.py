@@ -101,7 +101,7 @@ def three_classes(seed: int) -> tuple[Any, Any]:
 
 OF_NUMBERS = [name for name, metric in METRICS.items() if metric.task == "regression" and name != "neg_max_error"]
 OF_CLASSES = [name for name, metric in METRICS.items() if metric.task == "classification"]
-BINARY = {"f1", "precision", "recall", "jaccard", "roc_auc", "average_precision"}
+BINARY = {"f1", "precision", "recall", "jaccard", "roc_auc", "average_precision", "sensitivity", "specificity"}
 
 
 @pytest.mark.parametrize("how", ["plain", "groups", "weights"])

@@ -195,3 +195,57 @@ def test_nested_tuning_says_where_it_cannot_be(home: Home) -> None:
     spec = {"name": "s", "columns": {"key": "id", "target": "y"}, "strategy": "HashSplit"}
     with pytest.raises(SplitError, match=r"HashSplit cannot split the training rows .* use folds such as KFold"):
         tune(noise(), spec=spec, model=RIDGE, grid=GRID, nested=True, engine="plain")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "params", "group"),
+    [
+        ("GroupStratifiedShuffleSplit", {"n_splits": 6, "train_size": 0.8}, "site"),
+        ("Bootstrap", {"n_splits": 6}, None),
+    ],
+)
+def test_a_tuning_on_draws_chooses_by_their_mean_and_shows_each_try(
+    home: Home, strategy: str, params: dict[str, Any], group: str | None
+) -> None:
+    """The scores are those that an evaluation of the same draws says, and each try is a step in MLflow."""
+    frame = noise(n_groups=12).assign(y=lambda table: (table["y"] + table["x0"] > 0).astype(int))
+    columns = {"key": "id", "target": "y"} | ({"group": group} if group else {})
+    spec = {"name": "d", "columns": columns, "strategy": strategy, "params": params}
+    model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["roc_auc"]}
+    made = tune(frame, spec=spec, model=model, grid={"C": [0.01, 1.0, 100.0]}, engine="plain")
+    one = evaluate(frame, spec=spec, model={**model, "params": {"C": 1.0}}, engine="plain")
+    assert made.scores[1] == one.estimates[0].value
+    assert one.n_cached == one.n_fits
+    assert made.low <= made.value <= made.naive == max(made.scores)
+    client = MlflowClient(home.tracking_uri)
+    steps = {each.step: each.value for each in client.get_metric_history(made.run_id, "tried/roc_auc")}
+    assert steps == dict(enumerate(made.scores))
+    page = Path(client.download_artifacts(made.run_id, "report.html")).read_text(encoding="utf-8")
+    assert "The best came with try" in page
+    with pytest.raises(SplitError, match=r"cannot split the training rows .* tune without nested"):
+        tune(frame, spec=spec, model=model, grid={"C": [0.01, 1.0]}, nested=True, engine="plain")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "params", "method"),
+    [
+        ("StratifiedSplit", {"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}}, "validation part"),
+        ("StratifiedSplit", {"parts": {"train": 0.7, "test": 0.3}}, "test part"),
+        (
+            "StratifiedSplit",
+            {"parts": {"train": 0.5, "validation": 0.2, "later": 0.2, "test": 0.1}},
+            "validation and later parts",
+        ),
+        ("StratifiedKFold", {"n_splits": 3}, "cross-validation"),
+    ],
+)
+def test_what_is_reported_is_called_by_the_part_that_was_tested(
+    home: Home, strategy: str, params: dict[str, Any], method: str
+) -> None:
+    """One validation part is no cross-validation; classes of text are shared out to parts."""
+    frame = noise(150).assign(y=lambda table: np.where(table["y"] > 0.3, "yes", "no"))
+    spec = {"name": "p", "columns": {"key": "id", "target": "y"}, "strategy": strategy, "params": params}
+    model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["accuracy", "f1"]}
+    made = evaluate(frame, spec=spec, model=model, engine="plain")
+    assert {each.method for each in made.estimates} == {method}
+    assert [each.metric for each in made.estimates] == ["accuracy", "f1 of yes"]

@@ -140,7 +140,8 @@ def test_a_command_that_is_none_is_answered_with_the_nearest(tmp_path: Path) -> 
 QUICK = ("doctor", "split", "list", "show", "audit", "verify", "join", "extend", "diff")
 AFTER = ("export", "import", "load", "clean", "ui", "up")
 SLOW = ("evaluate", "compare", "leaderboard", "folds", "strategies", "tune", "retrain", "demo")
-ELSEWHERE = ("rollback", "deploy")  # a model with two champions and a server: test_rollback.py, test_deploy.py
+# A model with two champions, a server, and rows that came later: test_rollback.py, test_deploy.py, test_later.py.
+ELSEWHERE = ("rollback", "deploy", "predict", "score")
 
 
 def test_every_example_is_in_one_of_the_lists() -> None:

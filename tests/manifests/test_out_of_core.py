@@ -11,11 +11,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from cases import CASES
-from evenfold.manifests import Audit, StoredManifest, audit, decide, join_rows, measure, partition
+from evenfold.manifests import StoredManifest, audit, decide, join_rows, measure, partition
 from evenfold.manifests.anywhere.auditing import ROW_BY_ROW
 from evenfold.manifests.engines import ordered
 from evenfold.splitters import SplitError, Splitter
-from tables import TYPES, spec_of, table
+from tables import TYPES, assert_alike, figures, shuffled, spec_of, table
 
 LABELS = [
     splitter
@@ -33,26 +33,6 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def kept(spec: Any, folder: Path, data: Any = None) -> StoredManifest:
     return decide(spec, table() if data is None else data, engine="duckdb", memory="64MB", to=folder)
-
-
-def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.sample(frac=1, random_state=2)
-
-
-def assert_alike(found: Any, wanted: Any) -> None:
-    """Sums of floats may differ in their last digits, and nothing else."""
-    if isinstance(wanted, dict):
-        assert found.keys() == wanted.keys()
-        for name in wanted:
-            assert_alike(found[name], wanted[name])
-    elif isinstance(wanted, (list, tuple)):
-        assert len(found) == len(wanted)
-        for mine, theirs in zip(found, wanted, strict=True):
-            assert_alike(mine, theirs)
-    elif isinstance(wanted, float):
-        assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12)
-    else:
-        assert found == wanted
 
 
 def takes(splitter: Splitter, target: str) -> bool:
@@ -114,10 +94,6 @@ def test_rows_that_are_not_the_manifests_are_not_measured(
     with pytest.raises(SplitError, match=message):
         measure(stored, shuffled(spoil(table())), memory="64MB")
     assert not list(tmp_path.glob(".spilling-*"))
-
-
-def figures(found: Audit) -> dict[str, Any]:
-    return {f.check: (round(f.figure or 0, 9), f.severity, f.gate) for f in found.findings}
 
 
 WRONG: list[Callable[[pd.DataFrame], pd.DataFrame]] = [

@@ -14,10 +14,11 @@ import pandas as pd
 import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, fit_and_score, fold_count_study
 from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.models.confusion import thresholds
 from evenfold.flows import evaluate
 from evenfold.manifests import Audit
 from evenfold.reports import evaluation_html, evaluation_page, fold_count_html
-from evenfold.reports.evaluations.calibration import Reliability, thresholds
+from evenfold.reports.evaluations.calibration import Reliability
 from evenfold.tasks import Home
 from evenfold.tasks.work import keep_study, kept_study
 from pages import Page, require_silent

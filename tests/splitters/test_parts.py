@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.splitters import FractionalStratifiedSplit, SplitError
+from evenfold.splitters import FractionalStratifiedSplit, SplitError, StratifiedSplit
+from evenfold.splitters.base import part_sizes
+from evenfold.splitters.strategies.stratified_split import rounded
 from hypothesis import given, settings, strategies as st
 
 
@@ -31,6 +33,32 @@ def test_a_test_part_beside_validation_is_in_no_pair() -> None:
     ((train, validation),) = splitter.split(None, y)
     assert (train.size, validation.size) == (120, 40)
     assert set(np.union1d(train, validation)).isdisjoint(np.flatnonzero(splitter.assign(None, y) == -2))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_class_and_every_part_is_rounded_at_once(seed: int) -> None:
+    """Of any counts and shares; where remainders collide, cells move along until all margins are whole."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 40, rng.integers(2, 12))
+    shares = rng.dirichlet(np.ones(rng.integers(2, 7)) * 2)
+    sizes = part_sizes(dict(enumerate(shares)), int(counts.sum()))
+    table = rounded(counts, sizes)
+    assert table.sum(axis=1).tolist() == counts.tolist()
+    assert table.sum(axis=0).tolist() == sizes.tolist()
+    assert (np.abs(table * counts.sum() - np.outer(counts, sizes)) < counts.sum()).all()
+    assert table.min() >= 0
+
+
+def test_text_classes_are_shared_out_to_parts_of_any_shares() -> None:
+    """The German credit data's shares, 80, 10 and 10 %: each part has 30 % of bad risks."""
+    y = np.array(["Good"] * 700 + ["Bad"] * 300)[np.random.default_rng(0).permutation(1000)]
+    labels = StratifiedSplit({"train": 0.8, "validation": 0.1, "test": 0.1}).assign(y=y)
+    assert {code: int((y[labels == code] == "Bad").sum()) for code in (-1, 0, -2)} == {-1: 240, 0: 30, -2: 30}
+    assert {code: int((labels == code).sum()) for code in (-1, 0, -2)} == {-1: 800, 0: 100, -2: 100}
+    rare = np.array(["a"] * 30 + ["b"] * 2)
+    with pytest.raises(SplitError, match=r"class 'b' has 2 of 32 rows, fewer than the 3 parts; choose rare='spread'"):
+        StratifiedSplit().assign(y=rare)
+    assert set(StratifiedSplit(rare="spread").assign(y=rare)[30:]) <= {-1, 0, -2}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ EVERY_NEED = [
     for groups, key, time in ((False, False, False), (True, False, False), ("optional", True, True))
 ]
 ONE_EACH = "pass one value per row."
-TEXT = "text or objects, and this strategy needs numbers; use StratifiedKFold."
+TEXT = "text or objects, and this strategy needs numbers; use StratifiedKFold, or StratifiedSplit for parts."
 UNEQUAL = "holds values that cannot be compared"
 CLASSES = Needs(y="classes")
 NUMBERS = Needs(y="numbers")

@@ -7,6 +7,7 @@ import pytest
 from cases import CASES
 from evenfold.splitters import (
     Bootstrap,
+    Crossed,
     HashSplit,
     Holdout,
     KFold,
@@ -44,7 +45,7 @@ def test_a_class_can_be_asked_for_every_trait(strategy: type[Splitter]) -> None:
 @pytest.mark.parametrize("splitter", CASES, ids=repr)
 def test_a_strategy_is_no_less_than_its_class_says_where_parameters_refine_nothing(splitter: Splitter) -> None:
     """Only wrappers and what is made of parts differ from what their class says."""
-    refining = (Repeated, Holdout, HashSplit, Predefined, FromSklearn)
+    refining = (Repeated, Crossed, Holdout, HashSplit, Predefined, FromSklearn)
     for trait in ("needs", "promises", "version", "portable", "grows", "shares_out", "in_memory_because"):
         same = getattr(splitter, trait) == getattr(type(splitter), trait)
         assert same or isinstance(splitter, refining), trait

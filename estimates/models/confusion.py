@@ -1,0 +1,61 @@
+"""What a classifier confused, and from which probability on it said yes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from evenfold.estimates.metrics.classes import POOLED, matrices
+
+from .problem import Problem
+
+MOST_CLASSES = 20
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """What was called what, over the test rows of all folds together.
+
+    ``counts``: a row per true class, a column per class that it was called. ``thresholds``: the lowest and the highest
+    over the folds, of ``positive``, where the model has one that is not .5; else None.
+    """
+
+    classes: list[str]
+    counts: list[list[int]]
+    positive: str | None = None
+    thresholds: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, predictions: pd.DataFrame) -> Confusion | None:
+        """Return it for predictions of classes; None for numbers, and for more than 20 classes."""
+        classes = problem.classes
+        if not classes or len(classes) > MOST_CLASSES:
+            return None
+        counts = sum(counts for _, fold, counts in matrices(predictions, classes) if fold == POOLED)
+        known = problem.model.threshold is not None and f"proba_{problem.positive}" in predictions
+        return cls(
+            [str(label) for label in classes],
+            np.asarray(counts).tolist(),
+            None if problem.positive is None else str(problem.positive),
+            thresholds(problem, predictions) if known else None,
+        )
+
+
+def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, float]:
+    """Return the lowest and the highest threshold over the folds, as probabilities of the positive class.
+
+    As given, or, where each fold has its own, midway between the largest probability called a no and the least called
+    a yes: what the predictions tell of it.
+    """
+    given = problem.model.threshold
+    if given is None or isinstance(given, float):
+        return (given or 0.5,) * 2
+    label = problem.positive
+    yes = predictions["prediction"] == label
+    said = predictions[f"proba_{label}"]
+    by = [predictions["repeat"], predictions["fold"]]
+    # Where a fold calls none a yes, or none a no, the threshold is somewhere beyond: taken as the end of the scale.
+    least, most = said.where(yes).groupby(by).min().fillna(1.0), said.mask(yes).groupby(by).max().fillna(0.0)
+    middle = (least + most) / 2
+    return float(middle.min()), float(middle.max())

@@ -1,0 +1,197 @@
+"""A recorded model on later rows: what it predicts of them, and what it scores where their targets are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from evenfold.estimates import (
+    Confusion,
+    Declined,
+    Estimate,
+    Evidence,
+    FoldScore,
+    ModelError,
+    Problem,
+    interval_for,
+    metric_of,
+)
+from evenfold.estimates.metrics.responses import Responses
+from evenfold.estimates.metrics.scoring import scores_of
+from evenfold.estimates.models.columns import feature_table, kind_of
+from evenfold.estimates.models.fit import confidence, predictions_of
+from evenfold.manifests import read_table, require_columns
+from evenfold.reports import Origin, SplitLink, evaluation_page
+from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import shown
+from evenfold.tasks import Home, prepare_environment
+from evenfold.tasks.fits import fit_final
+from evenfold.tasks.record.reading import Recipe, read_recipe
+from evenfold.tasks.record.studies import record_later
+from evenfold.tasks.record.tracker import load_final
+from evenfold.tasks.results.files import data_reference, from_anywhere, sha256
+from evenfold.tasks.runtime.running import run, running
+from evenfold.tasks.work import Work, work_of
+
+from .outcomes import LaterScore
+
+
+@dataclass(frozen=True)
+class _Later:
+    """Rows that came later, and what the model of a recipe says of them."""
+
+    recipe: Recipe
+    work: Work
+    table: pd.DataFrame
+    answers: Responses
+    name: str
+    digest: str
+
+
+def predict_later(run_id: str, data: Any, training_data: str | None = None) -> pd.DataFrame:
+    """Return what the recorded model ``run_id`` predicts of the rows of ``data``, each with its key.
+
+    The run is an evaluation, or a tuning, whose choice is meant. Its recipe is fitted once on every training row of its
+    split. ``training_data``: where the table lies now that it was trained on. Columns: the key of the split where
+    ``data`` has it, prediction, and a probability of each class.
+    Raises SplitError for a run that names no recipe, and ModelError where a feature is missing or of another kind.
+    """
+    later = _fitted(run_id, data, training_data)
+    names = [name for name in later.work.manifest.spec.columns.key if name in later.table]
+    said = {"prediction": later.answers.say("predict")}
+    said |= confidence(later.work.problem, later.answers) if later.work.problem.classes else {}
+    return pd.concat([later.table[names].reset_index(drop=True), pd.DataFrame(said)], axis=1)
+
+
+def score_later(
+    run_id: str, data: Any, training_data: str | None = None, *, metrics: Sequence[str] | None = None,
+    level: float = 0.95,
+) -> LaterScore:  # fmt: skip
+    """Score the recorded model ``run_id`` on rows that came later, beside what its evaluation promised; record both.
+
+    Whole groups are kept together in the intervals. Raises what ``predict_later`` raises, and SplitError where rows of
+    ``data`` are rows of the split: those that it was trained on say nothing, and locked ones are looked at by
+    ``evaluate`` with a reason.
+    """
+    later = _fitted(run_id, data, training_data)
+    _require_new(later)
+    problem = _problem(later, metrics)
+    said = predictions_of(problem, np.arange(problem.n), later.answers)
+    name = f"the rows of {later.name}"
+    on_test = scores_of(problem.model.metrics, later.answers, problem.y, problem.weights, name=name, side="test")
+    score = FoldScore(later.name, 0, 0, on_test, {}, later.work.manifest.n, problem.n, 0.0, 0.0)
+    estimates = [_estimate(metric, score, said, problem, level) for metric in on_test]
+    made = LaterScore(
+        run=later.recipe.run_id,
+        model=problem.model,
+        name=later.name,
+        split=later.recipe.split,
+        rows=problem.n,
+        known_groups=_known_groups(later),
+        estimates=estimates,
+        promised=[each for each in later.recipe.estimates if each.metric in on_test],
+        confusion=Confusion.of(problem, said),
+        notes=[_few(later)] if problem.n < FEW else [],
+    )
+    title = f"{later.recipe.name.partition(' @ ')[0]} on {later.name}"
+    split = SplitLink(f"{made.split.name} {made.split.version}", made.split.split_id)
+    page = evaluation_page(problem, [score], estimates, said, title, split=split, origin=Origin(later.name))
+    about = {"run": later.recipe.run_id, "data": later.digest[:32], "rows": made.rows}
+    run_id = record_later(made.split, f"{later.recipe.name} on {later.name}", about, estimates, page)
+    return made.model_copy(update={"run_id": run_id})
+
+
+FEW = 30
+
+
+def _few(later: _Later) -> str:
+    return f"{later.name} has {len(later.table):,} rows, by which a score is hardly known."
+
+
+def _fitted(run_id: str, data: Any, training_data: str | None) -> _Later:
+    home = Home.here()
+    prepare_environment(home)
+    home.require_record()
+    given = from_anywhere(data_reference(data, home))
+    recipe = read_recipe(run_id, from_anywhere(training_data) if training_data else None)
+    work = work_of(recipe.split, recipe.model)
+    types = dict(work.manifest.spec.types)
+    table = read_table(given, types=types).replace_schema_metadata(None).to_pandas()
+    X = _features(table, work.problem)
+    with running("plain"):
+        final = run(fit_final, recipe.split, recipe.model)
+    model, _ = load_final(final.file.path)
+    digest = given if "://" in given or not Path(given).is_file() else sha256(Path(given))
+    return _Later(recipe, work, table, Responses(model, X), Path(given).name, digest)
+
+
+# What a column may hold later, by what it held in training; dates were made numbers there.
+LATER = {"number": ("number", "date", "empty"), "text": ("text", "empty"), "category": ("category", "text", "empty")}
+
+
+def _features(table: pd.DataFrame, known: Problem) -> pd.DataFrame:
+    """Return the features of later rows as the model was given them; ModelError where one is of another kind."""
+    require_columns(list(known.features), [str(name) for name in table.columns])
+    kinds: dict[str, Any] = {}
+    for name in known.features:
+        held, found = kind_of(known.X[name]), kind_of(table[name])
+        if found not in LATER[held]:
+            raise ModelError(f"feature {name!r} holds {found} now, and {held} where the model was trained.")
+        kinds[name] = found if held == "number" and found == "date" else held
+    X = feature_table(table, kinds)
+    categories = [name for name, kind in kinds.items() if kind == "category"]
+    return X.assign(**{name: table[name].astype(known.X[name].dtype).array for name in categories})
+
+
+def _require_new(later: _Later) -> None:
+    """Raise SplitError where rows of the file are rows of the split."""
+    manifest = later.work.manifest
+    if manifest.keys is None or any(name not in later.table for name in manifest.spec.columns.key):
+        return
+    known = manifest.lookup(later.table).rank >= 0
+    if known.any():
+        raise SplitError(
+            f"{int(known.sum()):,} of {known.size:,} rows of {later.name} are rows of {manifest.name} "
+            f"{manifest.version}, which the model may have been trained on; leave them out, or pass later rows alone."
+        )
+
+
+def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
+    """Return the problem of the later rows: their targets, the classes that the model knows, its metrics."""
+    known, spec = later.work.problem, later.work.manifest.spec
+    require_columns([known.target], [str(name) for name in later.table.columns])
+    strange = [label for label in later.table[known.target].dropna().unique() if label not in known.classes]
+    if known.classes and strange:
+        raise ModelError(
+            f"target {known.target!r} holds {shown(repr(strange[0]))}, a class that the model was never shown; "
+            "leave those rows out, or train on some of them."
+        )
+    model = later.recipe.model.model_copy(
+        update={"features": known.features, "exclude": (), "task": known.task}
+        | ({"metrics": tuple(metrics), "positive": later.recipe.model.positive} if metrics else {})
+    )
+    group = next((name for name in spec.columns.grouped if name in later.table), None)
+    roles = [name for name in spec.columns.roles() if name in later.table]
+    made = Problem.of(later.table, model, known.target, roles, groups=group)
+    return replace(made, classes=known.classes)
+
+
+def _known_groups(later: _Later) -> int | None:
+    """Return how many rows belong to a group that is in the split; None without groups."""
+    group = next((name for name in later.work.manifest.spec.columns.grouped if name in later.table), None)
+    if group is None:
+        return None
+    known = read_table(later.recipe.split.data, [group]).column(group).to_pandas()
+    return int(later.table[group].isin(known).sum())
+
+
+def _estimate(metric: str, score: FoldScore, said: pd.DataFrame, problem: Problem, level: float) -> Estimate:
+    value = score.test[metric]
+    made = interval_for(Evidence(metric_of(metric), problem, [score], said), "auto", level)
+    why = (f"There is no interval: {made.reason}",) if isinstance(made, Declined) and made.reason else ()
+    interval = None if isinstance(made, Declined) else made.holding(value)
+    return Estimate(metric, "later rows", value, sd=None, se=None, n_splits=1, interval=interval, notes=why)

@@ -1,0 +1,96 @@
+"""A recorded model on rows that came later: the recipe as it was, the scores as scikit-learn's, and no row twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import ModelError
+from evenfold.flows import evaluate, tune
+from evenfold.flows.cli import app
+from evenfold.flows.later import predict_later, score_later
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home
+from mlflow import MlflowClient
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import recall_score, roc_auc_score
+
+SPEC = {
+    "name": "students", "columns": {"key": "id", "target": "passed", "group": "school"},
+    "strategy": "GroupStratifiedShuffleSplit", "params": {"n_splits": 4, "train_size": 0.8},
+}  # fmt: skip
+MODEL: dict[str, Any] = {
+    "estimator": "sklearn.linear_model:LogisticRegression", "features": ["a", "b", "size"],
+    "metrics": ["roc_auc", "sensitivity"], "positive": "no",
+}  # fmt: skip
+
+
+def students() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return this year's students, and the next year's."""
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame({"id": np.arange(260), "a": rng.normal(size=260), "b": rng.normal(size=260)})
+    table["size"] = np.where(rng.random(260) < 0.4, "small", "large")
+    table["school"] = [f"s{i}" for i in rng.integers(0, 16, 260)]
+    passed = table["a"] + (table["size"] == "small") + rng.normal(size=260) > 0.3
+    table["passed"] = np.where(passed, "yes", "no")
+    return table.iloc[:200], table.iloc[200:].reset_index(drop=True)
+
+
+def X(table: pd.DataFrame) -> Any:
+    return table[["a", "b"]].assign(large=table["size"] == "large", small=table["size"] == "small").astype(float)
+
+
+def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(
+    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the recipe alone, on every training row, as scikit-learn fits and scores it."""
+    now, later = students()
+    tuned = tune(now, spec=SPEC, model=MODEL, grid={"C": [0.01, 1.0]}, engine="plain")
+    chosen = tuned.configurations[tuned.chosen]["C"]
+    hand = LogisticRegression(C=chosen).fit(X(now), now["passed"])
+    chance = hand.predict_proba(X(later))[:, 0]
+    file = tmp_path / "next_year.parquet"
+    later.to_parquet(file)
+    scored = score_later(tuned.run_id[:8], file)
+    value = {each.metric: each.value for each in scored.estimates}
+    assert value["roc_auc"] == pytest.approx(roc_auc_score(later["passed"] == "no", chance), abs=1e-3)
+    assert value["sensitivity of no"] == recall_score(later["passed"], hand.predict(X(later)), pos_label="no")
+    assert all(each.interval is not None for each in scored.estimates)
+    assert [each.metric for each in scored.promised] == ["roc_auc", "sensitivity of no"]
+    assert scored.confusion is not None
+    assert np.sum(scored.confusion.counts) == scored.rows == 60
+    assert scored.known_groups == later["school"].isin(now["school"]).sum()
+    client = MlflowClient(home.tracking_uri)
+    run = client.get_run(scored.run_id)
+    assert run.data.metrics["later/roc_auc"] == value["roc_auc"]
+    assert "next_year.parquet" in Path(client.download_artifacts(scored.run_id, "report.html")).read_text("utf-8")
+    capsys.readouterr()
+    app(["score", tuned.run_id[:8], str(file), "--level", "0.9"], standalone_mode=False)
+    told = capsys.readouterr().out
+    assert "of 60 rows are of groups that the model has seen" in told
+    assert f"{value['sensitivity of no']:.2f}" in told
+    app(["predict", tuned.run_id[:8], str(file), "-o", str(tmp_path / "said.csv")], standalone_mode=False)
+    assert len(pd.read_csv(tmp_path / "said.csv")) == 60
+    said = predict_later(tuned.run_id, later.drop(columns=["passed", "school"]).sample(frac=1, random_state=0))
+    assert list(said.columns) == ["id", "prediction", "proba_no", "proba_yes"]
+    assert said.set_index("id").loc[later["id"], "proba_no"].to_numpy() == pytest.approx(chance, abs=1e-3)
+
+
+def test_rows_of_the_split_and_columns_of_another_kind_are_refused(home: Home) -> None:
+    now, later = students()
+    made = evaluate(now, spec={**SPEC, "strategy": "BalancedGroupKFold", "params": {}}, model=MODEL, engine="plain")
+    with pytest.raises(SplitError, match=r"5 of 65 rows of .* are rows of students 1.0, which the model may have been"):
+        score_later(made.run_id, pd.concat([later, now.tail(5)], ignore_index=True))
+    with pytest.raises(ModelError, match="feature 'a' holds text now, and number where the model was trained"):
+        predict_later(made.run_id, later.assign(a="tall"))
+    with pytest.raises(ModelError, match="target 'passed' holds 'maybe', a class that the model was never shown"):
+        score_later(made.run_id, later.assign(passed=["maybe", *later["passed"][1:]]))
+    with pytest.raises(SplitError, match="there is no column 'b'"):
+        predict_later(made.run_id, later.drop(columns="b"))
+    with pytest.raises(SplitError, match=r"students 1.0 split\) names no recipe; give the run of an evaluation"):
+        score_later(made.split_run_id, later)
+    numbers = predict_later(made.run_id, later.assign(size=pd.Series(["huge"] * 60)))
+    assert numbers[["proba_no", "proba_yes"]].sum(axis=1).to_numpy() == pytest.approx(1)
