@@ -138,7 +138,8 @@ class Plan:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
         rows = self.rows()
         with _by_its_name(self.spec.columns):
-            self._parted(rows)
+            if self._parted(rows) is None:
+                self.splitter.check(rows)
 
     @property
     def locks(self) -> bool:

@@ -181,7 +181,7 @@ def _record_of(
     partial = {"evenfold.partial": "true"} if evaluation.errors and evaluation.estimates else {}
     estimates = [estimate.to_json() for estimate in evaluation.estimates]
     peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
-    page = _page(evaluation, work)
+    page = _page(evaluation, work, split_report_from(evaluation.split, split_run))
     failed = evaluation.errors and not evaluation.estimates
     return EvaluationRecord(
         **about,
@@ -228,6 +228,18 @@ def _numbered(evaluation: Evaluated, work: Work) -> list[tuple[int, FoldScore]]:
     return [(place[score.repeat, score.fold], score) for score in evaluation.scores]
 
 
+def split_report_from(split: SplitRef, split_run: str) -> str:
+    """Return where the split's page lies, seen from that of an evaluation; nothing while its record waits."""
+    home = Home.here()
+    if split_run.startswith("("):
+        return ""
+    if home.tracks_here:  # beside it on disk, where pages are opened from
+        return f"../../{split_run}/artifacts/split/report.html"
+    server = server_of(home)
+    experiment = Tracker(home, split.name).experiment_id
+    return run_page(experiment, split_run, "artifacts/split/report.html", server) if server else ""
+
+
 def _called(confusion: Confusion | None) -> dict[str, float]:
     """Return the confusion matrix as metrics, and the ends of the thresholds."""
     if confusion is None:
@@ -246,7 +258,7 @@ def _metric_name(name: str) -> str:
     return re.sub(r"[^\w.\- ]", "_", name)
 
 
-def _page(evaluation: Evaluated, work: Work) -> Page:
+def _page(evaluation: Evaluated, work: Work, of_split: str) -> Page:
     """Return the page about what was evaluated, with the study of the number of folds where one was run."""
     title = f"Evaluation on {work.manifest.name} {work.manifest.version}"
     predictions = frame_of(evaluation.predictions) if evaluation.predictions else None
@@ -261,7 +273,7 @@ def _page(evaluation: Evaluated, work: Work) -> Page:
         title,
         study,
         audit=audit_of(split, evaluation.features),
-        split=SplitLink(f"{split.name} {split.version}", split.split_id),
+        split=SplitLink(f"{split.name} {split.version}", split.split_id, of_split),
         origin=Origin(Path(data).name),
         levels=evaluation.levels,
     )

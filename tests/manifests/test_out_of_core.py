@@ -226,3 +226,16 @@ def test_a_table_of_groups_and_classes_beyond_any_memory_is_refused(
     with pytest.raises(SplitError, match=r"60,000 groups by 60,000 classes are a table of 29 GB, and 16 GB are the"):
         decide(spec, rows, engine=engine, to=tmp_path / "splits")
     assert not (tmp_path / "splits").exists()
+
+
+def test_a_refusal_leaves_no_folder_behind(tmp_path: Path) -> None:
+    """Not even the home that it would have been the first to make; a folder that was there stays."""
+    misread = tmp_path / "misread.csv"
+    misread.write_text("id,cost\n" + "".join(f'{i},"{i},50"\n' for i in range(300)))
+    with pytest.raises(SplitError, match="those are not classes"):
+        decide({"columns": {"target": "cost"}}, misread, engine="duckdb", to=tmp_path / "home" / "splits")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["misread.csv"]
+    (tmp_path / "home").mkdir()
+    with pytest.raises(SplitError, match="those are not classes"):
+        decide({"columns": {"target": "cost"}}, misread, engine="duckdb", to=tmp_path / "home" / "splits")
+    assert list((tmp_path / "home").iterdir()) == []
