@@ -110,11 +110,12 @@ def usage(name: str, example: Any) -> str:
     columns = {"target": needs.y != "ignored", "group": needs.groups is True, "time": needs.time is True}
     flags = "".join(f" --{role} {role.upper()}" for role, needed in columns.items() if needed)
     named = "".join(f', "{role}": "{role.upper()}"' for role, needed in columns.items() if needed)
+    asked = f'"strategy": "{name}", "columns": {{"key": "KEY"{named}}}'
     command = f"$ evenfold split FILE --key KEY{flags} --strategy {name}"
-    python = (
-        "from evenfold.manifests import decide\n\n"
-        f'manifest = decide({{"strategy": "{name}", "columns": {{"key": "KEY"{named}}}}}, "FILE")\n'
-    )
+    if "entities_apart" in example.promises:
+        command = f"$ evenfold split FILE --key KEY{flags} --group OTHER --group-mode cross"
+        asked = '"group_mode": "cross", "columns": {"key": "KEY", "target": "TARGET", "group": ["GROUP", "OTHER"]}'
+    python = f'from evenfold.manifests import decide\n\nmanifest = decide({{{asked}}}, "FILE")\n'
     tabs = (
         f":::{{tab-item}} Command line\n```text\n{command}\n```\n:::\n:::{{tab-item}} Python\n```text\n{python}```\n:::"
     )
@@ -188,7 +189,7 @@ def rows_of(example: Any) -> tuple[Any, Any]:
     from evenfold.splitters.conformance import data_for
 
     data = data_for(example, ROWS)
-    by = data.roles.get("time", data.groups if data.groups is not None else data.y)
+    by = data.roles.get("time", _groups(data) if data.groups is not None else data.y)
     return data, np.arange(ROWS) if by is None else np.argsort(by, kind="stable")
 
 
@@ -219,7 +220,7 @@ def svg(example: Any) -> str:
 
 
 def _strip(data: Any, order: Any) -> str:
-    values = data.groups if data.groups is not None else data.y
+    values = _groups(data) if data.groups is not None else data.y
     if data.groups is None and np.asarray(values).dtype.kind == "f":
         ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")[order]
         colours = [f'fill="{STRIP[1]}" fill-opacity="{0.15 + 0.85 * rank / ROWS:.2f}"' for rank in ranks]
@@ -229,6 +230,11 @@ def _strip(data: Any, order: Any) -> str:
     name = "groups" if data.groups is not None else "target"
     cells = (f'<rect x="{LEFT + i * CELL}" y="8" width="{CELL}" height="10" {c}/>' for i, c in enumerate(colours))
     return _words(LEFT - 8, 17, name, "end") + "".join(cells)
+
+
+def _groups(data: Any) -> Any:
+    """Return the column of groups, of several the last."""
+    return np.asarray(data.groups).reshape(ROWS, -1)[:, -1]
 
 
 def _cell(at: int, y: int, count: int, tested: bool) -> str:

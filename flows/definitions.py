@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from evenfold.tasks.parameters import (
     AllowPartial,
     Apparent,
+    BalanceOn,
     Batch,
     Data,
     DataEngine,
@@ -19,6 +20,7 @@ from evenfold.tasks.parameters import (
     Gates,
     Grid,
     Group,
+    GroupMode,
     Holdout,
     Intervals,
     Key,
@@ -72,8 +74,10 @@ def split(
     *,
     target: Target = None,
     group: Group = None,
+    group_mode: GroupMode = None,
     key: Key = None,
     stratify: Stratify = None,
+    balance_on: BalanceOn = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -100,8 +104,9 @@ def split(
     from .splitting import run_split
 
     asked = specification(
-        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
-        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
+        data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
+        balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
+        holdout=holdout,
     )  # fmt: skip
     with running(engine, refresh):
         return run_split(data, asked, data_engine, memory)
@@ -114,8 +119,10 @@ def evaluate(
     *,
     target: Target = None,
     group: Group = None,
+    group_mode: GroupMode = None,
     key: Key = None,
     stratify: Stratify = None,
+    balance_on: BalanceOn = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -156,8 +163,9 @@ def evaluate(
     from .evaluation import recipe_of, run_evaluation
 
     asked = specification(
-        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
-        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
+        data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
+        balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
+        holdout=holdout,
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive
@@ -178,8 +186,10 @@ def tune(
     grid: Grid,
     target: Target = None,
     group: Group = None,
+    group_mode: GroupMode = None,
     key: Key = None,
     stratify: Stratify = None,
+    balance_on: BalanceOn = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -222,8 +232,9 @@ def tune(
     from .tuning import run_tuning
 
     asked = specification(
-        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
-        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
+        data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
+        balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
+        holdout=holdout,
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive
@@ -243,12 +254,14 @@ def extend(
     batch: Batch = False,
     merged: Merged = "quarantine",
     max_missing: MaxMissing = 0.1,
+    memory: Memory = None,
     engine: Engine = "prefect",
 ) -> ExtendOutcome:
     """Add the new rows of FILE to MANIFEST; no assigned row changes its fold.
 
     The next version of the manifest is written beside it, and recorded. FILE is the whole table, or with --batch new
     rows alone; where more of the known rows are missing than --max-missing allows, nothing is written: SplitError.
+    What takes more than ``memory`` is extended out of core, to the same version.
 
     Example: evenfold extend .evenfold/splits/flights/1.0 examples/flights.parquet
     """
@@ -257,7 +270,7 @@ def extend(
     from .splitting import run_extension
 
     with running(engine):
-        return run_extension(manifest, data, batch, merged, max_missing)
+        return run_extension(manifest, data, batch, merged, max_missing, memory)
 
 
 def retrain(
@@ -267,8 +280,10 @@ def retrain(
     *,
     target: Target = None,
     group: Group = None,
+    group_mode: GroupMode = None,
     key: Key = None,
     stratify: Stratify = None,
+    balance_on: BalanceOn = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -311,8 +326,9 @@ def retrain(
     from .retraining import run_retraining
 
     asked = specification(
-        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
-        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout,
+        data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
+        balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
+        holdout=holdout,
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive

@@ -11,6 +11,7 @@ import inspect
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar, copy_context
 from functools import partial, wraps
@@ -29,7 +30,7 @@ from evenfold.tasks.runtime.orphans import guard
 from evenfold.tasks.runtime.runners import task_runner
 from evenfold.tasks.runtime.server import api_of, cancel_run
 from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
-from evenfold.tasks.runtime.stopping import at_stop
+from evenfold.tasks.runtime.stopping import at_stop, halt_where_stopping
 from prefect.context import FlowRunContext, get_settings_context
 from prefect.logging.configuration import setup_logging
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_UI_URL, temporary_settings
@@ -54,6 +55,29 @@ _NAMES = {
     "Comparison": Comparison,
 }
 _CHECKED: ContextVar[bool] = ContextVar("evenfold_checked", default=False)
+BEGIN_SECONDS = 1.0
+
+
+class _Begun:
+    """The flow run that this process has started, which a stop marks as cancelled: known before it is RUNNING."""
+
+    def __init__(self) -> None:
+        self.run: Any = None
+        self.known = threading.Event()
+
+    def is_run(self, run: Any) -> None:
+        """Say which run it is, once: what is called later is a flow inside it."""
+        if not self.known.is_set():
+            self.run = run
+            self.known.set()
+
+    def cancel(self) -> None:
+        """Mark the run as cancelled, where one was begun."""
+        if self.known.wait(BEGIN_SECONDS):
+            cancel_run(self.run)
+
+
+_BEGUN: ContextVar[_Begun | None] = ContextVar("evenfold_begun", default=None)
 
 
 def published(check: Check) -> Callable[[Callable[P, R]], Flow[P, R]]:
@@ -96,7 +120,10 @@ def _asked(name: str, parameters: list[inspect.Parameter]) -> type[BaseModel]:
 
 def _run_name(name: str, check: Check) -> Callable[[], str]:
     def run_name() -> str:
-        context = FlowRunContext.get()
+        context, begun = FlowRunContext.get(), _BEGUN.get()
+        if begun is not None and context is not None and context.flow_run is not None:
+            begun.is_run(context.flow_run.id)
+            halt_where_stopping()
         try:
             return f"{name} {check(**((context.parameters if context else None) or {}))}"
         except Exception:  # a name is no reason to fail; the flow itself says what is wrong
@@ -139,10 +166,22 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
 
 def _marked() -> contextlib.AbstractContextManager[None]:
     """Return a block inside which a stopped process marks the flow run under way, if there is one, as cancelled."""
-    flow = FlowRunContext.get()
-    if flow is None or flow.flow_run is None:
+    flow, begun = FlowRunContext.get(), _BEGUN.get()
+    if flow is None or flow.flow_run is None or (begun is not None and begun.run == flow.flow_run.id):
         return contextlib.nullcontext()
     return at_stop(partial(copy_context().run, cancel_run, flow.flow_run.id))
+
+
+@contextlib.contextmanager
+def _cancelled_at_stop() -> Iterator[None]:
+    """Let a stopped process mark the flow run that is started inside the block as cancelled, from its first moment."""
+    begun = _Begun()
+    token = _BEGUN.set(begun)
+    try:
+        with at_stop(partial(copy_context().run, begun.cancel)):
+            yield
+    finally:
+        _BEGUN.reset(token)
 
 
 class Flow(prefect.Flow[P, R]):
@@ -222,7 +261,7 @@ class Flow(prefect.Flow[P, R]):
     def _started(self, home: Home, parameters: dict[str, Any]) -> Any:
         home.make()
         guard()  # before the embedded server starts
-        with room(home), _quiet(), _served(home):
+        with room(home), _quiet(), _served(home), _cancelled_at_stop():
             under_prefect: Any = super().__call__
             state = under_prefect(return_state=True, **parameters)
         value: Any = state.result(raise_on_failure=False)

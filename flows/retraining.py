@@ -22,7 +22,7 @@ from evenfold.estimates.promotion import (
 from evenfold.manifests import Audit, SplitSpec, digest_json, read_header
 from evenfold.reports.markdown import estimate_table
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.tasks.arrivals import check_table, keep_snapshot
+from evenfold.tasks.arrivals import check_table, extend, keep_snapshot
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
 from evenfold.tasks.parameters import OnRefused
@@ -46,7 +46,6 @@ from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.splits import (
     Merged,
     audit_split,
-    extend,
     plan_of,
     specification as specification,
     split as split_data,
@@ -204,8 +203,7 @@ def run_retraining(
 def _retrained(course: Course, opened: Opened) -> Retraining:
     audited = _audited(course)
     champion = run(read_champion, course.split, course.name)
-    if champion is not None and champion.model is not None:  # refused here, before anything of it is imported
-        ModelSpec.of_others(champion.model.model_dump(), course.candidate)
+    _require_harmless(champion, course.candidate)
     candidate = _evaluated(course, course.candidate)
     decision = opened.decision or _decide(course, champion)
     run(record_decision, course.split, opened.run_id, decision)
@@ -241,6 +239,16 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
     tell([outcome.summary])
     publish(f"retrain-{course.split.name}", outcome.report, "What the newest retraining decided, and why.")
     return outcome
+
+
+def _require_harmless(champion: Champion | None, candidate: ModelSpec) -> None:
+    """Raise UntrustedNameError where the champion's recipe names what it may not, before anything of it is imported."""
+    if champion is None or champion.model is None:
+        return
+    try:
+        ModelSpec.of_others(champion.model.model_dump(), candidate)
+    except UntrustedNameError as error:
+        raise UntrustedNameError(f"the recipe of version {champion.version} of {champion.name}: {error}") from None
 
 
 def _grown(data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_refused: OnRefused, gates: bool) -> Growth:

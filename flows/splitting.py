@@ -7,20 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenfold.manifests import BalanceReport, SplitSpec, StoredManifest, measure
+from evenfold.manifests import BalanceReport, SplitSpec, StoredManifest, measure, stays_on_disk
 from evenfold.reports.sentences import split_sentences
+from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, keep_small_snapshot, notes_on
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Memory
 from evenfold.tasks.record.evaluations import balance_of, record_split
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.running import finished, happened, mark, run, saying, tell
+from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.splits import (
     Merged,
     audit_split,
     check_columns,
     clear_spilled,
-    extend as extend_manifest,
-    extension_of,
+    folder_of,
     plan_of,
     specification,
     split as decide,
@@ -43,17 +44,25 @@ def run_split(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memo
     made = split_of(data, spec, data_engine, memory)
     run_id = recorded(made, memory)
     found = run(audit_split, made.ref, memory=memory)
+    keep_small_snapshot(made.ref, memory)
     return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id, audit=found)
 
 
-def run_extension(manifest: str | Path, data: str, batch: bool, merged: Merged, max_missing: float) -> ExtendOutcome:
+def run_extension(
+    manifest: str | Path, data: str, batch: bool, merged: Merged, max_missing: float, memory: Memory = None
+) -> ExtendOutcome:
     """Extend a manifest, measure it and record the new version."""
+    how: dict[str, Any] = {"batch": batch, "merged": merged, "max_missing": max_missing, "memory": memory}
     with saying("extending"):
-        growth = run(extend_manifest, str(manifest), data, batch=batch, merged=merged, max_missing=max_missing)
-        grown = growth.split.manifest()
-        report = measure(grown, None if batch else growth.split.data)
-    run_id = recorded(Split(growth.split, False, report))
+        notes = notes_on(folder_of(manifest), from_anywhere(data), memory)
+        growth = run(extend_manifest, str(manifest), data, **how)
+        report = measure(growth.split.stored(), memory=memory) if batch else balance_of(growth.split, memory)
+    run_id = recorded(Split(growth.split, False, report), memory)
     say_extended(growth)
+    if not batch:  # a batch lacks the rows that were there before
+        keep_small_snapshot(growth.split, memory)
+    growth = growth.model_copy(update={"notes": [*growth.notes, *notes]})
+    tell(notes)
     return ExtendOutcome(**dict(growth), balance=report, run_id=run_id)
 
 
@@ -109,8 +118,11 @@ def check_split(**asked: Any) -> str:
 
 
 def check_extension(
-    *, manifest: Any, data: Any, batch: bool = False, merged: Merged = "quarantine", max_missing: float, **_: Any
-) -> str:
-    """Raise SplitError for bad input; return what the split is called."""
-    extension_of(str(manifest), from_anywhere(data), batch, merged, max_missing)
+    *, manifest: Any, data: Any, batch: bool = False, merged: Merged = "quarantine", max_missing: float,
+    memory: Memory = None, **_: Any,
+) -> str:  # fmt: skip
+    """Raise SplitError for bad input; return what the split is called. Out of core, the extension itself will say."""
+    place, known = from_anywhere(data), StoredManifest(Path(manifest)).prove()
+    if not stays_on_disk(known, place, memory or Settings.here().memory):
+        extension_of(str(manifest), place, batch, merged, max_missing)
     return Path(manifest).parent.name

@@ -2,10 +2,12 @@ from .anywhere.joining import Partitions as Partitions, partition as partition
 from .anywhere.verbs import (
     audit as audit,
     decide as decide,
+    extend as extend,
     held_manifest as held_manifest,
     measure as measure,
     planned as planned,
     require_room as require_room,
+    stays_on_disk as stays_on_disk,
 )
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
 from .engines.deciding import StreamedPlan as StreamedPlan
@@ -30,7 +32,7 @@ from .exchange.sql_view import openml_view as openml_view
 from .exchange.warehouse import warehouse_sql as warehouse_sql
 from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport
 from .growth.arrivals import Snapshot as Snapshot, check_arrival as check_arrival
-from .growth.extend import Extension as Extension, extend as extend, moved_rows as moved_rows
+from .growth.extend import Extension as Extension, moved_rows as moved_rows
 from .identity import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
 from .plan import Plan as Plan, is_numeric_target as is_numeric_target

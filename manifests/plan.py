@@ -20,7 +20,7 @@ from evenfold.manifests.tables.canonical import (
 from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_keys
 from evenfold.manifests.tables.maturity import label_ends, matured, waiting_keys
 from evenfold.manifests.tables.read import column_names, read_table
-from evenfold.splitters import DrawSplitter, LabelSplitter, Needs, Rows, SplitError, Stream
+from evenfold.splitters import Crossed, DrawSplitter, LabelSplitter, Needs, Rows, SplitError, Stream
 from evenfold.splitters.encoding import Coded
 from evenfold.splitters.kernels.random import HOLDOUT
 from evenfold.splitters.strategies.holdout import check_fraction, locked_rows, rest_of
@@ -138,7 +138,9 @@ class Plan:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
         rows = self.rows()
         with _by_its_name(self.spec.columns):
-            if self._parted(rows) is None:
+            if isinstance(self.splitter, Crossed):  # what is left to split is known once rows are left out
+                self._membership(rows, None)
+            elif self._parted(rows) is None:
                 self.splitter.check(rows)
 
     @property
@@ -147,19 +149,34 @@ class Plan:
         parts = self.splitter.part_codes() if isinstance(self.splitter, LabelSplitter) else {}
         return self.spec.holdout is not None or LOCKED in parts.values()
 
+    _codes: NDArray[Any] | None = None
+
+    def _crossed(self, splitter: Crossed, rows: Rows) -> NDArray[Any]:
+        if self._codes is None:
+            locked, seed = (self.spec.holdout.fraction, self.spec.holdout.seed) if self.spec.holdout else (0.0, 0)
+            self._codes = splitter.codes(rows, locked, seed)
+        return self._codes
+
+    def _require_no_second_lock(self) -> None:
+        parts = self.splitter.part_codes() if isinstance(self.splitter, LabelSplitter) else {}
+        if self.spec.holdout is not None and LOCKED in parts.values():
+            raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
+
     def _parted(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Return the positions of the locked rows, and of those left to split; None where nothing is locked."""
         if self.spec.holdout is None:
             return None
         check_fraction(self.spec.holdout.fraction, rows)
-        if isinstance(self.splitter, LabelSplitter) and LOCKED in self.splitter.part_codes().values():
-            raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
+        self._require_no_second_lock()
         locked = locked_rows(rows, self.spec.holdout.fraction, Stream(self.spec.holdout.seed, HOLDOUT))
         rest = rest_of(self.splitter, rows, locked)
         self.splitter.check(rows.take(rest))
         return locked, rest
 
     def _membership(self, rows: Rows, keys: pa.Table | None) -> Membership:
+        if isinstance(self.splitter, Crossed):
+            self._require_no_second_lock()
+            return Labels.of(self._crossed(self.splitter, rows), self.splitter)
         with _by_its_name(self.spec.columns):
             parted = self._parted(rows)
         left = rows if parted is None else rows.take(parted[1])
@@ -245,12 +262,15 @@ def is_numeric_target(column: pa.ChunkedArray) -> bool:
     return is_number(kind, lambda: len(column.unique()))
 
 
-def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:
-    """Return what is to be shared out evenly: one column's values, several side by side, or None."""
+def balanced_columns(table: pa.Table, columns: Columns, numeric: bool | None = None) -> NDArray[Any] | None:
+    """Return what is to be shared out evenly: one column's values, several side by side, or None.
+
+    ``numeric``: whether one column is a number to predict, where ``table`` is a part of what says so.
+    """
     named: list[str | None] = [*columns.stratify] or [columns.target]
     given = [table.column(name) for name in named if name]
     values = [to_numpy(column) for column in given]
-    if len(values) == 1 and is_numeric_target(given[0]):
+    if len(values) == 1 and (is_numeric_target(given[0]) if numeric is None else numeric):
         return values[0].astype(np.float64)
     if len(values) < 2:
         return values[0] if values else None

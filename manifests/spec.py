@@ -12,12 +12,14 @@ from typing import Any, Literal, get_args
 
 import yaml
 from evenfold.manifests.tables.canonical import ColumnType
-from evenfold.splitters import Needs, SplitError, Splitter, all_strategies
+from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.catalogue import strategy_named
 from evenfold.splitters.deployed import reason_of, require_readable, shown
+from evenfold.splitters.documents import read_document, require_bounded
 from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+MOST_TOLD = 5  # of what does not fit
 MOST_BYTES = 200  # of a name in UTF-8: folders may have 255
 
 
@@ -50,7 +52,8 @@ class Columns(Strict):
         default=None, description="Rows of one group stay together; a list of several columns is kept as entities."
     )
     entities: list[str] = Field(
-        default=[], description="Rows that share any of these stay together: a patient and a device, say."
+        default=[],
+        description="Several columns of groups, a patient and a device, say; group_mode says how they are kept.",
     )
     stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
     time: str | None = Field(default=None, description="When each row happened.")
@@ -149,6 +152,11 @@ class SplitSpec(Strict):
     strategy: str | None = Field(default=None, description="A strategy's name, or package.module:Name.")
     params: dict[str, Any] = Field(default={}, description="The strategy's parameters, without random_state.")
     seed: int = Field(default=0, ge=0, description="Decides everything that is random.")
+    group_mode: Literal["merge", "cross"] = Field(
+        default="merge",
+        description="Of several group columns: merge keeps all that they join together; cross leaves out rows whose "
+        "groups would lie in different folds, as few as it can.",
+    )
     holdout: LockedPart | None = Field(default=None, description="A test part that is locked away first.")
     key_encoding: KeyEncoding | None = Field(default=None, description="Pseudonyms instead of keys.")
     gates: dict[str, float | Literal["off"]] = Field(default={}, description="Limits at which an audit fails.")
@@ -160,6 +168,12 @@ class SplitSpec(Strict):
         default="wait", description="What becomes of rows whose target is not known at the latest time in the data."
     )
     on_new_rows: Literal["fill", "hash", "freeze"] = Field(default="fill", description="What extending does.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _can_be_walked_through(cls, given: Any) -> Any:
+        require_bounded(given)
+        return given
 
     @field_validator("holdout", mode="before")
     @classmethod
@@ -207,6 +221,17 @@ class SplitSpec(Strict):
             raise ValueError("label_horizon and columns.label_end both say when targets are known; give one")
         return self
 
+    @model_validator(mode="after")
+    def _something_to_cross(self) -> SplitSpec:
+        if self.crossed and not self.columns.entities:
+            raise ValueError("group_mode: cross needs two group columns or more; name them, or leave it out")
+        return self
+
+    @property
+    def crossed(self) -> bool:
+        """Whether rows of groups in different folds are left out, instead of joining those groups."""
+        return self.group_mode == "cross"
+
     @property
     def says_when_known(self) -> bool:
         """Whether targets are known later than their rows: then rows may have to wait."""
@@ -214,6 +239,10 @@ class SplitSpec(Strict):
 
     def splitter(self) -> Splitter:
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
+        made = self._strategy()
+        return Crossed(made, random_state=self.seed) if self.crossed else made
+
+    def _strategy(self) -> Splitter:
         return _made(strategy_named(str(self.strategy)), self.params, self.seed)
 
     def pseudonyms(self) -> list[str]:
@@ -224,7 +253,7 @@ class SplitSpec(Strict):
 
     def decision(self, types: dict[str, str]) -> dict[str, Any]:
         """Return what the plan's identity rests on; parameters that have their default are left out."""
-        made = self.splitter()
+        made = self._strategy()
         defaults = _defaults(type(made))
         params = made.get_params(deep=False)
         changed = {k: v for k, v in params.items() if k != "random_state" and (k not in defaults or v != defaults[k])}
@@ -241,7 +270,7 @@ class SplitSpec(Strict):
         if self.key_encoding:
             asked = self.key_encoding.model_dump(exclude={"secret", "encode"})  # what is encoded stands in the types
             decided["key_encoding"] = asked | {"check": secret_check(self)}
-        rules = ("label_horizon", "on_immature", "on_new_rows")
+        rules = ("group_mode", "label_horizon", "on_immature", "on_new_rows")
         return decided | self.model_dump(include={*rules}, exclude_defaults=True)
 
 
@@ -282,7 +311,9 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
     unknown = [each for each in error.errors() if each["type"] == "extra_forbidden"]
     if unknown:
         return _unknown_field(str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model)
-    return f"{what} does not fit: " + "; ".join(map(_told, error.errors())) + "."
+    told = [_told(each) for each in error.errors()]
+    more = f"; and {len(told) - MOST_TOLD:,} more" if len(told) > MOST_TOLD else ""
+    return f"{what} does not fit: " + "; ".join(told[:MOST_TOLD]) + f"{more}."
 
 
 def _told(each: Any) -> str:
@@ -306,12 +337,12 @@ def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel
 def _load(path: Path) -> Any:
     require_readable([path])
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        return read_document(path.read_text(encoding="utf-8")) or {}
     except FileNotFoundError:
         raise SplitError(f"there is no specification file {path}; pass a YAML or JSON file.") from None
     except OSError as error:
         raise SplitError(f"{path} cannot be read ({error.strerror}); pass a YAML or JSON file.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise SplitError(f"{path} is neither YAML nor JSON ({reason_of(error)}); correct it.") from None
 
 

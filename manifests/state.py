@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from evenfold.splitters import LabelSplitter, Rows, Splitter
+from evenfold.splitters.encoding import encode
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
@@ -17,6 +18,7 @@ from .membership import EXCLUDED, Membership, fold_column
 MOST_CELLS = 1_000
 MOST_EDGES = 100
 MOST_SHARES = 100
+STRETCH = 1 << 20
 
 
 def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, float]:
@@ -73,10 +75,23 @@ class State:
         if self.edges is not None:
             return np.searchsorted(np.array(self.edges), y.astype(np.float64), side="right"), self
         known = {_name(level): number for number, level in enumerate(self.classes or ())}
-        named = [_name([plain(v) for v in row] if isinstance(row, list) else plain(row)) for row in y.tolist()]
-        codes = np.fromiter((known.setdefault(name, len(known)) for name in named), np.int64, len(named))
+        codes, levels = _levels(y)
+        numbers = [known.setdefault(_name(level), len(known)) for level in levels]
         new = [list(name) if isinstance(name, tuple) else name for name in list(known)[len(self.classes or ()) :]]
-        return codes, replace(self, classes=[*(self.classes or ()), *new])
+        return np.array(numbers, dtype=np.int64)[codes], replace(self, classes=[*(self.classes or ()), *new])
+
+
+def _levels(y: NDArray[Any]) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return a code per row by first appearance, and what it stands for as JSON has it: a class, or one a column."""
+    if y.ndim == 1:
+        codes, levels = encode(y, "y")
+        return codes, [plain(level) for level in levels]
+    codes = np.zeros(len(y), dtype=np.int64)
+    for column in y.T:  # numbered anew each time, so that the product of many columns does not overflow
+        each, levels = encode(column, "y")
+        codes = encode(codes * len(levels) + each, "y")[0]
+    _, first = np.unique(codes, return_index=True)
+    return codes, [[plain(value) for value in row] for row in y[first].tolist()]
 
 
 def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: float) -> State | None:
@@ -154,10 +169,24 @@ def _name(level: Any) -> Any:
     return tuple(level) if isinstance(level, list) else level
 
 
-def cell_counts(bins: NDArray[np.int64], strata: NDArray[np.int64], n_bins: int, n_of_strata: int) -> NDArray[np.int64]:
-    """Return the rows of each stratum in each bin (bins by strata); bins below 0 are left out."""
-    placed = bins >= 0
-    cells = np.bincount(bins[placed] * n_of_strata + strata[placed], minlength=n_bins * n_of_strata)
+def cell_counts(
+    bins: NDArray[np.int64],
+    strata: NDArray[np.int64],
+    n_bins: int,
+    n_of_strata: int,
+    rows: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]:
+    """Return the rows of each stratum in each bin (bins by strata); bins below 0 are left out.
+
+    ``rows``: how many rows each pair of a bin and a stratum stands for; one each where it is None.
+    """
+    cells = np.zeros(n_bins * n_of_strata, dtype=np.int64)
+    for start in range(0, bins.size, STRETCH):  # a hundred million rows need no copy as large as they are
+        here = slice(start, start + STRETCH)
+        placed = bins[here] >= 0
+        weights = None if rows is None else rows[here][placed]  # sums of integers below 2**53 are exact in float64
+        numbers = bins[here][placed] * n_of_strata + strata[here][placed]
+        cells += np.bincount(numbers, weights, minlength=cells.size).astype(np.int64)
     return cells.reshape(n_bins, n_of_strata)
 
 

@@ -18,6 +18,7 @@ from .strategies.bootstraps import (
     PoissonBootstrap as PoissonBootstrap,
     StratifiedBootstrap as StratifiedBootstrap,
 )
+from .strategies.crossed import Crossed as Crossed
 from .strategies.forward_chaining import ForwardChaining as ForwardChaining
 from .strategies.fractional_stratified_split import FractionalStratifiedSplit as FractionalStratifiedSplit
 from .strategies.given import FromSklearn as FromSklearn, Predefined as Predefined, PredefinedPairs as PredefinedPairs

@@ -1,3 +1,4 @@
+from .arrivals import extend as extend
 from .fits import (
     fit_all as fit_all,
     fit_draws as fit_draws,
@@ -35,8 +36,4 @@ from .runtime.locks import FileLocks as FileLocks, locked as locked
 from .runtime.settings import Settings as Settings
 from .runtime.step import Step as Step
 from .scores import aggregate as aggregate
-from .splits import (
-    audit_split as audit_split,
-    extend as extend,
-    split as split,
-)
+from .splits import audit_split as audit_split, split as split

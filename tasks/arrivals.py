@@ -1,20 +1,39 @@
-"""Whether a table looks like the next one, asked by a retraining before it learns anything from it."""
+"""Tables that arrive: whether one looks like the next, and letting its new rows join the split."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from evenfold.estimates import ModelSpec
-from evenfold.manifests import Audit, Snapshot, check_arrival, extend, read_manifest
+from evenfold.manifests import (
+    Audit,
+    Extension,
+    Manifest,
+    Snapshot,
+    StoredManifest,
+    check_arrival,
+    extend as extend_manifest,
+    read_header,
+    read_manifest,
+    stays_on_disk,
+    write_manifest,
+)
+from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.splitters import SplitError
 
-from .outcomes import SplitRef
-from .parameters import Merged
-from .results.files import write_aside
+from .outcomes import Growth, SplitRef
+from .parameters import Data, Memory, Merged
+from .results.files import data_reference, from_anywhere, write_aside
+from .results.store import results_of
 from .runtime.home import Home
+from .runtime.locks import locked
+from .runtime.settings import Settings
 from .runtime.step import step
+from .splits import folder_of, stamp
 
 
 def _snapshot_of(split_id: str) -> Path:
@@ -53,9 +72,36 @@ def check_table(
 
 def _quarantined(manifest: Any, data: str) -> int:
     try:
-        return extend(manifest, data, max_missing=1).quarantined
+        return extend_manifest(manifest, data, max_missing=1).quarantined
     except SplitError:  # what cannot be extended is refused where it is extended, with its own sentence
         return 0
+
+
+# What an extension says of a table besides how many rows joined; what stops a retraining is for its gates.
+TOLD = ("changed_targets", "lost_columns", "changed_types", "unseen_categories")
+MOST_ROWS = 1_000_000  # of a table that a split or an extension reads whole for what the next one is compared with
+
+
+def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
+    """Return what differs in ``data`` from the table that the manifest in ``folder`` last met, in sentences.
+
+    Corrected targets of known rows, columns that are gone or of another type, values that no known row had. Nothing
+    where nothing was kept of that table, and where this one takes more than ``memory``.
+    """
+    kept = _snapshot_of(str(read_header(folder)["split_id"]))
+    if not kept.exists() or stays_on_disk(StoredManifest(folder), data, memory or Settings.here().memory):
+        return []
+    found = check_arrival(read_manifest(folder), data, Snapshot.read(kept))
+    return [finding.message for finding in found.findings if finding.check in TOLD]
+
+
+def keep_small_snapshot(split: SplitRef, memory: str | None = None) -> None:
+    """Keep what the next table is compared with, where rows have keys, are at most a million and fit into memory."""
+    known = split.stored()
+    if split.n_rows > MOST_ROWS or not known.spec.columns.key:
+        return
+    if not stays_on_disk(known, split.data, memory or Settings.here().memory):
+        keep_snapshot(split)
 
 
 def keep_snapshot(split: SplitRef) -> None:
@@ -63,3 +109,66 @@ def keep_snapshot(split: SplitRef) -> None:
     place = _snapshot_of(split.split_id)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_aside(place, Snapshot.of(split.manifest(), split.data).write)
+
+
+def extension_of(manifest: str, data: str, batch: bool, merged: Merged, max_missing: float) -> Extension[Manifest]:
+    """Return the extension; the same folder and file are read once per process."""
+    split_id = read_header(Path(manifest))["split_id"]
+    return _extension(manifest, data, stamp(data), split_id, batch, merged, max_missing)
+
+
+@lru_cache(maxsize=1)
+def _extension(
+    manifest: str, data: str, _stamp: tuple[Any, ...], _split_id: str, batch: bool, merged: Merged, max_missing: float
+) -> Extension[Manifest]:
+    return extend_manifest(read_manifest(manifest), data, batch=batch, merged=merged, max_missing=max_missing)
+
+
+def _extend_title(manifest: SplitRef | str | Path, **_: Any) -> str:
+    return f"extend {folder_of(manifest).parent.name}"
+
+
+@step(run_name=_extend_title, retries=0)
+def extend(
+    manifest: SplitRef | str | Path,
+    data: Data,
+    *,
+    batch: bool = False,
+    merged: Merged = "quarantine",
+    max_missing: float = MOST_MISSING,
+    memory: Memory = None,
+) -> Growth:
+    """Extend a manifest by the new rows of ``data``, write the next version beside it, and return what happened.
+
+    No assigned row or group changes its fold. Extended by the same data twice it is the same version. What takes more
+    than ``memory`` is extended out of core, to the same version. SplitError.
+    """
+    home, folder = Home.here(), folder_of(manifest)
+    path, limit = from_anywhere(data_reference(data, home)), memory or Settings.here().memory
+    with locked(home.locks, f"name/{folder.parent.name}"):
+        grown = _extended(folder, path, batch, merged, max_missing, limit)
+        written = grown.manifest.folder
+        if not results_of(home).offer_split(written, grown.manifest.split_id):
+            shutil.rmtree(written)
+            raise SplitError(
+                f"{folder.parent.name} {written.name} was made on another machine meanwhile; run it again."
+            )
+    return Growth(
+        split=SplitRef.of(grown.manifest, written, path),
+        parent_split_id=grown.manifest.parent_split_id,
+        notes=list(grown.notes),
+        **{name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")},
+    )
+
+
+def _extended(
+    folder: Path, data: str, batch: bool, merged: Merged, max_missing: float, memory: str | None
+) -> Extension[StoredManifest]:
+    """Return the extension, written beside what it was grown from."""
+    known = StoredManifest(folder)
+    if stays_on_disk(known, data, memory):
+        return extend_manifest(known, data, batch=batch, merged=merged, max_missing=max_missing, memory=memory)
+    made = extension_of(str(folder), data, batch, merged, max_missing)
+    place = folder if made.manifest.uri else write_manifest(made.manifest, folder.parent.parent)
+    numbers = (made.added, made.deleted, made.returned, made.quarantined, made.moved)
+    return Extension(StoredManifest(place), *numbers, made.notes)

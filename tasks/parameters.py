@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
 if TYPE_CHECKING:
@@ -76,13 +76,14 @@ def _grid(given: Any) -> Any:
     import yaml
     from evenfold.estimates import ModelError
     from evenfold.splitters.deployed import reason_of, require_readable
+    from evenfold.splitters.documents import read_document
 
     inline = str(given).lstrip().startswith("{")
     try:
         if not inline:
             require_readable([given])
-        grid = yaml.safe_load(str(given) if inline else Path(given).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        grid = read_document(str(given) if inline else Path(given).read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise ModelError(f"the grid {str(given)!r} cannot be read: {reason_of(error)}") from None
     if not isinstance(grid, dict):
         raise ModelError(f"the grid {str(given)!r} holds no parameters; write name: [value, value] for each.")
@@ -118,6 +119,21 @@ Stratify = Annotated[
     SeveralNames | None,
     BeforeValidator(_several),
     Field(description="Column to share out evenly, instead of the target; repeat for several."),
+    Flag(takes="COLUMN", panel="Data"),
+]
+GroupMode = Annotated[
+    Literal["merge", "cross"] | None,
+    Field(
+        description="Of several groups: keep what they join together, or leave out rows that cross.  [default: merge]"
+    ),
+    Flag(panel="Data"),
+]
+BalanceOn = Annotated[
+    SeveralNames | None,
+    BeforeValidator(_several),
+    Field(
+        description="Column whose shares and scores are reported, and which no model learns from; repeat for several."
+    ),
     Flag(takes="COLUMN", panel="Data"),
 ]
 Time = Annotated[
@@ -299,8 +315,19 @@ Nested = Annotated[
 OneStandardError = Annotated[
     bool, Field(description="Take the first that is as good as the best."), Flag(panel="Model")
 ]
+
+
+def _of_a_model(given: str | None) -> str | None:
+    if given is not None and (not given.strip() or set(given) & set("/:'")):
+        raise ValueError(f"{given[:60]!r} cannot name a model; write one without '/', ':' and quotes")
+    return given
+
+
 RegisteredName = Annotated[
-    str | None, Field(description="Name in the registry.  [default: the split's]"), Flag(takes="NAME", panel="Output")
+    str | None,
+    AfterValidator(_of_a_model),
+    Field(description="Name in the registry.  [default: the split's]"),
+    Flag(takes="NAME", panel="Output"),
 ]
 Gates = Annotated[bool, Field(description="Stop where a gate of the audit fails."), Flag(panel="Run")]
 RunA = Annotated[str, Field(description="MLflow run of an evaluation."), Flag(argument="RUN_A")]

@@ -14,7 +14,6 @@ from weakref import WeakSet
 import pyarrow as pa
 from evenfold.manifests import (
     Audit,
-    Extension,
     Manifest,
     Plan,
     SplitSpec,
@@ -26,10 +25,8 @@ from evenfold.manifests import (
     column_names,
     data_files,
     digest_json,
-    extend as extend_manifest,
     held_manifest,
     planned,
-    read_header,
     read_manifest,
     read_spec,
     read_table,
@@ -39,16 +36,17 @@ from evenfold.manifests import (
     write_streamed,
 )
 from evenfold.manifests.audits.features import are_all_columns
-from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.manifests.spec import name_like
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import SplitError
 
-from .outcomes import Growth, SplitRef
+from .outcomes import SplitRef
 from .parameters import (
+    BalanceOn,
     Data,
     DataEngine,
     Group,
+    GroupMode,
     Holdout,
     Key,
     Memory,
@@ -80,8 +78,10 @@ def specification(
     *,
     target: str | None = None,
     group: Any = None,
+    group_mode: str | None = None,
     key: Any = None,
     stratify: Any = None,
+    balance_on: Any = None,
     time: str | None = None,
     strategy: str | None = None,
     n_splits: int | None = None,
@@ -93,7 +93,13 @@ def specification(
     """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
     base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
     columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
-    fields: dict[str, Any] = {"strategy": strategy, "seed": seed, "name": name or base.get("name") or name_of(data)}
+    columns["balance_on"] = balance_on
+    fields: dict[str, Any] = {
+        "strategy": strategy,
+        "group_mode": group_mode,
+        "seed": seed,
+        "name": name or base.get("name") or name_of(data),
+    }
     fields["holdout"] = None if holdout is None else {"fraction": holdout}
     merged = base | {field: value for field, value in fields.items() if value is not None}
     merged["params"] = {
@@ -141,8 +147,10 @@ def split(
     *,
     target: Target = None,
     group: Group = None,
+    group_mode: GroupMode = None,
     key: Key = None,
     stratify: Stratify = None,
+    balance_on: BalanceOn = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -163,9 +171,9 @@ def split(
     same.
     """
     plan = _planned(
-        data, spec, target=target, group=group, key=key, stratify=stratify, time=time, strategy=strategy,
-        n_splits=n_splits, params=params, seed=seed, name=name, holdout=holdout, data_engine=data_engine,
-        memory=memory,
+        data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
+        balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
+        holdout=holdout, data_engine=data_engine, memory=memory,
     )  # fmt: skip
     if isinstance(plan, StreamedPlan) and plan.cleared:  # found before, and now it is to be written after all
         place = from_anywhere(data_reference(data, Home.here()))
@@ -282,54 +290,6 @@ def _elsewhere(home: Home, plan: Plan) -> Manifest | None:
         if known is not None and _intact(known):
             return replace(read_manifest(known), spec=plan.spec, uri=None)
     return None
-
-
-def extension_of(manifest: str, data: str, batch: bool, merged: Merged, max_missing: float) -> Extension:
-    """Return the extension; the same folder and file are read once per process."""
-    split_id = read_header(Path(manifest))["split_id"]
-    return _extension(manifest, data, stamp(data), split_id, batch, merged, max_missing)
-
-
-@lru_cache(maxsize=1)
-def _extension(
-    manifest: str, data: str, _stamp: tuple[Any, ...], _split_id: str, batch: bool, merged: Merged, max_missing: float
-) -> Extension:
-    return extend_manifest(read_manifest(manifest), data, batch=batch, merged=merged, max_missing=max_missing)
-
-
-def _extend_title(manifest: SplitRef | str | Path, **_: Any) -> str:
-    return f"extend {folder_of(manifest).parent.name}"
-
-
-@step(run_name=_extend_title, retries=0)
-def extend(
-    manifest: SplitRef | str | Path,
-    data: Data,
-    *,
-    batch: bool = False,
-    merged: Merged = "quarantine",
-    max_missing: float = MOST_MISSING,
-) -> Growth:
-    """Extend a manifest by the new rows of ``data``, write the next version beside it, and return what happened.
-
-    No assigned row or group changes its fold. Extended by the same data twice it is the same version. SplitError.
-    """
-    home, folder = Home.here(), folder_of(manifest)
-    path = from_anywhere(data_reference(data, home))
-    with locked(home.locks, f"name/{folder.parent.name}"):
-        grown = extension_of(str(folder), path, batch, merged, max_missing)
-        written = folder if grown.manifest.uri else write_manifest(grown.manifest, folder.parent.parent)
-        if not results_of(home).offer_split(written, grown.manifest.split_id):
-            shutil.rmtree(written)
-            raise SplitError(
-                f"{folder.parent.name} {written.name} was made on another machine meanwhile; run it again."
-            )
-    return Growth(
-        split=SplitRef.of(read_manifest(written), written, path),
-        parent_split_id=grown.manifest.parent_split_id,
-        notes=list(grown.notes),
-        **{name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")},
-    )
 
 
 def folder_of(manifest: SplitRef | str | Path) -> Path:

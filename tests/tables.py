@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
+from evenfold.manifests import Audit
 from evenfold.splitters import Needs, Splitter
 
 TYPES = {"id": "int", "number": "float", "label": "text", "group": "text", "when": "timestamp"}
@@ -42,3 +44,27 @@ def spec_of(splitter: Splitter, target: str | None = None) -> dict[str, Any] | N
         return None
     seed = {"seed": splitter.random_state} if hasattr(splitter, "random_state") else {}
     return {"columns": columns, "strategy": type(splitter).__name__, "params": params, "types": TYPES, **seed}
+
+
+def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.sample(frac=1, random_state=2)
+
+
+def assert_alike(found: Any, wanted: Any) -> None:
+    """Sums of floats may differ in their last digits, and nothing else."""
+    if isinstance(wanted, dict):
+        assert found.keys() == wanted.keys()
+        for name in wanted:
+            assert_alike(found[name], wanted[name])
+    elif isinstance(wanted, (list, tuple)):
+        assert len(found) == len(wanted)
+        for mine, theirs in zip(found, wanted, strict=True):
+            assert_alike(mine, theirs)
+    elif isinstance(wanted, float):
+        assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+    else:
+        assert found == wanted
+
+
+def figures(found: Audit) -> dict[str, Any]:
+    return {f.check: (round(f.figure or 0, 9), f.severity, f.gate) for f in found.findings}

@@ -17,12 +17,15 @@ from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.results import ModelError
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import reason_of, require_readable
+from evenfold.splitters.documents import read_document, require_bounded
 from evenfold.splitters.importing import ESTIMATOR, TRANSFORMER, Role, check_params, refusal, require_trusted, resolve
 from evenfold.splitters.targets import is_number
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+
+MOST_TOLD = 5  # of the fields that do not fit
 
 
 @dataclass(frozen=True)
@@ -216,6 +219,12 @@ class ModelSpec(BaseModel):
     fit_params: dict[str, Any] = Field(default_factory=dict)
     eval_set: Literal["validation"] | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _can_be_walked_through(cls, given: Any) -> Any:
+        require_bounded(given)
+        return given
+
     @field_validator("threshold", mode="before")
     @classmethod
     def _of_probability(cls, given: Any) -> Any:
@@ -269,8 +278,8 @@ class ModelSpec(BaseModel):
         """Return the specification in a YAML or JSON file; raises ModelError where it cannot be read."""
         require_readable([path])
         try:
-            given = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            given = read_document(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError) as error:
             raise ModelError(f"the model file {str(path)!r} cannot be read: {reason_of(error)}") from None
         if not isinstance(given, Mapping):
             raise ModelError(f"the model file {str(path)!r} holds no fields; write estimator: package.module:Name.")
@@ -315,15 +324,22 @@ def _transformer_of(model: ModelSpec) -> str | None:
 
 
 def _sentence(error: ValidationError) -> str:
-    return "; ".join(_of_field(each["type"], each["loc"], each["msg"], each["input"]) for each in error.errors())
+    told = [_of_field(each["type"], each["loc"], each["msg"], each["input"]) for each in error.errors()]
+    return "; ".join(told[:MOST_TOLD]) + (f"; and {len(told) - MOST_TOLD:,} more." if len(told) > MOST_TOLD else "")
 
 
 def _of_field(kind: str, place: tuple[int | str, ...], message: str, given: Any) -> str:
-    name = ".".join(str(part) for part in place)
+    name = ".".join(str(part) for part in place)[:60]
+    if not name:
+        return f"the model does not fit: {message.removeprefix('Value error, ')}."
     if kind == "extra_forbidden":
         return f"the model has no field {name!r}{nearest(name, ModelSpec.model_fields)}"
     said = message.removeprefix("Value error, ")
-    return f"model field {name!r} is {str(given)[:60]!r}; {said[:1].lower()}{said[1:]}."
+    return f"model field {name!r} is {_shown(given)}; {said[:1].lower()}{said[1:]}."
+
+
+def _shown(given: Any) -> str:
+    return repr(given[:60] if isinstance(given, str) else str(given)[:60])
 
 
 def scaled_logistic_regression(**params: Any) -> Pipeline:

@@ -82,7 +82,7 @@ def deployed(
 ) -> dict[str, Any]:
     """Make or update the deployment and return its name, id and pool; raises SplitError or ModelError before it does.
 
-    One run at a time: of two that record the same evaluation at once each might make a run of it.
+    One run at a time: of two that record the same evaluation at once each might make a run of it. The other waits.
     """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
     from prefect.schedules import Cron
@@ -110,7 +110,7 @@ def deployed(
             description=f"evenfold: {flow} {asked.name}.",
             work_pool_name=pool,
             job_variables=template(kind, env, Path.cwd(), image),
-            concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW),
+            concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
             **({"schedule": schedule} if schedule else {}),
         )
         made = deployment.apply()

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -102,6 +101,7 @@ def _print_look(out: Any, header: dict[str, Any]) -> None:
     params = ", ".join(f"{name}={value}" for name, value in spec.get("params", {}).items()) or "default parameters"
     held = spec.get("holdout")
     locked = f"; holdout {held.get('fraction', 0.2):.0%}" if held is not None else ""
+    locked = f"; group_mode {spec['group_mode']}{locked}" if spec.get("group_mode", "merge") != "merge" else locked
     asked = f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}{locked}"
     out.print(asked, markup=False)
     for name in ("split_id", "plan_id", "fingerprint", "parent_split_id"):
@@ -182,6 +182,8 @@ def _show_pages(home: Any, commands: dict[str, list[str]], port: int) -> None:
 
 def _wait_for(name: str, process: subprocess.Popen[bytes], address: str, log: Path) -> None:
     """Return once a page answers; raises EvaluationError where its server ends first."""
+    import urllib.request  # half of what help would import
+
     from evenfold.estimates import EvaluationError
 
     here = urllib.request.build_opener(urllib.request.ProxyHandler({}))

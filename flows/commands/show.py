@@ -126,12 +126,15 @@ def amount(split: SplitRef, header: dict[str, Any]) -> str:
     group = _group_of(header)
     whole = f" by {group}" if group else ""
     locked = f", {counted(counts['-2'], 'row')} locked away" if counts.get("-2") else ""
-    return f"{counted(split.n_rows, 'row')} in {counted(split.n_splits, what)}{whole}{locked}"
+    crossed = counts.get("-3") if header.get("spec", {}).get("group_mode") == "cross" else 0
+    out = f", {counted(crossed, 'row')} left out" if crossed else ""
+    return f"{counted(split.n_rows, 'row')} in {counted(split.n_splits, what)}{whole}{locked}{out}"
 
 
 def _group_of(header: dict[str, Any]) -> str:
     """Return the column whose rows stay together, or several; nothing where there is none."""
-    named = header.get("spec", {}).get("columns", {}).get("group") or []
+    columns = header.get("spec", {}).get("columns", {})
+    named = columns.get("group") or columns.get("entities") or []
     return listed([named] if isinstance(named, str) else named)
 
 

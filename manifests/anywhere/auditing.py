@@ -10,6 +10,7 @@ import numpy as np
 from evenfold.manifests.audits.audit import COUNTED_CHECKS
 from evenfold.manifests.audits.findings import GATES, Audit, Check, Found, NotAsked, Outcome, gates_with, reasons_of
 from evenfold.manifests.audits.judging import judged
+from evenfold.manifests.audits.rows import DELETED_SAID, QUARANTINED_SAID, with_status
 from evenfold.manifests.joined import Counts, JoinedLabels
 from evenfold.manifests.membership import LOCKED, MOST_MEASURED, NEVER_TESTED, Labels
 from evenfold.manifests.spec import Columns
@@ -162,8 +163,8 @@ def audited(
         "rows_without_fold": lambda: _without_fold(fit),
         "absent_rows": lambda: _absent(fit),
         "repeated_keys": lambda: _repeats(fit) if beside.ordered.key else NotAsked(ALL_FIT),
-        "deleted_rows": lambda: None,
-        "quarantined_rows": lambda: None,
+        "deleted_rows": lambda: with_status(fit.deleted, beside.manifest.n, DELETED_SAID),
+        "quarantined_rows": lambda: with_status(fit.quarantined, beside.manifest.n, QUARANTINED_SAID),
     }
     if beside.labels.n_splits > MOST_MEASURED:
         checks["target_deviation"] = partial(NotAsked, f"there are {beside.labels.n_splits:,} folds")
@@ -172,10 +173,14 @@ def audited(
 
 
 def _without_fold(fit: Fit) -> Outcome:
-    if not fit.new:
+    if not fit.new and not fit.back:
         return None
-    told = f"{amount(fit.new, 'row')} {verb(fit.new, 'has', 'have')} no fold: run extend."
-    return Found(fit.new, told, {"new": fit.new, "back": 0})
+    told = [f"{amount(fit.new, 'row')} {verb(fit.new, 'has', 'have')} no fold"] if fit.new else []
+    if fit.back:
+        told.append(
+            f"{amount(fit.back, 'row')} {verb(fit.back, 'was', 'were')} deleted and {verb(fit.back, 'is', 'are')} back"
+        )
+    return Found(fit.new + fit.back, f"{' and '.join(told)}: run extend.", {"new": fit.new, "back": fit.back})
 
 
 def _absent(fit: Fit) -> Outcome:

@@ -6,17 +6,22 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from evenfold.manifests.attributes import levels_of
 from evenfold.manifests.balance import asked_rows, attribute_balance, with_figures, worst_share
 from evenfold.manifests.engines.deciding import rows_of_kept, strata_of
 from evenfold.manifests.engines.engine import DuckDB
 from evenfold.manifests.engines.groups import Groups
+from evenfold.manifests.engines.ordered import Ordered, ShardWriter, stored
+from evenfold.manifests.engines.stored import StoredManifest
 from evenfold.manifests.figures import AttributeBalance, BalanceReport, FoldBalance, PartBalance, Reach
 from evenfold.manifests.membership import LOCKED, MOST_MEASURED
-from evenfold.manifests.tables.canonical import require_columns
+from evenfold.manifests.store.rows import codes_in_use
+from evenfold.manifests.tables.canonical import require_columns, whole
 from evenfold.splitters import GroupPacker, SplitError
 
-from .beside import Beside
+from .beside import Beside, labels_of
 from .counted import Counted
 
 ATTRIBUTE_BYTES = 64  # a row of one column with its codes
@@ -71,6 +76,35 @@ def measured(beside: Beside) -> BalanceReport:
     return with_figures(report)
 
 
+def sizes_of(manifest: StoredManifest) -> BalanceReport:
+    """Return how even a manifest is by the sizes of its folds alone. One reading of the manifest."""
+    labels, splitter = labels_of(manifest), manifest.splitter
+    counts: list[dict[int, int]] = [{} for _ in range(labels.n_repeats)]
+    for part in manifest.members():
+        for repeat, column in enumerate(codes_in_use(part).T):
+            for code, rows in zip(*np.unique(column, return_counts=True), strict=True):
+                counts[repeat][int(code)] = counts[repeat].get(int(code), 0) + int(rows)
+    in_use = sum(rows for code, rows in counts[0].items() if code >= LOCKED)
+    asked = asked_rows(labels, manifest.spec, in_use, sum(rows for code, rows in counts[0].items() if code >= 0))
+    n_measured = min(labels.n_splits, MOST_MEASURED)
+    splits = [(repeat, labels.tested[fold]) for repeat, fold in map(labels.split_name, range(n_measured))]
+    others = [code for code in asked if code not in {code for _, code in splits}]
+    report = BalanceReport(
+        split_id=manifest.split_id,
+        target=None,
+        n_rows=manifest.n,
+        n_splits=labels.n_splits,
+        n_measured=n_measured,
+        n_folds=labels.n_bins if not labels.parts and splitter.shares_out else None,
+        folds=[
+            FoldBalance(split=i, rows=counts[r].get(code, 0), wanted=asked.get(code))
+            for i, (r, code) in enumerate(splits)
+        ],
+        parts=[PartBalance(name=labels.code_name(c), rows=counts[0].get(c, 0), wanted=asked[c]) for c in others],
+    )
+    return with_figures(report)
+
+
 def _distribution(seen: Counted, name: str | None, places: list[Place]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return how a column is distributed over all rows in use, and over those of each place."""
     if name is None:
@@ -116,14 +150,34 @@ def _reach(seen: Counted) -> Reach | None:
     splitter, columns, labels = beside.splitter, beside.spec.columns, beside.labels
     if not isinstance(splitter, GroupPacker) or columns.group is None:
         return None
+    tested = list(labels.parts.values()) or np.arange(labels.n_splits).tolist()
     codes, levels, _ = seen.by_code[0, columns.group].triples
+    each_in_one = np.unique(levels).size == levels.size and set(seen.rows[0]) <= {*tested, LOCKED}
+    ordered = beside.ordered if each_in_one else _rows_of(beside, tested)
+    used = np.isin(codes, [*tested, LOCKED] if each_in_one else tested)
+    codes, levels = codes[used], levels[used]
     if np.unique(levels).size < levels.size:
         return None
     engine = DuckDB(beside.memory)
-    groups = Groups.of(beside.ordered, columns.group, engine)  # numbered by first appearance, as the levels are
-    code_of = np.empty(levels.size, dtype=np.int64)
+    groups = Groups.of(ordered, columns.group, engine)
+    number = pc.index_in(groups.values, value_set=seen.levels[columns.group].values).to_numpy(zero_copy_only=False)
+    code_of = np.full(len(seen.levels[columns.group]), LOCKED, dtype=np.int64)
     code_of[levels] = codes
-    kept = np.isin(code_of, list(labels.parts.values()) or np.arange(labels.n_splits))
+    code_of = code_of[number]
+    kept = np.isin(code_of, tested)
     strata = strata_of(groups, columns, splitter.needs)
     rows = rows_of_kept(groups, strata, groups.tables(engine, strata), kept, engine)
     return Reach(**asdict(splitter.judge(rows, code_of[kept])))
+
+
+def _rows_of(beside: Beside, wanted: list[int]) -> Ordered:
+    """Return the rows of the data that have some codes: those that are deleted or quarantined are in no figure."""
+    names = list(beside.ordered.types)
+    folder = beside.folder / "in-use"
+    folder.mkdir()
+    writer = ShardWriter(folder)
+    for codes, table in beside.stretches(names):
+        kept = table.filter(pa.array(np.isin(codes[:, 0], wanted)))
+        writer.add(pa.table({name: stored(whole(kept.column(name))) for name in names}))
+    writer.close()
+    return Ordered(tuple(writer.shards), beside.ordered.types, beside.ordered.key)

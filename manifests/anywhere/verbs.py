@@ -18,6 +18,8 @@ from evenfold.manifests.engines.engine import EngineName, bytes_of_memory, engin
 from evenfold.manifests.engines.sources import Source, source_of
 from evenfold.manifests.engines.stored import StoredManifest, room_beside, write_streamed
 from evenfold.manifests.figures import BalanceReport
+from evenfold.manifests.growth.assign import Merged
+from evenfold.manifests.growth.extend import MOST_MISSING, Extension, extend as extend_rows
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.plan import Plan, used_columns
 from evenfold.manifests.spec import SplitSpec, read_spec
@@ -26,10 +28,12 @@ from evenfold.splitters import SplitError
 
 from .auditing import audited
 from .beside import beside
-from .measuring import measured
+from .growing import extended
+from .measuring import measured, sizes_of
 
 # What deciding takes in memory, measured at 10 million rows, as a multiple of the columns that are read.
 TIMES_THE_COLUMNS = 6
+BYTES_OF_MEMBER = 24  # of a key or a code of a row, while splits are made
 TIMES_THE_TABLE = 4  # as it is read, in key order, as a frame, and as an array
 
 
@@ -98,11 +102,16 @@ def held_manifest(folder: str | Path, data: Any, memory: str | int | None = None
     SplitError for a damaged file either way.
     """
     stored = StoredManifest(Path(folder))
-    spec = stored.spec
-    source = replace(source_of(data, dict(spec.types)), n_rows=stored.n)
-    if not stored.streams or _holds(source, spec.columns.roles(), memory):
-        return stored.read()
-    return stored.prove()
+    return stored.prove() if stays_on_disk(stored, data, memory) else stored.read()
+
+
+def stays_on_disk(stored: StoredManifest, data: Any, memory: str | int | None = None) -> bool:
+    """Return whether a manifest is worked on out of core: it can be, and takes more than ``memory`` with its data."""
+    if not stored.streams:
+        return False
+    source = source_of(data, dict(stored.spec.types))
+    rows = max(stored.n, source.n_rows or 0)
+    return not _holds(replace(source, n_rows=rows), stored.spec.columns.roles(), memory)
 
 
 def _fits(spec: SplitSpec, source: Source, memory: str | int | None) -> bool:
@@ -119,20 +128,23 @@ def _holds(source: Source, names: list[str], memory: str | int | None) -> bool:
     return taken is not None and taken * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
 
 
-def require_room(data: Any, memory: str | int | None = None) -> None:
-    """Raise SplitError where all columns of ``data`` would take more than ``memory`` (all that is free) in a model.
+def require_room(data: Any, memory: str | int | None = None, columns: Collection[str] | None = None) -> None:
+    """Raise SplitError where ``columns`` of ``data`` would take more than ``memory`` (all that is free) in a model.
 
-    A table of which only a reader to the end would know the rows is not judged.
+    All columns where None are named. The rows of CSV are judged by the length of its first lines; a table of which only
+    a reader to the end would know them, such as compressed CSV, is not judged.
     """
     source = source_of(data)
-    taken = source.bytes_of(source.schema.names)
+    names = [name for name in source.schema.names if columns is None or name in columns]
+    taken = source.bytes_of(names)
     limit = free_memory() if memory is None else bytes_of_memory(memory)
     if taken is not None and taken * TIMES_THE_TABLE > limit:
+        rows = f"about {source.about_rows:,}" if source.n_rows is None else f"{source.n_rows:,}"
+        fewer = "rows" if columns is not None else "rows, or name fewer features"
         raise SplitError(
-            f"{source.n_rows:,} rows of {len(source.schema.names)} columns take about "
-            f"{taken * TIMES_THE_TABLE / 2**30:.3g} GB as a model is given them, and {limit / 2**30:.3g} GB are at "
-            "hand; pass a table with fewer columns or rows, or part it by its folds "
-            "(evenfold.manifests.partition) and fit batch by batch."
+            f"{rows} rows of {len(names)} columns take about {taken * TIMES_THE_TABLE / 2**30:.3g} GB as a model is "
+            f"given them, and {limit / 2**30:.3g} GB are at hand; pass a table with fewer {fewer}, or part it by its "
+            "folds (evenfold.manifests.partition) and fit batch by batch."
         )
 
 
@@ -150,10 +162,85 @@ def measure(manifest: Manifest | StoredManifest, data: Any = None, *, memory: st
     one reading, and a numeric target is sorted. Raises SplitError where data are not the rows of the manifest, and
     where the target or the group column has holes. O(n log n + splits x n).
     """
-    if isinstance(manifest, Manifest) or not manifest.streams or data is None:
-        return measure_rows(manifest if isinstance(manifest, Manifest) else manifest.read(), data)
+    if isinstance(manifest, Manifest) or not manifest.streams:
+        return measure_rows(manifest if isinstance(manifest, Manifest) else read_whole(manifest, memory), data)
+    if data is None:
+        return sizes_of(manifest)
     with beside(manifest, data, memory) as rows:
         return measured(rows)
+
+
+@overload
+def extend(
+    manifest: Manifest,
+    data: Any,
+    *,
+    batch: bool = False,
+    merged: Merged = "quarantine",
+    max_missing: float = MOST_MISSING,
+    memory: str | int | None = None,
+) -> Extension[Manifest]: ...
+@overload
+def extend(
+    manifest: StoredManifest,
+    data: Any,
+    *,
+    batch: bool = False,
+    merged: Merged = "quarantine",
+    max_missing: float = MOST_MISSING,
+    memory: str | int | None = None,
+) -> Extension[StoredManifest]: ...
+def extend(
+    manifest: Manifest | StoredManifest,
+    data: Any,
+    *,
+    batch: bool = False,
+    merged: Merged = "quarantine",
+    max_missing: float = MOST_MISSING,
+    memory: str | int | None = None,
+) -> Extension[Manifest] | Extension[StoredManifest]:
+    """Return ``manifest`` with the new rows of ``data`` assigned: the next minor version.
+
+    ``data`` is the whole current table, and rows of the manifest that it lacks become deleted; with ``batch`` it holds
+    new rows only. More than ``max_missing`` of the known rows missing is refused. New rows of a known group follow it;
+    new groups are packed into what the folds lack; rows without groups fill what their class lacks. A changed class
+    moves nothing. Rows whose targets are not known yet wait, and join when they are. Groups that turn out to be one are
+    quarantined (in no split from now on, their folds kept) unless ``merged="accept"``.
+
+    A manifest on disk (``StoredManifest``) is extended out of core, in at most ``memory``, by whatever ``decide``
+    takes, and its next version written beside it: rows that are new or gone are held in memory, and no others.
+
+    Promises: every row that had a fold has the same fold, in memory proved by making the parent's split_id anew from
+    the older generations, on disk by taking over their files, whose SHA-256 is proved; the order of rows in ``data``
+    does not matter, and neither does where it is done; nothing new gives the manifest itself. Raises SplitError without
+    a key column, for a strategy that cannot grow, where a key repeats, and where rows are missing. O(n log n), and a
+    vectorised step per new group.
+    """
+    if isinstance(manifest, Manifest):
+        return extend_rows(manifest, data, batch=batch, merged=merged, max_missing=max_missing)
+    if manifest.streams:
+        return extended(manifest, data, batch, merged, max_missing, memory)
+    known = read_whole(manifest, memory)
+    grown = extend_rows(known, data, batch=batch, merged=merged, max_missing=max_missing)
+    written = manifest if grown.manifest is known else _written(grown.manifest, manifest)
+    numbers = (grown.added, grown.deleted, grown.returned, grown.quarantined, grown.moved)
+    return Extension(written, *numbers, grown.notes)
+
+
+def _written(grown: Manifest, before: StoredManifest) -> StoredManifest:
+    return StoredManifest(write_manifest(grown, before.folder.parent.parent))
+
+
+def read_whole(manifest: StoredManifest, memory: str | int | None = None) -> Manifest:
+    """Return a manifest that cannot be read row after row; SplitError where it takes more than ``memory``."""
+    limit, needed = bytes_of_memory(memory), manifest.n * BYTES_OF_MEMBER * max(len(manifest.column_names), 1)
+    if needed > limit:
+        raise SplitError(
+            f"{manifest.name} {manifest.version} holds {manifest.kind} that are made from all of its {manifest.n:,} "
+            f"rows at once, about {needed / 2**30:.1f} GB, and {limit / 2**30:.1f} GB are allowed; allow more memory, "
+            "or split into folds, which are read row after row."
+        )
+    return manifest.read()
 
 
 def audit(
@@ -188,7 +275,7 @@ def audit(
     """
     asked: dict[str, Any] = {"gates": gates, "ignore": ignore}
     if isinstance(manifest, Manifest) or not manifest.streams:
-        made = manifest if isinstance(manifest, Manifest) else manifest.read()
+        made = manifest if isinstance(manifest, Manifest) else read_whole(manifest, memory)
         asked |= {"features": features, "exclude": exclude, "target": target, "group": group, "time": time}
         asked["impact"] = impact
         return audit_rows(made, data, **asked)

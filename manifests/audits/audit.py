@@ -24,6 +24,7 @@ from .judging import judged
 from .leaks import constant_groups, duplicate_rows, group_in_two_folds, similar_keys, time_overlap
 from .rows import (
     absent_rows,
+    crossing_rows,
     deleted_rows,
     empty_folds,
     quarantined_rows,
@@ -108,7 +109,7 @@ def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotA
         check.__name__: partial(check, joined)
         for check in (
             *(rows_without_fold, absent_rows, repeated_keys),
-            *(deleted_rows, quarantined_rows, waiting_rows),
+            *(deleted_rows, quarantined_rows, waiting_rows, crossing_rows),
             *(similar_keys, time_overlap, attribute_deviation),
             *COUNTED_CHECKS,
         )

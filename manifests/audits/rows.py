@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED
+from evenfold.manifests.membership import EXCLUDED
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.manifests.tables.keys import positions_in
 
 from .findings import Found, NotAsked, Outcome
+
+DELETED_SAID = "were deleted from the data and are in no split; their folds are kept."
+QUARANTINED_SAID = (
+    "are quarantined, because their groups belong together and are in different folds; they are in no split."
+)
 
 
 def rows_without_fold(joined: Joined) -> Outcome:
@@ -65,13 +71,28 @@ def empty_folds(joined: Joined) -> Outcome:
 
 def deleted_rows(joined: Joined) -> Outcome:
     """Count the rows that were deleted."""
-    return _with_status(joined, DELETED, "were deleted from the data and are in no split; their folds are kept.")
+    return _of_status(joined, DELETED, DELETED_SAID)
 
 
 def quarantined_rows(joined: Joined) -> Outcome:
     """Count the rows that are quarantined."""
-    said = "are quarantined, because their groups turned out to be one; they are in no split."
-    return _with_status(joined, QUARANTINED, said)
+    return _of_status(joined, QUARANTINED, QUARANTINED_SAID)
+
+
+def crossing_rows(joined: Joined) -> Outcome:
+    """Count the rows that were left out because their groups are in different folds."""
+    manifest = joined.manifest
+    if not manifest.spec.crossed:
+        return NotAsked("no groups are crossed")
+    rows = int(np.count_nonzero((manifest.membership.column() == EXCLUDED) & (manifest.status == 0)))
+    if not rows:
+        return None
+    share, names = rows / manifest.n, listed(manifest.spec.columns.entities)
+    whose = verb(rows, "is in no split, because its", "are in no split, because their")
+    remedy = "fewer folds lose fewer rows, one of the columns as group loses none, and so does group_mode: merge"
+    return Found(
+        share, f"{amount(rows, 'row')} ({share:.1%}) {whose} {names} are in different folds; {remedy}.", {"rows": rows}
+    )
 
 
 def waiting_rows(joined: Joined) -> Outcome:
@@ -86,7 +107,11 @@ def waiting_rows(joined: Joined) -> Outcome:
     return Found(rows, f"{amount(rows, 'row')} {said} not known; extend lets in what is known by then.")
 
 
-def _with_status(joined: Joined, status: int, said: str) -> Outcome:
-    rows = int(np.count_nonzero(joined.manifest.status == status))
-    share = rows / joined.manifest.n
+def _of_status(joined: Joined, status: int, said: str) -> Outcome:
+    return with_status(int(np.count_nonzero(joined.manifest.status == status)), joined.manifest.n, said)
+
+
+def with_status(rows: int, of: int, said: str) -> Outcome:
+    """Say of how many rows of the manifest something holds; nothing where it holds of none."""
+    share = rows / of
     return Found(rows, f"{amount(rows, 'row')} ({share:.1%}) {said}", {"share": share}) if rows else None

@@ -60,7 +60,7 @@ RULES = (
     Rule(
         "EF106", "quarantined_rows", None, False,
         "rows of the manifest that are quarantined",
-        "Two groups in different folds turned out to be one; using either part would leak.",
+        "Groups in different folds turned out to belong together; using either part would leak.",
         "Two patient numbers were merged in the hospital's register.",
         "Nothing: the rows are in no split. Split anew once they are many.",
     ),
@@ -76,6 +76,14 @@ RULES = (
         "A row whose target is known only later can neither be learnt from nor tested before that.",
         "The loans of the last year, whose `label_horizon` is a year.",
         "Nothing: `evenfold extend` lets them in when their targets are known.",
+    ),
+    Rule(
+        "EF109", "crossing_rows", 0.2, False,
+        "share of the rows that `group_mode: cross` left out, because their groups are in different folds",
+        "Rows that are left out are neither learnt from nor tested; where they are many, what is left is another "
+        "population: patients who never changed their clinic.",
+        "A third of the visits were on a device that most patients of another fold use.",
+        "Fewer folds, one of the columns alone as `group`, or `group_mode: merge`.",
     ),
     Rule(
         "EF201", "group_in_two_folds", 0, True,

@@ -75,6 +75,7 @@ def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: in
     }
     with closing(duckdb.connect(config=settings)) as database:
         database.execute("set arrow_large_buffer_size = true")
+        database.execute("set enable_progress_bar = false")  # it would be among what a command prints
         database.register("canonical", stream)
         # A relation's reader keeps the order; a cursor's did not, twice, in DuckDB 2.0.0. Ordered.check looks at it.
         order = ", ".join(quoted(name) for name in key)

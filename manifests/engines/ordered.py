@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +15,8 @@ import pyarrow.parquet as pq
 from evenfold.manifests.identity import canonical_bytes, digest_json, digest_start
 from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, column_types, whole
-from evenfold.manifests.tables.keys import with_keys
+from evenfold.manifests.tables.keys import repeated, with_keys
 from evenfold.splitters import SplitError
-from numpy.typing import NDArray
 
 SHARD_ROWS = 1_000_000
 # What engines compare alike everywhere: times and dates as the integers that they are.
@@ -186,26 +184,6 @@ def _canonical(column: pa.ChunkedArray, kind: str) -> pa.Array:
     arrow = ARROW_TYPES[kind]
     array = whole(column)
     return array.cast(STORED[arrow]).view(arrow) if arrow in STORED else array.cast(arrow)
-
-
-def repeated(keys: pa.Table) -> NDArray[np.bool_]:
-    """Return which rows have the key of the row after; an order that does not ascend is an AssertionError."""
-    equal = np.ones(max(keys.num_rows - 1, 0), dtype=np.bool_)
-    ascends = np.zeros_like(equal)
-    for name in keys.column_names:
-        column = whole(keys.column(name))
-        if column.null_count:
-            return np.zeros(0, dtype=np.bool_)  # said apart
-        if pa.types.is_boolean(column.type):
-            column = column.cast(pa.int8())
-        ascends |= equal & _true(pc.less(column[:-1], column[1:]))
-        equal &= _true(pc.equal(column[:-1], column[1:]))
-    assert (ascends | equal).all(), "an engine did not deliver rows in the order of their keys"
-    return equal
-
-
-def _true(mask: pa.Array) -> NDArray[Any]:
-    return np.asarray(mask.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 class ShardWriter:

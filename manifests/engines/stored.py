@@ -23,8 +23,10 @@ from evenfold.manifests.membership import fold_columns
 from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.store.header import ROWS, read_header, sha256
 from evenfold.manifests.store.load import prove_stored, read_manifest
+from evenfold.manifests.store.rows import BORN, STATUS, codes_in_use, files_of, rows_in_order
 from evenfold.manifests.store.tables import parquet_options, write_parquet
 from evenfold.manifests.store.write import BLOCK_ROWS, appear, counts_of, describe, entry_of, write_header
+from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError, Splitter
 
 from .deciding import Decision, StreamedPlan
@@ -117,18 +119,21 @@ class StoredManifest:
         return list(pq.read_schema(self.folder / ROWS).names)
 
     @property
+    def fold_type(self) -> Any:
+        """The type of codes, as numpy has it."""
+        return pq.read_schema(self.folder / ROWS).field("fold").type.to_pandas_dtype()
+
+    @property
     def streams(self) -> bool:
-        """Whether folds can be read row after row: labels of groups or rows that have not grown, and none waits."""
+        """Whether folds can be read row after row: labels of groups or rows, where none waits for its target."""
         joined = self.spec.says_when_known or self.spec.columns.entities
-        return self.kind == "labels" and not self.generation and not joined
+        return self.kind == "labels" and not joined
 
     def require_labels(self) -> None:
-        """Raise SplitError where rows cannot be read one after the other: of draws and pairs, and after growing."""
+        """Raise SplitError where rows cannot be read one after the other: of draws and pairs."""
         if self.kind != "labels":
             said = f"{self.name} {self.version} holds {self.kind}, which are made from all rows at once"
             raise SplitError(f"{said}; read it into memory (read()).")
-        if self.generation:
-            raise SplitError(f"{self.folder} has grown, and its generations lie in several files; read it as a whole.")
 
     def prove(self) -> StoredManifest:
         """Return the manifest where every file has the bytes that were written; else SplitError. No row is read."""
@@ -139,13 +144,21 @@ class StoredManifest:
         """Return the manifest in memory, proved."""
         return read_manifest(self.folder)
 
-    def batches(self, columns: list[str] | None = None, rows: int = 1 << 17) -> Iterator[pa.Table]:
-        """Yield keys and codes (or ``columns``) in key order, a batch at a time."""
-        if len(self.header["generations"]) > 1:
-            raise SplitError(f"{self.folder} has grown, and its generations lie in several files; read it as a whole.")
-        with pq.ParquetFile(self.folder / ROWS) as file:
-            for batch in file.iter_batches(rows, columns=columns):
-                yield pa.Table.from_batches([batch])
+    def members(self) -> Iterator[pa.Table]:
+        """Yield keys and assigned codes in key order, with the generation (``born``) and ``status`` of each row."""
+        return rows_in_order(self.folder, files_of(self.header), key_names(self.spec))
+
+    def batches(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
+        """Yield keys and codes (or ``columns``) in key order, a batch at a time; -3 for rows that are in no split."""
+        for part in self.members():
+            names = [name for name in part.column_names if name not in (STATUS, BORN)] if columns is None else columns
+            codes = codes_in_use(part)
+            folds = fold_columns(part.column_names)
+            told = {
+                name: pa.array(codes[:, i].astype(part.schema.field(name).type.to_pandas_dtype()))
+                for i, name in enumerate(folds)
+            }
+            yield pa.table({name: told.get(name, part.column(name)) for name in names})
 
 
 def write_streamed(

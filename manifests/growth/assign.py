@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from .entities import EntityGrowth
 
+UNKNOWN = -4
 GROWING_VERSION = 2  # raised whenever new rows would get other folds than before; part of a grown plan_id
 
 
@@ -110,10 +111,33 @@ class Arrival:
             return None
         return balanced_columns(self.table, self.manifest.spec.columns)
 
+    def strata(self, state: State) -> tuple[NDArray[np.int64], State]:
+        """Return the stratum of each row of ``table``, and the state with the classes that no row had before."""
+        return state.strata(self.balanced(), self.table.num_rows)
+
+    def cells(self, repeat: int, strata: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], Any]:
+        """Return codes and strata of the data's rows that are in the manifest and in use, and how many rows have them.
+
+        None for the last: one each.
+        """
+        return np.where(self.active(), self.codes()[:, repeat], UNKNOWN), strata, None
+
+    def active(self) -> NDArray[np.bool_]:
+        """Return which rows of the data are in the manifest and in use."""
+        return np.asarray((self.known >= 0) & (self.manifest.status[np.maximum(self.known, 0)] != QUARANTINED))
+
+    def torn(self) -> tuple[NDArray[np.int64], int]:
+        """Return the known groups, beyond those of the rows of ``table``, with rows in another fold, and these rows."""
+        return np.empty(0, dtype=np.int64), 0
+
+    def keys_in(self, groups: pa.Array, column: pa.ChunkedArray) -> pa.Table:
+        """Return the keys of the rows of the data that are of some groups; ``column`` is that of ``table``."""
+        return self.keys.filter(pc.is_in(column, value_set=groups))
+
     def codes(self) -> NDArray[Any]:
         """Return the manifest's codes of the rows of the data (rows by repeats); -4 for new rows."""
         found = self.manifest.membership.codes[np.maximum(self.known, 0)].astype(np.int64)
-        found[self.known < 0] = -4
+        found[self.known < 0] = UNKNOWN
         return found
 
     def _not_new(self) -> str:
@@ -133,26 +157,26 @@ Bins = NDArray[np.int64]
 class Growth:
     """The codes of the new rows (rows by repeats), in key order, and what else grew.
 
-    ``quarantined`` are rows of the arriving data.
+    ``quarantined`` are keys of rows of the arriving data.
     """
 
     codes: NDArray[Any]
     notes: tuple[str, ...] = ()
     groups: pa.Table | None = None
     state: State | None = None
-    quarantined: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    quarantined: pa.Table | None = None
 
 
 def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
     """Return a code for each new row of a manifest of labels. Nothing that has a code is looked at again."""
     dealing = _Dealing(manifest, arrival)
-    notes, groups, quarantined = dealing.drift(), None, np.empty(0, dtype=np.int64)
+    notes, groups, quarantined = dealing.drift(), None, None
     if manifest.group_table is not None and manifest.spec.columns.entities:
         placed, groups, bridges = _entities(dealing, manifest.group_table).placed(
             dealing.packed, manifest.generation + 1, accept=merged == "accept"
         )
         if bridges.size:
-            quarantined = bridges[:0] if merged == "accept" else bridges
+            quarantined = None if merged == "accept" else arrival.keys.take(bridges)
             notes += (_told_of_bridges(bridges.size, manifest.spec.columns.entities, merged),)
     elif manifest.group_table is not None:
         grouped = _Groups(dealing)
@@ -166,7 +190,7 @@ def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
 
 def _entities(dealing: _Dealing, known: pa.Table) -> EntityGrowth:
     arrival, codes = dealing.arrival, dealing.arrival.codes()
-    in_use = dealing.active() & (codes >= LOCKED).all(axis=1)
+    in_use = arrival.active() & (codes >= LOCKED).all(axis=1)
     arriving = arrival.table.select(dealing.manifest.spec.columns.entities)
     return EntityGrowth(known, arriving, codes, arrival.known < 0, in_use)
 
@@ -185,8 +209,7 @@ class _Dealing:
         shares = state.shares or self._shares()
         self.bin_codes = np.array(list(shares))
         self.shares = np.array(list(shares.values()))
-        self.y = arrival.balanced()
-        self.strata, self.state = state.strata(self.y, arrival.table.num_rows)
+        self.strata, self.state = arrival.strata(state)
         self.n_strata = self.state.n_strata
 
     def _shares(self) -> dict[int, float]:
@@ -220,13 +243,8 @@ class _Dealing:
                 )
             known = np.array(self.state.counts[repeat], dtype=np.int64).reshape(self.bin_codes.size, -1)
             return np.pad(known, ((0, 0), (0, self.n_strata - known.shape[1])))
-        codes = np.where(self.active(), self.arrival.codes()[:, repeat], -4)
-        return cell_counts(self.bins(codes), self.strata, self.bin_codes.size, self.n_strata)
-
-    def active(self) -> NDArray[np.bool_]:
-        """Return which rows of the data are in the manifest and in use."""
-        known = self.arrival.known
-        return np.asarray((known >= 0) & (self.manifest.status[np.maximum(known, 0)] != QUARANTINED))
+        codes, strata, rows = self.arrival.cells(repeat, self.strata)
+        return cell_counts(self.bins(codes), strata, self.bin_codes.size, self.n_strata, rows)
 
     def packed(self, rows: Bins, of_group: Bins, names: pa.Array) -> NDArray[np.int64]:
         """Return the codes (groups, repeats) of new groups: ``rows`` of the data are of group ``of_group``."""
@@ -328,18 +346,22 @@ class _Groups:
     def _known_folds(self) -> NDArray[np.int64]:
         return np.column_stack([self.known.column(name).to_numpy().astype(np.int64) for name in self.fold_columns])
 
-    def merged(self, policy: Merged) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-        """Return the rows to quarantine, and what is to be said: groups whose rows lie in more than one fold."""
+    def merged(self, policy: Merged) -> tuple[pa.Table | None, tuple[str, ...]]:
+        """Return the keys of rows to quarantine, and what is to be said: groups whose rows lie in several folds."""
         stray = (self.arrival.known >= 0) & np.any(self.arrival.codes() != self._fold_of_row, axis=1)
-        if not stray.any():
-            return np.empty(0, dtype=np.int64), ()
-        groups = np.unique(positions_in(self.table.select(["group"]), self.column.filter(stray)))
-        rows = np.flatnonzero(np.isin(positions_in(self.table.select(["group"]), self.column), groups))
-        named = ", ".join(shown(value) for value in self.table.column("group").take(groups[:3]).to_pylist())
+        torn, n_torn = self.arrival.torn()
+        n_stray = int(stray.sum()) + n_torn
+        if not n_stray:
+            return None, ()
+        here = positions_in(self.table.select(["group"]), self.column.filter(stray))
+        groups = np.unique(np.concatenate([torn, here]))
+        values = self.table.column("group").take(groups).combine_chunks()
+        rows = self.arrival.keys_in(values, self.column.column(0))
+        named = ", ".join(shown(value) for value in values[:3].to_pylist())
         said = (
-            f"{groups.size:,} groups ({named}) hold {int(stray.sum()):,} rows that were assigned to another fold with "
+            f"{groups.size:,} groups ({named}) hold {n_stray:,} rows that were assigned to another fold with "
             "another group"
         )
         if policy == "accept":
-            return np.empty(0, dtype=np.int64), (f"{said}; accepted as asked, so these groups leak.",)
-        return rows, (f"{said}; their {rows.size:,} rows are quarantined.",)
+            return None, (f"{said}; accepted as asked, so these groups leak.",)
+        return rows, (f"{said}; their {rows.num_rows:,} rows are quarantined.",)

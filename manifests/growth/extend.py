@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +17,18 @@ from numpy.typing import NDArray
 
 from .assign import GROWING_VERSION, Arrival, Growth, Merged, grow
 
+Made = TypeVar("Made")
+NOTHING_NEW = "there is nothing new."
+
 
 @dataclass(frozen=True)
-class Extension:
+class Extension(Generic[Made]):
     """A grown manifest and what happened, in numbers and sentences.
 
     ``moved`` is the number of older rows whose fold changed. It is always 0; extending fails before it is not.
     """
 
-    manifest: Manifest
+    manifest: Made
     added: int
     deleted: int
     returned: int
@@ -45,7 +48,7 @@ def extend(
     batch: bool = False,
     merged: Merged = "quarantine",
     max_missing: float = MOST_MISSING,
-) -> Extension:
+) -> Extension[Manifest]:
     """Return ``manifest`` with the new rows of ``data`` assigned: the next minor version.
 
     ``data`` is the whole current table, and rows of the manifest that it lacks become deleted; with ``batch`` it holds
@@ -58,13 +61,13 @@ def extend(
     SplitError without a key column, for a strategy that cannot grow, where a key repeats, and where rows are missing.
     O(n log n), and a vectorised step per new group.
     """
-    _require_growable(manifest)
+    require_growable(manifest)
     arrival = Arrival.of(manifest, data, batch)
-    _require_present(arrival, max_missing)
+    require_present(manifest, arrival.gone.size, int(np.count_nonzero(manifest.status != DELETED)), max_missing)
     growth = grow(manifest, arrival, merged)
     changes = _changes(manifest, arrival, growth)
     if arrival.new.size == 0 and changes is None and _same_keys(manifest.waiting, arrival.waiting):
-        return Extension(manifest, 0, 0, 0, 0, 0, ("there is nothing new.",))
+        return Extension(manifest, 0, 0, 0, 0, 0, (NOTHING_NEW,))
     child = _child(manifest, arrival, growth, changes)
     moved = _moved(manifest, child)
     if moved:
@@ -99,7 +102,8 @@ def _quarantined(manifest: Manifest) -> int:
     return int(np.count_nonzero(manifest.status == QUARANTINED))
 
 
-def _require_growable(manifest: Manifest) -> None:
+def require_growable(manifest: Manifest) -> None:
+    """Raise SplitError for a manifest without keys, and for one by a strategy that cannot grow."""
     name = manifest.algorithm["name"]
     if manifest.keys is None:
         raise SplitError(
@@ -111,11 +115,10 @@ def _require_growable(manifest: Manifest) -> None:
         raise SplitError(f"a split by {name} cannot grow without moving rows; one by {listed(growing, most=99)} can.")
 
 
-def _require_present(arrival: Arrival, most: float) -> None:
-    manifest = arrival.manifest
+def require_present(manifest: Manifest, gone: int, known: int, most: float) -> None:
+    """Raise SplitError where more than the share ``most`` of the known rows are gone."""
     if not 0 <= most <= 1:
         raise SplitError(f"max_missing={most!r}; choose a share of the known rows, 0 to 1.")
-    gone, known = arrival.gone.size, int(np.count_nonzero(manifest.status != DELETED))
     if gone > most * known:
         least = np.ceil(100 * gone / known) / 100
         raise SplitError(
@@ -131,7 +134,7 @@ def _changes(manifest: Manifest, arrival: Arrival, growth: Growth) -> StatusChan
     rows = [
         (manifest.keys.take(arrival.gone), DELETED),
         (manifest.keys.take(arrival.back), 0),
-        (arrival.keys.take(growth.quarantined), QUARANTINED),
+        (arrival.keys.slice(0, 0) if growth.quarantined is None else growth.quarantined, QUARANTINED),
     ]
     if not any(keys.num_rows for keys, _ in rows):
         return None
@@ -157,7 +160,7 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
         changes=manifest.changes if changes is None else (*manifest.changes, changes),
         group_table=growth.groups if growth.groups is not None else manifest.group_table,
         state=growth.state or manifest.state,
-        version=f"{manifest.version.partition('.')[0]}.{generation}",
+        version=child_version(manifest),
         parent_split_id=parent,
         waiting=arrival.waiting,
         fingerprint=data,
@@ -165,6 +168,11 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
         plan_id=plan_id(manifest.spec.decision(manifest.types), data, algorithm, parent),
         uri=None,
     )
+
+
+def child_version(manifest: Manifest) -> str:
+    """Return the version that a manifest grows into."""
+    return f"{manifest.version.partition('.')[0]}.{manifest.generation + 1}"
 
 
 def _merged_order(old: pa.Table, new: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,29 @@ from evenfold.splitters.errors import SplitError
 
 SCHEMA = "evenfold-manifest/1"
 ROWS = "assignments-0000.parquet"
+DIGEST = re.compile(r"[0-9a-f]{64}")
+VERSION = re.compile(r"\d{1,9}\.\d{1,9}")
+
+
+def _of(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _like(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+# What a reader takes for granted; the files are looked at with their bytes.
+FIELDS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("name", "kind"), _of(str)),
+    **dict.fromkeys(("spec", "types"), _of(dict)),
+    "algorithm": lambda value: isinstance(value, dict) and {"name", "version"} <= set(value),
+    **dict.fromkeys(("n_rows", "n_splits"), _of(int)),
+    **dict.fromkeys(("fingerprint", "plan_id", "split_id"), _like(DIGEST)),
+    "version": _like(VERSION),
+    "parent_split_id": lambda value: value is None or _like(DIGEST)(value),
+    "state": _of(dict, type(None)),
+}
 REMEDY = "restore it from its MLflow run."
 
 
@@ -29,6 +53,9 @@ def read_header(folder: str | Path) -> dict[str, Any]:
     found = header.get("schema") if isinstance(header, dict) else None
     if not isinstance(header, dict) or found != SCHEMA:
         raise SplitError(f"{folder} has schema {repr(found)[:40]}; this version of evenfold reads {SCHEMA!r}.")
+    wrong = [name for name, fits in FIELDS.items() if not fits(header.get(name))]
+    if wrong:
+        raise SplitError(f"{path} is damaged (its {', '.join(wrong[:5])}); {REMEDY}")
     return header
 
 

@@ -11,15 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import KINDS
+from evenfold.manifests.membership import KINDS, Labels
 from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.state import State
 from evenfold.manifests.tables.canonical import is_pseudonym
 from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import cause_of, reason_of
 from numpy.typing import NDArray
 
-from .header import REMEDY, prove_files, read_header
+from .header import REMEDY, ROWS, prove_files, read_header
 from .tables import WAITING, status_in
 
 
@@ -30,8 +31,13 @@ def read_manifest(folder: str | Path) -> Manifest:
     """
     path = Path(folder)
     header = prove_stored(path)
-    tables = {entry["path"]: pq.read_table(path / entry["path"]) for entry in header["files"]}
-    manifest = _from_tables(path, header, tables)
+    try:
+        tables = {entry["path"]: pq.read_table(path / entry["path"]) for entry in header["files"]}
+        manifest = _from_tables(path, header, tables)
+    except SplitError:
+        raise
+    except Exception as error:  # files of somebody else's, whose digests fit a header of theirs
+        raise _forged(path, error) from cause_of(error)
     if manifest.split_id != header["split_id"]:
         raise SplitError(
             f"{path} says it is {header['split_id'][:12]} and its rows are {manifest.split_id[:12]}; {REMEDY}"
@@ -50,6 +56,11 @@ def prove_stored(folder: str | Path) -> dict[str, Any]:
     newest = max(entry["path"] for entry in header["files"] if entry["path"].startswith("assignments-"))
     _compare_headers(header, path / newest)
     return header
+
+
+def _forged(path: Path, error: Exception) -> SplitError:
+    """Return what is said of files that are what their header says, and together no manifest."""
+    return SplitError(f"{path} holds no manifest ({type(error).__name__}: {reason_of(error)[:200]}); {REMEDY}")
 
 
 def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]) -> Manifest:
@@ -76,6 +87,32 @@ def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]
         parent_split_id=header["parent_split_id"],
         uri=str(path),
         waiting=tables[WAITING].replace_schema_metadata(None) if WAITING in tables else None,
+    )
+
+
+def outline(folder: str | Path, header: dict[str, Any], most: int, repeats: int) -> Manifest:
+    """Return the manifest of labels in ``folder`` but for its rows: what else it holds, and one row in their place.
+
+    ``most``: the greatest code of any row; ``repeats``: how many codes a row has. What a header is derived from is
+    there but for the number of rows and their counts.
+    """
+    path, spec = Path(folder), _as_it_was(read_spec(header["spec"]), header["types"])
+    files, key = [entry["path"] for entry in header["files"]], key_names(spec)
+    nothing = pq.read_schema(path / ROWS).empty_table().replace_schema_metadata(None)
+    groups = [pq.read_table(path / name).replace_schema_metadata(None) for name in sorted(files) if "groups-" in name]
+    return Manifest(
+        spec=spec,
+        types=header["types"],
+        fingerprint=header["fingerprint"],
+        plan_id=header["plan_id"],
+        algorithm={name: value for name, value in header["algorithm"].items() if name != "portable"},
+        membership=Labels.of(np.full((1, repeats), most), spec.splitter()),
+        keys=nothing.select(key) if key else None,
+        group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
+        state=State.of(header["state"]),
+        version=header["version"],
+        parent_split_id=header["parent_split_id"],
+        uri=str(path),
     )
 
 
@@ -106,8 +143,11 @@ def _together(tables: list[pa.Table], key: list[str]) -> tuple[pa.Table, NDArray
 
 def _compare_headers(header: dict[str, Any], file: Path) -> None:
     """Raise SplitError where the header says something else than its copy, which the rows' SHA-256 proves."""
-    copy = _told(json.loads((pq.read_metadata(file).metadata or {}).get(b"evenfold", b"{}")))
-    said = _told({name: value for name, value in header.items() if name != "files"})
+    try:
+        copy = _told(json.loads((pq.read_metadata(file).metadata or {}).get(b"evenfold", b"{}")))
+        said = _told({name: value for name, value in header.items() if name != "files"})
+    except Exception as error:
+        raise _forged(file.parent, error) from cause_of(error)
     odd = sorted(name for name, _ in copy ^ said)
     if odd:
         raise SplitError(

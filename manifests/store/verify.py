@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,16 @@ import pyarrow.parquet as pq
 from evenfold.manifests.identity import digest_table, plan_id
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import MOST_MEASURED, Draws
+from evenfold.manifests.spec import read_spec
 from evenfold.manifests.tables.canonical import amount
+from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError
 from pydantic import BaseModel, ConfigDict
 
 from .header import REMEDY, read_header, sha256
-from .load import read_manifest
-from .write import BLOCK_ROWS, describe
+from .load import outline, prove_stored, read_manifest
+from .rows import digested, files_of
+from .write import BLOCK_ROWS, describe, described
 
 PARTS_OF_A_MANIFEST = ("assignments-*", "groups-*", "status-*", "resamples", "splits", "waiting")
 
@@ -132,9 +136,9 @@ def verify(folder: str | Path) -> Verification:
 
     Every file's bytes and every block of 1,000,000 rows are compared with their digests, and the header with its copy
     in the rows' file. Where they agree, split_id, plan_id, the counts, the parent's split_id and up to 200 draws are
-    made anew from the rows. A damaged file is read
+    made anew from the rows: of labels a batch at a time, so that their number does not matter. A damaged file is read
     as far as it can be: the first block that differs or cannot be read is named with its rows.
-    Raises SplitError where there is no manifest, or one of a newer schema. Reads every file twice.
+    Raises SplitError where there is no manifest, or one of a newer schema. Reads every file up to five times.
     """
     path = Path(folder)
     try:
@@ -165,13 +169,13 @@ def _damaged(path: Path, damages: list[Damage]) -> Verification:
 
 
 def _proved(path: Path, header: dict[str, Any]) -> Verification:
-    manifest = read_manifest(path)
+    held = _Streamed.of(path, header) if header["kind"] == "labels" else _Whole.of(path)
     blocks = sum(len(entry["blocks"]) for entry in header["files"])
     files = f"{amount(len(header['files']), 'file')} and {amount(blocks, 'block')} have the digests recorded of them"
-    proved, not_proved, damages = [files, f"the rows make split_id {manifest.split_id[:16]}"], [], []
+    proved, not_proved, damages = [files, f"the rows make split_id {held.split_id[:16]}"], [], []
     for proof in PROOFS:
         try:
-            said = proof(manifest, header)
+            said = proof(held, header)
         except _Differs as difference:
             damages.append(Damage(file=difference.file, message=f"{difference}; {REMEDY}"))
         except SplitError as error:
@@ -181,11 +185,57 @@ def _proved(path: Path, header: dict[str, Any]) -> Verification:
     return Verification(
         folder=str(path),
         intact=not damages,
-        split_id=manifest.split_id,
+        split_id=held.split_id,
         proved=proved,
         not_proved=not_proved,
         damages=damages,
     )
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """A manifest of draws or pairs, read as a whole; ``said`` is the header that its rows give."""
+
+    manifest: Manifest
+    split_id: str
+    said: dict[str, Any]
+
+    @classmethod
+    def of(cls, path: Path) -> _Whole:
+        manifest = read_manifest(path)
+        return cls(manifest, manifest.split_id, describe(manifest))
+
+    def before(self) -> str:
+        """Return the split_id of the rows of the generations before."""
+        if isinstance(self.manifest.membership, Draws) and self.manifest.n_splits > MOST_MEASURED:
+            raise SplitError(f"the parent's split_id was not made anew: that takes {self.manifest.n_splits:,} draws.")
+        return self.manifest.at_generation(self.manifest.generation - 1).split_id
+
+
+@dataclass(frozen=True)
+class _Streamed(_Whole):
+    """A manifest of labels, whose rows are read a batch at a time; ``manifest`` is its outline."""
+
+    files: list[str]
+
+    @classmethod
+    def of(cls, path: Path, header: dict[str, Any]) -> _Streamed:  # type: ignore[override]
+        prove_stored(path)
+        key, files = key_names(read_spec(header["spec"])), files_of(header)
+        rows = digested(path, files, key)
+        if rows.split_id != header["split_id"]:
+            raise SplitError(
+                f"{path} says it is {header['split_id'][:12]} and its rows are {rows.split_id[:12]}; {REMEDY}"
+            )
+        made = outline(path, header, rows.most, rows.repeats)
+        return cls(made, rows.split_id, described(made, rows), files)
+
+    def before(self) -> str:
+        """Return the split_id of the rows of the generations before."""
+        older, path = self.manifest.generation - 1, Path(str(self.manifest.uri))
+        return digested(
+            path, files_of({"files": [{"path": name} for name in self.files]}, older), key_names(self.manifest.spec)
+        ).split_id
 
 
 class _Differs(Exception):
@@ -196,7 +246,8 @@ class _Differs(Exception):
         self.file = file
 
 
-def _plan_is_theirs(manifest: Manifest, header: dict[str, Any]) -> str:
+def _plan_is_theirs(held: _Whole, header: dict[str, Any]) -> str:
+    manifest = held.manifest
     decision = manifest.spec.decision(manifest.types)
     found = plan_id(decision, manifest.fingerprint, manifest.algorithm, manifest.parent_split_id)
     if found != manifest.plan_id:
@@ -204,29 +255,29 @@ def _plan_is_theirs(manifest: Manifest, header: dict[str, Any]) -> str:
     return f"specification, types and fingerprint make plan_id {found[:16]}"
 
 
-def _header_follows(manifest: Manifest, header: dict[str, Any]) -> str:
-    made = json.loads(json.dumps(describe(manifest)))
+def _header_follows(held: _Whole, header: dict[str, Any]) -> str:
+    made = json.loads(json.dumps(held.said))
     wrong = [name for name in made if name != "versions" and header.get(name) != made[name]]
-    place = Path(str(manifest.uri)).absolute().name
-    if re.fullmatch(r"\d+\.\d+", place) and place != manifest.version:
+    place = Path(str(held.manifest.uri)).absolute().name
+    if re.fullmatch(r"\d+\.\d+", place) and place != held.manifest.version:
         wrong.append("version")
     if wrong:
         raise _Differs(f"manifest.json differs in {', '.join(dict.fromkeys(wrong))} from what its rows give")
     return "names, counts and generations are those of the rows"
 
 
-def _nothing_moved(manifest: Manifest, header: dict[str, Any]) -> str | None:
+def _nothing_moved(held: _Whole, header: dict[str, Any]) -> str | None:
+    manifest = held.manifest
     if not manifest.generation or manifest.parent_split_id is None:
         return None
-    if isinstance(manifest.membership, Draws) and manifest.n_splits > MOST_MEASURED:
-        raise SplitError(f"the parent's split_id was not made anew: that takes {manifest.n_splits:,} draws.")
-    before = manifest.at_generation(manifest.generation - 1)
-    if before.split_id != manifest.parent_split_id:
-        raise _Differs(f"the older rows make split_id {before.split_id[:16]}, not their parent's")
-    return f"0 rows moved: the older rows make their parent's split_id {before.split_id[:16]}"
+    before = held.before()
+    if before != manifest.parent_split_id:
+        raise _Differs(f"the older rows make split_id {before[:16]}, not their parent's")
+    return f"0 rows moved: the older rows make their parent's split_id {before[:16]}"
 
 
-def _draws_come_out(manifest: Manifest, header: dict[str, Any]) -> str | None:
+def _draws_come_out(held: _Whole, header: dict[str, Any]) -> str | None:
+    manifest = held.manifest
     if not isinstance(manifest.membership, Draws):
         return None
     chosen = np.unique(np.linspace(0, manifest.n_splits - 1, min(manifest.n_splits, MOST_MEASURED)).astype(int))
@@ -238,7 +289,7 @@ def _draws_come_out(manifest: Manifest, header: dict[str, Any]) -> str | None:
     return f"{len(chosen):,} of {manifest.n_splits:,} draws come out as recorded"
 
 
-PROOFS: list[Callable[[Manifest, dict[str, Any]], str | None]] = [
+PROOFS: list[Callable[[_Whole, dict[str, Any]], str | None]] = [
     _plan_is_theirs,
     _header_follows,
     _nothing_moved,

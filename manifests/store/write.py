@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.splitters import SplitError
 
 from .header import SCHEMA, read_header, sha256
+from .rows import Digested
 from .tables import tables_of, write_parquet
 
 MOST_COUNTED_FOLDS = 1_000
@@ -89,7 +91,7 @@ def _require_same(split_id: str, final: Path, error: OSError) -> None:
 
 def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
     before = _version_before(manifest, versions)
-    files = [] if before is None else _linked(before, folder)
+    files = [] if before is None else linked(before, folder)
     first = 0 if before is None else manifest.generation
     said = describe(manifest)
     metadata = {b"evenfold": json.dumps(said, ensure_ascii=False).encode()}
@@ -121,8 +123,8 @@ def _version_before(manifest: Manifest, versions: Path) -> Path | None:
     return path if held else None
 
 
-def _linked(before: Path, folder: Path) -> list[dict[str, Any]]:
-    """Return the entries of the older generations' files, which are shared with the version before."""
+def linked(before: Path, folder: Path) -> list[dict[str, Any]]:
+    """Return the entries of the older generations' files in ``folder``, which are shared with the version before."""
     entries = [entry for entry in read_header(before)["files"] if entry["path"][-12:-8].isdigit()]
     for entry in entries:
         try:
@@ -160,6 +162,17 @@ def describe(manifest: Manifest) -> dict[str, Any]:
         "state": state,
         "generations": [{"n": number, "rows": count} for number, count in enumerate(rows)],
         "versions": {name: installed(name) for name in ("evenfold", "numpy", "scikit-learn", "pyarrow")},
+    }
+
+
+def described(outline: Manifest, rows: Digested) -> dict[str, Any]:
+    """Return the header of a manifest of labels of which rows were only read: its outline, and what they came to."""
+    generations = [{"n": number, "rows": rows.generations.get(number, 0)} for number in range(outline.generation + 1)]
+    return describe(replace(outline, keys=None)) | {
+        "split_id": rows.split_id,
+        "n_rows": rows.n,
+        "counts": counts_of(rows.counts),
+        "generations": generations,
     }
 
 

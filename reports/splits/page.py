@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from evenfold.manifests.audits.findings import GATES, Audit
 from evenfold.manifests.engines.stored import StoredManifest
 from evenfold.manifests.figures import BalanceReport, Reach, points
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import Labels
+from evenfold.manifests.membership import EXCLUDED, Labels
 from evenfold.manifests.store.write import counts
 from evenfold.manifests.tables.keys import key_names
 from evenfold.reports.charts import Picture
@@ -98,14 +99,25 @@ def _lead(seen: SplitData) -> str:
     rows = counted(manifest.n, "row")
     if seen.parts:
         shares = [f"{name} {part.size:,}" for name, part in seen.parts.items()]
-        return f"{rows} in {counted(len(shares), 'part')}: {listed(shares)}."
+        return f"{rows} in {counted(len(shares), 'part')}: {listed(shares)}.{_left_out(manifest)}"
     repeats = manifest.membership.n_repeats
     often = f", {counted(repeats, 'time')}" if repeats > 1 else ""
     group = " and no ".join(manifest.spec.columns.grouped)
-    whole = f", no {group} on both sides" if group and "groups_whole" in manifest.splitter.promises else ""
+    apart = {"groups_whole", "entities_apart"} & manifest.splitter.promises
+    whole = f", no {group} on both sides" if group and apart else ""
     in_time = ", tested on what comes later" if "past_before_future" in manifest.splitter.promises else ""
     n = manifest.n_splits // repeats
-    return f"{rows} in {counted(n, unit_of(seen))}{often}{whole}{in_time} ({manifest.algorithm['name']})."
+    said = f"{rows} in {counted(n, unit_of(seen))}{often}{whole}{in_time} ({manifest.algorithm['name']})."
+    return said + _left_out(manifest)
+
+
+def _left_out(manifest: Manifest) -> str:
+    """Return a sentence on the rows in no split because their groups are in different folds; nothing where none is."""
+    excluded = (manifest.membership.column() == EXCLUDED) & (manifest.status == 0)
+    rows = int(np.count_nonzero(excluded)) if manifest.spec.crossed else 0
+    are = "is left out: its" if rows == 1 else "are left out: their"
+    names = listed(manifest.spec.columns.entities)
+    return f" {counted(rows, 'row')} {are} {names} are in different folds." if rows else ""
 
 
 def _tiles(seen: SplitData, audit: Audit | None) -> list[Tile]:
@@ -313,6 +325,8 @@ def asked_of(manifest: Manifest | StoredManifest) -> Table:
     rows: list[tuple[str, Any]] = [
         ("strategy", spec.strategy), ("parameters", params or "defaults"), ("seed", spec.seed), *roles,
     ]  # fmt: skip
+    if spec.crossed:
+        rows.append(("groups in different folds", "their rows are left out (group_mode: cross)"))
     if spec.holdout:
         rows.append(("locked holdout", f"{spec.holdout.fraction:.0%} of the rows, seed {spec.holdout.seed}"))
     rows += [(f"gate {name}", limit) for name, limit in spec.gates.items()]

@@ -71,6 +71,23 @@ def _groups_whole(splitter: Splitter, data: Data) -> bool:
     return all(np.intersect1d(groups[train], groups[test]).size == 0 for train, test in data.pairs(splitter))
 
 
+@check("keeps every level of every entity on one side", "entities_apart")
+def _entities_apart(splitter: Splitter, data: Data) -> bool:
+    return all(
+        np.intersect1d(column[train], column[test]).size == 0
+        for column in np.asarray(data.groups).T
+        for train, test in data.pairs(splitter)
+    )
+
+
+@check("leaves out rows of entities in different folds alone", "leaves_out_crossing_alone")
+def _leaves_out_crossing_alone(splitter: Splitter, data: Data) -> bool:
+    labels = data.labels(splitter)
+    folds = [{level: set(labels[column == level]) - {-3} for level in column} for column in np.asarray(data.groups).T]
+    rows = np.asarray(data.groups)[labels == -3]
+    return all(len(set().union(*(of[level] for of, level in zip(folds, row, strict=True)))) != 1 for row in rows)
+
+
 @check("tests at most one group of a stratum in a fold", "one_group_a_stratum")
 def _one_group_a_stratum(splitter: Splitter, data: Data) -> bool:
     y, _ = encode(data.y, "y")

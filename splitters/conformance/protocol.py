@@ -38,7 +38,8 @@ def failures(splitter: Splitter, data: Data) -> Iterator[Check]:
 
 
 def data_for(splitter: Splitter, n: int, seed: int = 0) -> Data:
-    """Return ``n`` made-up rows with what ``splitter`` needs: 3 uneven classes or heavy-tailed numbers, n//4 groups.
+    """Return ``n`` made-up rows with what ``splitter`` needs: 3 uneven classes or heavy-tailed numbers, n//4 groups,
+    or two columns of entities.
 
     Targets are known on the day of the row or on the next one.
     The same on every machine and with every NumPy, like a split.
@@ -56,9 +57,16 @@ def data_for(splitter: Splitter, n: int, seed: int = 0) -> Data:
     return Data(
         n=n,
         y={"ignored": None, "numbers": 1.0 / (1.0 - stream.uniform(n))}.get(needs.y, classes),
-        groups=groups if needs.groups else None,
+        groups=_entities(groups, seed) if "entities_apart" in splitter.promises else groups if needs.groups else None,
         roles={name: values for name, values in roles.items() if getattr(needs, name)},
     )
+
+
+def _entities(groups: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Return a second column beside ``groups``: two of them share a level, and one row in sixteen has another's."""
+    stream = Stream(seed, MADE_UP, 2)
+    other = groups[stream.permutation(groups.size)]
+    return np.column_stack([groups, np.where(stream.below(16, groups.size) == 0, other, groups) // 2])
 
 
 @check("yields positions of its rows, in two one-dimensional integer arrays")
@@ -124,10 +132,10 @@ class _Labelled:
 
     def __init__(self, values: Any) -> None:
         self.values = np.asarray(values)
-        self.index = np.arange(self.values.size)[::-1]
+        self.index = np.arange(len(self))[::-1]
 
     def __len__(self) -> int:
-        return int(self.values.size)
+        return int(self.values.shape[0])
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
         return self.values if dtype is None else self.values.astype(dtype)

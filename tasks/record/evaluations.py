@@ -50,7 +50,7 @@ from .entries import (
 from .lineage import require_client, tell_evaluation, tell_split
 from .links import origin_tags, run_page, runs_on, server_of
 from .reading import RECIPE, recipe_json
-from .spool import survives_outage
+from .spool import survives_outage, unreachable
 from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
 
 
@@ -154,41 +154,87 @@ def record_evaluation(
 
     Up to 100 folds have a child run and a light model each, whose metrics name the split. The split is recorded too
     where it is not yet. Where fits failed and nothing was aggregated, the run is FAILED with the reason, and the
-    finished folds are kept. ``run_label``: another makes another run of the same evaluation.
+    finished folds are kept. ``run_label``: another makes another run of the same evaluation. A record that is complete
+    and of the same content is not made again.
     """
     split_run = split_run_id or Tracker(Home.here(), split.name).find(split_key(split)) or record_split.fn(split).run_id
     work = work_of(split, evaluation.model)
-    record = _record_of(evaluation, work, split_run, run_label, n_cached, models or {})
-    run = _ref(split, _record_evaluation(split, record, origin_tags()))
-    tell_evaluation(split, record.recipe, record.key, evaluation.estimates, record.failure)
+    content = _content_of(evaluation, work, split_run, models or {})
+    known = None if is_refreshing() else _complete(evaluation, work, run_label, content)
+    if known is None:
+        record = _record_of(evaluation, work, split_run, run_label, n_cached, content, models or {})
+        known = _record_evaluation(split, record, origin_tags())
+    else:
+        tracker_of(split).tell(known, origin_tags() | _told_tags(work, run_label, n_cached))
+    run, recipe = _ref(split, known), str(evaluation.model.estimator).rpartition(":")[2]
+    key = _identity_of(evaluation, work, run_label)[0]
+    tell_evaluation(split, recipe, key, evaluation.estimates, _failure_of(evaluation))
     if evaluation.estimates:
-        scores = f"# {record.recipe} @ {split.name} {split.version}\n\n{estimate_table(evaluation.estimates)}"
+        scores = f"# {recipe} @ {split.name} {split.version}\n\n{estimate_table(evaluation.estimates)}"
         about = f"Scores of the newest evaluation on {split.name}."
         publish(f"estimate-{split.name}", f"{scores}\n\n{_where(run, 'The evaluation in MLflow')}", about)
     return run
 
 
-def _record_of(
-    evaluation: Evaluated, work: Work, split_run: str, label: str, n_cached: int, models: dict[str, FinalModel]
-) -> EvaluationRecord:
+def _content_of(evaluation: Evaluated, work: Work, split_run: str, models: dict[str, FinalModel]) -> str:
+    """Return the digest of all that a record is made of, but for what differs from time to time."""
+    split, study = evaluation.split, kept_study(Home.here(), work.problem)
+    told = "" if study is None else study.to_json()
+    place = [split.uri, split.data, str(stamp(split.data)), split_run, sorted(models), version("evenfold")]
+    return digest_json([evaluation.model_dump_json(exclude={"split"}), place, told])
+
+
+def _complete(evaluation: Evaluated, work: Work, label: str, content: str) -> str | None:
+    """Return the run of a record that is complete and of this content; None where there is none, or no answer."""
+    if not evaluation.estimates:
+        return None
+    try:
+        key = _identity_of(evaluation, work, label)[0]
+        return tracker_of(evaluation.split).complete(key, content, {"estimates.json", "report.html"}, "")
+    except Exception as error:
+        if unreachable(error):
+            return None
+        raise
+
+
+def _identity_of(evaluation: Evaluated, work: Work, label: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return the key of an evaluation's run, what it is about, and the interval where it is not the usual one."""
     about: dict[str, Any] = {"model": evaluation.model.canonical(), "seed": work.manifest.spec.seed}
     # Another interval is another conclusion; the usual one leaves the keys of earlier runs as they are.
     asked = {"interval": evaluation.interval, "level": evaluation.level}
-    another = asked if asked != {"interval": "auto", "level": 0.95} else {}
+    another: dict[str, Any] = asked if asked != {"interval": "auto", "level": 0.95} else {}
     identity = another | {"split_id": evaluation.split.split_id, "fingerprint": evaluation.fingerprint, "label": label}
+    return run_key(kind="evaluate", **about, **identity), about, another
+
+
+def _told_tags(work: Work, label: str, n_cached: int) -> dict[str, str]:
     stratified = "true" if work.manifest.splitter.needs.y != "ignored" else ""
     told = {"evenfold.run_label": label, "evenfold.n_cached": n_cached, "evenfold.stratified": stratified}
+    return {name: str(value) for name, value in told.items() if value}
+
+
+def _record_of(
+    evaluation: Evaluated,
+    work: Work,
+    split_run: str,
+    label: str,
+    n_cached: int,
+    content: str,
+    models: dict[str, FinalModel],
+) -> EvaluationRecord:
+    key, about, another = _identity_of(evaluation, work, label)
     partial = {"evenfold.partial": "true"} if evaluation.errors and evaluation.estimates else {}
     estimates = [estimate.to_json() for estimate in evaluation.estimates]
     peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
     page = _page(evaluation, work, split_report_from(evaluation.split, split_run))
-    failed = evaluation.errors and not evaluation.estimates
+    failure = _failure_of(evaluation)
     return EvaluationRecord(
         **about,
-        key=run_key(kind="evaluate", **about, **identity),
+        key=key,
         split_run_id=split_run,
-        tags={name: str(value) for name, value in told.items() if value}
+        tags=_told_tags(work, label, n_cached)
         | partial
+        | ({} if failure else {CONTENT: content})
         | {f"evenfold.{name}": str(value) for name, value in another.items()},
         fingerprint=evaluation.fingerprint,
         estimates=estimates,
@@ -209,14 +255,19 @@ def _record_of(
             if score.value is not None
         }
         | _called(evaluation.confusion),
-        note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failed else "",
+        note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failure else "",
         tables={
             "predictions.parquet": evaluation.predictions,
             "scores.parquet": [block.scores.path for block in evaluation.draws],
         },
-        failure=failure_of(evaluation.errors, evaluation.split.n_splits) if failed else None,
+        failure=failure,
         models={name: KeptModel(file=model.file.path, key=model.key) for name, model in models.items()},
     )
+
+
+def _failure_of(evaluation: Evaluated) -> str | None:
+    failed = evaluation.errors and not evaluation.estimates
+    return failure_of(evaluation.errors, evaluation.split.n_splits) if failed else None
 
 
 def _numbered(evaluation: Evaluated, work: Work) -> list[tuple[int, FoldScore]]:

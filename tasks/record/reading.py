@@ -23,6 +23,7 @@ from evenfold.manifests import Manifest, read_manifest
 from evenfold.manifests.spec import name_like
 from evenfold.reports.evaluations.words import written
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import reason_of
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
 from evenfold.tasks.references import every_run, run_named
 from evenfold.tasks.results.files import from_anywhere
@@ -67,7 +68,17 @@ def read_evaluation(run_id: str) -> Recorded:
             raise SplitError(
                 f"run {run_id} ({run.info.run_name}) kept no predictions.parquet; compare evaluations of folds."
             ) from None
-        return Recorded(run_id, str(run.info.run_name), run.data.tags, run.data.params, pd.read_parquet(path))
+        try:
+            predictions = pd.read_parquet(path)
+        except (ValueError, OSError) as error:
+            raise SplitError(
+                f"predictions.parquet of run {run_id} cannot be read ({reason_of(error)[:200]}); evaluate it again."
+            ) from None
+        if missing := {"row", "repeat", "fold", "y"} - set(predictions.columns):
+            raise SplitError(
+                f"predictions.parquet of run {run_id} lacks {', '.join(sorted(missing))}; evaluate it again."
+            )
+        return Recorded(run_id, str(run.info.run_name), run.data.tags, run.data.params, predictions)
 
 
 RECIPE = "recipe.json"
@@ -118,9 +129,24 @@ def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Mapping[s
 
 
 def metrics_of(recorded: Recorded) -> list[str]:
-    """Return the metrics that an evaluation was scored by."""
-    told: Any = ast.literal_eval(recorded.params.get("model.metrics", "[]"))
-    return [str(metric) for metric in told]
+    """Return the metrics that an evaluation was scored by; SplitError where its parameter says something else."""
+    found = _metrics_in(recorded.params)
+    if found is None:
+        raise SplitError(
+            f"the parameter model.metrics of run {recorded.run_id} in MLflow is no list of metrics; "
+            "name them (--metric)."
+        )
+    return found
+
+
+def _metrics_in(params: dict[str, str]) -> list[str] | None:
+    """Return the metrics that the parameters of a run name; None where they name none that can be read."""
+    try:
+        told: Any = ast.literal_eval(params.get("model.metrics", "[]"))
+        known = isinstance(told, (list, tuple)) and all(isinstance(each, str) for each in told)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    return list(told) if known else None
 
 
 def recorded_evaluations(home: Home) -> list[dict[str, Any]]:
@@ -138,7 +164,7 @@ def recorded_evaluations(home: Home) -> list[dict[str, Any]]:
 
 def _headline_of(run: Any) -> str:
     """Return the score by the first metric as people read it."""
-    metrics = ast.literal_eval(run.data.params.get("model.metrics", "[]"))
+    metrics = _metrics_in(run.data.params) or []
     known = next((metric for metric in metrics if f"value/{metric}" in run.data.metrics), None)
     if known is None:
         return ""
@@ -187,7 +213,7 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
             return read_manifest(here)
     run = _found(tracker, reference)
     tags = run.data.tags
-    if not (HEX.fullmatch(tags["evenfold.split_id"]) and _names_a_folder(tags["evenfold.spec"])):
+    if not (HEX.fullmatch(tags.get("evenfold.split_id", "")) and _names_a_folder(tags.get("evenfold.spec", ""))):
         raise SplitError(f"run {run.info.run_id} names no split that evenfold recorded; its tags were changed.")
     name, _, version = tags["evenfold.spec"].partition("@")
     here = home.splits / name / version
@@ -225,7 +251,7 @@ def _found(tracker: Tracker, reference: str) -> Any:
         raise SplitError(
             f"there is no split {reference!r} in {tracker.home.tracking_uri} or below {tracker.home.splits}."
         )
-    fit = [run for run in runs if _names_a_folder(run.data.tags["evenfold.spec"])] or runs[:1]
+    fit = [run for run in runs if _names_a_folder(run.data.tags.get("evenfold.spec", ""))] or runs[:1]
     return max(fit, key=lambda run: _order(run.data.tags["evenfold.spec"])) if len(fit) > 1 else fit[0]
 
 

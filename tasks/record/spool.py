@@ -110,14 +110,30 @@ def _sent(home: Home) -> Iterator[Path]:
     from .models import registry  # noqa: F401
 
     for path in waiting(home):
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = _read(path)
+        if kept is None:
+            continue
         try:
-            _RECORDERS[kept["step"]](**_today(kept["arguments"]))
+            _RECORDERS[kept[0]](**kept[1])
         except Exception as error:
             logging.getLogger("evenfold").warning("%s could not be sent: %s", path, redacted(str(error)))
             return
         path.unlink()
         yield path
+
+
+def _read(path: Path) -> tuple[str, dict[str, Any]] | None:
+    """Return the recorder that a record names and its arguments; None where it is none, and it is put aside."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        found = str(kept["step"]), _today(kept["arguments"])
+        if found[0] in _RECORDERS:
+            return found
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        pass
+    aside = path.replace(path.with_name(f"unreadable-{path.name}"))
+    logging.getLogger("evenfold").warning("%s is no record of evenfold's; it was put aside as %s", path, aside.name)
+    return None
 
 
 def _today(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -34,10 +34,11 @@ from .home import Home
 from .locks import locked
 from .orphans import MARK, mark_of
 from .progress import say
+from .stopping import at_work
 
 START_SECONDS = 300.0
 IDLE_SECONDS = 1_800.0
-UNKEPT_SECONDS = 0.5  # the server writes down what tasks began a moment later
+UNKEPT_SECONDS, MOST_UNKEPT_SECONDS = 0.5, 1.8  # the server writes down what tasks began a moment later
 STARTING = "starting Prefect's embedded server, 10 to 20 s (evenfold up keeps one; --engine plain needs none)"
 
 
@@ -173,13 +174,20 @@ def forget_runs(home: Home, older_than: float, dry_run: bool = False) -> int:
 
 
 def cancel_run(flow_run: Any) -> None:
-    """Mark a flow run, and its task runs that have not ended, as cancelled."""
-    client = get_client(sync_client=True)
+    """Mark a flow run, and its task runs that have not ended, as cancelled.
+
+    The server writes down a moment later what tasks began: those that this process is at are waited for, if not long.
+    """
+    client, begun, known = get_client(sync_client=True), time.monotonic(), at_work()
     client.set_flow_run_state(flow_run, Cancelled(message="Stopped by a signal."), force=True)
-    time.sleep(UNKEPT_SECONDS)
     of_it = {"flow_run_id": {"any_": [flow_run]}, "state": {"type": {"any_": ["RUNNING", "PENDING"]}}}
-    for run in client.read_task_runs(task_run_filter=TaskRunFilter.model_validate(of_it)):
-        client.set_task_run_state(run.id, Cancelled(message="Stopped by a signal."), force=True)
+    waited = 0.0
+    while waited < UNKEPT_SECONDS or (known and waited < MOST_UNKEPT_SECONDS):
+        time.sleep(0.25)
+        for run in client.read_task_runs(task_run_filter=TaskRunFilter.model_validate(of_it)):
+            client.set_task_run_state(run.id, Cancelled(message="Stopped by a signal."), force=True)
+            known.discard(run.id)
+        waited = time.monotonic() - begun
 
 
 def _started(home: Home, idle_seconds: float) -> tuple[str, subprocess.Popen[bytes]]:

@@ -36,7 +36,7 @@ from prefect.transactions import IsolationLevel, get_transaction
 from .home import Home
 from .locks import FileLocks
 from .settings import travelling
-from .stopping import halt_where_stopping
+from .stopping import at_work_on, halt_where_stopping
 
 REFRESHING: ContextVar[bool] = ContextVar("evenfold_refreshing", default=False)  # where no task run says it
 P = ParamSpec("P")
@@ -244,7 +244,8 @@ def _kept(fn: Callable[P, R]) -> Callable[P, R]:
     @wraps(fn)
     def perform(*args: P.args, **kwargs: P.kwargs) -> R:
         started = time.monotonic()
-        value = fn(*args, **kwargs)
+        with at_work_on(_task_run()):
+            value = fn(*args, **kwargs)
         key = _key_of_run(fn)
         if key is not None and isinstance(value, Outcome):
             results_of(Home.here()).keep(key, value)
@@ -254,7 +255,12 @@ def _kept(fn: Callable[P, R]) -> Callable[P, R]:
     return perform
 
 
-# Workers get ``perform`` by value, which may name no context variable: this function has those for it.
+# Workers get ``perform`` by value, which may name no context variable: these functions have those for it.
+def _task_run() -> Any:
+    run = TaskRunContext.get()
+    return run.task_run.id if run is not None else None
+
+
 def _key_of_run(fn: Callable[..., Any]) -> str | None:
     """Return the key of the task run of ``fn`` under way; whoever set a key by hand keeps the result as well."""
     return current_key(fn) if TaskRunContext.get() and UNDER_KEY.get() is None else None

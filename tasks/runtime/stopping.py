@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextvars import copy_context
 from typing import Any, TypeVar
 
@@ -17,6 +16,7 @@ R = TypeVar("R")
 SECONDS = 2.0  # for every ending together
 _ENDINGS: dict[object, Callable[[], None]] = {}
 _STOPPING = threading.Event()
+_AT_WORK: list[Any] = []
 _NAMES = {"SIGINT": "Ctrl-C"}
 
 
@@ -37,6 +37,21 @@ def at_stop(ending: Callable[[], None]) -> Iterator[None]:
         del _ENDINGS[key]
 
 
+@contextlib.contextmanager
+def at_work_on(run: Any) -> Iterator[None]:
+    """Say that this process is at a task run inside the block; None is none."""
+    _AT_WORK.append(run)
+    try:
+        yield
+    finally:
+        _AT_WORK.remove(run)
+
+
+def at_work() -> set[Any]:
+    """Return the task runs that this process is at."""
+    return {run for run in list(_AT_WORK) if run is not None}
+
+
 def halt_where_stopping() -> None:
     """Return at once, or never where the process is being stopped: nothing new is begun then."""
     if _STOPPING.is_set():
@@ -50,14 +65,15 @@ def stoppable(work: Callable[[], R]) -> R:
     endings have two seconds, one line is said, and the exit code is 128 and the signal's number: 130 or 143. A second
     signal ends at once. A signal that the process was told to ignore stays ignored.
     """
-    outcome: Future[R] = Future()
+    done: list[R] = []
+    failed: list[BaseException] = []
     context = copy_context()
 
     def perform() -> None:
         try:
-            outcome.set_result(context.run(work))
+            done.append(context.run(work))
         except BaseException as error:
-            outcome.set_exception(error)
+            failed.append(error)
 
     before: dict[signal.Signals, Any] = {}
     for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
@@ -69,7 +85,9 @@ def stoppable(work: Callable[[], R]) -> R:
         # In short waits: once MLflow is imported, a signal no longer wakes a main thread that waits without end.
         while thread.is_alive():
             thread.join(0.1)
-        return outcome.result()
+        for error in failed:
+            raise error
+        return done[0]
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

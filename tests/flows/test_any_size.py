@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from evenfold.flows import evaluate, split
+from evenfold.flows import evaluate, extend, split
+from evenfold.manifests import extend as grow, measure
 from evenfold.manifests.anywhere import verbs
 from evenfold.manifests.store import load
 from evenfold.manifests.tables import read as tables
@@ -47,6 +48,27 @@ def test_a_split_out_of_core_is_recorded_and_found_by_every_other_flow(
     assert evaluation.cached
     assert evaluation.split.split_id == made.split.split_id
     assert not list(home.splits.glob(".spilling-*"))
+
+
+def test_a_split_grows_out_of_core_and_is_recorded(
+    home: Home, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version, the folds and the balance are those of growing in memory; so is a batch of new rows."""
+    rows = pq.read_table(data)
+    pq.write_table(rows.slice(0, 15_000), tmp_path / "first.parquet")
+    made = split(tmp_path / "first.parquet", **COLUMNS, name="flights", engine="plain")
+    wanted = grow(made.split.manifest(), data).manifest
+    with monkeypatch.context() as patched:
+        patched.setattr(load, "_from_tables", lambda *_: pytest.fail("the manifest was read as a whole"))
+        grown = extend(made.split.uri, data, engine="plain", memory="2MB")
+        assert (grown.added, grown.split.version, grown.split.split_id) == (5_000, "1.1", wanted.split_id)
+        assert grown.balance.worst.keys() == made.balance.worst.keys()
+        pq.write_table(
+            rows.slice(0, 10).set_column(0, "id", pa.array(range(90_000, 90_010))), tmp_path / "more.parquet"
+        )
+        more = extend(grown.split.uri, tmp_path / "more.parquet", engine="plain", memory="500kB", batch=True)
+    assert (more.added, more.split.version) == (10, "1.2")
+    assert [fold.rows for fold in more.balance.folds] == [fold.rows for fold in measure(more.split.manifest()).folds]
 
 
 def test_a_setting_says_how_much_memory_a_table_may_take(
@@ -136,3 +158,24 @@ def test_a_table_that_no_model_can_be_given_is_refused_with_its_size(
     monkeypatch.setattr("evenfold.tasks.work.read_table", lambda *_, **__: pytest.fail("the table was read"))
     with pytest.raises(SplitError, match=r"20,000 rows of 4 columns take about .* GB .*part it by its folds"):
         evaluate(data, manifest=made.split.uri, model="sklearn.linear_model:Ridge", engine="plain")
+
+
+def test_a_model_that_names_its_features_reads_no_other_column_where_all_do_not_fit(
+    home: Home, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a wide table the columns that are read fit; the scores are those of the table that has no others."""
+    wide = pq.read_table(data)
+    for number in range(20):
+        wide = wide.append_column(f"more{number}", wide.column("x"))
+    pq.write_table(wide, tmp_path / "wide.parquet")
+    model = {"estimator": "sklearn.linear_model:Ridge", "features": ["x"]}
+    wanted = evaluate(data, **COLUMNS, name="narrow", model=model, engine="plain")
+    monkeypatch.setenv("EVENFOLD_MEMORY", "6MB")
+    read: list[Any] = []
+    whole = tables.read_table
+    monkeypatch.setattr(
+        "evenfold.tasks.work.read_table", lambda *given, **more: read.append(given[1]) or whole(*given, **more)
+    )
+    found = evaluate(tmp_path / "wide.parquet", **COLUMNS, name="wide", model=model, engine="plain")
+    assert [sorted(names) for names in read] == [["g", "id", "x", "y"]]
+    assert [e.value for e in found.estimates] == [e.value for e in wanted.estimates]

@@ -52,6 +52,9 @@ def test_one_command_makes_a_deployment_and_updates_it(prefect_home: Home, folde
     assert {"evenfold", "retrain", "split:trial"} == set(made.tags)
     assert made.job_variables["working_dir"] == str(folder)
     assert made.job_variables["env"]["EVENFOLD_HOME"] == str(prefect_home.path)
+    # A run that finds the slot taken waits for it: cancelled, the only run of a week would be lost.
+    assert made.global_concurrency_limit.limit == 1
+    assert made.concurrency_options.collision_strategy == "ENQUEUE"
 
 
 def test_what_cannot_be_deployed_is_refused_first(prefect_home: Home, folder: Path) -> None:

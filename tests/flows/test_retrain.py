@@ -221,6 +221,44 @@ def test_a_champion_that_names_what_it_may_not_stops_the_retraining(home: Home, 
     assert [run.info.status for run in runs if run.info.run_name == f"retrain/{name}"] == ["FAILED", "FINISHED"]
 
 
+def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    """What stops a retraining names the tag, whose it is and what to do; put right, the same retraining goes on."""
+    retrain("tags", rows(120), GOOD)
+    experiment = client(home).get_experiment_by_name("tags").experiment_id
+    (first,) = client(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/tags'")
+    for tag, bad, words in (
+        ("model", "[" * 3_000, "evenfold.model of version 1 of tags, the champion, in MLflow is no recipe"),
+        ("model", '{"estimator": 7}', "'estimator' is '7'"),
+        ("scores", '{"a":' * 900, "evenfold.scores of version 1 of tags, the champion, in MLflow is no list of scores"),
+    ):
+        kept = client(home).get_model_version("tags", "1").tags[f"evenfold.{tag}"]
+        client(home).set_model_version_tag("tags", "1", f"evenfold.{tag}", bad)
+        with pytest.raises((SplitError, GateError), match=re.escape(words)):
+            retrain("tags", rows(150), GOOD)
+        assert champion(home, "tags") == "1"
+        client(home).set_model_version_tag("tags", "1", f"evenfold.{tag}", kept)
+    kept = first.data.tags["evenfold.decision"]
+    client(home).set_tag(first.info.run_id, "evenfold.decision", '{"spent": -100}')
+    with pytest.raises(SplitError, match=f"evenfold.decision of run {first.info.run_id} in MLflow is no decision"):
+        retrain("tags", rows(150), BAD)
+    client(home).set_tag(first.info.run_id, "evenfold.decision", kept)
+    for run in client(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/tags'"):
+        if run.info.status == "FAILED":  # the one that goes on: what it had decided is decided anew
+            client(home).set_tag(run.info.run_id, "evenfold.decision", "{")
+    assert retrain("tags", rows(150), GOOD).registered
+    assert "It is decided anew" in caplog.text
+    assert champion(home, "tags") == "2"
+    client(home).log_text(first.info.run_id, "[" * 100_000, "retrain.json")
+    assert not retrain("tags", rows(120), GOOD, on_refused="new_major", gates=False).reused
+
+
+@pytest.mark.parametrize("name", ["a'b", "a/b", "a:b", "", " "])
+def test_a_name_that_the_registry_does_not_take_is_refused_first(name: str) -> None:
+    """Before a row is split, not after every fit."""
+    with pytest.raises(SplitError, match="registered_name"):
+        retrain("unnamed", rows(60), GOOD, registered_name=name)
+
+
 def test_draws_are_compared_draw_by_draw() -> None:
     """A bootstrap has no predictions per row; the scores of the same draws are paired."""
     draws = {"strategy": "Bootstrap", "params": {"n_splits": 20}}

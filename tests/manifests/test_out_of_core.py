@@ -11,11 +11,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from cases import CASES
-from evenfold.manifests import Audit, StoredManifest, audit, decide, join_rows, measure, partition
+from evenfold.manifests import StoredManifest, audit, decide, join_rows, measure, partition, require_room
 from evenfold.manifests.anywhere.auditing import ROW_BY_ROW
 from evenfold.manifests.engines import ordered
 from evenfold.splitters import SplitError, Splitter
-from tables import TYPES, spec_of, table
+from tables import TYPES, assert_alike, figures, shuffled, spec_of, table
 
 LABELS = [
     splitter
@@ -33,26 +33,6 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def kept(spec: Any, folder: Path, data: Any = None) -> StoredManifest:
     return decide(spec, table() if data is None else data, engine="duckdb", memory="64MB", to=folder)
-
-
-def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.sample(frac=1, random_state=2)
-
-
-def assert_alike(found: Any, wanted: Any) -> None:
-    """Sums of floats may differ in their last digits, and nothing else."""
-    if isinstance(wanted, dict):
-        assert found.keys() == wanted.keys()
-        for name in wanted:
-            assert_alike(found[name], wanted[name])
-    elif isinstance(wanted, (list, tuple)):
-        assert len(found) == len(wanted)
-        for mine, theirs in zip(found, wanted, strict=True):
-            assert_alike(mine, theirs)
-    elif isinstance(wanted, float):
-        assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12)
-    else:
-        assert found == wanted
 
 
 def takes(splitter: Splitter, target: str) -> bool:
@@ -108,10 +88,6 @@ def test_rows_that_are_not_the_manifests_are_not_measured(
     with pytest.raises(SplitError, match=message):
         measure(stored, shuffled(spoil(table())), memory="64MB")
     assert not list(tmp_path.glob(".spilling-*"))
-
-
-def figures(found: Audit) -> dict[str, Any]:
-    return {f.check: (round(f.figure or 0, 9), f.severity, f.gate) for f in found.findings}
 
 
 WRONG: list[Callable[[pd.DataFrame], pd.DataFrame]] = [
@@ -239,3 +215,19 @@ def test_a_refusal_leaves_no_folder_behind(tmp_path: Path) -> None:
     with pytest.raises(SplitError, match="those are not classes"):
         decide({"columns": {"target": "cost"}}, misread, engine="duckdb", to=tmp_path / "home" / "splits")
     assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_the_room_that_a_model_needs_is_judged_of_csv_and_of_named_columns(tmp_path: Path) -> None:
+    """By the length of the first lines; compressed files, of which nobody knows the rows, are not judged."""
+    rows = table(5_000).drop(columns="when")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    rows.to_csv(tmp_path / "rows.csv.gz", index=False)
+    with pytest.raises(
+        SplitError, match=r"about (4,9\d\d|5,0\d\d) rows of 6 columns take about .* GB .*name fewer features"
+    ):
+        require_room(tmp_path / "rows.csv", "1MB")
+    require_room(tmp_path / "rows.csv", "10MB")
+    require_room(tmp_path / "rows.csv", "1MB", ["id", "number"])
+    with pytest.raises(SplitError, match=r"rows of 2 columns take .*fit batch by batch"):
+        require_room(tmp_path / "rows.csv", "100kB", ["id", "number"])
+    require_room(tmp_path / "rows.csv.gz", "1MB")

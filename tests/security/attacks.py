@@ -14,6 +14,9 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+from texts import DECISION, DOCUMENTS, MODEL, SCORE, SPEC, TEXTS, changed, documents_of, forged_headers
+
 # Modules that lie beside the process; each leaves a mark when it is imported.
 PLANTED = ("evil", "retrain-now", "sklearn_evil", "evil_pkg/__init__", "evil_pkg/models", "sitecustom")
 MARKED = (
@@ -81,7 +84,7 @@ def warmed_up() -> None:
 
     from evenfold.splitters.importing import SKLEARN
 
-    for name in SKLEARN:
+    for name in (*SKLEARN, "evenfold.tasks.outcomes"):
         importlib.import_module(name)
     repr(importlib.import_module("sklearn.linear_model").Ridge())  # its printer is imported when it is used
     for door, harmless in HARMLESS:
@@ -142,6 +145,86 @@ def as_yaml(line: Any) -> None:
     read_spec(Path("attack.yaml"))
 
 
+def as_document(text: Any) -> None:
+    """Read a file as a specification, as a model and as a grid: the first of them that takes it is enough."""
+    from evenfold.estimates import ModelError, ModelSpec
+    from evenfold.splitters import SplitError
+    from evenfold.tasks.parameters import _grid
+
+    refused = []
+    for read in (lambda path: as_spec(path), ModelSpec.read, _grid):
+        try:
+            read(Path("attack.yaml"))
+        except (SplitError, ModelError) as error:
+            refused.append(error)
+    if len(refused) == 3:
+        raise refused[0]
+
+
+def _tags(name: str, text: str) -> dict[str, str]:
+    return {f"evenfold.{name}": text}
+
+
+def as_recipe_tag(text: Any) -> None:
+    from evenfold.estimates import ModelSpec
+    from evenfold.tasks.record.models.tags import recipe_in
+
+    found = recipe_in(_tags("model", text), "version 3 of flights")
+    if found is not None and found.estimator is not None:
+        as_model(ModelSpec.of_others(found.model_dump(), ModelSpec()))
+
+
+def as_decision_tag(text: Any) -> None:
+    """Read a decision, and look back at it as the next comparison does."""
+    from datetime import date
+
+    from evenfold.estimates.promotion import Difference, EarlierLook, decide, to_spend
+    from evenfold.tasks.record.models.tags import decision_in
+
+    found = decision_in(_tags("decision", text), "run 1f")
+    if found is not None:
+        looks = [EarlierLook.of(found, date.today())]
+        spend = to_spend(looks, date.today())
+        assert 0 <= spend <= 0.05
+        decide("r2", Difference(0.1, 0.1, 5), True, error=spend, pair=found.pair, earlier=looks)
+
+
+def as_scores_tag(text: Any) -> None:
+    from evenfold.tasks.record.models.tags import scores_in
+
+    scores_in(_tags("scores", text), "version 3 of flights")
+
+
+def forge(change: tuple[str, Any]) -> None:
+    """Write a manifest whose header says something else, in the file, in its copy, and with digests that fit."""
+    import hashlib
+    import shutil
+
+    import pyarrow.parquet as pq
+
+    folder = Path("forged")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(json.loads(Path("manifests.json").read_text())["KFold"], folder)
+    header = json.loads((folder / "manifest.json").read_text()) | {change[0]: change[1]}
+    said = {name: value for name, value in header.items() if name != "files"}
+    for entry in header["files"]:
+        table = pq.read_table(folder / entry["path"]).replace_schema_metadata({b"evenfold": json.dumps(said).encode()})
+        pq.write_table(table, folder / entry["path"])
+        entry["sha256"] = hashlib.sha256((folder / entry["path"]).read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(header))
+
+
+def as_header(change: Any) -> None:
+    """Read a forged manifest and name it, as every command does."""
+    from evenfold.manifests import read_manifest
+    from evenfold.tasks.outcomes import SplitRef
+
+    manifest = read_manifest(Path("forged"))
+    SplitRef.of(manifest, "forged", "")
+    manifest.splitter.get_params()
+    repr(manifest)
+
+
 def as_manifest(path: Any) -> None:
     """Use the strategy that a manifest on disk names, as measuring and extending it do."""
     from evenfold.manifests import read_manifest
@@ -168,6 +251,19 @@ DOORS: dict[str, tuple[Callable[[Any], None], list[Any]]] = {
     "yaml": (as_yaml, YAML),
     "manifest": (as_manifest, PATHS),
     "registry": (as_registry, [*PATHS, *MODELS]),
+    "document": (as_document, DOCUMENTS),
+    "recipe tag": (as_recipe_tag, [*TEXTS, *documents_of(MODEL)]),
+    "decision tag": (as_decision_tag, [*TEXTS, *documents_of(DECISION)]),
+    "scores tag": (as_scores_tag, [*TEXTS, *(f"[{each}]" for each in documents_of(SCORE))]),
+    "changed model": (as_model, list(changed(MODEL))),
+    "changed spec": (as_spec, list(changed(SPEC))),
+    "header": (as_header, forged_headers()),
+}
+# What lies in a file before the door is opened.
+BEFORE: dict[str, Callable[[Any], object]] = {
+    "yaml": Path("attack.yaml").write_text,
+    "document": lambda text: Path("attack.yaml").write_text(text, encoding="utf-8"),
+    "header": forge,
 }
 HARMLESS: list[tuple[Callable[[Any], None], Any]] = [
     (as_estimator, "sklearn.linear_model:Ridge"),
@@ -180,7 +276,18 @@ HARMLESS: list[tuple[Callable[[Any], None], Any]] = [
     (as_registry, "sklearn.linear_model:Ridge"),
     (as_manifest, "KFold"),
     (as_model, {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2", "neg_mean_absolute_error"]}),
+    (as_recipe_tag, json.dumps(MODEL)),
+    (as_decision_tag, json.dumps(DECISION)),
+    (as_scores_tag, json.dumps([SCORE])),
+    (as_document, "strategy: KFold"),
 ]
+
+
+def _short(payload: Any) -> str:
+    try:
+        return repr(payload)[:120]
+    except RecursionError:
+        return "very deep"
 
 
 def attacked(watch: Watch, kind: str, only: list[str]) -> list[dict[str, Any]]:
@@ -190,8 +297,8 @@ def attacked(watch: Watch, kind: str, only: list[str]) -> list[dict[str, Any]]:
     for i, payload in enumerate(payloads):
         if only and payload not in only:
             continue
-        if kind == "yaml":
-            Path("attack.yaml").write_text(payload)
+        if kind in BEFORE:
+            BEFORE[kind](payload)
         watch.seen, watch.on, answer = [], True, "accepted"
         try:
             door(payload)
@@ -199,7 +306,7 @@ def attacked(watch: Watch, kind: str, only: list[str]) -> list[dict[str, Any]]:
             answer = f"{type(error).__module__}.{type(error).__name__}: {error}"
         finally:
             watch.on = False
-        told.append({"i": i, "payload": repr(payload)[:120], "answer": answer[:300], "seen": watch.seen})
+        told.append({"i": i, "payload": _short(payload), "answer": answer[:300], "seen": watch.seen})
     return told
 
 
@@ -207,6 +314,7 @@ if __name__ == "__main__":
     sys.path.insert(0, os.getcwd())
     kinds, _, only = " ".join(sys.argv[1:]).partition(" only ")
     watch = Watch()
+    Path("attack.yaml").write_text("strategy: KFold")
     warmed_up()
     told = {kind: attacked(watch, kind, only.split()) for kind in kinds.split(", ")}
     sys.stdout.write(json.dumps(told))

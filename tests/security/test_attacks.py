@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,10 @@ ATTACKS = Path(__file__).with_name("attacks.py")
 sys.path.insert(0, str(ATTACKS.parent))
 from attacks import DOORS, MARKED, PATHS, PLANTED  # noqa: E402
 
+HOSTILE = ("document", "recipe tag", "decision tag", "scores tag", "changed model", "changed spec", "header")
+OURS = tuple(f"evenfold.{each}" for each in (
+    "splitters.errors.SplitError", "splitters.importing.UntrustedNameError", "estimates.results.ModelError",
+))  # fmt: skip
 # Names that a deployed run may use: they make classes of scikit-learn's that do nothing by themselves.
 FINE = {"sklearn.preprocessing:FunctionTransformer"}
 
@@ -73,6 +78,28 @@ def test_a_deployed_run_imports_and_runs_nothing_of_a_payload(
     if DOORS[kind][1] is PATHS:
         loose = [(PATHS[each["i"]][:80], each["answer"]) for each in answers if "evenfold." not in each["answer"][:40]]
         assert [each for each in loose if each[0] not in FINE] == []
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_what_is_malformed_is_a_sentence(told: dict[str, list[dict[str, Any]]], kind: str) -> None:
+    """Whatever stands in a tag, a file or a header: an error of ours with a sentence of one line, never a raw one."""
+    raw = [
+        (each["payload"], each["answer"])
+        for each in told[kind]
+        if each["answer"] != "accepted" and not (each["answer"].startswith(OURS) and each["answer"].isprintable())
+    ]
+    assert raw == []
+    assert any(each["answer"] == "accepted" for each in told[kind])
+
+
+@pytest.mark.parametrize("tag", ["recipe", "decision", "scores"])
+def test_a_refused_tag_is_named_with_its_place_and_a_remedy(told: dict[str, list[dict[str, Any]]], tag: str) -> None:
+    """Who reads the sentence knows which tag of what to mend, and how."""
+    refused = [each["answer"] for each in told[f"{tag} tag"] if " tag " in each["answer"]]
+    assert len(refused) > 50
+    assert all(
+        re.search(r"the tag evenfold\.\w+ of (version 3 of flights|run 1f) in MLflow is no ", each) for each in refused
+    )
 
 
 def test_there_are_200_payloads_and_more() -> None:

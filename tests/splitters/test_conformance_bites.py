@@ -12,6 +12,7 @@ from evenfold.splitters import (
     BalancedGroupKFold,
     Bootstrap,
     CombinatorialPurgedKFold,
+    Crossed,
     ForwardChaining,
     FractionalStratifiedSplit,
     GroupBootstrap,
@@ -254,6 +255,28 @@ class TwoOfAStratum(StratifiedLeaveOneGroupOut):
         return labels
 
 
+class Uncrossed(Crossed):
+    """Gives the rows that are left out the fold of their first entity."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        labels, (first, _) = super().labels(rows, stream), rows.entities.codes.T
+        of_level = np.full(first.max() + 1, -3)
+        np.maximum.at(of_level, first, labels)
+        return of_level[first]
+
+
+class Wasteful(Crossed):
+    """Leaves out a row that crosses nothing."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        labels = super().labels(rows, stream)
+        first, other = (column == column[0] for column in rows.entities.codes.T)
+        assert labels[0] >= 0
+        assert (first & other & (labels >= 0)).sum() > 1
+        labels[0] = -3
+        return labels
+
+
 class Echo(Repeated):
     """Repeats the same folds under other labels."""
 
@@ -314,6 +337,8 @@ FAULTS: list[tuple[Splitter, str]] = [
     (broken(StratifiedKFold(), swap_one_row), "makes folds whose counts of every class"),
     (broken(SortedStratifiedKFold(), swap_top_and_bottom), "makes folds whose counts below any threshold"),
     (broken(BalancedGroupKFold(), swap_one_row), "keeps every group on one side"),
+    (Uncrossed(BalancedGroupKFold(3)), "keeps every level of every entity"),
+    (Wasteful(BalancedGroupKFold(3)), "leaves out rows of entities in different folds"),
     (TwoOfAStratum(), "tests at most one group of a stratum"),
     (broken(BalancedGroupKFold(), forget_the_smallest_group), "leaves no fold empty"),
     (Partless(), "gives every row a part"),

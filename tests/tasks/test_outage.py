@@ -110,6 +110,19 @@ def test_a_record_of_an_earlier_version_is_still_taken(home: Home) -> None:
     assert (run.info.status, run.data.tags["evenfold.note"]) == ("FINISHED", "late")
 
 
+@pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, '{"step": "os.system", "arguments": {"command": "id"}}'])
+def test_a_record_that_is_none_is_put_aside(text: str, home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    """It stops neither the run that finds it nor the records behind it, and is kept for whoever wants to look."""
+    from evenfold.tasks.record.spool import replay
+
+    home.spool.mkdir(parents=True)
+    (home.spool / "1-1-record_split.json").write_text(text)
+    assert replay(home) == 0
+    assert waiting(home) == []
+    assert (home.spool / "unreadable-1-1-record_split.json").read_text() == text
+    assert "put aside" in caplog.text
+
+
 def test_the_failure_of_a_retraining_is_recorded_when_the_server_is_back(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

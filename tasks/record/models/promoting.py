@@ -23,8 +23,10 @@ from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
 
+from .tags import RecordedScore, scores_in
+
 # At a version of the registry: the evaluation of its recipe, and what that came to.
-EVALUATION, SCORES = "evenfold.evaluation_run_id", "evenfold.scores"
+EVALUATION = "evenfold.evaluation_run_id"
 MOST_SCORES = 30
 # Of fewer new rows nothing is asked: all training rows are looked at instead.
 FEWEST_NEW = 20
@@ -138,14 +140,9 @@ class _New:
     def _before(self, now: Estimate) -> tuple[float, float, str] | None:
         """Return the recorded score of the same metric and method, what chance may take off it, and what that is."""
         assert self.champion is not None
-        try:  # the registry's tags are anybody's who may write there
-            told = json.loads(self.champion.tags.get(SCORES, "[]"))
-            for each in told:
-                if each["metric"] == now.metric and each["method"] == now.method:
-                    return _recorded_score(each)
-        except (ValueError, TypeError, KeyError):
-            return None
-        return None
+        told = scores_in(self.champion.tags, f"version {self.champion.version} of {self.champion.name}, the champion,")
+        same = [each for each in told if (each.metric, each.method) == (now.metric, now.method)]
+        return _recorded_score(same[0]) if same else None
 
     def _paired(self) -> tuple[tuple[float, float], str] | None:
         """Return both scores of the rows that both tested with the same target, and which rows those are."""
@@ -205,10 +202,9 @@ class _New:
         return bool((spread <= 1).all().all())
 
 
-def _recorded_score(told: Mapping[str, Any]) -> tuple[float, float, str] | None:
-    if told["low"] is not None:
-        half = (float(told["high"]) - float(told["low"])) / 2
-        return float(told["value"]), half, "half the width of the champion's recorded interval"
-    if told["sd"] is None:
+def _recorded_score(told: RecordedScore) -> tuple[float, float, str] | None:
+    if told.low is not None and told.high is not None:
+        return told.value, (told.high - told.low) / 2, "half the width of the champion's recorded interval"
+    if told.sd is None:
         return None
-    return float(told["value"]), 2 * float(told["sd"]), "twice the spread of the champion's splits, with no interval,"
+    return told.value, 2 * told.sd, "twice the spread of the champion's splits, with no interval,"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, date, datetime
@@ -11,27 +12,27 @@ from typing import Any
 from uuid import uuid4
 
 import pandas as pd
-from evenfold.estimates import Estimate, ModelSpec
+from evenfold.estimates import Estimate
 from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Retraining, RolledBack, SplitRef
 from evenfold.tasks.record.entries import Entry, run_key, split_key, split_tags
 from evenfold.tasks.record.evaluations import record_split
-from evenfold.tasks.record.spool import survives_outage
+from evenfold.tasks.record.spool import survives_outage, unreachable
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import flow_run_tags, step
 from evenfold.tasks.work import work_of
-from pydantic import ValidationError
 
-from .promoting import EVALUATION, SCORES, scores_tag
+from .promoting import EVALUATION, scores_tag
 from .stored_models import typical_row
+from .tags import DECISION, MODEL, SCORES, decision_in, recipe_in
 
 OPENED = "evenfold.opened"
-MODEL, DECISION, OUTCOME = "evenfold.model", "evenfold.decision", "retrain.json"
+OUTCOME = "retrain.json"
 # No two of them are ever on one version.
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
 # At a version: whose place it took as champion. At one that was withdrawn, and at the model: who said so, and why.
@@ -44,12 +45,13 @@ MOST_CHARACTERS = 4500
 def read_champion(split: SplitRef, name: str = "") -> Champion | None:
     """Return the version, recipe and tags of the model that is champion, or None where there is none."""
     tracker, name = tracker_of(split), name or split.name
-    models = [model for model in tracker.client.search_registered_models(f"name = '{name}'") if model.name == name]
+    found = tracker.client.search_registered_models(f"name = '{_quoted(name)}'")
+    models = [model for model in found if model.name == name]
     if not models or CHAMPION not in models[0].aliases:
         return None
     version = tracker.client.get_model_version_by_alias(name, CHAMPION)
-    recipe = ModelSpec.model_validate_json(version.tags[MODEL]) if MODEL in version.tags else None
     tags = dict(version.tags)
+    recipe = recipe_in(tags, f"version {version.version} of {name}, the champion,")
     return Champion(name=name, version=str(version.version), model=recipe, tags=tags, run_id=version.run_id)
 
 
@@ -70,15 +72,25 @@ def open_retraining(split: SplitRef, model: Any, name: str, metric: str, label: 
     tags = split_tags(split) | flow_run_tags() | {OPENED: opened}
     tags["evenfold.split_run_id"] = tracker.find(split_key(split)) or record_split.fn(split).run_id
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
-    decided = tracker.client.get_run(run_id).data.tags.get(DECISION)
-    return Opened(run_id=run_id, decision=Decision(**json.loads(decided)) if decided else None, opened=opened)
+    return Opened(run_id=run_id, decision=_decided(tracker, run_id), opened=opened)
+
+
+def _decided(tracker: Tracker, run_id: str) -> Decision | None:
+    """Return what a retraining decided before it was interrupted; what was written over is decided anew."""
+    try:
+        return decision_in(tracker.client.get_run(run_id).data.tags, f"run {run_id}")
+    except SplitError as error:
+        logging.getLogger("evenfold").warning("%s It is decided anew.", error)
+        return None
 
 
 def _outcome(tracker: Tracker, run_id: str) -> Retraining | None:
-    """Return what a finished retraining came to; None where an earlier version wrote it, and it is run again."""
+    """Return what a finished retraining came to; None where what it kept of that is none, and it is run again."""
     try:
         return Retraining.model_validate_json(tracker.text(run_id, OUTCOME))
-    except ValidationError:
+    except Exception as error:  # of an earlier version, removed or written over; MLflow's errors differ by store
+        if unreachable(error):
+            raise
         return None
 
 
@@ -91,16 +103,16 @@ def record_decision(split: SplitRef, run_id: str, decision: Decision) -> Decisio
 
 @step(run_name=lambda split, name="", **_: f"earlier comparisons of {name or split.name}")
 def read_looks(split: SplitRef, name: str = "") -> list[EarlierLook]:
-    """Return the earlier comparisons of a name, the oldest first."""
+    """Return the earlier comparisons of a name, the oldest first.
+
+    Raises SplitError where one cannot be read: left out, it would count as having spent nothing.
+    """
     runs = sorted(
         tracker_of(split).runs_named(f"retrain/{name or split.name}"),
         key=lambda run: (run.info.start_time, run.info.run_id),
     )
-    return [
-        EarlierLook.of(Decision(**json.loads(run.data.tags[DECISION])), _day_of(run))
-        for run in runs
-        if DECISION in run.data.tags
-    ]
+    decided = [(run, decision_in(run.data.tags, f"run {run.info.run_id}")) for run in runs]
+    return [EarlierLook.of(decision, _day_of(run)) for run, decision in decided if decision is not None]
 
 
 def _day_of(run: Any) -> date:
@@ -126,7 +138,7 @@ def register_model(
     """
     tracker, name, work = tracker_of(split), name or split.name, work_of(split, model)
     client, key = tracker.client, tracker.client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
-    if not any(each.name == name for each in client.search_registered_models(f"name = '{name}'")):
+    if not any(each.name == name for each in client.search_registered_models(f"name = '{_quoted(name)}'")):
         client.create_registered_model(name, description="Retrained by evenfold.")
     known = [each for each in client.search_model_versions(f"name = '{name}'") if each.tags.get(RUN_KEY) == key]
     recipe = work.problem.model.model_dump(mode="json", exclude_defaults=True)
@@ -160,7 +172,9 @@ def _promote(client: Any, name: str, version: str) -> None:
     before = aliases.get(CHAMPION)
     if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
         client.set_model_version_tag(name, version, REPLACES, before)
-    _put(client, name, version, client.get_model_version(name, version).tags.get(REPLACES))
+    replaced = client.get_model_version(name, version).tags.get(REPLACES)
+    there = {str(each.version) for each in client.search_model_versions(f"name = '{_quoted(name)}'")} - {version}
+    _put(client, name, version, replaced if replaced in there else None)
 
 
 def _put(client: Any, name: str, version: str, previous: str | None) -> None:
@@ -236,7 +250,7 @@ def _remember(client: Any, done: RolledBack) -> None:
         client.set_model_version_tag(done.name, done.withdrawn, WITHDRAWN, json.dumps(told)[:MOST_CHARACTERS])
     try:
         known = json.loads(client.get_registered_model(done.name).tags.get(ROLLBACKS, "[]"))
-    except ValueError:
+    except (ValueError, RecursionError):
         known = []
     log = [*(known if isinstance(known, list) else []), told][-MOST_REMEMBERED:]
     while len(json.dumps(log)) > MOST_CHARACTERS and len(log) > 1:
@@ -255,9 +269,9 @@ def _new_version(
 ) -> str:
     model, types = load_final(final.file.path)
     uri = tracker.keep_model(run_id, model, types, requirements(estimator), example)
-    decided = json.loads(tracker.client.get_run(run_id).data.tags.get(DECISION, "{}"))
+    decided = _decided(tracker, run_id)
     what = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
-    told = f"{what} {decided['why'].capitalize()}." if decided.get("why") else what
+    told = f"{what} {decided.why.capitalize()}." if decided is not None and decided.why else what
     # A server checks that the source belongs to the run, or to the logged model that the URI names.
     source = {"run_id": run_id, "model_id": uri.rpartition("/")[2], "tags": tags, "description": told}
     with tracker.process_wide():

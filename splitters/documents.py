@@ -1,0 +1,52 @@
+"""Documents that anybody may have written: YAML and JSON become values that can be walked through, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+DEEPEST = 50
+MOST_VALUES = 1_000_000
+
+
+def read_document(text: str) -> Any:
+    """Return the plain values in a YAML or JSON text.
+
+    Raises yaml.YAMLError for what is neither, and ValueError for values that YAML cannot make, for those that are
+    nested more than 50 deep, and for more than a million of them, however short the text that stands for them.
+    """
+    import yaml
+
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise
+    except Exception as error:  # !!int, !!timestamp and their like fail with whatever they meet
+        raise ValueError(f"a value cannot be read ({type(error).__name__}: {str(error)[:100]})") from None
+    require_bounded(found, MOST_VALUES)
+    return found
+
+
+def require_bounded(values: Any, most: int | None = None) -> None:
+    """Raise ValueError for values nested more than 50 deep, or within themselves, and for more than ``most``.
+
+    What walks through values calls itself for each level, and a list may hold another a thousand times.
+    """
+    level, depth, seen = [values], 0, 0
+    while level:
+        seen += len(level)
+        if depth > DEEPEST:
+            raise ValueError(f"values are nested more than {DEEPEST} deep; write them flatter")
+        if most is not None and seen > most:
+            raise ValueError(f"there are more than {most:,} values; keep long lists in a table")
+        depth, level = depth + 1, _below(level, None if most is None else most + 1)
+
+
+def _below(level: list[Any], most: int | None) -> list[Any]:
+    found: list[Any] = []
+    for value in level:
+        if isinstance(value, (Mapping, list, tuple)):
+            found += value.values() if isinstance(value, Mapping) else value
+        if most is not None and len(found) > most:
+            break
+    return found
