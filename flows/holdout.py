@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from evenfold.estimates import EvaluationError, ModelSpec
+from evenfold.estimates.holdouts.ledger import level_of_look
 from evenfold.tasks.fits import fit_holdout
 from evenfold.tasks.outcomes import Look
 from evenfold.tasks.record.looks import record_look, record_look_scores
@@ -26,12 +27,16 @@ def look_at_holdout(
     interval: Any = "auto",
     level: float = 0.95,
 ) -> Evaluation:
-    """Record the look, train on every row that is not locked, score the locked ones, and record what was seen."""
+    """Record the look, train on every row that is not locked, score the locked ones, and record what was seen.
+
+    Its interval is as wide as the number of looks asks, so that those of all looks hold together at ``level``.
+    """
     started, work = time.monotonic(), work_of(split.ref, model)
     work.manifest.locked_pair()  # where nothing is locked there is nothing to record either
     look = _announced(split, work, reason)
     result = run(fit_holdout, split.ref, model, time_limit=time_limit)
-    estimates = run(aggregate_look, split.ref, result, interval=interval, level=level)
+    adjusted = level_of_look(look.look, level, look.budget)
+    estimates = run(aggregate_look, split.ref, result, interval=interval, level=adjusted)
     run(record_look_scores, split.ref, look, result, estimates)
     return Evaluation(
         split=split.ref,
@@ -50,6 +55,7 @@ def look_at_holdout(
         n_fits=1,
         seconds=time.monotonic() - started,
         look=look.look,
+        looks_left=None if look.budget is None else look.budget - look.look,
     )
 
 

@@ -52,6 +52,7 @@ class Evaluation(Displayed, Outcome):
     n_fits: int
     seconds: float
     look: int | None = None
+    looks_left: int | None = None
     audit: Audit | None = None
 
     @property

@@ -277,10 +277,11 @@ class RolledBack(Outcome):
 
 
 class Look(Outcome):
-    """A look at the locked part that was announced: its run, and which look it is, from 1."""
+    """A look at the locked part that was announced: its run, which look it is, from 1, and of how many."""
 
     run_id: str
     look: int
+    budget: int | None = None
 
 
 class NestedChoice(Outcome):

@@ -16,16 +16,17 @@ START = "0" * 64
 _FIELDS = {"holdout", "look", "before", "by", "when", "reason", "model", "budget", "digest"}
 
 
-def level_of_look(number: int, level: float = 0.95) -> float:
+def level_of_look(number: int, level: float = 0.95, budget: int | None = None) -> float:
     """Return the level at which the interval of look ``number`` (from 1) is to be computed, so that all hold together.
 
-    The error 1 - level is spent as 1 / (k (k + 1)), which sums to one however many looks there will be: intervals of
-    all looks hold at once with probability ``level``, for models that were not chosen in view of earlier looks. For
-    models that were, see Ladder and Thresholdout; the interval is then a lower bound of what is not known.
+    With a ``budget`` of looks each has an equal part of the error 1 - level (Bonferroni); without one it is spent as
+    1 / (k (k + 1)), which sums to one however many looks there will be. Intervals of all looks hold at once with
+    probability ``level``, for models that were not chosen in view of earlier looks. For models that were, see Ladder
+    and Thresholdout; the interval is then a lower bound of what is not known.
     """
     if number < 1 or not 0 < level < 1:
         raise SplitError(f"look {number} at level {level:g}; looks count from 1, and a level is between 0 and 1.")
-    return 1.0 - (1.0 - level) / (number * (number + 1))
+    return 1.0 - (1.0 - level) / (budget if budget and number <= budget else number * (number + 1))
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ class Ledger:
         for line in self.path.read_text(encoding="utf-8").splitlines():
             looks.append(self._checked(line, looks))
         return looks
+
+    def missing(self, digests: Mapping[str, str]) -> list[str]:
+        """Return what another record knows and this one lacks: ``digests`` of looks and what each is called."""
+        held = {str(look["digest"]) for look in self.looks()}
+        return [name for digest, name in digests.items() if digest not in held]
 
     def head(self) -> str:
         """Return the digest of the last look: of all of them, as each holds the one before."""

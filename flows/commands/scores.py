@@ -10,7 +10,7 @@ from evenfold.estimates import Comparison, Confusion, Estimate, FoldScore, metri
 from evenfold.estimates.results import in_percent, warned
 from evenfold.flows.outcomes import Evaluation, LaterScore, Tuning
 from evenfold.manifests import read_header
-from evenfold.reports.evaluations.words import by_level, headline, optimism, read_ends, resolution, written
+from evenfold.reports.evaluations.words import by_level, headline, look_words, optimism, read_ends, resolution, written
 from evenfold.reports.page import counted, listed
 from evenfold.tasks import Home, Retraining
 
@@ -50,12 +50,22 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
             f"  {counted(len(outcome.left_out), 'column')} left out: {', '.join(outcome.left_out)} (why: {why})"
         )
     show_findings(console, outcome.audit, split)
-    if outcome.look:
-        console.say(f"  this is look {outcome.look} at the locked part of {split.name}; it is recorded")
+    _show_look(console, outcome)
     reused = f", {outcome.n_cached:,} of them from the cache" if outcome.n_cached else ""
     show_where(console, outcome.run_id, f", {counted(outcome.n_fits, 'fit')}{reused}, {outcome.seconds:.0f} s")
     if len(outcome.run_id) == 32 and not outcome.look:
         console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
+
+
+def _show_look(console: Words, outcome: Evaluation) -> None:
+    """Print which look at the locked part this is, how many are left, and what its interval is worth."""
+    if not outcome.look:
+        return
+    left = f", and {outcome.looks_left:,} left" if outcome.looks_left is not None else ""
+    console.say(f"  this is look {outcome.look} at the locked part of {outcome.split.name}{left}; it is recorded")
+    level = next((each.interval.level for each in outcome.estimates if each.interval), None)
+    if level is not None:
+        console.say(f"  {look_words(level)}", hang=2)
 
 
 def show_confusion(console: Words, confusion: Confusion | None) -> None:

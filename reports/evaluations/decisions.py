@@ -32,7 +32,7 @@ from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
 
 from .page import estimates_table, score_tiles
 from .pictures import score_pictures
-from .words import direction, headline, optimism, written
+from .words import direction, headline, look_words, optimism, written
 
 MOST_CONFIGURATIONS = 60
 LEAST_OF_A_SEARCH = 3
@@ -321,6 +321,7 @@ def look_page(
     reason: str,
     split: str,
     model: str,
+    budget: int | None = None,
     by: str = "",
     origin: Origin | None = None,
 ) -> Page:
@@ -329,7 +330,8 @@ def look_page(
         Estimate(metric, "locked holdout", value, None, None, 1, apparent=score.apparent.get(metric))
         for metric, value in score.test.items()
     ]
-    before = counted(look - 1, "time")
+    before, of = counted(look - 1, "time"), f" of {budget}" if budget else ""
+    level = next((each.interval.level for each in of_metric if each.interval), None)
     again = Remark("warning", f"These rows were looked at {before} before: what was chosen since then was chosen with "
                               "them in mind, and their score flatters it.")  # fmt: skip
     return Page(
@@ -337,11 +339,12 @@ def look_page(
         verdict=Verdict.LOOK if look > 1 else Verdict.GOOD,
         lead=f"{model.rpartition(':')[2]} on {counted(score.n_test, 'locked row')} that no fold has seen.",
         tiles=score_tiles(of_metric),
-        findings=[again] if look > 1 else [],
+        findings=[*([again] if look > 1 else []), *([Remark("note", look_words(level))] if level else [])],
         sections=[Section(f"metric-{i}", picture.title, [picture])
                   for i, picture in enumerate(score_pictures([score], of_metric).values())],
-        details=[Section("look", "This look", [facts("This look", [("number", look), ("reason", reason or "not told"),
-                 ("by", by or "not told"), ("model", model), ("training rows", f"{score.n_train:,}")])])],
+        details=[Section("look", "This look", [facts("This look", [("number", f"{look}{of}"),
+                 ("reason", reason or "not told"), ("by", by or "not told"), ("model", model),
+                 ("training rows", f"{score.n_train:,}")])])],
         footer=[f"split {split}", *(origin or Origin()).words()],
     )  # fmt: skip
 

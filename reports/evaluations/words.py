@@ -91,3 +91,8 @@ def resolution(estimates: Sequence[Estimate]) -> str:
 def _last(estimates: Sequence[Estimate]) -> list[Estimate]:
     """Return the last estimate of each metric, the one that is meant to be read."""
     return list({estimate.metric: estimate for estimate in estimates}.values())
+
+
+def look_words(level: float) -> str:
+    """Return what the interval of a look at locked rows is worth, beside those of all other looks."""
+    return f"The interval is one of {in_percent(level)}, so that it holds together with those of all other looks."

@@ -10,12 +10,17 @@ from typing import Any
 
 from evenfold.estimates import Choice, Estimate, ModelSpec
 from evenfold.estimates.holdouts.ledger import Ledger, level_of_look
+from evenfold.manifests import Manifest
 from evenfold.reports import Origin, Page, look_page, tuning_page
 from evenfold.reports.markdown import page_note
+from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FoldResult, Look, NestedChoice, SplitRef, Tried
+from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import step
+from mlflow import MlflowClient
+from mlflow.entities import Run
 
 from .datasets import data_input, split_input
 from .entries import MOST_FOLDS, Entry, estimate_metrics, judged, run_key, short_tags, split_tags
@@ -52,7 +57,7 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
             "evenfold.look_reason": reason,
             "evenfold.look_by": by,
             "evenfold.look_digest": opened["digest"],
-            "evenfold.look_level": f"{level_of_look(number):.6g}",
+            "evenfold.look_level": f"{level_of_look(number, budget=opened['budget']):.6g}",
             "evenfold.holdout": holdout,
         }
         entry = Entry(
@@ -64,7 +69,30 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
         )
         with tracker.run(entry) as run_id:
             tracker.reads(run_id, data_input(split, manifest.fingerprint, "testing"), split_input(split, run_id))
-    return Look(run_id=run_id, look=number)
+    return Look(run_id=run_id, look=number, budget=opened["budget"])
+
+
+def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
+    """Return how many looks at a manifest's locked rows are in the ledger, and in sentences what is wrong with it.
+
+    The chain of digests shows looks that were changed, removed or put in between; looks that the tracker knows of and
+    the ledger lacks were cut off its end, or went with the file.
+    """
+    ledger = Ledger(home.path / "looks", manifest.locked_digest)
+    try:
+        looks = ledger.looks()
+    except SplitError as error:
+        return 0, [str(error)]
+    if home.tracks_here and not (home.path / "mlflow.db").exists():
+        return len(looks), []
+    client = Tracker(home, "").client
+    known: dict[str, str] = {}
+    for each in _runs_of(client, ledger.holdout):
+        tags = each.data.tags
+        known[tags.get("evenfold.look_digest", "")] = f"look {tags.get('evenfold.look')} (run {each.info.run_id[:8]})"
+    lost = ledger.missing(known)
+    said = f"the ledger {ledger.path} lacks {', '.join(sorted(lost))}, which MLflow knows of; restore it from a copy."
+    return len(looks), [said] if lost else []
 
 
 def _named(recipe: dict[str, Any]) -> str:
@@ -73,8 +101,12 @@ def _named(recipe: dict[str, Any]) -> str:
 
 def _recorded(tracker: Tracker, holdout: str) -> int:
     """Return how many looks at this holdout the tracker knows of, in whatever experiment."""
-    everywhere = [experiment.experiment_id for experiment in tracker.client.search_experiments()]
-    return len(tracker.client.search_runs(everywhere, f"tags.`evenfold.holdout` = '{holdout}'", max_results=1000))
+    return len(_runs_of(tracker.client, holdout))
+
+
+def _runs_of(client: MlflowClient, holdout: str) -> list[Run]:
+    everywhere = [experiment.experiment_id for experiment in client.search_experiments()]
+    return list(client.search_runs(everywhere, f"tags.`evenfold.holdout` = '{holdout}'", max_results=1000))
 
 
 @step(run_name=lambda split, **_: f"record what was seen of {split.name}")
@@ -95,6 +127,7 @@ def record_look_scores(
         result.score,
         estimates,
         look=look.look,
+        budget=look.budget,
         reason=told.tags.get("evenfold.look_reason", ""),
         by=told.tags.get("evenfold.look_by", ""),
         split=f"{split.name} {split.version}",

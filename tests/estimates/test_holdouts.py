@@ -99,6 +99,7 @@ def test_the_levels_of_all_looks_hold_together() -> None:
     """The error is shared out among however many looks."""
     assert level_of_look(1, 0.9) == pytest.approx(0.95)
     assert sum(1 - level_of_look(k, 0.95) for k in range(1, 10_000)) <= 0.05
+    assert sum(1 - level_of_look(k, 0.95, budget=5) for k in range(1, 6)) == pytest.approx(0.05)
 
 
 def test_intervals_of_five_looks_hold_together_as_often_as_they_say() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -171,3 +172,40 @@ def test_a_budget_moves_no_row() -> None:
     plain, budgeted = (decide(SPEC | {"holdout": {"fraction": 0.25} | more}, table()) for more in ({}, {"budget": 3}))
     assert plain.plan_id == budgeted.plan_id
     assert plain.locked_digest == budgeted.locked_digest
+
+
+def test_the_second_look_has_a_wider_interval_and_says_how_many_are_left(home: Path) -> None:
+    """Two looks of a budget of two at 95 % together are two intervals of 97.5 %; the page says so."""
+    spec = SPEC | {"holdout": {"fraction": 0.25, "budget": 2}}
+    asked = {"spec": spec, "model": MODEL, "engine": "plain", "on": "holdout"}
+    looks = [evaluate(table(), **asked, reason=f"release {i}") for i in range(2)]
+    levels = [look.estimates[0].interval.level for look in looks if look.estimates[0].interval]
+    assert levels == pytest.approx([0.975, 0.975])
+    assert [look.looks_left for look in looks] == [1, 0]
+    page = next((home / "mlartifacts").glob(f"*/{looks[1].run_id}/artifacts/report.html")).read_text()
+    assert "The interval is one of 97.5 %, so that it holds together with those of all other looks" in page
+    assert "2 of 2" in page
+
+
+def test_verify_reads_the_ledger_and_misses_what_the_tracker_knows(home: Path) -> None:
+    """Whole; changed; cut off at its end; and gone."""
+    from evenfold.flows.commands.manifests import _with_looks
+    from evenfold.manifests import verify
+
+    asked = {"spec": SPEC, "model": MODEL, "engine": "plain", "on": "holdout"}
+    looks = [evaluate(table(), **asked, reason=f"release {i}") for i in range(2)]
+    found, ledger = verify(looks[0].split.uri), next((home / "looks").iterdir())
+    assert "the ledger of 2 looks at the locked rows is whole" in _with_looks(found).proved
+    text = ledger.read_text()
+    for forged, said in (
+        (text.replace("release 0", "release 9"), "was changed"),
+        (text.splitlines()[1] + "\n", "a look is missing before line 1"),
+        (text.splitlines()[0] + "\n", r"lacks look 2 \(run .*which MLflow knows of"),
+        ("", r"lacks look 1 \(run .*, look 2 \(run"),
+    ):
+        ledger.write_text(forged)
+        made = _with_looks(found)
+        assert not made.intact
+        assert re.search(said, made.damages[0].message), made.damages
+    ledger.unlink()
+    assert not _with_looks(found).intact
