@@ -123,7 +123,7 @@ _RECIPES: dict[tuple[Any, ...], str] = {}
 @lru_cache(maxsize=2)
 def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     manifest = read_manifest(uri)
-    table = _whole(data, manifest.spec)
+    table = _whole(data, manifest.spec, ModelSpec.of(json.loads(model)))
     positions = manifest.positions(table)
     present = positions >= 0
     ordered = table.take(positions[present])
@@ -138,23 +138,34 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     return Work(manifest, problem, read, place, keys, times, attributes)
 
 
-def _whole(data: str, spec: SplitSpec) -> pa.Table:
+def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
     """Return all of a table, which is read once for who checks it and who learns from it; SplitError for want of room.
 
-    The last one is kept while its file is unchanged.
+    Where all columns take too much, those alone that the model names. The last table is kept while its file is
+    unchanged.
     """
-    require_room(data, Settings.here().memory)
-    return _read(data, stamp(data), tuple(sorted(spec.types.items())))
+    memory, names = Settings.here().memory, None
+    try:
+        require_room(data, memory)
+    except SplitError:
+        if model.features is None:
+            raise
+        named = [*model.features, model.weights, *spec.columns.roles(), *spec.columns.balance_on]
+        names = tuple(name for name in dict.fromkeys(named) if name)
+        require_room(data, memory, names)
+    return _read(data, stamp(data), tuple(sorted(spec.types.items())), names)
 
 
 @lru_cache(maxsize=1)
-def _read(data: str, _stamp: tuple[Any, ...], types: tuple[tuple[str, str], ...]) -> pa.Table:
-    return read_table(data, types=dict(types))
+def _read(
+    data: str, _stamp: tuple[Any, ...], types: tuple[tuple[str, str], ...], names: tuple[str, ...] | None
+) -> pa.Table:
+    return read_table(data, None if names is None else list(names), types=dict(types))
 
 
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
     """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
-    table = _whole(data, spec)
+    table = _whole(data, spec, model)
     table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
     canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
 

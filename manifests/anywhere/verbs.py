@@ -128,20 +128,23 @@ def _holds(source: Source, names: list[str], memory: str | int | None) -> bool:
     return taken is not None and taken * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
 
 
-def require_room(data: Any, memory: str | int | None = None) -> None:
-    """Raise SplitError where all columns of ``data`` would take more than ``memory`` (all that is free) in a model.
+def require_room(data: Any, memory: str | int | None = None, columns: Collection[str] | None = None) -> None:
+    """Raise SplitError where ``columns`` of ``data`` would take more than ``memory`` (all that is free) in a model.
 
-    A table of which only a reader to the end would know the rows is not judged.
+    All columns where None are named. The rows of CSV are judged by the length of its first lines; a table of which only
+    a reader to the end would know them, such as compressed CSV, is not judged.
     """
     source = source_of(data)
-    taken = source.bytes_of(source.schema.names)
+    names = [name for name in source.schema.names if columns is None or name in columns]
+    taken = source.bytes_of(names)
     limit = free_memory() if memory is None else bytes_of_memory(memory)
     if taken is not None and taken * TIMES_THE_TABLE > limit:
+        rows = f"about {source.about_rows:,}" if source.n_rows is None else f"{source.n_rows:,}"
+        fewer = "rows" if columns is not None else "rows, or name fewer features"
         raise SplitError(
-            f"{source.n_rows:,} rows of {len(source.schema.names)} columns take about "
-            f"{taken * TIMES_THE_TABLE / 2**30:.3g} GB as a model is given them, and {limit / 2**30:.3g} GB are at "
-            "hand; pass a table with fewer columns or rows, or part it by its folds "
-            "(evenfold.manifests.partition) and fit batch by batch."
+            f"{rows} rows of {len(names)} columns take about {taken * TIMES_THE_TABLE / 2**30:.3g} GB as a model is "
+            f"given them, and {limit / 2**30:.3g} GB are at hand; pass a table with fewer {fewer}, or part it by its "
+            "folds (evenfold.manifests.partition) and fit batch by batch."
         )
 
 

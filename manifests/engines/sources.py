@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset
 from evenfold.manifests.tables.canonical import require_columns
-from evenfold.manifests.tables.csv_files import csv_batches
+from evenfold.manifests.tables.csv_files import about_rows, csv_batches
 from evenfold.manifests.tables.read import INDEX, data_files, is_parquet, parquet_data, read_table, readable
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of, require_readable
@@ -25,20 +25,23 @@ class Source:
     """A table that can be read more than once, a batch at a time.
 
     ``batches(columns)`` yields tables of at most about 131,072 rows, in the same order each time. ``n_rows`` is None
-    where only a reader to the end would know. ``native`` is what an engine may read better than through batches.
+    where only a reader to the end would know; ``about_rows`` is then a guess, where one can be made. ``native`` is what
+    an engine may read better than through batches.
     """
 
     schema: pa.Schema
     batches: Callable[[list[str]], Iterator[pa.Table]]
     n_rows: int | None
     native: Any
+    about_rows: int | None = None
 
     def bytes_of(self, columns: list[str]) -> int | None:
         """Return about how many bytes ``columns`` take in memory; None where the number of rows is not known."""
-        if self.n_rows is None:
+        rows = self.about_rows if self.n_rows is None else self.n_rows
+        if rows is None:
             return None
         types = [self.schema.field(name).type for name in columns]
-        return self.n_rows * sum(NUMBER_BYTES if is_number(arrow) else TEXT_BYTES for arrow in types)
+        return rows * sum(NUMBER_BYTES if is_number(arrow) else TEXT_BYTES for arrow in types)
 
 
 def is_number(arrow: pa.DataType) -> bool:
@@ -116,7 +119,7 @@ def _from_csv(files: list[Path], types: dict[str, str], native: str) -> Source:
             ) from None
 
     try:
-        return Source(next(csv_batches(files[0], types)).schema, batches, None, native)
+        return Source(next(csv_batches(files[0], types)).schema, batches, None, native, about_rows(files))
     except (pa.ArrowException, UnicodeDecodeError):
         table = read_table(native, types=types)  # which says what is wrong
         return Source(table.schema, lambda columns: _slices(table.select(columns)), table.num_rows, native)

@@ -14,6 +14,7 @@ from evenfold.splitters.errors import SplitError
 from .canonical import ARROW_TYPES
 
 SEPARATORS = (",", ";", "\t", "|")
+COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
 SAMPLE_BYTES, SAMPLE_LINES = 65_536, 50
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
@@ -103,3 +104,15 @@ def csv_batches(file: Path, types: Mapping[str, str], columns: Sequence[str] = (
         reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
         yield pa.RecordBatch.from_arrays([pa.array([], field.type) for field in reader.schema], schema=reader.schema)
         yield from reader
+
+
+def about_rows(files: Sequence[Path]) -> int | None:
+    """Return about how many rows CSV files have, by the length of their first lines; None where one is compressed."""
+    rows = 0.0
+    for file in files:
+        if file.suffix in COMPRESSED:
+            return None
+        with file.open("rb") as stream:
+            sample = stream.read(SAMPLE_BYTES)
+        rows += file.stat().st_size * sample.count(b"\n") / max(len(sample), 1) - 1
+    return max(int(rows), 0)

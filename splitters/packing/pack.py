@@ -12,11 +12,13 @@ from evenfold.splitters.kernels.random import IntArray, Stream
 from .cost import Aim, FloatArray, SizeWeight, cost_of_chance
 from .exact import MOST_ENTRIES, best_packing
 from .exchange import Packing
+from .population import Population, fits
 from .start import deal_identical, kinds, place
 
 Effort = int | Literal["max"]
 
 DEFAULT_EFFORT = 16
+HIGH_EFFORT = 64  # from here on large entries are moved by a population of packings as well
 MOST_EFFORT = 400
 MOST_PATIENCE = 30
 MOST_STARTS = 3
@@ -44,7 +46,8 @@ def pack(
     No bin stays empty while there are at least as many entries as bins.
 
     Identical entries are dealt out at once, the others placed one by one, large before small; then ``effort``
-    rounds of exchanges between pairs of bins lower the cost, each the best of about a million.
+    rounds of exchanges between pairs of bins lower the cost, each the best of about a million. Exchanges move small
+    entries; from an effort of 64 on a population of packings moves the largest as well, and never to a higher cost.
     With few entries, where many packings are good, the seed chooses among those that cost at most a third of what
     rows that fall into the bins one by one would cost; with ``effort="max"`` it is the best one, proved where
     branch and bound comes to an end.
@@ -62,14 +65,25 @@ def pack_to(aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT) -> IntArr
         return pack_few(aim, stream, effort)
     kind = kinds(np.column_stack([aim.sizes, aim.table]))
     dealt, movable = deal_identical(kind, aim.shares, stream), _movable(aim, kind)
-    if effort != "max":
-        packing = _placed(aim, dealt, stream, movable)
-        packing.improve(effort)
-        return packing.bins
-    packings = [_placed(aim, dealt.copy(), stream, movable) for _ in range(MOST_STARTS)]
+    packings = [_placed(aim, dealt.copy(), stream, movable) for _ in range(MOST_STARTS if effort == "max" else 1)]
     for packing in packings:
-        packing.improve(MOST_EFFORT, patience=MOST_PATIENCE)
-    return min(packings, key=lambda packing: packing.cost).bins
+        packing.improve(*((MOST_EFFORT, MOST_PATIENCE) if effort == "max" else (effort,)))
+    best = min(packings, key=lambda packing: packing.cost)
+    return best.bins if not searches_on(effort) else _searched_on(best, stream, movable).bins
+
+
+def searches_on(effort: Effort) -> bool:
+    """Return whether a population of packings follows the exchanges: at high effort, where there are many entries."""
+    return effort == "max" or effort >= HIGH_EFFORT
+
+
+def _searched_on(known: Packing, stream: Stream, movable: IntArray) -> Packing:
+    """Return a better packing than the known one, where moving large entries leads to it; else that."""
+    if not fits(known.aim):
+        return known
+    found = Packing(known.aim, Population(known.aim, known.bins, stream).search(), stream, movable)
+    found.improve(MOST_EFFORT)
+    return found if found.cost < known.cost else known
 
 
 def pack_few(aim: Aim, stream: Stream, effort: Effort) -> IntArray:

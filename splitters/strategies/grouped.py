@@ -6,15 +6,15 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, PartSplitter, check_count
+from evenfold.splitters.base import LabelSplitter, PartSplitter, check_count, refines
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.random import PACKING, IntArray, Stream
 from evenfold.splitters.packing.bounds import PackReport, report_on
 from evenfold.splitters.packing.cost import Aim, FloatArray, group_table, is_weight, table_to_pack
-from evenfold.splitters.packing.pack import DEFAULT_EFFORT, Effort, pack, pack_to
+from evenfold.splitters.packing.pack import DEFAULT_EFFORT, Effort, pack, pack_to, searches_on
 from evenfold.splitters.packing.published import Published
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
@@ -131,9 +131,10 @@ class BalancedGroupKFold(GroupPacker):
     (n_fc/n_f - n_c/n)^2; "relative" measures a fold's size relative to what it should be, (k n_f/n - 1)^2, because
     the published one makes folds half as large again as soon as one group is giant. A fold without a class that at
     least k groups have costs 1 more.
-    ``effort`` counts rounds of exchanges, never seconds; "max" searches on, and to the proved optimum where groups
-    are few. Otherwise, where groups are few and many assignments are good, each seed gives another one, of at most a
-    third of the cost that rows drawn one by one would have.
+    ``effort`` counts rounds of exchanges, never seconds; from 64 on a population of packings moves large groups as
+    well, and "max" searches on, to the proved optimum where groups are few. Otherwise, where groups are few and many
+    assignments are good, each seed gives another one, of at most a third of the cost that rows drawn one by one would
+    have.
     ``optimiser="published"`` is the search of the source, for comparison; its parameters are given as
     ``{"name": "published", "start": "greedy", "min_cost": 1e-5, "max_retries": 100}``.
 
@@ -142,7 +143,6 @@ class BalancedGroupKFold(GroupPacker):
     """
 
     promises = LabelSplitter.promises | {"groups_whole", "no_empty_fold"}
-    version = 3
 
     def __init__(
         self,
@@ -158,6 +158,11 @@ class BalancedGroupKFold(GroupPacker):
         self.effort = effort
         self.optimiser = optimiser
         self.random_state = random_state
+
+    @refines(cast("str | int", 3))
+    def version(self) -> str | int:
+        """Another one where a population of packings follows the exchanges."""
+        return "3.1" if searches_on(self.effort) else 3
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row."""
@@ -188,7 +193,6 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
     """
 
     promises = PartSplitter.promises | {"groups_whole"}
-    version = 2
 
     def __init__(
         self,
@@ -204,6 +208,11 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
         self.effort = effort
         self.optimiser = optimiser
         self.random_state = random_state
+
+    @refines(cast("str | int", 2))
+    def version(self) -> str | int:
+        """Another one where a population of packings follows the exchanges."""
+        return "2.1" if searches_on(self.effort) else 2
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the code of each row's part."""
@@ -234,13 +243,17 @@ class BalancedKFold(LabelSplitter):
 
     needs = Needs(y="any")
     promises = LabelSplitter.promises | {"even_sizes"}
-    version = 2
     in_memory_because = "rows of several columns are exchanged one by one"
 
     def __init__(self, n_splits: int = 5, *, effort: Effort = DEFAULT_EFFORT, random_state: int = 0) -> None:
         self.n_splits = n_splits
         self.effort = effort
         self.random_state = random_state
+
+    @refines(cast("str | int", 2))
+    def version(self) -> str | int:
+        """Another one where a population of packings follows the exchanges."""
+        return "2.1" if searches_on(self.effort) else 2
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row."""

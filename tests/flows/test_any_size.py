@@ -158,3 +158,24 @@ def test_a_table_that_no_model_can_be_given_is_refused_with_its_size(
     monkeypatch.setattr("evenfold.tasks.work.read_table", lambda *_, **__: pytest.fail("the table was read"))
     with pytest.raises(SplitError, match=r"20,000 rows of 4 columns take about .* GB .*part it by its folds"):
         evaluate(data, manifest=made.split.uri, model="sklearn.linear_model:Ridge", engine="plain")
+
+
+def test_a_model_that_names_its_features_reads_no_other_column_where_all_do_not_fit(
+    home: Home, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a wide table the columns that are read fit; the scores are those of the table that has no others."""
+    wide = pq.read_table(data)
+    for number in range(20):
+        wide = wide.append_column(f"more{number}", wide.column("x"))
+    pq.write_table(wide, tmp_path / "wide.parquet")
+    model = {"estimator": "sklearn.linear_model:Ridge", "features": ["x"]}
+    wanted = evaluate(data, **COLUMNS, name="narrow", model=model, engine="plain")
+    monkeypatch.setenv("EVENFOLD_MEMORY", "6MB")
+    read: list[Any] = []
+    whole = tables.read_table
+    monkeypatch.setattr(
+        "evenfold.tasks.work.read_table", lambda *given, **more: read.append(given[1]) or whole(*given, **more)
+    )
+    found = evaluate(tmp_path / "wide.parquet", **COLUMNS, name="wide", model=model, engine="plain")
+    assert [sorted(names) for names in read] == [["g", "id", "x", "y"]]
+    assert [e.value for e in found.estimates] == [e.value for e in wanted.estimates]

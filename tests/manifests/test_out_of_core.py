@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from cases import CASES
-from evenfold.manifests import StoredManifest, audit, decide, join_rows, measure, partition
+from evenfold.manifests import StoredManifest, audit, decide, join_rows, measure, partition, require_room
 from evenfold.manifests.anywhere.auditing import ROW_BY_ROW
 from evenfold.manifests.engines import ordered
 from evenfold.splitters import SplitError, Splitter
@@ -202,3 +202,32 @@ def test_a_table_of_groups_and_classes_beyond_any_memory_is_refused(
     with pytest.raises(SplitError, match=r"60,000 groups by 60,000 classes are a table of 29 GB, and 16 GB are the"):
         decide(spec, rows, engine=engine, to=tmp_path / "splits")
     assert not (tmp_path / "splits").exists()
+
+
+def test_a_refusal_leaves_no_folder_behind(tmp_path: Path) -> None:
+    """Not even the home that it would have been the first to make; a folder that was there stays."""
+    misread = tmp_path / "misread.csv"
+    misread.write_text("id,cost\n" + "".join(f'{i},"{i},50"\n' for i in range(300)))
+    with pytest.raises(SplitError, match="those are not classes"):
+        decide({"columns": {"target": "cost"}}, misread, engine="duckdb", to=tmp_path / "home" / "splits")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["misread.csv"]
+    (tmp_path / "home").mkdir()
+    with pytest.raises(SplitError, match="those are not classes"):
+        decide({"columns": {"target": "cost"}}, misread, engine="duckdb", to=tmp_path / "home" / "splits")
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_the_room_that_a_model_needs_is_judged_of_csv_and_of_named_columns(tmp_path: Path) -> None:
+    """By the length of the first lines; compressed files, of which nobody knows the rows, are not judged."""
+    rows = table(5_000).drop(columns="when")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    rows.to_csv(tmp_path / "rows.csv.gz", index=False)
+    with pytest.raises(
+        SplitError, match=r"about (4,9\d\d|5,0\d\d) rows of 6 columns take about .* GB .*name fewer features"
+    ):
+        require_room(tmp_path / "rows.csv", "1MB")
+    require_room(tmp_path / "rows.csv", "10MB")
+    require_room(tmp_path / "rows.csv", "1MB", ["id", "number"])
+    with pytest.raises(SplitError, match=r"rows of 2 columns take .*fit batch by batch"):
+        require_room(tmp_path / "rows.csv", "100kB", ["id", "number"])
+    require_room(tmp_path / "rows.csv.gz", "1MB")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.splitters import Stream
+from evenfold.splitters import BalancedGroupKFold, Stream
 from evenfold.splitters.packing.bounds import lower_bound, report_on
 from evenfold.splitters.packing.cost import MISSING, Aim, cost_of_chance
 from evenfold.splitters.packing.exact import best_packing, covering_bound
 from evenfold.splitters.packing.exchange import Packing, TwoBins, close_pairs, subset_sums
-from evenfold.splitters.packing.pack import pack, pack_to
+from evenfold.splitters.packing.pack import HIGH_EFFORT, pack, pack_to
+from evenfold.splitters.packing.population import fits
 from evenfold.splitters.packing.start import deal_identical, kinds, place
 from hypothesis import given, settings, strategies as st
 
@@ -293,3 +295,48 @@ def test_a_hundred_thousand_small_groups_are_even_to_a_row() -> None:
     table = rng.multinomial(1, [0.6, 0.3, 0.1], 100_000) * rng.integers(1, 4, (100_000, 1))
     loads = Aim.of(table, np.full(5, 0.2)).loads(pack(table, np.full(5, 0.2), Stream(0), effort=2))
     assert np.abs(loads - loads.sum(axis=1, keepdims=True) / 5).max() < 1
+
+
+# ---------------------------------------------------------------- high effort
+
+
+def zipf(seed: int = 5, n: int = 120) -> Any:
+    rng = np.random.default_rng(seed)
+    sizes = 3_000 // np.arange(1, n + 1) + 1
+    return np.array(
+        [rng.multinomial(size, mix) for size, mix in zip(sizes, rng.dirichlet(np.full(3, 0.5), n), strict=True)]
+    )
+
+
+@pytest.mark.parametrize("size_weight", ["relative", 1.0])
+def test_high_effort_moves_large_groups(size_weight: Any) -> None:
+    """Where a few groups hold most rows, exchanges of small ones end too early; the same seed gives the same bins."""
+    aim = Aim.of(zipf(), np.full(5, 0.2), size_weight=size_weight)
+    low, high = pack_to(aim, Stream(0), HIGH_EFFORT - 1), pack_to(aim, Stream(0), HIGH_EFFORT)
+    assert total(aim, high) < total(aim, low) * 0.999
+    assert np.array_equal(high, pack_to(aim, Stream(0), HIGH_EFFORT))
+    assert np.bincount(high, minlength=5).min() >= 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_high_effort_costs_no_more_where_groups_are_alike(seed: int) -> None:
+    """Nothing is gained there, and nothing lost; sizes that must be exact stay exact."""
+    aim = Aim.of(groups(seed, 60, 3), np.array([0.5, 0.3, 0.15, 0.05]))
+    assert total(aim, pack_to(aim, Stream(seed), 64)) <= total(aim, pack_to(aim, Stream(seed), 63))
+    single = np.eye(4, dtype=np.int64)[np.random.default_rng(seed).integers(0, 4, 103)]
+    exact = Aim.of(single, np.full(4, 0.25), size_weight="exact")
+    assert np.ptp(np.bincount(pack_to(exact, Stream(seed), 64))) == 1
+
+
+def test_high_effort_is_pinned() -> None:
+    """Other bins are another version of the strategies, which name theirs at high effort."""
+    bins = pack_to(Aim.of(zipf(), np.full(5, 0.2)), Stream(3), 64)
+    assert hashlib.sha256(bins.astype("<i8").tobytes()).hexdigest()[:16] == "437a2899f8497e1d"
+    assert (BalancedGroupKFold(5).version, BalancedGroupKFold(5, effort=64).version) == (3, "3.1")
+
+
+def test_a_population_is_left_out_where_bins_have_very_many_columns() -> None:
+    """A step would take too long; the exchanges' packing stands."""
+    wide = np.random.default_rng(0).integers(0, 2, (200, 12_000))
+    assert not fits(Aim.of(wide, np.full(5, 0.2)))
+    assert fits(Aim.of(zipf(), np.full(5, 0.2)))
