@@ -210,6 +210,19 @@ def test_a_table_of_groups_and_classes_beyond_any_memory_is_refused(
     assert not (tmp_path / "splits").exists()
 
 
+def test_a_refusal_leaves_no_folder_behind(tmp_path: Path) -> None:
+    """Not even the home that it would have been the first to make; a folder that was there stays."""
+    misread = tmp_path / "misread.csv"
+    misread.write_text("id,cost\n" + "".join(f'{i},"{i},50"\n' for i in range(300)))
+    with pytest.raises(SplitError, match="those are not classes"):
+        decide({"columns": {"target": "cost"}}, misread, engine="duckdb", to=tmp_path / "home" / "splits")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["misread.csv"]
+    (tmp_path / "home").mkdir()
+    with pytest.raises(SplitError, match="those are not classes"):
+        decide({"columns": {"target": "cost"}}, misread, engine="duckdb", to=tmp_path / "home" / "splits")
+    assert list((tmp_path / "home").iterdir()) == []
+
+
 def test_the_room_that_a_model_needs_is_judged_of_csv_and_of_named_columns(tmp_path: Path) -> None:
     """By the length of the first lines; compressed files, of which nobody knows the rows, are not judged."""
     rows = table(5_000).drop(columns="when")
