@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from evenfold.manifests import Plan, decide
+from evenfold.manifests import Plan, decide, extend, measure
 from evenfold.splitters.kernels.order import stable_order
 
 N, GROUPS = 1_000_000, 10_000
@@ -30,9 +30,17 @@ def _of_kind(kind: str, folder: Path) -> list[dict[str, Any]]:
     path = _data(folder / f"{kind}.parquet", kind)
     floor, memory = _cpu(lambda: _floor(path)), _cpu(lambda: Plan(SPEC, path).decide())
     streamed = _cpu(lambda: decide(SPEC, path, engine="duckdb", memory="1GB", to=folder / kind))
+    stored = decide(SPEC, path, engine="duckdb", memory="1GB", to=folder / kind)
+    manifest, table = stored.read(), pq.read_table(path)
+    inside, outside = _cpu(lambda: measure(manifest, path)), _cpu(lambda: measure(stored, path, memory="1GB"))
+    first = decide(SPEC, table.slice(0, 9 * N // 10), engine="duckdb", memory="1GB", to=folder / f"{kind}, grown")
+    whole = first.read()
+    grown, grown_outside = _cpu(lambda: extend(whole, path)), _cpu(lambda: extend(first, path, memory="1GB"))
     return [
         _row(f"decide, 1,000,000 {kind} keys", memory, floor, "read, order, take, encode, digest", 2.0),
         _row(f"decide out of core, 1,000,000 {kind} keys", streamed, memory, "in memory", 1.5),
+        _row(f"measure out of core, 1,000,000 {kind} keys", outside, inside, "in memory", 3.0),
+        _row(f"extend out of core by 100,000 of 1,000,000 {kind} keys", grown_outside, grown, "in memory", 3.0),
     ]
 
 
