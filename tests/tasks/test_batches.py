@@ -26,7 +26,7 @@ def made(home: Home, tmp_path: Path) -> SplitRef:
     x, z = rng.normal(size=(2, n))
     label = np.where(x + z + rng.normal(size=n) > 0, "yes", "no")
     columns = {"id": rng.permutation(n), "g": rng.integers(0, 500, n), "y": label, "x": x, "z": z}
-    columns |= {f"wide{number}": rng.normal(size=n) for number in range(10)}
+    columns |= {f"wide{number}": rng.random(n) for number in range(10)}
     pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
     spec = {"name": "rows", "columns": {"target": "y", "group": "g", "key": "id"}}
     stored = decide(spec, tmp_path / "rows.parquet", to=home.splits)
