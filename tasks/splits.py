@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +27,7 @@ from evenfold.manifests import (
     digest_json,
     held_manifest,
     planned,
+    read_header,
     read_manifest,
     read_spec,
     read_table,
@@ -60,7 +61,6 @@ from .parameters import (
     Target,
     Time,
 )
-from .references import find_plan
 from .results.files import data_reference, from_anywhere, set_aside
 from .results.store import results_of
 from .runtime.home import Home
@@ -336,6 +336,31 @@ def _intact(folder: Path) -> bool:
     except SplitError:
         return False
     return True
+
+
+def find_plan(folder: Path, plan_id: str) -> Path | None:
+    """Return the version of a name that was decided by this very plan, if there is one."""
+    return next((path for path, header in _headers(folder) if header.get("plan_id") == plan_id), None)
+
+
+def newest(home: Home, spec: SplitSpec) -> Path | None:
+    """Return the newest version of the name of ``spec``, if it was decided by the same rules."""
+    folder = home.splits / spec.name
+    results_of(home).fetch_splits(spec.name)
+    versions = {tuple(int(number) for number in path.name.split(".")): path for path, _ in _headers(folder)}
+    if not versions:
+        return None
+    last = versions[max(versions)]
+    known = StoredManifest(last).prove()
+    return last if known.spec.decision(known.types) == spec.decision(known.types) else None
+
+
+def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for path in sorted(folder.glob("[0-9]*.[0-9]*/manifest.json")):
+        try:
+            yield path.parent, read_header(path.parent)
+        except SplitError:
+            continue  # a damaged neighbour is found by whoever reads it
 
 
 def _next_version(folder: Path) -> str:

@@ -177,6 +177,24 @@ def _tell(tracker: Tracker, run_id: str, split: SplitRef, page: Page) -> None:
     tracker.tell(run_id, {NOTE: page_note(page, links)})
 
 
+def _keep_configurations(
+    tracker: Tracker, split: SplitRef, model: str, tried: Sequence[Tried], key: str, parent: str
+) -> None:
+    """Record each configuration as a child of the tuning's run, which ``key`` names."""
+    for number, trial in enumerate(tried):
+        name = f"{model} configuration {number}"
+        child = Entry(
+            key=run_key(kind="configuration", parent=key, number=number),
+            name=name,
+            tags=short_tags(split) | {"evenfold.split_id": split.split_id},
+            params=trial.params,
+            metrics=estimate_metrics([estimate.to_json() for estimate in trial.estimates]),
+            judged=judged(split, name, "evenfold-recipe", trial.params),
+        )
+        with tracker.run(child, parent=parent):
+            pass
+
+
 @step(run_name=lambda split, **_: f"record the tuning on {split.name}")
 def record_tuning(
     split: SplitRef,
@@ -208,19 +226,8 @@ def record_tuning(
     whole = Entry(key, name, shared | {"evenfold.record": "tuning"}, params, figures, series=by_try)
     with tracker.run(whole) as run_id:
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
-        for number, (trial, estimates) in enumerate(
-            zip(tried, records, strict=True) if len(tried) <= MOST_FOLDS else ()
-        ):
-            child = Entry(
-                key=run_key(kind="configuration", parent=key, number=number),
-                name=f"{_named(recipe)} configuration {number}",
-                tags=short_tags(split) | {"evenfold.split_id": split.split_id},
-                params=trial.params,
-                metrics=estimate_metrics(estimates),
-                judged=judged(split, f"{_named(recipe)} configuration {number}", "evenfold-recipe", trial.params),
-            )
-            with tracker.run(child, parent=run_id):
-                pass
+        if len(tried) <= MOST_FOLDS:
+            _keep_configurations(tracker, split, _named(recipe), tried, key, run_id)
         trials = [{"params": trial.params, "estimates": each} for trial, each in zip(tried, records, strict=True)]
         anew = {} if nested is None else {"nested": nested.model_dump(mode="json")}
         fullest = model.model_copy(update={"params": {**model.params, **tried[choice.chosen].params}})
