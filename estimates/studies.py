@@ -12,6 +12,7 @@ from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.models.spec import ModelSpec
 from evenfold.splitters import BalancedGroupKFold, KFold, LabelSplitter, SortedStratifiedKFold, StratifiedKFold
 from numpy.typing import NDArray
+from scipy import stats
 
 from .folds import pooled_score, sample_sd
 
@@ -55,7 +56,8 @@ def stratification_study(
     ``hold_out``: the first fold's score; ``fold_mean``: the mean over folds; ``pooled``: all predictions together.
     A ratio below 1 means that stratifying makes that estimate steadier from one partition to the next; it says
     nothing of how near the estimate is to the truth, which for the pooled score it hardly changes. ``say`` is told
-    how many of how many models are fitted. Where the problem has groups they stay whole.
+    how many of how many models are fitted. ``partitions`` of each way stand beside the ratios, which are as uncertain
+    as ``ratio_ends`` says. Where the problem has groups they stay whole.
     """
     told = []
     every = _ways(problem)
@@ -78,7 +80,18 @@ def stratification_study(
     spread = pd.DataFrame(told).groupby(["metric", "way"], sort=False)[["hold_out", "fold_mean", "pooled"]].var(ddof=1)
     random = spread.xs("random", level="way").reindex(spread.index.get_level_values("metric"))
     ratios: pd.DataFrame = spread.div(random.to_numpy()).reset_index()
-    return ratios
+    return ratios.assign(partitions=n_seeds)
+
+
+def ratio_ends(ratio: float, partitions: int, level: float = 0.95) -> tuple[float, float]:
+    """Return where the ratio of two variances lies that are of so many partitions each: the F interval.
+
+    It takes the estimates of different partitions for normal and independent.
+    """
+    if partitions < 2 or not np.isfinite(ratio):
+        return float("nan"), float("nan")
+    quantile = float(stats.f.ppf(0.5 + level / 2, partitions - 1, partitions - 1))
+    return ratio / quantile, ratio * quantile
 
 
 def _fitted(

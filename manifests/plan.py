@@ -140,8 +140,8 @@ class Plan:
         with _by_its_name(self.spec.columns):
             if isinstance(self.splitter, Crossed):  # what is left to split is known once rows are left out
                 self._membership(rows, None)
-            else:
-                self._parted(rows)
+            elif self._parted(rows) is None:
+                self.splitter.check(rows)
 
     @property
     def locks(self) -> bool:

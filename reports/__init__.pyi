@@ -9,7 +9,6 @@ from .evaluations.decisions import (
 from .evaluations.page import (
     SplitLink as SplitLink,
     evaluation_band as evaluation_band,
-    evaluation_html as evaluation_html,
     evaluation_page as evaluation_page,
 )
 from .evaluations.studies import (

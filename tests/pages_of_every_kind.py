@@ -25,7 +25,7 @@ from evenfold.reports import (
     SplitLink,
     audit_page,
     comparison_page,
-    evaluation_html,
+    evaluation_page,
     fold_count_html,
     look_page,
     report_html,
@@ -111,7 +111,7 @@ def evaluation(target: str) -> str:
     """Return the page of an evaluation, with the study of the number of folds."""
     problem, scores, predictions = folds(target=target)
     manifest = split("KFold", target=target)
-    return evaluation_html(
+    return evaluation_page(
         problem,
         scores,
         aggregate(scores, predictions, problem, problem.model),
@@ -119,7 +119,7 @@ def evaluation(target: str) -> str:
         study=fold_count_study(problem.model, problem, [3, 5]),
         audit=audit(manifest, rows()),
         split=SplitLink(f"{manifest.name} {manifest.version}", manifest.split_id, "split/report.html"),
-    )
+    ).html()
 
 
 def comparison() -> str:

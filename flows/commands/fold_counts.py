@@ -65,19 +65,20 @@ def show_study(table: pd.DataFrame, sentences: list[str], picture: Path, as_json
         out.say(f"  {sentence}.", hang=2)
     out.print()
     records = table.to_dict("records")
-    cells = [[_cell(str(name), value, row["metric"]) for name, value in row.items()] for row in records]
+    scores = {"mean", "pooled"} if "mean" in table else set()  # else they are ratios of variances
+    cells = [[_cell(str(name), value, row["metric"], name in scores) for name, value in row.items()] for row in records]
     head = [str(name).replace("_", " ") for name in table.columns]
     out.print("\n".join(lined_up([head, *cells])), markup=False, soft_wrap=True)
     out.say(f"  page {picture}")
 
 
-def _cell(name: str, value: Any, metric: str) -> str:
+def _cell(name: str, value: Any, metric: str, is_score: bool) -> str:
     """Return a figure of a study: scores as people read them, ratios and spreads as they are."""
     if name == "metric":
         return metric_of(metric).title
     if not isinstance(value, float):
         return str(value)
-    return written(metric_of(metric).shown(value) if name in ("mean", "pooled") else value)
+    return written(metric_of(metric).shown(value) if is_score else value)
 
 
 def keep_in_record(

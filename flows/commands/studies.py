@@ -239,5 +239,4 @@ def strategies(
     write_study(page, pictures, output)
     about = {"data": Path(data).name, "n_splits": str(n_splits or 5), "n_seeds": str(n_seeds), "seed": str(seed or 0)}
     keep_in_record(data, "ways of stratifying", problem, about, page(), table)
-    rough = f" ({n_seeds} partitions of each way: rough; 100 tell more)" if n_seeds < 50 else ""
-    show_study(table, [f"{picture.title}{rough}" for picture in pictures.values()], output, as_json)
+    show_study(table, [picture.title for picture in pictures.values()], output, as_json)

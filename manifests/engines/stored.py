@@ -270,7 +270,7 @@ class _Assignments:
 def room_beside(root: str | Path) -> Iterator[Path]:
     """Give a folder for what is spilled, on the disk of the results, and clear it; also those of killed processes."""
     home = Path(root)
-    made = not home.exists()
+    made = [each for each in (home, *home.parents) if not each.exists()]  # they go again where nothing comes of it
     folder = home / owned(".spilling")
     try:
         folder.mkdir(parents=True)
@@ -283,5 +283,7 @@ def room_beside(root: str | Path) -> Iterator[Path]:
         raise SplitError(f"{folder} cannot be written ({error.strerror or error}); nothing was changed.") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        if made and home.exists() and not any(home.iterdir()):
-            home.rmdir()
+        for each in made:
+            if not each.exists() or any(each.iterdir()):
+                break
+            each.rmdir()

@@ -57,28 +57,6 @@ class SplitLink:
         return Markup("<p>Rests on {}.</p>").format(link)
 
 
-def evaluation_html(
-    problem: Problem,
-    scores: Sequence[FoldScore],
-    estimates: Sequence[Estimate],
-    predictions: pd.DataFrame | None = None,
-    title: str = "Evaluation",
-    study: pd.DataFrame | None = None,
-    audit: Audit | None = None,
-    split: SplitLink | None = None,
-    origin: Origin | None = None,
-    levels: Sequence[LevelScore] = (),
-) -> str:
-    """Return one self-contained HTML page about an evaluation: no network, no script.
-
-    ``predictions``: the rows of predictions.parquet, from which confusion matrix and calibration come; bootstraps have
-    none. ``study``: what ``fold_count_study`` gave for the same problem, drawn as a curve. ``audit``: of the split,
-    decides the verdict. ``split``: what the evaluation rests on. ``origin``: data, run and day for the footer.
-    Every figure stands in a ``<data value>`` at full precision, equal to estimates.json. O(rows + splits).
-    """
-    return evaluation_page(problem, scores, estimates, predictions, title, study, audit, split, origin, levels).html()
-
-
 def evaluation_page(
     problem: Problem,
     scores: Sequence[FoldScore],
@@ -91,7 +69,13 @@ def evaluation_page(
     origin: Origin | None = None,
     levels: Sequence[LevelScore] = (),
 ) -> Page:
-    """Return what the page about an evaluation says; see ``evaluation_html``."""
+    """Return what the page about an evaluation says; its ``html()`` needs no network and runs no script.
+
+    ``predictions``: the rows of predictions.parquet, from which confusion matrix and calibration come; bootstraps have
+    none. ``study``: what ``fold_count_study`` gave for the same problem, drawn as a curve. ``audit``: of the split,
+    decides the verdict. ``split``: what the evaluation rests on. ``origin``: data, run and day for the footer.
+    Every figure stands in a ``<data value>`` at full precision, equal to estimates.json. O(rows + splits).
+    """
     pictures = score_pictures(scores, estimates)
     sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(pictures.values())]
     sections += _by_level(levels)

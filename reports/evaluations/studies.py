@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
+from evenfold.estimates.studies import ratio_ends
 from evenfold.reports.charts import Picture, around, ends, stacked
 from evenfold.reports.page import Origin, Page, Paragraph, Section, Table, Verdict, counted, number
 
@@ -35,11 +37,17 @@ def fold_count_html(problem: Problem, study: pd.DataFrame, title: str = "The num
 def strategies_html(problem: Problem, study: pd.DataFrame, title: str = "Ways of stratifying") -> str:
     """Return one self-contained HTML page about what ``stratification_study`` found: no network, no script."""
     rows = [
-        [str(row["metric"]), str(row["way"]), *(number(float(row[name])) for name in RATIOS)]
+        [str(row["metric"]), str(row["way"]), *(figure for name in RATIOS for figure in _with_ends(row, name))]
         for row in study.to_dict("records")
     ]
-    table = Table("Variance beside random folds", rows, ["metric", "way", *RATIOS.values()])
+    head = ["metric", "way", *(column for title in RATIOS.values() for column in (title, "95 %"))]
+    table = Table("Variance beside random folds", rows, head)
     return _page(problem, title, strategy_pictures(study), VARIANCE, Section("ratios", "Every ratio", [table]))
+
+
+def _with_ends(row: Mapping[Any, Any], name: str) -> list[Any]:
+    low, high = ratio_ends(float(row[name]), int(row["partitions"]))
+    return [number(float(row[name])), "" if row["way"] == "random" else f"{low:.2f} to {high:.2f}"]
 
 
 def study_svg(pictures: Mapping[str, Picture]) -> str:
@@ -131,16 +139,22 @@ def strategy_pictures(study: pd.DataFrame) -> dict[str, Picture]:
 
 def _ratios(metric: str, part: pd.DataFrame) -> Picture:
     ways = part[part["way"] != "random"]
-    lines = [(str(row["way"]), RATIOS[name], float(row[name])) for row in ways.to_dict("records") for name in RATIOS]
+    lines = [
+        (str(row["way"]), RATIOS[name], float(row[name]), *ratio_ends(float(row[name]), int(row["partitions"])))
+        for row in ways.to_dict("records")
+        for name in RATIOS
+    ]
     picture = Picture(
-        strategy_words(metric, part), "variance over partitions, random folds = 1", metric_of(metric).title,
-        (0, MOST_RATIO + 0.3), (-len(lines) + 0.4, 0.6), height=80 + 22 * len(lines),
-        y_ticks=[(-i, f"{way}, {estimate}") for i, (way, estimate, _) in enumerate(lines)],
+        strategy_words(metric, part), "variance over partitions, random folds = 1, with its 95 % interval",
+        metric_of(metric).title, (0, MOST_RATIO + 0.3), (-len(lines) + 0.4, 0.6), height=80 + 22 * len(lines),
+        y_ticks=[(-i, f"{way}, {estimate}") for i, (way, estimate, *_) in enumerate(lines)],
     )  # fmt: skip
-    for i, (way, estimate, ratio) in enumerate(lines):
+    for i, (way, estimate, ratio, low, high) in enumerate(lines):
         shown = min(ratio, MOST_RATIO)
         picture.bar(0, shown, -i - 0.36, -i + 0.36, i // len(RATIOS), f"{way}, {estimate}: {ratio:.2f}")
-        picture.text(shown, -i, f" {ratio:.2f}{' (cut)' if ratio > MOST_RATIO else ''}", "start")
+        if low == low:
+            picture.line([(min(low, MOST_RATIO), -i), (min(high, MOST_RATIO), -i)], "axis", f"{low:.2f} to {high:.2f}")
+        picture.text(MOST_RATIO, -i, f" {ratio:.2f}{' (cut)' if ratio > MOST_RATIO else ''}", "start")
     picture.line([(1, -len(lines) + 0.4), (1, 0.6)], "limit")
     return picture
 
@@ -148,10 +162,14 @@ def _ratios(metric: str, part: pd.DataFrame) -> Picture:
 def strategy_words(metric: str, part: pd.DataFrame) -> str:
     """Return the sentence that decides: which way makes the mean over folds steadiest, and by how much."""
     ways = part[part["way"] != "random"].set_index("way")["fold_mean"].astype(float)
-    title = metric_of(metric).title
+    title, partitions = metric_of(metric).title, int(part["partitions"].iloc[0])
     if ways.empty or not np.isfinite(ways).any():
         return f"{title}: no way but random folds was tried"
     best, ratio = str(ways.idxmin()), float(ways.min())
-    if ratio >= 0.9:
-        return f"{title}: random folds will do; {best} has {ratio:.2f} of their variance"
-    return f"{title}: take {best} folds; their mean has {ratio:.2f} of the variance of random ones"
+    low, high = ratio_ends(ratio, partitions)
+    told = f"{ratio:.2f} ({low:.2f} to {high:.2f}) of the variance of random ones"
+    if high < 1:
+        return f"{title}: take {best} folds; their mean has {told}"
+    if ratio < 1:
+        return f"{title}: {partitions} partitions cannot tell; the mean of {best} folds has {told}"
+    return f"{title}: random folds will do; the steadiest other way, {best}, has {told}"

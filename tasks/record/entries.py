@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from evenfold.estimates import Confusion
 from evenfold.manifests import BalanceReport, digest_json
 from evenfold.tasks.outcomes import SplitRef
 from pydantic import BaseModel, ConfigDict
@@ -248,6 +249,19 @@ def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]
             metrics |= {f"baseline/{metric}": beside["value"], f"above_baseline/{metric}": beside["difference"]}
             metrics |= {f"above_baseline_{side}/{metric}": ends.get(side) for side in ("low", "high")}
     return {name: float(value) for name, value in metrics.items() if value is not None}
+
+
+def confusion_metrics(confusion: Confusion | None) -> dict[str, float]:
+    """Return the confusion matrix as metrics, and the ends of the thresholds."""
+    if confusion is None:
+        return {}
+    figures = {
+        f"confusion/{allowed(truth)} called {allowed(said)}": float(count)
+        for truth, row in zip(confusion.classes, confusion.counts, strict=True)
+        for said, count in zip(confusion.classes, row, strict=True)
+    }
+    ends = dict(zip(("threshold/low", "threshold/high"), confusion.thresholds or (), strict=False))
+    return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | ends
 
 
 def score_series(children: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, float]]:

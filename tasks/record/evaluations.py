@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import Confusion, FoldScore
+from evenfold.estimates import FoldScore
 from evenfold.manifests import BalanceReport, digest_json, held_manifest, measure
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.markdown import (
@@ -36,11 +36,11 @@ from evenfold.tasks.work import Work, kept_study, work_of
 
 from .datasets import data_input, split_input
 from .entries import (
-    MOST_CLASSES,
     MOST_FOLDS,
     EvaluationRecord,
     KeptModel,
     child_entry,
+    confusion_metrics,
     evaluation_entry,
     run_key,
     split_entry,
@@ -103,6 +103,7 @@ def _recorded_split(
     split: SplitRef, report: BalanceReport, fingerprint: str, tags: dict[str, str], memory: str = ""
 ) -> str:
     tracker, entry = tracker_of(split), split_entry(split, report, tags)
+    tracker.end_lost()
     content = digest_json([report.model_dump(mode="json"), split.uri, str(stamp(split.data)), version("evenfold")])
     known = None if is_refreshing() else tracker.complete(entry.key, content, {"report.html", "manifest.json"}, "split")
     if known is not None:
@@ -190,7 +191,7 @@ def _complete(evaluation: Evaluated, work: Work, label: str, content: str) -> st
         return None
     try:
         key = _identity_of(evaluation, work, label)[0]
-        return tracker_of(evaluation.split).complete(key, content, {"estimates.json", "report.html"}, "")
+        return tracker_of(evaluation.split).complete(key, content, {"estimates.json", "report.html", RECIPE}, "")
     except Exception as error:
         if unreachable(error):
             return None
@@ -226,7 +227,7 @@ def _record_of(
     partial = {"evenfold.partial": "true"} if evaluation.errors and evaluation.estimates else {}
     estimates = [estimate.to_json() for estimate in evaluation.estimates]
     peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
-    page = _page(evaluation, work)
+    page = _page(evaluation, work, split_report_from(evaluation.split, split_run))
     failure = _failure_of(evaluation)
     return EvaluationRecord(
         **about,
@@ -254,7 +255,7 @@ def _record_of(
             for score in evaluation.levels
             if score.value is not None
         }
-        | _called(evaluation.confusion),
+        | confusion_metrics(evaluation.confusion),
         note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failure else "",
         tables={
             "predictions.parquet": evaluation.predictions,
@@ -279,17 +280,16 @@ def _numbered(evaluation: Evaluated, work: Work) -> list[tuple[int, FoldScore]]:
     return [(place[score.repeat, score.fold], score) for score in evaluation.scores]
 
 
-def _called(confusion: Confusion | None) -> dict[str, float]:
-    """Return the confusion matrix as metrics, and the ends of the thresholds."""
-    if confusion is None:
-        return {}
-    figures = {
-        f"confusion/{_metric_name(truth)} called {_metric_name(said)}": float(count)
-        for truth, row in zip(confusion.classes, confusion.counts, strict=True)
-        for said, count in zip(confusion.classes, row, strict=True)
-    }
-    ends = dict(zip(("threshold/low", "threshold/high"), confusion.thresholds or (), strict=False))
-    return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | ends
+def split_report_from(split: SplitRef, split_run: str) -> str:
+    """Return where the split's page lies, seen from that of an evaluation; nothing while its record waits."""
+    home = Home.here()
+    if split_run.startswith("("):
+        return ""
+    if home.tracks_here:  # beside it on disk, where pages are opened from
+        return f"../../{split_run}/artifacts/split/report.html"
+    server = server_of(home)
+    experiment = Tracker(home, split.name).experiment_id
+    return run_page(experiment, split_run, "artifacts/split/report.html", server) if server else ""
 
 
 def _metric_name(name: str) -> str:
@@ -297,7 +297,7 @@ def _metric_name(name: str) -> str:
     return re.sub(r"[^\w.\- ]", "_", name)
 
 
-def _page(evaluation: Evaluated, work: Work) -> Page:
+def _page(evaluation: Evaluated, work: Work, of_split: str) -> Page:
     """Return the page about what was evaluated, with the study of the number of folds where one was run."""
     title = f"Evaluation on {work.manifest.name} {work.manifest.version}"
     predictions = frame_of(evaluation.predictions) if evaluation.predictions else None
@@ -312,7 +312,7 @@ def _page(evaluation: Evaluated, work: Work) -> Page:
         title,
         study,
         audit=audit_of(split, evaluation.features),
-        split=SplitLink(f"{split.name} {split.version}", split.split_id),
+        split=SplitLink(f"{split.name} {split.version}", split.split_id, of_split),
         origin=Origin(Path(data).name),
         levels=evaluation.levels,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,12 @@ def test_rows_of_the_split_and_columns_of_another_kind_are_refused(home: Home) -
         score_later(made.split_run_id, later)
     numbers = predict_later(made.run_id, later.assign(size=pd.Series(["huge"] * 60)))
     assert numbers[["proba_no", "proba_yes"]].sum(axis=1).to_numpy() == pytest.approx(1)
+
+
+def test_the_page_of_an_evaluation_leads_to_its_splits_page(home: Home) -> None:
+    """On disk, where pages are opened from."""
+    now, _ = students()
+    made = evaluate(now, spec=SPEC, model=MODEL, engine="plain")
+    (page,) = home.path.glob(f"mlartifacts/*/{made.run_id}/artifacts/report.html")
+    (address,) = re.findall(r'<a href="([^"#]+split/report\.html)">', page.read_text("utf-8"))
+    assert (page.parent / address).resolve().is_file()

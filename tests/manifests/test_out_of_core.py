@@ -39,9 +39,15 @@ def takes(splitter: Splitter, target: str) -> bool:
     return splitter.needs.y != {"label": "numbers", "number": "classes"}[target]
 
 
-@pytest.mark.parametrize("holdout", [None, 0.2])
+TAKEN = [(splitter, y) for splitter in LABELS for y in ("label", "number") if takes(splitter, y)]
+# A locked part is drawn before the strategy is asked: with each strategy once, whatever the target.
+LOCKED = list({repr(splitter): (splitter, y) for splitter, y in TAKEN}.values())
+
+
 @pytest.mark.parametrize(
-    ("splitter", "target"), [(s, y) for s in LABELS for y in ("label", "number") if takes(s, y)], ids=repr
+    ("splitter", "target", "holdout"),
+    [*((*case, None) for case in TAKEN), *((*case, 0.2) for case in LOCKED)],
+    ids=repr,
 )
 def test_balance_is_measured_the_same_out_of_core(
     splitter: Splitter, target: str, holdout: float | None, tmp_path: Path
@@ -202,6 +208,19 @@ def test_a_table_of_groups_and_classes_beyond_any_memory_is_refused(
     with pytest.raises(SplitError, match=r"60,000 groups by 60,000 classes are a table of 29 GB, and 16 GB are the"):
         decide(spec, rows, engine=engine, to=tmp_path / "splits")
     assert not (tmp_path / "splits").exists()
+
+
+def test_a_refusal_leaves_no_folder_behind(tmp_path: Path) -> None:
+    """Not even the home that it would have been the first to make; a folder that was there stays."""
+    misread = tmp_path / "misread.csv"
+    misread.write_text("id,cost\n" + "".join(f'{i},"{i},50"\n' for i in range(300)))
+    with pytest.raises(SplitError, match="those are not classes"):
+        decide({"columns": {"target": "cost"}}, misread, engine="duckdb", to=tmp_path / "home" / "splits")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["misread.csv"]
+    (tmp_path / "home").mkdir()
+    with pytest.raises(SplitError, match="those are not classes"):
+        decide({"columns": {"target": "cost"}}, misread, engine="duckdb", to=tmp_path / "home" / "splits")
+    assert list((tmp_path / "home").iterdir()) == []
 
 
 def test_the_room_that_a_model_needs_is_judged_of_csv_and_of_named_columns(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.confusion import thresholds
 from evenfold.flows import evaluate
 from evenfold.manifests import Audit
-from evenfold.reports import evaluation_html, evaluation_page, fold_count_html
+from evenfold.reports import evaluation_page, fold_count_html
 from evenfold.reports.evaluations.calibration import Reliability
 from evenfold.tasks import Home
 from evenfold.tasks.work import keep_study, kept_study
@@ -135,7 +135,7 @@ def judged(
 
 def page_of(problem: Problem, scores: list[FoldScore], predictions: pd.DataFrame, **more: Any) -> Page:
     estimates = aggregate(scores, predictions, problem, problem.model)
-    return Page(evaluation_html(problem, scores, estimates, predictions, **more))
+    return Page(evaluation_page(problem, scores, estimates, predictions, **more).html())
 
 
 def test_the_bars_of_calibration_are_wilsons_at_95_per_cent() -> None:
