@@ -38,7 +38,6 @@ from evenfold.tasks.record.models.registry import (
     register_model,
 )
 from evenfold.tasks.record.reading import score_stored
-from evenfold.tasks.references import newest
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.running import finished, happened, publish, run, saying, tell
@@ -46,6 +45,7 @@ from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.splits import (
     Merged,
     audit_split,
+    newest,
     plan_of,
     specification as specification,
     split as split_data,
