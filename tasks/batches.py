@@ -43,7 +43,8 @@ def fit_batches(split: SplitRef, i: int, model: Model = None, *, memory: Memory 
     reads its own rows, and of these the columns of the model. Test rows have to fit into ``memory``. The result is
     kept while the table's files are not written again. Raises EvaluationError, ModelError or SplitError.
     """
-    recipe = ModelSpec.of(model)
+    given: Any = model
+    recipe = ModelSpec.of(given)
     if recipe.features is None:
         raise SplitError("which columns a model of batches reads has to be said; name its features.")
     stored = split.stored()
