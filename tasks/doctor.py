@@ -50,7 +50,10 @@ class Finding:
 
 
 def examine(home: Home) -> list[Finding]:
-    """Return a finding per check; a check that itself fails is a finding too, and nothing is changed."""
+    """Return a finding per check; a check that itself fails is a finding too.
+
+    Nothing is changed, but runs in MLflow that a process of this machine left RUNNING when it was killed are ended.
+    """
     checks: list[Callable[[Home], Iterator[Finding]]] = [_versions, _home, _prefect, _mlflow, _left_over, _waiting]
     return [finding for check in checks for finding in _safely(check, home)]
 
@@ -240,6 +243,10 @@ def _mlflow(home: Home) -> Iterator[Finding]:
         yield Finding("MLflow store", False, f"{uri} does not answer: {str(error).splitlines()[0][:300]}", fix)
     else:
         yield Finding("MLflow store", True, f"{uri} answers")
+        lost = Tracker(home, "").end_lost(everywhere=True)
+        names = ", ".join(lost[:5])
+        told = f"{len(lost)} RUNNING whose process is no more, now KILLED: {names}" if lost else "none was left RUNNING"
+        yield Finding("MLflow runs", True, f"{told}; the same commands complete them" if lost else told)
 
 
 def _require_an_answer(uri: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import log, sqrt
 from pathlib import Path
@@ -62,6 +62,14 @@ class Snapshot:
             types,
             {name: sorted(values) for name in texts if len(values := _digests(table, name)) <= MOST_CATEGORIES},
         )
+
+    def grown(self, manifest: Manifest, generation: int) -> Snapshot:
+        """Return the snapshot of an earlier generation as one of the manifest; of later rows no target is known."""
+        born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
+        kept = born <= generation
+        rows = np.where(kept, np.cumsum(kept) - 1, -1)
+        target = None if self.target is None else _at(pa.chunked_array([self.target]), rows)
+        return replace(self, split_id=manifest.split_id, target=target)
 
     def write(self, path: Path) -> None:
         """Write the snapshot to a Parquet file."""
