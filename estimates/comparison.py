@@ -104,14 +104,12 @@ def compare(
     of_models = _interval(difference, of_rows, level, "these fitted models", "paired rows")
     if training.alone:
         interval = of_models
-    p = None if se is None else _p(difference, *se)
-    verdict = _verdict(interval, margin)
+    p, verdict = None if se is None else _p(difference, *se), _verdict(interval, margin)
     exact = exact_test(metric, a, b, labels, groups)
     if exact is not None:
         notes = (*notes, exact.words(names))
         if training.alone:  # one model each, on rows that nobody else was tested on: the exact test decides
-            p = exact.p
-            verdict = "unknown" if p >= 1 - level and verdict in ("better", "worse") else verdict
+            p, verdict = exact.p, _by_exact_test(verdict, exact.p, level)
     made = Comparison(
         metric, score_a, score_b, difference, interval, test, len(a), "", notes, of_models, p, verdict, margin, se
     )
@@ -141,6 +139,10 @@ def _verdict(interval: Interval | None, margin: float) -> Verdict:
     if interval.high < 0:
         return "worse"
     return "equivalent" if max(-interval.low, interval.high) < margin else "unknown"
+
+
+def _by_exact_test(verdict: Verdict, p: float, level: float) -> Verdict:
+    return "unknown" if p >= 1 - level and verdict in ("better", "worse") else verdict
 
 
 @dataclass(frozen=True)

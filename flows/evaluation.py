@@ -11,7 +11,7 @@ from evenfold.manifests import read_manifest
 from evenfold.reports.sentences import model_sentence, score_sentences
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import fit_final, split_title
-from evenfold.tasks.outcomes import FinalModel, SplitRef
+from evenfold.tasks.outcomes import Evaluated, FinalModel, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.running import run, saying, tell
@@ -19,7 +19,7 @@ from evenfold.tasks.scores import in_blocks
 from evenfold.tasks.splits import audit_split, check_columns, plan_of
 from evenfold.tasks.work import check_model
 
-from .fits import fit_more, fit_splits
+from .fits import Fits, fit_more, fit_splits
 from .holdout import look_at_holdout
 from .outcomes import Evaluation
 from .splitting import Split, recorded, specified, split_given, split_of
@@ -117,12 +117,17 @@ def evaluated(
         raise EvaluationError(fits.failure)
     estimator, n_features = str(outcome.model.estimator), len(outcome.features)
     tell([model_sentence(estimator, n_features, fits.n_fits, fits.n_cached), *score_sentences(outcome.estimates)])
+    made = _evaluation(split, fits, outcome, split_run_id, record.run_id)
+    return made.model_copy(update={"seconds": time.monotonic() - started})
+
+
+def _evaluation(split: Split, fits: Fits, outcome: Evaluated, split_run_id: str, run_id: str) -> Evaluation:
     return Evaluation(
         split=split.ref,
         cached=split.cached,
         balance=split.report,
         split_run_id=split_run_id,
-        run_id=record.run_id,
+        run_id=run_id,
         model=outcome.model,
         task=outcome.task,
         features=outcome.features,
@@ -134,7 +139,7 @@ def evaluated(
         confusion=outcome.confusion,
         n_cached=fits.n_cached,
         n_fits=fits.n_fits,
-        seconds=time.monotonic() - started,
+        seconds=0.0,
     )
 
 

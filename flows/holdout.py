@@ -7,9 +7,10 @@ from typing import Any
 
 from evenfold.estimates import EvaluationError, ModelSpec
 from evenfold.estimates.holdouts.ledger import level_of_look
+from evenfold.estimates.holdouts.policies import require_answerable
 from evenfold.tasks.fits import fit_holdout
 from evenfold.tasks.outcomes import Look
-from evenfold.tasks.record.looks import record_look, record_look_scores
+from evenfold.tasks.record.looks import answer_look, record_look, record_look_scores
 from evenfold.tasks.runtime.running import run
 from evenfold.tasks.scores import aggregate_look
 from evenfold.tasks.work import Work, work_of
@@ -29,15 +30,25 @@ def look_at_holdout(
 ) -> Evaluation:
     """Record the look, train on every row that is not locked, score the locked ones, and record what was seen.
 
-    Its interval is as wide as the number of looks asks, so that those of all looks hold together at ``level``.
+    Its interval is as wide as the number of looks asks, so that those of all looks hold together at ``level``. Under
+    a policy that answers for the holdout the score is what that tells, without an interval; the rest stays unseen.
     """
     started, work = time.monotonic(), work_of(split.ref, model)
     work.manifest.locked_pair()  # where nothing is locked there is nothing to record either
+    part = work.manifest.spec.holdout
+    policy = part.policy if part else "refuse"
+    if policy != "refuse":
+        require_answerable(policy, work.problem.model.metrics)
     look = _announced(split, work, reason)
     result = run(fit_holdout, split.ref, model, time_limit=time_limit)
+    left, words = None if look.budget is None else look.budget - look.look, ""
+    if policy != "refuse":
+        answer = run(answer_look, split.ref, look, result)
+        result, words = result.model_copy(update={"score": answer.score}), answer.words
+        left = answer.left if policy == "thresholdout" else left
     adjusted = level_of_look(look.look, level, look.budget)
-    estimates = run(aggregate_look, split.ref, result, interval=interval, level=adjusted)
-    run(record_look_scores, split.ref, look, result, estimates)
+    estimates = run(aggregate_look, split.ref, result, interval=interval, level=adjusted, answered=words)
+    run(record_look_scores, split.ref, look, result, estimates, whole=not words)
     return Evaluation(
         split=split.ref,
         cached=split.cached,
@@ -55,7 +66,7 @@ def look_at_holdout(
         n_fits=1,
         seconds=time.monotonic() - started,
         look=look.look,
-        looks_left=None if look.budget is None else look.budget - look.look,
+        looks_left=left,
     )
 
 

@@ -38,7 +38,6 @@ from evenfold.tasks.record.models.registry import (
     register_model,
 )
 from evenfold.tasks.record.reading import score_stored
-from evenfold.tasks.references import newest
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.running import finished, happened, publish, run, saying, tell
@@ -46,6 +45,7 @@ from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.splits import (
     Merged,
     audit_split,
+    newest,
     plan_of,
     specification as specification,
     split as split_data,
@@ -368,7 +368,7 @@ def _registered(
         final = run(fit_final, course.split, recipe)
     checked = run(
         check_model, course.split, evaluation.model, final, champion, metric=course.metric,
-        estimates=evaluation.estimates, gates=course.limits,
+        estimates=evaluation.estimates, gates=course.limits, levels=evaluation.levels,
     )  # fmt: skip
     _stop(checked, course.gates, f"the new model of {course.name} does not take the champion's place")
     made = run(

@@ -89,16 +89,18 @@ def run_tuning(
     work = work_of(split.ref, recipe)
     if nested:
         _require_nestable(split.ref, work)
-    seed = work.manifest.spec.seed
-    trials = _trials(split.ref, recipe, configurations(grid, n_random, seed), time_limit, level)
+    tried = configurations(grid, n_random, work.manifest.spec.seed)
+    trials = _trials(split.ref, recipe, tried, time_limit, level)
     metric = metric or trials[0].evaluated.model.metrics[0]
-    choice = _chosen(work, trials, metric, one_standard_error=one_standard_error, level=level, seed=seed)
+    choice = _chosen(
+        work, trials, metric, one_standard_error=one_standard_error, level=level, seed=work.manifest.spec.seed
+    )
     inside = None
     if nested:
         inside = _nested(split.ref, trials, metric, one_standard_error, time_limit, interval, level)
-    tried = [Tried(params=trial.params, estimates=trial.evaluated.estimates) for trial in trials]
+    results = [Tried(params=trial.params, estimates=trial.evaluated.estimates) for trial in trials]
     run_id = run(
-        record_tuning, split.ref, split_run_id, trials[0].evaluated.model, tried, choice, metric, one_standard_error,
+        record_tuning, split.ref, split_run_id, trials[0].evaluated.model, results, choice, metric, one_standard_error,
         inside,
     )  # fmt: skip
     winner = trials[choice.chosen]

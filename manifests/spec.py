@@ -115,7 +115,20 @@ class LockedPart(Strict):
     fraction: float = Field(default=0.2, description="Share of the rows, between 0 and 1.")
     seed: int = Field(default=0, ge=0, description="Decides which rows.")
     locked: Literal[True] = Field(default=True, description="Each look at it is recorded.")
-    budget: int | None = Field(default=None, ge=1, description="How many looks there may be; none where not given.")
+    budget: int | None = Field(
+        default=None, ge=1, description="How many looks there may be; under thresholdout, answers of the holdout's own."
+    )
+    policy: Literal["refuse", "thresholdout", "ladder"] = Field(
+        default="refuse",
+        description="What a look is told: the score, or what Thresholdout or the Ladder makes of it, for many looks.",
+    )
+    step: float = Field(default=0.01, gt=0, lt=1, description="How fine the Ladder's answers are.")
+
+    @model_validator(mode="after")
+    def _thresholdout_ends(self) -> LockedPart:
+        if self.policy == "thresholdout" and self.budget is None:
+            raise ValueError("policy: thresholdout needs a budget of answers, such as budget: 10")
+        return self
 
     @field_validator("fraction")
     @classmethod
@@ -265,8 +278,8 @@ class SplitSpec(Strict):
             "seed": self.seed,
         }
         if self.holdout:
-            # How often it may be looked at moves no row.
-            decided["holdout"] = self.holdout.model_dump(exclude_defaults=True, exclude={"budget"})
+            # How often it may be looked at, and what is told then, moves no row.
+            decided["holdout"] = self.holdout.model_dump(exclude_defaults=True, exclude={"budget", "policy", "step"})
         if self.key_encoding:
             asked = self.key_encoding.model_dump(exclude={"secret", "encode"})  # what is encoded stands in the types
             decided["key_encoding"] = asked | {"check": secret_check(self)}

@@ -263,6 +263,10 @@ def distribution_of(thing: type) -> str:
 
 @cache
 def _distribution(top: str) -> str:
-    # Reading what every installed package holds takes tenths of a second.
-    names = packages_distributions().get(top)
+    names = _installed().get(top)
     return f"{names[0]}=={version(names[0])}" if names else top
+
+
+@cache
+def _installed() -> Mapping[str, list[str]]:
+    return packages_distributions()  # reading what every installed package holds takes tenths of a second

@@ -40,6 +40,23 @@ def _snapshot_of(split_id: str) -> Path:
     return Home.here().shared / "snapshots" / f"{split_id}.parquet"
 
 
+def _newest_snapshot(manifest: Manifest, folder: Path) -> Snapshot | None:
+    """Return what was kept of the table that was last learnt from, None where nothing was.
+
+    A table that was stopped after the split had grown by it is nothing to compare with: then it is that of the version
+    before, or of the one before that.
+    """
+    line = manifest.version.partition(".")[0]
+    for generation in range(manifest.generation, -1, -1):
+        version = folder.with_name(f"{line}.{generation}")
+        if not (version / "manifest.json").exists():
+            return None
+        kept = _snapshot_of(str(read_header(version)["split_id"]))
+        if kept.exists():
+            return Snapshot.read(kept).grown(manifest, generation)
+    return None
+
+
 def _name_of(known: str, data: str, **_: Any) -> str:
     return f"look at {Path(data).name}"
 
@@ -54,8 +71,7 @@ def check_table(
     recipe may read, the new rows' number and targets, groups that merge. Raises SplitError.
     """
     manifest = read_manifest(known)
-    kept = _snapshot_of(manifest.split_id)
-    snapshot = Snapshot.read(kept) if kept.exists() else None
+    snapshot = _newest_snapshot(manifest, Path(known))
     columns = recipe.features
     if columns is None and snapshot is not None:
         columns = tuple(name for name in snapshot.types if name not in recipe.exclude)
@@ -88,10 +104,13 @@ def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
     Corrected targets of known rows, columns that are gone or of another type, values that no known row had. Nothing
     where nothing was kept of that table, and where this one takes more than ``memory``.
     """
-    kept = _snapshot_of(str(read_header(folder)["split_id"]))
-    if not kept.exists() or stays_on_disk(StoredManifest(folder), data, memory or Settings.here().memory):
+    if stays_on_disk(StoredManifest(folder), data, memory or Settings.here().memory):
         return []
-    found = check_arrival(read_manifest(folder), data, Snapshot.read(kept))
+    manifest = read_manifest(folder)
+    snapshot = _newest_snapshot(manifest, folder)
+    found = None if snapshot is None else check_arrival(manifest, data, snapshot)
+    if found is None:
+        return []
     return [finding.message for finding in found.findings if finding.check in TOLD]
 
 

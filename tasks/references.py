@@ -9,9 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenfold.manifests import SplitSpec, StoredManifest, read_header
+from evenfold.manifests import read_header
 from evenfold.splitters import SplitError
-from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime.home import Home
 
 if TYPE_CHECKING:
@@ -81,31 +80,6 @@ def recorded_splits(home: Home) -> list[dict[str, Any]]:
             "when": when.isoformat(timespec="seconds"),
         })  # fmt: skip
     return sorted(found, key=lambda each: str(each["when"]), reverse=True)
-
-
-def find_plan(folder: Path, plan_id: str) -> Path | None:
-    """Return the version of a name that was decided by this very plan, if there is one."""
-    return next((path for path, header in _headers(folder) if header.get("plan_id") == plan_id), None)
-
-
-def newest(home: Home, spec: SplitSpec) -> Path | None:
-    """Return the newest version of the name of ``spec``, if it was decided by the same rules."""
-    folder = home.splits / spec.name
-    results_of(home).fetch_splits(spec.name)
-    versions = {path.name: path for path, _ in _headers(folder)}
-    if not versions:
-        return None
-    last = versions[max(versions, key=_order)]
-    known = StoredManifest(last).prove()
-    return last if known.spec.decision(known.types) == spec.decision(known.types) else None
-
-
-def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    for path in sorted(folder.glob("[0-9]*.[0-9]*/manifest.json")):
-        try:
-            yield path.parent, read_header(path.parent)
-        except SplitError:
-            continue  # a damaged neighbour is found by whoever reads it
 
 
 def _by_digits(home: Home, digits: str) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,12 +153,16 @@ def aggregate_chosen(
 
 @step(run_name=lambda split, **_: f"{split.name}: holdout, aggregate", retries=0)
 def aggregate_look(
-    split: SplitRef, result: FoldResult, *, interval: Intervals = "auto", level: Level = 0.95
+    split: SplitRef, result: FoldResult, *, interval: Intervals = "auto", level: Level = 0.95, answered: str = ""
 ) -> list[Estimate]:
-    """Return what a look at the locked part says: an estimate per metric, of the one model that was tested there."""
+    """Return what a look at the locked part says: an estimate per metric, of the one model that was tested there.
+
+    ``answered``: what the holdout's policy says of the score that it told; it has no interval then.
+    """
     work = work_of(split, result.model)
     predictions = pd.read_parquet(result.predictions.path)
-    return [_of_look(name, result.score, predictions, work, interval, level) for name in result.score.test]
+    made = [_of_look(name, result.score, predictions, work, interval, level) for name in result.score.test]
+    return [replace(each, interval=None, notes=(answered,)) for each in made] if answered else made
 
 
 def _of_look(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +27,7 @@ from evenfold.manifests import (
     digest_json,
     held_manifest,
     planned,
+    read_header,
     read_manifest,
     read_spec,
     read_table,
@@ -60,7 +61,6 @@ from .parameters import (
     Target,
     Time,
 )
-from .references import find_plan
 from .results.files import data_reference, from_anywhere, set_aside
 from .results.store import results_of
 from .runtime.home import Home
@@ -275,6 +275,11 @@ def _written(plan: Plan, manifest: Manifest | None, home: Home, version: str) ->
 def _require_budget(known: Path, plan: Plan) -> None:
     """Raise SplitError where the holdout is asked for with another budget of looks than it was locked with."""
     before, asked = StoredManifest(known).spec.holdout, plan.spec.holdout
+    if before and asked and (before.policy, before.step) != (asked.policy, asked.step):
+        raise SplitError(
+            f"the holdout of {plan.spec.name} {known.name} was locked with policy: {before.policy} (step "
+            f"{before.step:g}), and {asked.policy} (step {asked.step:g}) is asked for now; keep the policy."
+        )
     if before and asked and before.budget != asked.budget:
         raise SplitError(
             f"the holdout of {plan.spec.name} {known.name} was locked with a budget of "
@@ -331,6 +336,31 @@ def _intact(folder: Path) -> bool:
     except SplitError:
         return False
     return True
+
+
+def find_plan(folder: Path, plan_id: str) -> Path | None:
+    """Return the version of a name that was decided by this very plan, if there is one."""
+    return next((path for path, header in _headers(folder) if header.get("plan_id") == plan_id), None)
+
+
+def newest(home: Home, spec: SplitSpec) -> Path | None:
+    """Return the newest version of the name of ``spec``, if it was decided by the same rules."""
+    folder = home.splits / spec.name
+    results_of(home).fetch_splits(spec.name)
+    versions = {tuple(int(number) for number in path.name.split(".")): path for path, _ in _headers(folder)}
+    if not versions:
+        return None
+    last = versions[max(versions)]
+    known = StoredManifest(last).prove()
+    return last if known.spec.decision(known.types) == spec.decision(known.types) else None
+
+
+def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for path in sorted(folder.glob("[0-9]*.[0-9]*/manifest.json")):
+        try:
+            yield path.parent, read_header(path.parent)
+        except SplitError:
+            continue  # a damaged neighbour is found by whoever reads it
 
 
 def _next_version(folder: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ from typing import Any
 from evenfold.splitters.errors import SplitError
 
 START = "0" * 64
-_FIELDS = {"holdout", "look", "before", "by", "when", "reason", "model", "budget", "digest"}
+_LOOK = {"holdout", "look", "before", "by", "when", "reason", "model", "budget", "digest"}
+_ANSWER = {"holdout", "answers", "before", "told", "spent", "digest"}
 
 
 def level_of_look(number: int, level: float = 0.95, budget: int | None = None) -> float:
@@ -49,12 +50,18 @@ class Ledger:
 
     def looks(self) -> list[dict[str, Any]]:
         """Return the looks, oldest first, verified; raises SplitError that names the first look that does not fit."""
-        if not self.path.exists():
-            return []
-        looks: list[dict[str, Any]] = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
-            looks.append(self._checked(line, looks))
-        return looks
+        return [record for record in self._records() if "look" in record]
+
+    def answers(self) -> list[dict[str, Any]]:
+        """Return what was told of looks under a policy, oldest first, verified like ``looks``."""
+        return [record for record in self._records() if "answers" in record]
+
+    def _records(self) -> list[dict[str, Any]]:
+        records: list[dict[str, Any]] = []
+        if self.path.exists():
+            for line in self.path.read_text(encoding="utf-8").splitlines():
+                records.append(self._checked(line, records))
+        return records
 
     def missing(self, digests: Mapping[str, str]) -> list[str]:
         """Return what another record knows and this one lacks: ``digests`` of looks and what each is called."""
@@ -63,8 +70,8 @@ class Ledger:
 
     def head(self) -> str:
         """Return the digest of the last look: of all of them, as each holds the one before."""
-        looks = self.looks()
-        return str(looks[-1]["digest"]) if looks else START
+        records = self._records()
+        return str(records[-1]["digest"]) if records else START
 
     def open_look(
         self,
@@ -74,31 +81,62 @@ class Ledger:
         model: Mapping[str, Any],
         budget: int | None,
         elsewhere: int = 0,
+        policy: str = "refuse",
+        known_as: Collection[str] = (),
     ) -> dict[str, Any]:
         """Record that somebody is about to look, and return the look, with its ``look`` number and ``digest``.
 
         It is on disk before this returns: where it cannot be written, or the chain is broken, or the ``budget`` is
         spent, SplitError is raised and nobody looks. ``elsewhere`` is how many looks another record knows of: where
         that is more, as after this file was deleted, they count. A budget that an earlier look was under holds for all
-        later ones, so it can be lowered and never raised. Callers hold a lock over the ledger. O(looks).
+        later ones, so it can be lowered and never raised. A ``policy`` that answers instead of showing the score is
+        that of every look at these rows, of those that ``elsewhere`` knows too (``known_as``), and needs them all.
+        Callers hold a lock over the ledger. O(looks).
         """
         looks = self.looks()
+        self._require_policy(policy, {*known_as, *(str(look.get("policy", "refuse")) for look in looks)})
+        if policy != "refuse" and elsewhere > len(looks):
+            raise SplitError(
+                f"{elsewhere} looks at the holdout are known and its ledger {self.path} holds {len(looks)}; what was "
+                "told then decides what may be told now, so restore the ledger from a copy."
+            )
         number = max(looks[-1]["look"] if looks else 0, elsewhere) + 1
         budget = min((told for told in [budget, *(look["budget"] for look in looks)] if told is not None), default=None)
-        if budget is not None and number > budget:
+        used = self.spent() if policy == "thresholdout" else number - 1
+        if budget is not None and used >= budget:
+            done = "gave answers of its own" if policy == "thresholdout" else "was looked at"
             raise SplitError(
-                f"the holdout was looked at {number - 1} times and its budget is {budget}; lock fresh rows away (split "
-                "new data with a holdout of their own)."
+                f"the holdout {done} {used} times and its budget is {budget}; lock fresh rows away (split new data "
+                "with a holdout of their own)."
             )
         look: dict[str, Any] = {
             "holdout": self.holdout,
             "look": number,
-            "before": looks[-1]["digest"] if looks else START,
+            "before": self.head(),
+            **({"policy": policy} if policy != "refuse" else {}),
             **{"by": by, "when": when, "reason": reason, "model": dict(model), "budget": budget},
         }
         look["digest"] = digest_of(look)
         self._append(look)
         return look
+
+    def answered(self, look: int, told: Mapping[str, float], spent: bool) -> None:
+        """Record what look ``look`` was told, and whether the holdout answered for itself; as ``open_look`` does."""
+        record = {"holdout": self.holdout, "answers": look, "before": self.head(), "told": dict(told), "spent": spent}
+        self._append(record | {"digest": digest_of(record)})
+
+    def spent(self) -> int:
+        """Return how many answers of its own the holdout gave; a look that broke off before its answer is one."""
+        answers = self.answers()
+        return sum(bool(each["spent"]) for each in answers) + len(self.looks()) - len(answers)
+
+    def _require_policy(self, policy: str, earlier: set[str]) -> None:
+        other = sorted(earlier - {policy})
+        if other:
+            raise SplitError(
+                f"these locked rows were looked at under the policy {other[0]!r}, and {policy!r} is asked for now; a "
+                f"holdout keeps its policy: write policy: {other[0]}, or lock fresh rows away."
+            )
 
     def _append(self, look: dict[str, Any]) -> None:
         try:
@@ -115,16 +153,18 @@ class Ledger:
 
     def _checked(self, line: str, earlier: list[dict[str, Any]]) -> dict[str, Any]:
         where = f"line {len(earlier) + 1} of {self.path}"
-        before, number = (earlier[-1]["digest"], earlier[-1]["look"]) if earlier else (START, 0)
+        before = earlier[-1]["digest"] if earlier else START
+        number = max((each["look"] for each in earlier if "look" in each), default=0)
         try:
             look = json.loads(line)
         except json.JSONDecodeError:
             look = None
-        if not isinstance(look, dict) or set(look) != _FIELDS:
+        if not isinstance(look, dict) or set(look) - {"policy"} not in (_LOOK, _ANSWER):
             raise SplitError(f"{where} is not a whole record; the ledger was cut or written to by something else.")
         if look["digest"] != digest_of(look) or look["holdout"] != self.holdout:
             raise SplitError(f"{where} was changed: its digest is not that of what it says; restore the ledger.")
-        if look["before"] != before or look["look"] <= number:
+        in_turn = look["look"] > number if "look" in look else look["answers"] <= number
+        if look["before"] != before or not in_turn:
             raise SplitError(f"a look is missing before {where}: it names another one than precedes it; restore it.")
         return look
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,15 @@ class Thresholdout:
         self.left = self.budget
         self._stream = Stream(self.seed, LOOKING)
         self._limit = self.threshold + self._laplace(2 * self.noise)
+
+    def replay(self, spent: Iterable[bool]) -> None:
+        """Go on after earlier questions: whether each was answered by the holdout's own mean, in their order."""
+        for own in spent:
+            self._laplace(4 * self.noise)
+            if own:
+                self.left -= 1
+                self._limit = self.threshold + self._laplace(2 * self.noise)
+                self._laplace(self.noise)
 
     def answer(self, training: float, holdout: float) -> float:
         """Return the answer to one question; raises SplitError once the budget is spent."""

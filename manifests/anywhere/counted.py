@@ -185,48 +185,81 @@ class Distances:
     of: dict[tuple[int, int], dict[str, float | None]]
 
 
+@dataclass
+class _Moments:
+    """Mean and sd of a column whose rows come in stretches; sums of differences from a value near their mean."""
+
+    shift: float
+    n: int
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, off: NDArray[np.float64]) -> None:
+        self.total += float(off.sum())
+        self.squares += float((off * off).sum())
+
+    def mean(self) -> float:
+        return self.shift + self.total / self.n
+
+    def squares_about_the_mean(self) -> float:
+        mean = self.total / self.n
+        return max(self.squares - self.n * mean * mean, 0.0)
+
+
+@dataclass
+class _Gap:
+    """How far the distribution of some of the rows lies from that of all, in one reading by value."""
+
+    n: int
+    below: int = 0
+    last: float = 0.0
+    most: float = 0.0
+    area: float = 0.0
+
+    def add(self, mine: NDArray[np.bool_], fresh: NDArray[np.bool_], everywhere: Any, steps: Any) -> None:
+        """Take the next stretch: ``fresh`` the last row of each value in it, ``everywhere`` the share up to there."""
+        gap = np.abs((self.below + np.cumsum(mine)[fresh]) / self.n - everywhere)
+        # A value that goes on in the next stretch is compared there, where all of its rows are counted.
+        self.area += float((np.concatenate([[self.last], gap[:-1]]) * steps).sum())
+        self.most = max(self.most, float(gap[:-1].max(initial=0.0)), self.last if steps[0] else 0.0)
+        self.last = float(gap[-1])
+        self.below += int(np.count_nonzero(mine))
+
+
 def _distances(seen: Counted, name: str) -> Distances:
     """Sort the column with its codes, out of core, and compare cumulative distributions in one reading."""
-    places = [(r, code) for r, rows in enumerate(seen.rows) for code in sorted(rows) if code >= LOCKED]
-    sizes = {(r, code): seen.rows[r][code] for r, code in places}
-    n = seen.n_in_use
+    sizes = {
+        (repeat, code): rows[code] for repeat, rows in enumerate(seen.rows) for code in sorted(rows) if code >= LOCKED
+    }
     shift = _mean(seen, name)
-    sums, squares = (dict.fromkeys([*places, (-1, 0)], 0.0) for _ in range(2))
-    below = dict.fromkeys(places, 0)
-    ks, area = (dict.fromkeys(places, 0.0) for _ in range(2))
+    whole = _Moments(shift, seen.n_in_use)
+    moments = {place: _Moments(shift, n) for place, n in sizes.items()}
+    gaps = {place: _Gap(n) for place, n in sizes.items()}
     passed, last = 0, None
-    gaps = dict.fromkeys(places, 0.0)
     for y, codes in _by_value(seen, name):
         fresh = np.append(y[1:] != y[:-1], True)  # the last row of each value in this stretch
-        values, everywhere = y[fresh], (passed + np.flatnonzero(fresh) + 1) / n
+        values, everywhere = y[fresh], (passed + np.flatnonzero(fresh) + 1) / whole.n
         steps = np.diff(values, prepend=values[0] if last is None else last)
         passed, last = passed + y.size, float(values[-1])
         off = y - shift
-        sums[-1, 0] += float(off.sum())
-        squares[-1, 0] += float((off * off).sum())
-        for place in places:
-            r, code = place
-            mine = codes[:, r] == code
-            gap = np.abs((below[place] + np.cumsum(mine)[fresh]) / sizes[place] - everywhere)
-            # A value that goes on in the next stretch is compared there, where all of its rows are counted.
-            area[place] += float((np.concatenate([[gaps[place]], gap[:-1]]) * steps).sum())
-            ks[place] = max(ks[place], float(gap[:-1].max(initial=0.0)), gaps[place] if steps[0] else 0.0)
-            gaps[place] = float(gap[-1])
-            below[place] += int(np.count_nonzero(mine))
-            sums[place] += float(off[mine].sum())
-            squares[place] += float((off[mine] * off[mine]).sum())
-    of: dict[tuple[int, int], dict[str, float | None]] = {}
-    for place in places:
-        rows, mean = sizes[place], sums[place] / sizes[place]
-        spread = max(squares[place] - rows * mean * mean, 0.0)
-        of[place] = {
-            "mean": shift + mean,
-            "sd": float(np.sqrt(spread / (rows - 1))) if rows > 1 else None,
-            "ks": max(ks[place], gaps[place]),
-            "wasserstein": area[place],
-        }
-    mean = sums[-1, 0] / n
-    return Distances(shift + mean, float(np.sqrt(max(squares[-1, 0] / n - mean * mean, 0.0))), of)
+        whole.add(off)
+        for repeat, code in sizes:
+            mine = codes[:, repeat] == code
+            gaps[repeat, code].add(mine, fresh, everywhere, steps)
+            moments[repeat, code].add(off[mine])
+    of = {place: _apart(moments[place], gaps[place]) for place in sizes}
+    mean = whole.total / whole.n
+    return Distances(whole.mean(), float(np.sqrt(max(whole.squares / whole.n - mean * mean, 0.0))), of)
+
+
+def _apart(moments: _Moments, gap: _Gap) -> dict[str, float | None]:
+    spread = moments.squares_about_the_mean()
+    return {
+        "mean": moments.mean(),
+        "sd": float(np.sqrt(spread / (moments.n - 1))) if moments.n > 1 else None,
+        "ks": max(gap.most, gap.last),
+        "wasserstein": gap.area,
+    }
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:

@@ -42,19 +42,14 @@ def measured(beside: Beside) -> BalanceReport:
     n_measured = min(labels.n_splits, MOST_MEASURED)
     splits = [(repeat, labels.tested[fold]) for repeat, fold in map(labels.split_name, range(n_measured))]
     others = [(0, code) for code in asked if code not in {code for _, code in splits}]
-    overall, more = _distribution(seen, columns.target, [*splits, *others])
-    if columns.group:
-        groups = [seen.groups_in(columns.group, repeat) for repeat in range(beside.n_repeats)]
-        more = [
-            {**told, "groups": groups[r].get(code, 0)} for told, (r, code) in zip(more, [*splits, *others], strict=True)
-        ]
+    overall, more = _of_places(seen, beside, [*splits, *others])
     folds = [
         FoldBalance(split=i, rows=seen.rows[r].get(code, 0), wanted=asked.get(code), **more[i])
         for i, (r, code) in enumerate(splits)
     ]
     parts = [
-        PartBalance(name=labels.code_name(code), rows=seen.rows[0].get(code, 0), wanted=asked[code], **told)
-        for (_, code), told in zip(others, more[n_measured:], strict=True)
+        PartBalance(name=labels.code_name(code), rows=seen.rows[0].get(code, 0), wanted=asked[code], **figures)
+        for (_, code), figures in zip(others, more[n_measured:], strict=True)
     ]
     attributes = {name: _attribute(beside, name, [*splits, *others]) for name in columns.balance_on}
     strata = {name: worst_share(*_distribution(seen, name, [*splits, *others])) for name in columns.stratify}
@@ -74,6 +69,18 @@ def measured(beside: Beside) -> BalanceReport:
         **overall,
     )
     return with_figures(report)
+
+
+def _of_places(seen: Counted, beside: Beside, places: list[Place]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the target's figures of all rows in use, and those of each place with the number of its groups."""
+    columns = beside.columns
+    overall, each = _distribution(seen, columns.target, places)
+    if not columns.group:
+        return overall, each
+    groups = [seen.groups_in(columns.group, repeat) for repeat in range(beside.n_repeats)]
+    return overall, [
+        {**figures, "groups": groups[repeat].get(code, 0)} for figures, (repeat, code) in zip(each, places, strict=True)
+    ]
 
 
 def sizes_of(manifest: StoredManifest) -> BalanceReport:

@@ -13,7 +13,7 @@ from evenfold.estimates.promotion import Decision
 from evenfold.estimates.results import Estimate, FoldScore, in_percent
 from evenfold.estimates.selection import Choice
 from evenfold.manifests.audits.findings import Audit
-from evenfold.reports.charts import Picture, around
+from evenfold.reports.charts import Picture, around, named, ticks
 from evenfold.reports.page import (
     Origin,
     Page,
@@ -167,8 +167,6 @@ def tuning_page(
     fold scores.
     """
     reading = metric_of(metric)
-    half = (choice.high - choice.low) / 2
-    low, high = sorted((reading.shown(choice.low), reading.shown(choice.high)))
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
     picture = _configurations_picture(reading, configurations, scores, spreads, choice, order)
     rows = [
@@ -180,19 +178,6 @@ def tuning_page(
         for i in order
     ]
     head = ["configuration", f"{reading.title}, as scikit-learn scores", "sd over splits"]
-    interval = f"{in_percent(choice.level)} [{written(low, half)}, {written(high, half)}]"
-    luck = abs(reading.shown(choice.naive) - reading.shown(choice.value))
-    tiles = [
-        Tile(_shown(reading, choice.value, half), f"{reading.title} to expect {interval}",
-             "corrected for having been chosen"),
-        Tile(_shown(reading, choice.naive, half), f"{reading.title} of the chosen one, as it scored",
-             f"too good by {written(luck, half)}"),
-        Tile(f"{len(scores):,}", "configurations tried", "each on every split"),
-    ]  # fmt: skip
-    if nested is not None:
-        title, value, ends = headline(nested)
-        level = f" {in_percent(nested.interval.level)}" if nested.interval else ""
-        tiles.insert(0, Tile(value, f"{title} of choosing anew in every fold{level} {ends}".strip(), "nested tuning"))
     simpler = [] if choice.chosen == choice.best else [
         Remark("note", f"{_params(configurations[choice.best])} has the best score; the chosen one is as good within "
                        "one standard error, and comes first in the grid.")
@@ -201,13 +186,35 @@ def tuning_page(
         title="Tuning",
         verdict=Verdict.NONE,
         lead=f"Take {_params(configurations[choice.chosen])}.",
-        tiles=tiles,
+        tiles=[*_tiles_of_choosing_anew(nested), *_tiles_of_choice(reading, choice, len(scores))],
         findings=[*simpler, *(Remark("note", note) for note in choice.notes)],
         sections=[Section("configurations", picture.title, [picture]), *_search(reading, configurations, scores)],
         details=[Section("figures", f"Every configuration ({len(scores):,})",
                          [Table("Every configuration", rows, head)])],
         footer=(origin or Origin()).words(),
     )  # fmt: skip
+
+
+def _tiles_of_choice(reading: Metric, choice: Choice, n_tried: int) -> list[Tile]:
+    half = (choice.high - choice.low) / 2
+    low, high = sorted((reading.shown(choice.low), reading.shown(choice.high)))
+    interval = f"{in_percent(choice.level)} [{written(low, half)}, {written(high, half)}]"
+    luck = abs(reading.shown(choice.naive) - reading.shown(choice.value))
+    return [
+        Tile(_shown(reading, choice.value, half), f"{reading.title} to expect {interval}",
+             "corrected for having been chosen"),
+        Tile(_shown(reading, choice.naive, half), f"{reading.title} of the chosen one, as it scored",
+             f"too good by {written(luck, half)}"),
+        Tile(f"{n_tried:,}", "configurations tried", "each on every split"),
+    ]  # fmt: skip
+
+
+def _tiles_of_choosing_anew(nested: Estimate | None) -> list[Tile]:
+    if nested is None:
+        return []
+    title, value, ends = headline(nested)
+    level = f" {in_percent(nested.interval.level)}" if nested.interval else ""
+    return [Tile(value, f"{title} of choosing anew in every fold{level} {ends}".strip(), "nested tuning")]
 
 
 def _params(params: Mapping[str, Any]) -> str:
@@ -251,6 +258,7 @@ def _search(reading: Metric, configurations: Sequence[Mapping[str, Any]], scores
         f"The best came with try {found + 1:,} of {len(scores):,}; {nothing}",
         "try", f"{reading.title} ({direction(reading)})", (0.5, len(scores) + 0.5),
         around([reading.shown(score) for score in scores]),
+        x_ticks=named(ticks(1, len(scores), whole=True)),
     )  # fmt: skip
     steps = [(i + 1 + side, reading.shown(best)) for i, best in enumerate(best_so_far) for side in (-0.5, 0.5)]
     picture.line(steps, 1)

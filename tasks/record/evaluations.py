@@ -103,6 +103,7 @@ def _recorded_split(
     split: SplitRef, report: BalanceReport, fingerprint: str, tags: dict[str, str], memory: str = ""
 ) -> str:
     tracker, entry = tracker_of(split), split_entry(split, report, tags)
+    tracker.end_lost()
     content = digest_json([report.model_dump(mode="json"), split.uri, str(stamp(split.data)), version("evenfold")])
     known = None if is_refreshing() else tracker.complete(entry.key, content, {"report.html", "manifest.json"}, "split")
     if known is not None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from evenfold.estimates import Choice, Estimate, ModelSpec
 from evenfold.estimates.holdouts.ledger import Ledger, level_of_look
+from evenfold.estimates.holdouts.policies import told, words_of
 from evenfold.manifests import Manifest
 from evenfold.reports import Origin, Page, look_page, tuning_page
 from evenfold.reports.markdown import page_note
 from evenfold.splitters import SplitError
-from evenfold.tasks.outcomes import FoldResult, Look, NestedChoice, SplitRef, Tried
+from evenfold.tasks.outcomes import Answer, FoldResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
@@ -42,14 +45,17 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
     holdout, part = manifest.locked_digest, manifest.spec.holdout
     ledger = Ledger(tracker.home.path / "looks", holdout)
     with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{holdout}"):
-        by = Settings.here().user or getpass.getuser()
+        by, policy = Settings.here().user or getpass.getuser(), part.policy if part else "refuse"
+        known = _runs_of(tracker.client, holdout)
         opened = ledger.open_look(
             by=by,
             when=datetime.now(UTC).isoformat(timespec="seconds"),
             reason=reason,
             model=recipe,
             budget=part.budget if part else None,
-            elsewhere=_recorded(tracker, holdout),
+            elsewhere=len(known),
+            policy=policy,
+            known_as={each.data.tags.get("evenfold.look_policy", "refuse") for each in known},
         )
         number = int(opened["look"])
         look = {
@@ -58,6 +64,7 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
             "evenfold.look_by": by,
             "evenfold.look_digest": opened["digest"],
             "evenfold.look_level": f"{level_of_look(number, budget=opened['budget']):.6g}",
+            "evenfold.look_policy": policy,
             "evenfold.holdout": holdout,
         }
         entry = Entry(
@@ -70,6 +77,28 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
         with tracker.run(entry) as run_id:
             tracker.reads(run_id, data_input(split, manifest.fingerprint, "testing"), split_input(split, run_id))
     return Look(run_id=run_id, look=number, budget=opened["budget"])
+
+
+@step(run_name=lambda split, **_: f"answer a look at {split.name}")
+def answer_look(split: SplitRef, look: Look, result: FoldResult) -> Answer:
+    """Return what the policy of the holdout tells of a score, once it is in the ledger: nothing is told twice.
+
+    Raises SplitError where the ledger cannot be read or written, and then nothing is told.
+    """
+    tracker, manifest = tracker_of(split), split.manifest()
+    part, holdout = manifest.spec.holdout, manifest.locked_digest
+    assert part is not None
+    ledger, (metric,) = Ledger(tracker.home.path / "looks", holdout), result.score.test
+    with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{holdout}"):
+        value, own = told(
+            part.policy, metric, result.score.apparent[metric], result.score.test[metric], earlier=ledger.answers(),
+            budget=look.budget, step=part.step, seed=int(holdout[:12], 16),
+        )  # fmt: skip
+        ledger.answered(look.look, {metric: value}, own)
+        left = None if look.budget is None else look.budget - ledger.spent()
+    return Answer(
+        score=replace(result.score, test={metric: value}), words=words_of(part.policy, part.step, own), left=left
+    )
 
 
 def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
@@ -99,21 +128,20 @@ def _named(recipe: dict[str, Any]) -> str:
     return str(recipe["estimator"]).rpartition(":")[2]
 
 
-def _recorded(tracker: Tracker, holdout: str) -> int:
-    """Return how many looks at this holdout the tracker knows of, in whatever experiment."""
-    return len(_runs_of(tracker.client, holdout))
-
-
 def _runs_of(client: MlflowClient, holdout: str) -> list[Run]:
+    """Return the runs of looks at this holdout that the tracker knows of, in whatever experiment."""
     everywhere = [experiment.experiment_id for experiment in client.search_experiments()]
     return list(client.search_runs(everywhere, f"tags.`evenfold.holdout` = '{holdout}'", max_results=1000))
 
 
 @step(run_name=lambda split, **_: f"record what was seen of {split.name}")
 def record_look_scores(
-    split: SplitRef, look: Look, result: FoldResult, estimates: Sequence[Estimate] | None = None
+    split: SplitRef, look: Look, result: FoldResult, estimates: Sequence[Estimate] | None = None, *, whole: bool = True
 ) -> Look:
-    """Record what a look at the locked part showed, in the run that announced it; ``estimates``: with intervals."""
+    """Record what a look at the locked part showed, in the run that announced it; ``estimates``: with intervals.
+
+    Predictions of single rows are kept where the look showed the score itself (``whole``), and no policy answered.
+    """
     tracker = tracker_of(split)
     figures = {f"holdout/{metric}": value for metric, value in result.score.test.items()}
     for each in estimates or ():
@@ -121,7 +149,8 @@ def record_look_scores(
             ends = {"low": each.interval.low, "high": each.interval.high}
             figures |= {f"holdout/{each.metric}_ci_{side}": end for side, end in ends.items()}
     tracker.measured(look.run_id, figures)
-    tracker.keep(look.run_id, "predictions", Path(result.predictions.path))
+    if whole:
+        tracker.keep_table(look.run_id, "predictions.parquet", pd.read_parquet(result.predictions.path))
     told = tracker.client.get_run(look.run_id).data
     page = look_page(
         result.score,
@@ -146,6 +175,24 @@ def _tell(tracker: Tracker, run_id: str, split: SplitRef, page: Page) -> None:
         "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
     }
     tracker.tell(run_id, {NOTE: page_note(page, links)})
+
+
+def _keep_configurations(
+    tracker: Tracker, split: SplitRef, model: str, tried: Sequence[Tried], key: str, parent: str
+) -> None:
+    """Record each configuration as a child of the tuning's run, which ``key`` names."""
+    for number, trial in enumerate(tried):
+        name = f"{model} configuration {number}"
+        child = Entry(
+            key=run_key(kind="configuration", parent=key, number=number),
+            name=name,
+            tags=short_tags(split) | {"evenfold.split_id": split.split_id},
+            params=trial.params,
+            metrics=estimate_metrics([estimate.to_json() for estimate in trial.estimates]),
+            judged=judged(split, name, "evenfold-recipe", trial.params),
+        )
+        with tracker.run(child, parent=parent):
+            pass
 
 
 @step(run_name=lambda split, **_: f"record the tuning on {split.name}")
@@ -179,19 +226,8 @@ def record_tuning(
     whole = Entry(key, name, shared | {"evenfold.record": "tuning"}, params, figures, series=by_try)
     with tracker.run(whole) as run_id:
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
-        for number, (trial, estimates) in enumerate(
-            zip(tried, records, strict=True) if len(tried) <= MOST_FOLDS else ()
-        ):
-            child = Entry(
-                key=run_key(kind="configuration", parent=key, number=number),
-                name=f"{_named(recipe)} configuration {number}",
-                tags=short_tags(split) | {"evenfold.split_id": split.split_id},
-                params=trial.params,
-                metrics=estimate_metrics(estimates),
-                judged=judged(split, f"{_named(recipe)} configuration {number}", "evenfold-recipe", trial.params),
-            )
-            with tracker.run(child, parent=run_id):
-                pass
+        if len(tried) <= MOST_FOLDS:
+            _keep_configurations(tracker, split, _named(recipe), tried, key, run_id)
         trials = [{"params": trial.params, "estimates": each} for trial, each in zip(tried, records, strict=True)]
         anew = {} if nested is None else {"nested": nested.model_dump(mode="json")}
         fullest = model.model_copy(update={"params": {**model.params, **tried[choice.chosen].params}})

@@ -25,6 +25,7 @@ from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.orphans import has_ended, process_mark
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
 from mlflow.entities import DatasetInput, LoggedModelStatus, Metric, Param, RunTag
@@ -42,6 +43,8 @@ logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
 JUDGED = "evenfold.judged_model"
+PROCESS = "evenfold.process"  # who has begun a run, for whoever finds it RUNNING and nobody at it
+LOST = "its process is no more; the same command goes on from there"
 CONTENT = "evenfold.recorded"  # the digest of what a finished record was made of
 BATCH = 900  # points that MLflow takes at once, with some to spare
 _UNDER_WAY: dict[str, Tracker] = {}
@@ -153,7 +156,8 @@ class Tracker:
         """Return the run that an entry names, RUNNING, and whether it was there before."""
         run = None if parent in self._made else self._found(entry.key)
         if run is None:
-            tags = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {}) | _cut(entry.tags)
+            own = {"mlflow.parentRunId": parent} if parent else {PROCESS: process_mark()}
+            tags = {RUN_KEY: entry.key} | own | _cut(entry.tags)
             made = self.client.create_run(self.experiment_id, tags=tags, run_name=entry.name)
             self._made.add(made.info.run_id)
             return made, False
@@ -167,8 +171,8 @@ class Tracker:
         """Log the metrics that the run does not hold yet; what it holds already is not said twice."""
         run = self.client.get_run(run_id)
         known = {(name, 0): value for name, value in run.data.metrics.items()}
-        told = {(allowed(name), 0): value for name, value in values.items()}
-        self._log(run_id, news(told, known, run.info.start_time))
+        points = {(allowed(name), 0): value for name, value in values.items()}
+        self._log(run_id, news(points, known, run.info.start_time))
 
     def _fill(self, run: Any, entry: Entry, known: bool) -> None:
         run_id = run.info.run_id
@@ -182,7 +186,7 @@ class Tracker:
                 (*place, value, run.info.start_time) for place, value in entry.points.items() if place not in new
             ]
         params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
-        tags = _cut(entry.tags) if known else {}
+        tags = {PROCESS: process_mark()} | _cut(entry.tags) if known else {}
         tags |= {JUDGED: model_id} if model_id else {}
         self._log(run_id, points, entry, model_id, params[:100], [RunTag(*tag) for tag in tags.items()])
 
@@ -230,6 +234,22 @@ class Tracker:
             )
             made = self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id
         return str(made)
+
+    def end_lost(self, everywhere: bool = False) -> list[str]:
+        """Mark runs that are RUNNING and whose process on this machine is no more as KILLED; return their names.
+
+        Runs of one experiment, or of every one. What began them completes them when it is asked for again.
+        """
+        found = self.client.search_experiments() if everywhere else []
+        ids = [each.experiment_id for each in found] or [self.experiment_id]
+        runs = self.client.search_runs(ids, "attributes.status = 'RUNNING'", max_results=1_000)
+        lost = [run for run in runs if has_ended(run.data.tags.get(PROCESS, ""))]
+        parents = {run.info.run_id for run in lost}
+        below = [run for run in runs if run.data.tags.get("mlflow.parentRunId") in parents and run not in lost]
+        for run in [*below, *lost]:
+            self.client.set_tag(run.info.run_id, "evenfold.failure", LOST)
+            self.client.set_terminated(run.info.run_id, "KILLED")
+        return [str(run.info.run_name) for run in lost]
 
     def tell(self, run_id: str, tags: Mapping[str, Any]) -> None:
         """Set tags of a run, such as its description, in one call."""

@@ -209,3 +209,100 @@ def test_verify_reads_the_ledger_and_misses_what_the_tracker_knows(home: Path) -
         assert re.search(said, made.damages[0].message), made.damages
     ledger.unlink()
     assert not _with_looks(found).intact
+
+
+NOISE = {"estimator": "sklearn.tree:DecisionTreeClassifier", "task": "classification", "metrics": ["accuracy"]}
+
+
+def noise(n: int = 900) -> pd.DataFrame:
+    """Return rows of noise, with two classes."""
+    random = np.random.default_rng(1)
+    columns = {f"x{i}": random.normal(size=n) for i in range(8)}
+    return pd.DataFrame({"id": range(n), "c": random.integers(0, 2, n)} | columns)
+
+
+def looked(policy: dict[str, Any], features: list[str], name: str = "guarded", **model: Any) -> Any:
+    spec = {
+        "name": name,
+        "columns": {"key": "id", "target": "c"},
+        "strategy": "StratifiedKFold",
+        "holdout": {"fraction": 0.5, **policy},
+    }
+    recipe = NOISE | {"features": features} | model
+    return evaluate(noise(), spec=spec, model=recipe, engine="plain", on="holdout", reason="try it")
+
+
+def test_thresholdout_tells_what_training_says_where_it_is_near_and_else_spends_an_answer(home: Path) -> None:
+    """A model of shares is told its training score; a tree that learnt by heart spends; then nobody is answered."""
+    policy = {"policy": "thresholdout", "budget": 2}
+    stump = {"params": {"max_depth": 1, "min_samples_leaf": 400}}
+    near = looked(policy, ["x0"], **stump)
+    assert near.estimates[0].value == near.scores[0].apparent["accuracy"]
+    assert near.looks_left == 2
+    assert near.estimates[0].interval is None
+    assert "no answer was spent" in near.estimates[0].notes[0]
+    for left in (1, 0):
+        far = looked(policy, ["x0", f"x{left + 1}"])
+        assert far.scores[0].apparent["accuracy"] == 1.0
+        assert abs(far.estimates[0].value - 0.5) < 0.12
+        assert far.looks_left == left
+    for name in ("guarded", "renamed"):
+        with pytest.raises(EvaluationError, match="gave answers of its own 2 times and its budget is 2"):
+            looked(policy, ["x3"], name=name)
+    artifacts = next((home / "mlartifacts").glob(f"*/{far.run_id}/artifacts"))
+    assert not (artifacts / "predictions.parquet").exists()
+    assert not list(artifacts.rglob("predictions*"))
+
+
+def test_the_ladder_tells_the_best_so_far_and_goes_on_under_another_name(home: Path) -> None:
+    """Trees on noise: told in steps, never worse; and what was told is in the ledger's chain."""
+    told = [
+        looked({"policy": "ladder", "step": 0.05}, [f"x{i}"], name=f"try{i}", params={"max_depth": 2}) for i in range(4)
+    ]
+    values = [each.estimates[0].value for each in told]
+    assert values == sorted(values)
+    assert all(value == pytest.approx(round(value / 0.05) * 0.05) for value in values)
+    assert values[-1] <= 0.6
+    lines = next((home / "looks").iterdir()).read_text().splitlines()
+    assert len(lines) == 8
+
+
+def test_a_policy_can_be_left_by_no_other_name_and_not_by_deleting_the_ledger(home: Path) -> None:
+    """Another policy, a plain look at the same rows, a forged answer and a deleted file are all refused."""
+    looked({"policy": "ladder"}, ["x0"])
+    for policy in ({}, {"policy": "thresholdout", "budget": 5}):
+        with pytest.raises(EvaluationError, match="looked at under the policy 'ladder'"):
+            looked(policy, ["x1"], name="renamed")
+    ledger = next((home / "looks").iterdir())
+    text = ledger.read_text()
+    ledger.write_text(text.replace('"told": {"accuracy": 0.', '"told": {"accuracy": 0.9'))
+    with pytest.raises(EvaluationError, match=r"line 2 .* was changed"):
+        looked({"policy": "ladder"}, ["x1"])
+    ledger.unlink()
+    with pytest.raises(EvaluationError, match="1 looks at the holdout are known and its ledger"):
+        looked({"policy": "ladder"}, ["x1"])
+    with pytest.raises(EvaluationError, match="looked at under the policy 'ladder'"):
+        looked({}, ["x1"], name="renamed")
+
+
+def test_a_policy_answers_shares_of_rows_alone(home: Path) -> None:
+    """Their theorems are about means between 0 and 1; and nobody has looked when it is refused."""
+    with pytest.raises(SplitError, match="policy ladder answers one metric a look"):
+        looked({"policy": "ladder"}, ["x0"], metrics=["accuracy", "roc_auc"])
+    with pytest.raises(SplitError, match="needs a budget of answers"):
+        looked({"policy": "thresholdout"}, ["x0"])
+    assert not (home / "looks").exists()
+
+
+def test_two_looks_are_compared_row_by_row(home: Path) -> None:
+    """On the same locked rows; a look at other rows is no such comparison."""
+    from evenfold.flows import compare_runs
+
+    spec = {"name": "looks", "columns": {"key": "id", "target": "c"}, "holdout": {"fraction": 0.4}}
+    asked: dict[str, Any] = {"spec": spec, "engine": "plain", "on": "holdout", "reason": "which of two"}
+    models = [{"estimator": f"sklearn.{each}", "metrics": ["accuracy"]} for each in ("dummy:DummyClassifier",
+              "linear_model:LogisticRegression")]  # fmt: skip
+    first, second = (evaluate(table(), model=model | {"features": ["x"]}, **asked) for model in models)
+    (made,) = compare_runs(first.run_id, second.run_id)
+    assert made.difference == pytest.approx(second.estimates[0].value - first.estimates[0].value)
+    assert "B" in made.verdict or made.b > made.a

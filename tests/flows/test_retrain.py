@@ -252,6 +252,21 @@ def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home, caplog:
     assert not retrain("tags", rows(120), GOOD, on_refused="new_major", gates=False).reused
 
 
+def test_a_table_that_was_stopped_late_hides_no_change_of_the_next(home: Home) -> None:
+    """The split has grown by it, and nothing was learnt: what comes next is compared with the table before."""
+    from evenfold.tasks.arrivals import extend
+
+    made = retrain("late", rows(120), GOOD)
+    path = home.path / "late.parquet"
+    rows(150).to_parquet(path)
+    grown = extend.fn(made.split.uri, str(path))
+    assert (grown.split.version, grown.added) == ("1.1", 30)
+    wrong = rows(160).assign(y=lambda table: np.where(table["id"] < 130, table["y"] * 60, table["y"]))
+    with pytest.raises(GateError, match=r"120 of 150 known rows \(80.0%\) have another y than before"):
+        retrain("late", wrong, GOOD)
+    assert champion(home, "late") == "1"
+
+
 @pytest.mark.parametrize("name", ["a'b", "a/b", "a:b", "", " "])
 def test_a_name_that_the_registry_does_not_take_is_refused_first(name: str) -> None:
     """Before a row is split, not after every fit."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -105,7 +107,7 @@ def every_minute() -> dict[str, Any]:
     described["deployments"][2]["schedules"][0] |= {"active": True}
     described = yaml.safe_load(json.dumps(described))
     for each in described["deployments"][1:]:
-        each["parameters"]["request"]["model"]["params"] = {"max_iter": 5}
+        each["parameters"]["model_params"] = {"max_iter": 5}
     return dict(described)
 
 
@@ -160,32 +162,49 @@ print(json.dumps(dict(parents=[r.info.status for r in parents], folds=[r.info.st
     assert {"predictions.parquet", "estimates.json", "features.json"} <= set(told["files"])
     assert told["place"].startswith("mlflow-artifacts:")
     assert told["tags"]["prefect.flow_run_id"]
-    decided = decide(FLIGHTS["spec"], ROOT / "examples" / "flights.parquet")
+    decided = decide(SPEC, ROOT / "examples" / "flights.parquet")
     assert told["tags"]["evenfold.split_id"] == decided.split_id
 
 
-def triggered(house: House, name: str, request: dict[str, Any]) -> dict[str, Any]:
+def triggered(house: House, name: str, timeout: float = 300, **parameters: Any) -> dict[str, Any]:
+    """Run a deployment with parameters that go over its own, and return what became of it."""
     script = f"""
 import json
 from prefect.deployments import run_deployment
-run = run_deployment({name!r}, parameters={{"request": json.loads({json.dumps(json.dumps(request))})}}, timeout=240,
-                     as_subflow=False)
-print(json.dumps(dict(state=run.state.name, message=run.state.message)))
+given = json.loads({json.dumps(json.dumps(parameters))})
+run = run_deployment({name!r}, parameters=given, timeout={timeout}, as_subflow=False)
+told = dict(id=str(run.id), state=run.state.name, message=run.state.message, starts=run.run_count)
+print(json.dumps(told))
 """
     return dict(house.python(script))
 
 
-FLIGHTS = {
-    "data": "examples/flights.parquet",
-    "spec": {"name": "flights", "columns": {"key": ["flight_id"], "target": "arr_delay", "group": "date"}},
-}
+SPEC = {"name": "flights", "columns": {"key": ["flight_id"], "target": "arr_delay", "group": "date"}}
+AUTOMATION = """
+import json
+from prefect import get_client
+from prefect.automations import Automation
+from prefect.events.actions import RunDeployment
+from prefect.events.schemas.automations import EventTrigger, Posture
+with get_client(sync_client=True) as client:
+    source = client.read_deployment_by_name("split/evenfold").id
+trigger = EventTrigger(expect={"evenfold.champion.promoted"}, match={"prefect.resource.id": "evenfold.split.*"},
+                       posture=Posture.Reactive, threshold=1, within=0)
+action = RunDeployment(deployment_id=source, parameters={"name": "told-of-a-champion"})
+print(json.dumps(str(Automation(name="split after a champion", trigger=trigger, actions=[action]).create().id)))
+"""
 
 
 def test_a_retraining_registers_a_champion_that_loads(house: House) -> None:
-    """The deployed retraining completes, and models:/flights@champion loads from another process and predicts."""
-    model = {"exclude": ["dep_delay"], "params": {"max_iter": 5}}
-    ran = triggered(house, "retrain/evenfold", {**FLIGHTS, "model": model})
+    """The deployed retraining completes, and models:/flights@champion loads from another process and predicts.
+
+    An automation that listens for new champions starts the deployment that it names.
+    """
+    house.python(AUTOMATION)
+    ran = triggered(house, "retrain/evenfold")
     assert ran["state"] == "Completed", ran
+    made = house.folder / "home" / "splits" / "told-of-a-champion" / "1.0" / "manifest.json"
+    wait_until(made.exists, "what the automation starts", 180)
     told = house.python(
         """
 import json, mlflow, pandas as pd
@@ -201,15 +220,28 @@ def test_a_form_cannot_import_what_is_not_on_the_list(house: House) -> None:
     """A deployment run that names subprocess fails with the sentence, and nothing of it ran."""
     mark = house.folder / "owned"
     model = {"estimator": "subprocess:run", "params": {"args": ["touch", str(mark)]}}
-    ran = triggered(house, "evaluate/evenfold", {**FLIGHTS, "model": model})
+    ran = triggered(house, "evaluate/evenfold", model=model, model_params=None)
     assert ran["state"] == "Failed"
     assert "lies in Python's standard library" in ran["message"]
     assert not mark.exists()
 
 
+def test_a_bad_request_ends_with_its_sentence(house: House) -> None:
+    """Once, without a second try, and no cell of the data stands in the message or in the worker's log."""
+    table = house.folder / "home" / "private.csv"
+    table.write_text("id,y\n1,2.5\n2,hunter2\n3,1.5\n")
+    asked = {"name": "private", "columns": {"key": ["id"], "target": "y"}, "types": {"y": "float"}, "strategy": "KFold"}
+    own = dict.fromkeys(("key", "target", "group"))
+    ran = triggered(house, "split/evenfold", data=str(table), spec=asked, **own)
+    assert (ran["state"], ran["starts"]) == ("Failed", 1)
+    assert "private.csv" in ran["message"]
+    assert "hunter2" not in ran["message"] + (house.folder / "worker.log").read_text()
+    assert "Traceback" not in ran["message"]
+
+
 def test_a_split_of_another_project_is_the_same_split(house: House) -> None:
     """The deployed split step gives a second caller the split that the evaluation made, from the cache."""
-    ran = triggered(house, "split/evenfold", FLIGHTS)
+    ran = triggered(house, "split/evenfold")
     assert ran["state"] == "Completed", ran
     versions = sorted(path.name for path in (house.folder / "home" / "splits" / "flights").iterdir())
     assert versions == ["1.0"]
@@ -220,20 +252,36 @@ def test_a_run_that_is_cancelled_leaves_nothing_and_can_run_again(house: House) 
     model = {"estimator": "sklearn.ensemble:RandomForestRegressor", "params": {"n_jobs": 1}, "exclude": ["dep_delay"]}
     results = house.folder / "home" / "results" / "score"
     before = len(list(results.glob("*")))
-    script = f"""
-import json
-from prefect.deployments import run_deployment
-request = json.loads({json.dumps(json.dumps({**FLIGHTS, "model": model}))})
-run = run_deployment("evaluate/evenfold", parameters=dict(request=request), timeout=0, as_subflow=False)
-print(json.dumps(str(run.id)))
-"""
-    run = str(house.python(script))
+    run = str(triggered(house, "evaluate/evenfold", timeout=0, model=model, model_params=None)["id"])
     wait_until(lambda: len(list(results.glob("*"))) > before, "the first fold", 180)
     house.prefect("flow-run", "cancel", run)
     wait_until(lambda: [each for each in house.runs() if each["id"] == run and each["type"] == "CANCELLED"], "the end")
     wait_until(lambda: not of_run(run), "the end of its processes", 30)
-    ran = triggered(house, "evaluate/evenfold", {**FLIGHTS, "model": model})
+    ran = triggered(house, "evaluate/evenfold", model=model, model_params=None)
     assert ran["state"] == "Completed", ran
+
+
+def test_a_run_that_crashes_is_started_again(house: House, found: Callable[..., None]) -> None:
+    """Kill -9 of a deployed run's process: the worker calls it crashed, the shipped automation starts it, it ends."""
+    house.prefect("automation", "create", "--from-file", str(ROOT / "deployments" / "automations.yaml"))
+    model = {"estimator": "sklearn.ensemble:RandomForestRegressor", "params": {"n_jobs": 1}, "exclude": ["dep_delay"]}
+    results = house.folder / "home" / "results" / "score"
+    before = len(list(results.glob("*")))
+    told = triggered(house, "evaluate/evenfold", timeout=0, model=model, model_params=None, seed=7, run_label="crashed")
+    run = str(told["id"])
+    wait_until(lambda: len(list(results.glob("*"))) > before, "the first fold", 300)
+    for process in of_run(run):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(process), signal.SIGKILL)
+
+    def ended() -> Any:
+        (mine,) = [each for each in house.runs() if each["id"] == run]
+        assert mine["type"] not in ("FAILED", "CANCELLED"), mine
+        return mine if mine["type"] == "COMPLETED" else None
+
+    begun = time.monotonic()
+    assert wait_until(ended, "the end of the run that crashed", 600)
+    found(seconds_until_completed=round(time.monotonic() - begun, 1))
 
 
 def of_run(run: str) -> list[str]:

@@ -59,6 +59,7 @@ def read_champion(split: SplitRef, name: str = "") -> Champion | None:
 def open_retraining(split: SplitRef, model: Any, name: str, metric: str, label: str = "") -> Opened:
     """Find or create the run of a retraining; return its id, the decision made before, and the outcome if FINISHED."""
     tracker, work = tracker_of(split), work_of(split, model)
+    tracker.end_lost()
     recipe, seed = work.problem.model.canonical(), work.manifest.spec.seed
     about: dict[str, Any] = {"model": recipe, "seed": seed, "label": label}
     key = run_key(kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, **about)
