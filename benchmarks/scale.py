@@ -1,4 +1,4 @@
-"""A split of a million rows against what any implementation must do, and out of core against in memory."""
+"""A split of ten million rows against what any implementation must do, and out of core against in memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from evenfold.manifests import Plan, decide
+from evenfold.manifests import Plan, decide, extend, measure
 from evenfold.splitters.kernels.order import stable_order
 
-N, GROUPS = 1_000_000, 10_000
+ROWS, GROUPS_OF = {"integer": 10_000_000, "text": 1_000_000}, 100  # rows of each kind, and rows a group
 SPEC = {"columns": {"key": "key", "group": "group", "target": "y"}}
 
 
@@ -30,9 +30,18 @@ def _of_kind(kind: str, folder: Path) -> list[dict[str, Any]]:
     path = _data(folder / f"{kind}.parquet", kind)
     floor, memory = _cpu(lambda: _floor(path)), _cpu(lambda: Plan(SPEC, path).decide())
     streamed = _cpu(lambda: decide(SPEC, path, engine="duckdb", memory="1GB", to=folder / kind))
+    stored = decide(SPEC, path, engine="duckdb", memory="1GB", to=folder / kind)
+    manifest, table = stored.read(), pq.read_table(path)
+    inside, outside = _cpu(lambda: measure(manifest, path)), _cpu(lambda: measure(stored, path, memory="1GB"))
+    n = ROWS[kind]
+    first = decide(SPEC, table.slice(0, 9 * n // 10), engine="duckdb", memory="1GB", to=folder / f"{kind}, grown")
+    whole = first.read()
+    grown, grown_outside = _cpu(lambda: extend(whole, path)), _cpu(lambda: extend(first, path, memory="1GB"))
     return [
-        _row(f"decide, 1,000,000 {kind} keys", memory, floor, "read, order, take, encode, digest", 2.0),
-        _row(f"decide out of core, 1,000,000 {kind} keys", streamed, memory, "in memory", 1.5),
+        _row(f"decide, {n:,} {kind} keys", memory, floor, "read, order, take, encode, digest", 2.0),
+        _row(f"decide out of core, {n:,} {kind} keys", streamed, memory, "in memory", 1.5),
+        _row(f"measure out of core, {n:,} {kind} keys", outside, inside, "in memory", 3.0),
+        _row(f"extend out of core by {n // 10:,} of {n:,} {kind} keys", grown_outside, grown, "in memory", 3.0),
     ]
 
 
@@ -43,12 +52,12 @@ def _row(work: str, ours: float, peer: float, name: str, most: float) -> dict[st
 
 
 def _data(path: Path, kind: str) -> Path:
-    rng = np.random.default_rng(0)
-    key, group = pa.array(rng.permutation(N)), pa.array(rng.integers(0, GROUPS, N))
+    rng, n = np.random.default_rng(0), ROWS[kind]
+    key, group = pa.array(rng.permutation(n)), pa.array(rng.integers(0, n // GROUPS_OF, n))
     if kind == "text":
         key = pc.binary_join_element_wise("clé-", key.cast(pa.string()), "")
         group = pc.binary_join_element_wise("g", group.cast(pa.string()), "")
-    pq.write_table(pa.table({"key": key, "group": group, "y": rng.lognormal(size=N)}), path)
+    pq.write_table(pa.table({"key": key, "group": group, "y": rng.lognormal(size=n)}), path)
     return path
 
 

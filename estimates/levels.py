@@ -37,6 +37,24 @@ class LevelScore:
     reason: str = ""
 
 
+def widest_gap(levels: Sequence[LevelScore], metric: str) -> tuple[float, LevelScore, LevelScore] | None:
+    """Return the largest difference of a metric between two levels of an attribute, the better and the worse level.
+
+    Of pairs whose intervals do not overlap alone: small levels differ by chance. None where there is no such pair.
+    """
+    told = [each for each in levels if each.metric == metric and each.value is not None and each.interval is not None]
+    apart = [
+        (float(better.value or 0.0) - float(worse.value or 0.0), better, worse)
+        for better in told
+        for worse in told
+        if better.attribute == worse.attribute
+        and better.interval is not None
+        and worse.interval is not None
+        and better.interval.low > worse.interval.high
+    ]
+    return max(apart, key=lambda pair: pair[0], default=None)
+
+
 def level_scores(
     predictions: pd.DataFrame,
     scores: Sequence[FoldScore],

@@ -25,7 +25,7 @@ from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.models.columns import feature_table, kind_of
 from evenfold.estimates.models.fit import confidence, predictions_of
 from evenfold.manifests import read_table, require_columns
-from evenfold.reports import Origin, SplitLink, evaluation_page
+from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks import Home, prepare_environment
@@ -100,6 +100,7 @@ def score_later(
     title = f"{later.recipe.name.partition(' @ ')[0]} on {later.name}"
     split = SplitLink(f"{made.split.name} {made.split.version}", made.split.split_id)
     page = evaluation_page(problem, [score], estimates, said, title, split=split, origin=Origin(later.name))
+    page = beside_promises(page, estimates, made.promised)
     about = {"run": later.recipe.run_id, "data": later.digest[:32], "rows": made.rows}
     run_id = record_later(made.split, f"{later.recipe.name} on {later.name}", about, estimates, page)
     return made.model_copy(update={"run_id": run_id})

@@ -368,7 +368,7 @@ def _registered(
         final = run(fit_final, course.split, recipe)
     checked = run(
         check_model, course.split, evaluation.model, final, champion, metric=course.metric,
-        estimates=evaluation.estimates, gates=course.limits,
+        estimates=evaluation.estimates, gates=course.limits, levels=evaluation.levels,
     )  # fmt: skip
     _stop(checked, course.gates, f"the new model of {course.name} does not take the champion's place")
     made = run(

@@ -8,6 +8,7 @@ from .evaluations.decisions import (
 )
 from .evaluations.page import (
     SplitLink as SplitLink,
+    beside_promises as beside_promises,
     evaluation_band as evaluation_band,
     evaluation_page as evaluation_page,
 )

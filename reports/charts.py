@@ -18,11 +18,11 @@ Range = tuple[float, float]
 Ticks = Sequence[tuple[float, str]]
 
 
-def short(value: float) -> str:
+def short(value: float, digits: int = 3) -> str:
     """Return a number as a short text: thousands with commas, small numbers with the digits that matter."""
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
 
 
 def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[float]:
@@ -246,8 +246,13 @@ def stacked(pictures: Sequence[Picture]) -> str:
 
 
 def named(values: Iterable[float]) -> list[tuple[float, str]]:
-    """Return numbers with their short names."""
-    return [(value, short(value)) for value in values]
+    """Return numbers with their short names, of as many digits as tell them apart."""
+    places = list(values)
+    for digits in range(3, 12):
+        names = [short(value, digits) for value in places]
+        if len(set(names)) == len(set(places)):
+            break
+    return list(zip(places, names, strict=True)) if places else []
 
 
 def fill_class(colour: int | str) -> str:

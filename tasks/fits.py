@@ -88,7 +88,10 @@ def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
 
 def _fold_result(work: Work, score: FoldScore, predictions: pd.DataFrame, key: str) -> FoldResult:
     return FoldResult(
-        score=score, predictions=_keep(work.keyed(predictions), key), peak_memory_mb=peak_memory(), **_about(work)
+        score=score,
+        predictions=keep_predictions(work.keyed(predictions), key),
+        peak_memory_mb=peak_memory(),
+        **_about(work),
     )
 
 
@@ -128,7 +131,7 @@ def _fit_draws(split: SplitRef, block: Block, model: Any, apparent: bool, key: s
             work.problem.model, work.problem, draws, seed=work.manifest.spec.seed, apparent=apparent, inner=work.inner
         )
     table, losses = scored.to_frames()
-    scores, sums = _keep(table, key), _keep(losses, f"{key}-rows")
+    scores, sums = keep_predictions(table, key), keep_predictions(losses, f"{key}-rows")
     return DrawsResult(first=block[0], last=block[1], scores=scores, losses=sums, **_about(work))
 
 
@@ -153,7 +156,9 @@ def _fit_folds(split: SplitRef, block: Block, model: Any, key: str) -> FoldsResu
     work = work_of(split, model)
     results = [_scored(work, i) for i in range(*block)]
     predictions = work.keyed(pd.concat([table for _, table in results], ignore_index=True))
-    return FoldsResult(scores=[score for score, _ in results], predictions=_keep(predictions, key), **_about(work))
+    return FoldsResult(
+        scores=[score for score, _ in results], predictions=keep_predictions(predictions, key), **_about(work)
+    )
 
 
 @step(run_name=lambda split, block, **_: _named(block), run_tags=_tags, retries=0)
@@ -194,7 +199,7 @@ def _fit_further(split: SplitRef, method: str, i: int, model: Any, key: str) -> 
             work.problem.model, work.problem, *further_pairs(work, method)[i], seed=work.manifest.spec.seed,
             name=f"{method}, further fit {i}", inner=work.inner,
         )  # fmt: skip
-    return Refit(predictions=_keep(predictions, key), **_about(work))
+    return Refit(predictions=keep_predictions(predictions, key), **_about(work))
 
 
 @step(
@@ -240,7 +245,7 @@ def _fit_inner(split: SplitRef, i: int, model: Any, key: str) -> InnerResult:
             for fold, (inside, out) in enumerate(pairs)
         ]  # fmt: skip
     predictions = pd.concat(frames, ignore_index=True)
-    return InnerResult(predictions=_keep(predictions, key), n_fits=len(pairs), **_about(work))
+    return InnerResult(predictions=keep_predictions(predictions, key), n_fits=len(pairs), **_about(work))
 
 
 def require_inner(work: Work) -> Splitter:
@@ -335,7 +340,8 @@ def _unchanged(task: Any, key: str) -> str:
     return key
 
 
-def _keep(table: pd.DataFrame, key: str) -> KeptFile:
+def keep_predictions(table: pd.DataFrame, key: str) -> KeptFile:
+    """Write a table of predictions or scores below the home, under its key."""
     path = Home.here().scores / f"{key}.parquet"
     arrow = pa.Table.from_pandas(table, preserve_index=False)
     write_aside(path, lambda aside: pq.write_table(arrow, aside, compression="zstd"))

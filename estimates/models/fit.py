@@ -272,11 +272,12 @@ def fitted(
         held = f", which hold {describe_classes(problem.y[train])}" if problem.classes else ""
         raise EvaluationError(
             f"{name}: the model could not be fitted on its {len(train):,} training rows{held}: "
-            f"{_first_line(error)}{_missing(error, problem)}"
+            f"{reason_in_a_line(error)}{_missing(error, problem)}"
         ) from cause_of(error)
 
 
-def _first_line(error: Exception) -> str:
+def reason_in_a_line(error: Exception) -> str:
+    """Return what went wrong in one line; of a deployed run its kind alone."""
     if is_deployed():
         return reason_of(error)
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

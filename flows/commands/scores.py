@@ -10,7 +10,16 @@ from evenfold.estimates import Comparison, Confusion, Estimate, FoldScore, metri
 from evenfold.estimates.results import in_percent, warned
 from evenfold.flows.outcomes import Evaluation, LaterScore, Tuning
 from evenfold.manifests import read_header
-from evenfold.reports.evaluations.words import by_level, headline, look_words, optimism, read_ends, resolution, written
+from evenfold.reports.evaluations.words import (
+    by_level,
+    headline,
+    kept_promises,
+    look_words,
+    optimism,
+    read_ends,
+    resolution,
+    written,
+)
 from evenfold.reports.page import counted, listed
 from evenfold.tasks import Home, Retraining
 
@@ -112,22 +121,6 @@ def show_later(console: Words, scored: LaterScore) -> None:
     for note in scored.notes:
         console.say(f"  {note}", hang=2)
     show_where(console, scored.run_id)
-
-
-def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> list[str]:
-    """Return a sentence for each metric that came out beyond the interval that the evaluation gave."""
-    said = []
-    for each in estimates:
-        before = next((one for one in reversed(promised) if one.metric == each.metric and one.interval), None)
-        if before is None or before.interval is None:
-            continue
-        apart = each.interval is not None and (
-            each.interval.high < before.interval.low or each.interval.low > before.interval.high
-        )
-        if apart:
-            side = "worse" if each.value < before.value else "better"
-            said.append(f"{metric_of(each.metric).title} is {side} than promised: the intervals do not meet.")
-    return said or ["The scores are what was promised, as far as the intervals can tell."]
 
 
 def score_tables(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> Iterator[list[str]]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ import pyarrow.parquet as pq
 from evenfold.manifests.engines.engine import bytes_of_memory, in_order
 from evenfold.manifests.engines.ordered import Canonical, Ordered, ShardWriter
 from evenfold.manifests.engines.sources import Source, source_of
-from evenfold.manifests.engines.stored import StoredManifest
+from evenfold.manifests.engines.stored import StoredManifest, room_beside
 from evenfold.manifests.membership import NEVER_TESTED
 from evenfold.manifests.store.write import appear
 from evenfold.manifests.tables.canonical import listed, require_columns
@@ -72,6 +71,10 @@ class Partitions:
             return [NEVER_TESTED]
         return [code for code in map(int, self._said["rows"]) if code >= NEVER_TESTED and code != tested[split]]
 
+    def test_file(self, split: int) -> Path:
+        """Return the file of the rows that split ``split`` tests."""
+        return self.folder / f"fold={self._codes(split, 'test')[0]}" / "rows.parquet"
+
     def batches(
         self, split: int, role: Role, columns: list[str] | None = None, rows: int = 1 << 16
     ) -> Iterator[pa.Table]:
@@ -121,8 +124,8 @@ def partition(
 
 def _fill(manifest: StoredManifest, source: Source, aside: Path, memory: int, repeat: int) -> str:
     key = key_names(manifest.spec)
-    with TemporaryDirectory(prefix=".spilling-", dir=aside) as spilled:
-        ordered = _places(manifest, source, key, Path(spilled), memory)
+    with room_beside(aside) as spilled:
+        ordered = _places(manifest, source, key, spilled, memory)
         with beside(manifest, source, memory, ordered) as rows:
             rows.require_exact()
             counts = _write(rows, source, aside, repeat)

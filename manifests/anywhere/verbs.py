@@ -144,7 +144,7 @@ def require_room(data: Any, memory: str | int | None = None, columns: Collection
         raise SplitError(
             f"{rows} rows of {len(names)} columns take about {taken * TIMES_THE_TABLE / 2**30:.3g} GB as a model is "
             f"given them, and {limit / 2**30:.3g} GB are at hand; pass a table with fewer {fewer}, or part it by its "
-            "folds (evenfold.manifests.partition) and fit batch by batch."
+            "folds and fit batch by batch (evenfold.tasks.fit_batches)."
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +23,16 @@ from evenfold.manifests.store.header import ROWS, read_header, sha256
 from evenfold.manifests.store.load import prove_stored, read_manifest
 from evenfold.manifests.store.rows import BORN, STATUS, codes_in_use, files_of, rows_in_order
 from evenfold.manifests.store.tables import parquet_options, write_parquet
-from evenfold.manifests.store.write import BLOCK_ROWS, appear, counts_of, describe, entry_of, write_header
+from evenfold.manifests.store.write import (
+    BLOCK_ROWS,
+    appear,
+    clear_abandoned,
+    counts_of,
+    describe,
+    entry_of,
+    owned,
+    write_header,
+)
 from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError, Splitter
 
@@ -37,6 +44,9 @@ class StoredManifest:
     """A manifest in its folder: the header in memory, keys and codes on demand."""
 
     folder: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))
 
     @cached_property
     def header(self) -> dict[str, Any]:
@@ -261,14 +271,12 @@ def room_beside(root: str | Path) -> Iterator[Path]:
     """Give a folder for what is spilled, on the disk of the results, and clear it; also those of killed processes."""
     home = Path(root)
     made = [each for each in (home, *home.parents) if not each.exists()]  # they go again where nothing comes of it
-    folder = home / f".spilling-{os.uname().nodename}-{os.getpid()}-{uuid4().hex[:8]}"
+    folder = home / owned(".spilling")
     try:
         folder.mkdir(parents=True)
     except OSError as error:
         raise SplitError(f"{root} cannot be written ({error.strerror}); nothing was changed.") from None
-    for stale in home.glob(f".spilling-{os.uname().nodename}-*"):
-        if not _alive(int(stale.name.rsplit("-", 2)[1])):
-            shutil.rmtree(stale, ignore_errors=True)
+    clear_abandoned(home, ".spilling")
     try:
         yield folder
     except OSError as error:
@@ -279,13 +287,3 @@ def room_beside(root: str | Path) -> Iterator[Path]:
             if not each.exists() or any(each.iterdir()):
                 break
             each.rmdir()
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

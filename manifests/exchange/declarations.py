@@ -75,8 +75,9 @@ def spec_from_declaration(
     """Return the specification that AutoGluon's ``validation_structure`` or data-foundry's task metadata stand for.
 
     Groups become BalancedGroupKFold, a time ForwardChaining, a column to stratify StratifiedKFold or, of groups, what
-    is balanced. Raises SplitError for what has no counterpart: several group columns, a time that may train on the
-    future, ``group_time_on`` of AutoGluon, and fields that are not known.
+    is balanced. Of several group columns, rows that share any stay together: whole, whether theirs are groups by each
+    column or by all at once. Raises SplitError for what has no counterpart: a time that may train on the future,
+    ``group_time_on`` of AutoGluon, several columns to stratify, and fields that are not known.
     """
     fields = {field: value for field, value in declared.items() if value not in (None, False)}
     target = target or fields.pop("target_column_name", None)
@@ -88,7 +89,7 @@ def spec_from_declaration(
     unknown = set(fields) - {"group_on", "time_on", "stratify_on"}
     if unknown:
         raise SplitError(f"{listed(sorted(unknown))}: no such field; known are group_on, time_on and stratify_on.")
-    group, stratify = (_one(fields.get(field), field) for field in ("group_on", "stratify_on"))
+    group, stratify = fields.get("group_on"), _one(fields.get("stratify_on"), "stratify_on")
     if fields.get("time_on") and not forward:
         raise SplitError(
             "time_on without temporal_forward_only trains on rows after those that are tested; there is no such "

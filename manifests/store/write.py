@@ -69,13 +69,36 @@ def appear(final: Path, fill: Callable[[Path], str]) -> Path:
 
 
 def _aside(folder: Path) -> Path:
-    """Return a new folder beside the versions, which a reader never takes for one."""
+    """Return a new folder beside the versions, which a reader never takes for one; those of killed processes go."""
     try:
-        aside = folder / f".writing-{uuid4().hex}"
+        aside = folder / owned(".writing")
         aside.mkdir(parents=True)
-        return aside
     except OSError as error:
         raise SplitError(f"{folder} cannot be written ({error.strerror or error}); nothing was changed.") from None
+    clear_abandoned(folder, ".writing")
+    return aside
+
+
+def owned(kind: str) -> str:
+    """Return a name for a folder of this process alone."""
+    return f"{kind}-{os.uname().nodename}-{os.getpid()}-{uuid4().hex[:8]}"
+
+
+def clear_abandoned(home: Path, kind: str) -> None:
+    """Remove the folders of a kind whose processes, of this machine, are gone."""
+    for stale in home.glob(f"{kind}-{os.uname().nodename}-*"):
+        if not _alive(int(stale.name.rsplit("-", 2)[1])):
+            shutil.rmtree(stale, ignore_errors=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _require_same(split_id: str, final: Path, error: OSError) -> None:

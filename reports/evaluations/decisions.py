@@ -13,7 +13,7 @@ from evenfold.estimates.promotion import Decision
 from evenfold.estimates.results import Estimate, FoldScore, in_percent
 from evenfold.estimates.selection import Choice
 from evenfold.manifests.audits.findings import Audit
-from evenfold.reports.charts import Picture, around
+from evenfold.reports.charts import Picture, around, named, ticks
 from evenfold.reports.page import (
     Origin,
     Page,
@@ -258,6 +258,7 @@ def _search(reading: Metric, configurations: Sequence[Mapping[str, Any]], scores
         f"The best came with try {found + 1:,} of {len(scores):,}; {nothing}",
         "try", f"{reading.title} ({direction(reading)})", (0.5, len(scores) + 0.5),
         around([reading.shown(score) for score in scores]),
+        x_ticks=named(ticks(1, len(scores), whole=True)),
     )  # fmt: skip
     steps = [(i + 1 + side, reading.shown(best)) for i, best in enumerate(best_so_far) for side in (-0.5, 0.5)]
     picture.line(steps, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from markupsafe import Markup
 from .calibration import calibration_section
 from .pictures import score_pictures
 from .studies import fold_count_pictures, fold_count_table
-from .words import headline, level_score, optimism, resolution, written
+from .words import headline, kept_promises, level_score, optimism, resolution, written
 
 MOST_ROWS, MOST_CLASSES, MOST_TILES = 100, 20, 4
 
@@ -113,6 +113,15 @@ def _verdict(audit: Audit | None, estimates: Sequence[Estimate]) -> Verdict:
     """Return the verdict on the split, which deserves a look as well where a model is no better than none."""
     split = verdict_of(None, audit)
     return Verdict.LOOK if split is Verdict.GOOD and any(estimate.warnings for estimate in estimates) else split
+
+
+def beside_promises(page: Page, estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> Page:
+    """Return the page of a score on later rows: what was promised stands beside it, and the lead says what was kept."""
+    before = {each.metric: " ".join(filter(None, headline(each)[1:])) for each in reversed(promised)}
+    told = [f"promised {before[each.metric]}" if each.metric in before else "" for each in estimates]
+    tiles = [replace(tile, note=words) for tile, words in zip(page.tiles, told, strict=False)]
+    lead = " ".join(kept_promises(estimates, promised))
+    return replace(page, verdict=Verdict.NONE, lead=lead, tiles=tiles, findings=warnings_of(estimates))
 
 
 def _by_level(levels: Sequence[LevelScore]) -> list[Section]:

@@ -18,6 +18,7 @@ from .words import direction, written
 FOLD_FIGURES = ("mean", "sd", "pooled")
 MOST_RATIO = 2.0  # longer bars are cut: one wild estimate would hide all others
 RATIOS = {"hold_out": "one hold-out fold", "fold_mean": "mean over folds", "pooled": "all predictions pooled"}
+SHORT = {"one hold-out fold": "hold-out", "mean over folds": "mean", "all predictions pooled": "pooled"}
 MEANING = (
     "More folds mean more training rows and fewer test rows: the pooled score rises or stays, and the spread of single "
     "folds grows. That spread is no sign of overfitting."
@@ -145,16 +146,16 @@ def _ratios(metric: str, part: pd.DataFrame) -> Picture:
         for name in RATIOS
     ]
     picture = Picture(
-        strategy_words(metric, part), "variance over partitions, random folds = 1, with its 95 % interval",
-        metric_of(metric).title, (0, MOST_RATIO + 0.3), (-len(lines) + 0.4, 0.6), height=80 + 22 * len(lines),
-        y_ticks=[(-i, f"{way}, {estimate}") for i, (way, estimate, *_) in enumerate(lines)],
+        strategy_words(metric, part), "variance, random folds = 1 (95 %)",
+        metric_of(metric).title, (0, MOST_RATIO + 0.4), (-len(lines) + 0.4, 0.6), height=80 + 22 * len(lines),
+        y_ticks=[(-i, f"{way}, {SHORT[estimate]}") for i, (way, estimate, *_) in enumerate(lines)],
     )  # fmt: skip
     for i, (way, estimate, ratio, low, high) in enumerate(lines):
         shown = min(ratio, MOST_RATIO)
         picture.bar(0, shown, -i - 0.36, -i + 0.36, i // len(RATIOS), f"{way}, {estimate}: {ratio:.2f}")
         if low == low:
             picture.line([(min(low, MOST_RATIO), -i), (min(high, MOST_RATIO), -i)], "axis", f"{low:.2f} to {high:.2f}")
-        picture.text(MOST_RATIO, -i, f" {ratio:.2f}{' (cut)' if ratio > MOST_RATIO else ''}", "start")
+        picture.text(MOST_RATIO + 0.02, -i, f" {ratio:.2f}{' (cut)' if ratio > MOST_RATIO else ''}", "start")
     picture.line([(1, -len(lines) + 0.4), (1, 0.6)], "limit")
     return picture
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from evenfold.estimates import Choice, Estimate, ModelSpec
 from evenfold.estimates.holdouts.ledger import Ledger, level_of_look
 from evenfold.estimates.holdouts.policies import told, words_of
@@ -149,7 +150,7 @@ def record_look_scores(
             figures |= {f"holdout/{each.metric}_ci_{side}": end for side, end in ends.items()}
     tracker.measured(look.run_id, figures)
     if whole:
-        tracker.keep(look.run_id, "predictions", Path(result.predictions.path))
+        tracker.keep_table(look.run_id, "predictions.parquet", pd.read_parquet(result.predictions.path))
     told = tracker.client.get_run(look.run_id).data
     page = look_page(
         result.score,

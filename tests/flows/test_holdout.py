@@ -292,3 +292,17 @@ def test_a_policy_answers_shares_of_rows_alone(home: Path) -> None:
     with pytest.raises(SplitError, match="needs a budget of answers"):
         looked({"policy": "thresholdout"}, ["x0"])
     assert not (home / "looks").exists()
+
+
+def test_two_looks_are_compared_row_by_row(home: Path) -> None:
+    """On the same locked rows; a look at other rows is no such comparison."""
+    from evenfold.flows import compare_runs
+
+    spec = {"name": "looks", "columns": {"key": "id", "target": "c"}, "holdout": {"fraction": 0.4}}
+    asked: dict[str, Any] = {"spec": spec, "engine": "plain", "on": "holdout", "reason": "which of two"}
+    models = [{"estimator": f"sklearn.{each}", "metrics": ["accuracy"]} for each in ("dummy:DummyClassifier",
+              "linear_model:LogisticRegression")]  # fmt: skip
+    first, second = (evaluate(table(), model=model | {"features": ["x"]}, **asked) for model in models)
+    (made,) = compare_runs(first.run_id, second.run_id)
+    assert made.difference == pytest.approx(second.estimates[0].value - first.estimates[0].value)
+    assert "B" in made.verdict or made.b > made.a

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import mlflow
 import numpy as np
 import pandas as pd
 import pytest
+from evenfold.estimates.levels import LevelScore, widest_gap
+from evenfold.estimates.results import Interval
 from evenfold.flows import evaluate
 from evenfold.tasks.runtime.home import Home
 from sklearn.metrics import mean_absolute_error, recall_score
@@ -69,3 +72,33 @@ def test_a_level_that_no_score_is_defined_of_says_so(tmp_path: Path) -> None:
     assert f.value is None
     assert "undefined" in f.reason
     assert m.value is not None
+
+
+def test_a_gate_stops_a_retraining_whose_levels_differ_by_more(tmp_path: Path) -> None:
+    """Recall of one sex is far below the other's: with no gate it is noted, beyond one nothing is registered."""
+    from evenfold.flows import retrain
+    from evenfold.flows.outcomes import GateError
+
+    rows().to_parquet(tmp_path / "rows.parquet")
+    asked: dict[str, Any] = {"model": "sklearn.linear_model:LogisticRegression", "metrics": ["recall"]}
+    columns = {"key": "id", "target": "y", "balance_on": "sex"}
+    spec = {"name": "gap", "columns": columns, "gates": {"level_gap": 0.05}}
+    with pytest.raises(GateError, match=r"recall by sex is .* for f and .* for m, and their intervals do not overlap"):
+        retrain(str(tmp_path / "rows.parquet"), spec=spec, **asked, engine="plain")
+    wide = {"name": "wide", "columns": columns, "gates": {"level_gap": 0.9}}
+    made = retrain(str(tmp_path / "rows.parquet"), spec=wide, **asked, engine="plain")
+    assert made.checked is not None
+    assert made.checked.passed["level_gap"].startswith("recall by sex is")
+
+
+def test_levels_whose_intervals_overlap_have_no_gap() -> None:
+    """By chance small levels differ; only what is told apart counts, within one attribute."""
+
+    def level(attribute: str, name: str, value: float, half: float) -> LevelScore:
+        return LevelScore(attribute, name, "accuracy", 50, value, Interval(value - half, value + half, 0.95, "any"))
+
+    levels = [level("sex", "f", 0.9, 0.02), level("sex", "m", 0.7, 0.25), level("age", "old", 0.5, 0.02)]
+    assert widest_gap(levels, "accuracy") is None
+    found = widest_gap([*levels, level("sex", "x", 0.8, 0.03), level("age", "young", 0.6, 0.05)], "accuracy")
+    assert found is not None
+    assert (round(found[0], 9), found[1].level, found[2].level) == (0.1, "f", "x")

@@ -294,10 +294,17 @@ def test_data_foundrys_task_is_a_declaration() -> None:
     assert (timed.strategy, timed.columns.time) == ("ForwardChaining", "day")
 
 
+def test_several_declared_group_columns_stay_together() -> None:
+    """Rows that share a clinic or a device are one group; a list of one is its column."""
+    several = spec_from_declaration({"group_on": ["clinic", "device"]}, "id", target="y")
+    assert (several.strategy, several.columns.grouped) == ("BalancedGroupKFold", ["clinic", "device"])
+    assert spec_from_declaration({"group_on": ["clinic"]}, "id").columns.group == "clinic"
+
+
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        ({"group_on": ["a", "b"]}, r"group_on names 2 columns \(a and b\); join them into one"),
+        ({"stratify_on": ["a", "b"]}, r"stratify_on names 2 columns \(a and b\); join them into one"),
         ({"time_on": "day"}, "trains on rows after those that are tested"),
         ({"group_time_on": "visit"}, "group_time_on orders whole groups in time"),
         ({"groupon": "a"}, "groupon: no such field"),

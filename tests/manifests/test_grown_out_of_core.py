@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -228,3 +232,38 @@ def test_what_has_grown_is_parted_and_read_in_key_order(tmp_path: Path) -> None:
     for split in range(parted.n_splits):
         for role in ("train", "test"):
             assert parted.read(split, role).equals(join_rows(whole, rows, split, role))  # type: ignore[arg-type]
+
+
+KILLED = """
+import sys, time
+from evenfold.manifests import StoredManifest, extend, partition
+from evenfold.manifests.anywhere import growing, joining
+def stop(*_): print("writing", flush=True); time.sleep(60)
+growing.digested = joining._write = stop
+stored = StoredManifest(sys.argv[1])
+extend(stored, sys.argv[2]) if sys.argv[3] == "extend" else partition(stored, sys.argv[2], sys.argv[3])
+"""
+
+
+@pytest.mark.parametrize("what", ["extend", "partition"])
+def test_a_killed_run_leaves_no_version_and_the_next_one_clears_what_it_wrote(what: str, tmp_path: Path) -> None:
+    """Killed while files are written: nothing that a reader takes for whole, and the next run completes."""
+    rows, to = table(120), tmp_path / "parted"
+    rows.to_parquet(tmp_path / "rows.parquet")
+    spec = {"columns": {"key": "id", "target": "label"}, "types": TYPES}
+    known = decide(spec, rows.iloc[:100] if what == "extend" else rows)
+    there = stored(known, tmp_path / "splits")
+    arguments = [str(there.folder), str(tmp_path / "rows.parquet"), "extend" if what == "extend" else str(to)]
+    with subprocess.Popen([sys.executable, "-c", KILLED, *arguments], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"writing\n"
+        os.kill(process.pid, signal.SIGKILL)
+    assert not to.exists()
+    assert [path.name for path in there.folder.parent.glob("[0-9]*")] == ["1.0"]
+    assert list(tmp_path.rglob(".writing-*"))
+    if what == "extend":
+        assert extend(there, rows).manifest.split_id == extend(known, rows).manifest.split_id
+    else:
+        assert partition(there, rows, to).rows(0, "test") == 24
+    assert not list(tmp_path.rglob(".writing-*"))
+    assert not list(tmp_path.rglob(".spilling-*"))

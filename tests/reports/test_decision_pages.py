@@ -77,6 +77,10 @@ def test_a_tuning_shows_one_number_for_the_winner_and_what_its_luck_was_worth() 
     assert made.lead == f"Take alpha = {tried[choice.chosen]['alpha']}."
     assert page.numbers["figures"][::2] == sorted(means, reverse=True)
     assert made.sections[0].title == "A close race: 2 configurations of 3 within one sd of the best"
+    found = int(np.argmax(means)) + 1
+    assert made.sections[1].title.startswith(f"The best came with try {found} of 3; ")
+    two = tuning_page("r2", tried[:2], means[:2], spreads[:2], replace(choice, best=0, chosen=0))
+    assert len(two.sections) == 1
 
 
 @pytest.mark.parametrize("promote", [True, False])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evenfold.estimates import Estimate
 from evenfold.estimates.results import Interval
-from evenfold.reports.evaluations.words import optimism, resolution
+from evenfold.reports.evaluations.words import kept_promises, optimism, resolution
 
 
 def estimate(metric: str, value: float, apparent: float, half: float = 0.05, level: float = 0.95) -> Estimate:
@@ -33,3 +33,14 @@ def test_a_bootstraps_last_estimate_is_the_one_that_is_told() -> None:
     first, last = estimate("r2", 0.2, 0.9), estimate("r2", 0.4, 0.9)
     assert "0.400" in optimism([first, last])
     assert "0.200" not in optimism([first, last])
+
+
+def test_a_promise_is_kept_unless_the_intervals_part() -> None:
+    """Later rows beside what was promised, by metric; without intervals nothing is claimed."""
+    before = [estimate("r2", 0.5, 0.5, 0.1), estimate("neg_mean_absolute_error", -3.0, -3.0, 0.5)]
+    assert kept_promises(before, before) == ["The scores are what was promised, as far as the intervals can tell."]
+    worse = [estimate("r2", 0.2, 0.2, 0.08), estimate("neg_mean_absolute_error", -2.0, -2.0, 0.2)]
+    assert kept_promises(worse, before) == [
+        "R2 is worse than promised: the intervals do not meet.",
+        "MAE is better than promised: the intervals do not meet.",
+    ]

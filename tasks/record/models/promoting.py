@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.estimates import Estimate, ModelError, ModelSpec, compare, metric_of
+from evenfold.estimates.levels import LevelScore, widest_gap
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.manifests import Audit
 from evenfold.manifests.audits.findings import MODEL_GATES, Check, Found, NotAsked, Outcome, gates_with
@@ -54,22 +55,25 @@ def check_model(
     metric: str,
     estimates: Sequence[Estimate],
     gates: Mapping[str, Any] | None = None,
+    levels: Sequence[LevelScore] = (),
 ) -> Audit:
     """Say whether a model of ``fit_final`` may take the champion's place.
 
     Where it is the champion's recipe, its score must not have fallen on the rows that both tested, by more than half
     the width of the champion's recorded interval; where no rows can be paired, its score beside the recorded one. Its
     predictions of the newest generation must be numbers, within the target's range widened by its own width, and not
-    all the same where the champion's were not. ``estimates``: of the recipe on this split. ``failed`` names what stops
-    it. Raises SplitError.
+    all the same where the champion's were not. Under a gate ``level_gap`` no two levels of a column of ``balance_on``
+    may differ by more in scores whose intervals do not overlap. ``estimates`` and ``levels``: of the recipe on this
+    split. ``failed`` names what stops it. Raises SplitError.
     """
     work = work_of(split, model)
-    new = _New(split, work, final, champion, metric, tuple(estimates))
+    new = _New(split, work, final, champion, metric, tuple(estimates), tuple(levels))
     checks: dict[str, Check] = {
         "lower_score": new.lower_score,
         "unusable_predictions": new.unusable_predictions,
         "wild_predictions": new.wild_predictions,
         "constant_predictions": new.constant_predictions,
+        "level_gap": new.level_gap,
     }
     limits = gates_with({**work.manifest.spec.gates, **(gates or {})}, MODEL_GATES)
     return judged(limits, checks, work.manifest, n_rows=int(new.rows.size), features=list(work.problem.features))
@@ -85,6 +89,7 @@ class _New:
     champion: Champion | None
     metric: str
     estimates: tuple[Estimate, ...]
+    levels: tuple[LevelScore, ...]
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
@@ -192,6 +197,18 @@ class _New:
         if np.ptp(self.said, axis=0).max() > 0 or not np.isfinite(self.said).all():
             return None
         return Found(1, f"all {self.rows.size:,} predictions of the newest rows are the same.", {})
+
+    def level_gap(self) -> Outcome:
+        """Compare the scores of the levels of what is balanced on, where their intervals do not overlap."""
+        if not self.levels:
+            return NotAsked("no column to balance on is named, or draws keep no predictions of rows")
+        found = widest_gap(self.levels, self.metric)
+        if found is None:
+            return None
+        (gap, better, worse), title = found, metric_of(self.metric)
+        told = (f"{title.shown(float(each.value or 0.0)):.4g} for {each.level}" for each in (better, worse))
+        said = f"{title.title} by {better.attribute} is {' and '.join(told)}, and their intervals do not overlap."
+        return Found(gap, said, {"attribute": better.attribute, "better": better.level, "worse": worse.level})
 
     def _champion_is_constant(self) -> bool:
         if self.recorded is None:

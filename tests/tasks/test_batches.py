@@ -1,0 +1,76 @@
+"""A table that does not fit is parted by its folds once, and models that learn batch by batch are fitted on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from evenfold.estimates import ModelError
+from evenfold.manifests import decide
+from evenfold.manifests.anywhere import joining
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home, SplitRef, fit_batches, fit_fold
+from evenfold.tasks.runtime.running import finished, run, running
+
+BAYES = {"estimator": "sklearn.naive_bayes:GaussianNB", "features": ["x", "z"], "metrics": ["accuracy", "roc_auc"]}
+
+
+@pytest.fixture
+def made(home: Home, tmp_path: Path) -> SplitRef:
+    """Return a grouped split of 20,000 rows with columns that no model reads."""
+    rng, n = np.random.default_rng(0), 20_000
+    x, z = rng.normal(size=(2, n))
+    label = np.where(x + z + rng.normal(size=n) > 0, "yes", "no")
+    columns = {"id": rng.permutation(n), "g": rng.integers(0, 500, n), "y": label, "x": x, "z": z}
+    columns |= {f"wide{number}": rng.random(n) for number in range(10)}
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    spec = {"name": "rows", "columns": {"target": "y", "group": "g", "key": "id"}}
+    stored = decide(spec, tmp_path / "rows.parquet", to=home.splits)
+    return SplitRef.of(stored, stored.folder, str(tmp_path / "rows.parquet"))
+
+
+def test_scores_are_those_of_the_whole_table_and_are_kept(
+    made: SplitRef, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that batches do not change: the scores of each fold, its rows and keys; a second time is found."""
+    with running("plain"):
+        wanted = [run(fit_fold, made, i, BAYES) for i in range(2)]
+        monkeypatch.setattr("evenfold.tasks.work.read_table", lambda *_, **__: pytest.fail("the table was read whole"))
+        found = [run(fit_batches, made, i, BAYES, memory="4MB") for i in range(2)]
+        monkeypatch.setattr(joining, "_fill", lambda *_: pytest.fail("the table was parted again"))
+        again = finished(fit_batches, made, 1, BAYES, memory="4MB")
+    assert again.cached
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert mine.score.test == pytest.approx(theirs.score.test, abs=2e-3)
+        assert (mine.score.n_train, mine.score.n_test) == (theirs.score.n_train, theirs.score.n_test)
+        ours, others = (pq.read_table(each.predictions.path).to_pandas() for each in (mine, theirs))
+        assert ours[["id", "y"]].equals(others[["id", "y"]])
+        assert np.allclose(ours["proba_yes"], others["proba_yes"], atol=1e-3)
+    assert len(list((home.shared / "parted").iterdir())) == 1
+
+
+REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"features": None}, SplitError, "name its features"),
+    ({"estimator": "sklearn.linear_model:LogisticRegression"}, ModelError, r"no partial_fit.*SGDRegressor"),
+    ({"balance": "undersample"}, ModelError, "does not learn batch by batch"),
+    ({"weights": "wide0"}, ModelError, "weights and fit_params are not handed on"),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "message"), REFUSED)
+def test_what_cannot_learn_so_says_what_can(
+    change: dict[str, Any], kind: type[Exception], message: str, made: SplitRef
+) -> None:
+    """A sentence each, before anything is learnt."""
+    with running("plain"), pytest.raises(kind, match=message):
+        run(fit_batches, made, 0, BAYES | change)
+
+
+def test_test_rows_that_do_not_fit_are_refused_with_their_size(made: SplitRef) -> None:
+    """They are scored together, so they have to."""
+    with running("plain"), pytest.raises(SplitError, match=r"rows of 4 columns take about .* GB"):
+        run(fit_batches, made, 0, BAYES, memory="300kB")
