@@ -159,8 +159,8 @@ def with_baseline(
     if baseline is None:
         return estimate
     beside = _beside_draws(estimate.metric, estimate.value, table, baseline, **test)
-    said = no_better(estimate.metric, estimate.value, beside)
-    return replace(estimate, baseline=beside, warnings=(said,) if said else ())
+    sentence = no_better(estimate.metric, estimate.value, beside)
+    return replace(estimate, baseline=beside, warnings=(sentence,) if sentence else ())
 
 
 def no_better(metric: str, value: float, baseline: Baseline | None) -> str | None:
@@ -185,8 +185,8 @@ MOST_NAMED = 5
 
 def never_predicted(predictions: pd.DataFrame, problem: Problem) -> str | None:
     """Return one sentence where a classifier never predicts classes that there are; else nothing."""
-    there, said = set(np.unique(predictions["y"])), set(np.unique(predictions["prediction"]))
-    missed = [label for label in problem.classes if label in there - said]
+    there, predicted = set(np.unique(predictions["y"])), set(np.unique(predictions["prediction"]))
+    missed = [label for label in problem.classes if label in there - predicted]
     if not missed:
         return None
     share = float(np.mean(np.isin(predictions["y"].to_numpy(), np.asarray(missed))))
@@ -210,12 +210,12 @@ def shifted(predictions: pd.DataFrame, problem: Problem) -> str | None:
         if not set(names) <= set(predictions):
             return None
         there = np.array([np.mean(predictions["y"] == label) for label in problem.classes])
-        said = predictions[names].to_numpy().mean(axis=0)
-        worst = int(np.argmax(said - there))
-        if (said - there)[worst] < LEAST_SHIFT * sqrt(there[worst] * (1 - there[worst]) / n):
+        means = predictions[names].to_numpy().mean(axis=0)
+        worst = int(np.argmax(means - there))
+        if (means - there)[worst] < LEAST_SHIFT * sqrt(there[worst] * (1 - there[worst]) / n):
             return None
         return (
-            f"Balancing shifted the probabilities: that of {shown(str(problem.classes[worst]))} is {said[worst]:.3g} "
+            f"Balancing shifted the probabilities: that of {shown(str(problem.classes[worst]))} is {means[worst]:.3g} "
             f"on average, and its share of the rows is {there[worst]:.3g}; recalibrate: true sets them back."
         )
     transform = model.target_transform

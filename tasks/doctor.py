@@ -119,12 +119,14 @@ def _prefect(home: Home) -> Iterator[Finding]:
         return
     silent = [each.name for each in _scheduled() if not _runs(each.id)]
     fix = "Look at the server's log; with sqlalchemy 2.1 the scheduler fails in silence: pip install 'sqlalchemy<2.1'."
-    told = f"active schedules without a scheduled run: {', '.join(silent[:5])}" if silent else "every one has its next"
-    yield Finding("Prefect schedules", not silent, told, fix if silent else "")
+    message = (
+        f"active schedules without a scheduled run: {', '.join(silent[:5])}" if silent else "every one has its next"
+    )
+    yield Finding("Prefect schedules", not silent, message, fix if silent else "")
     late = [each.name for each in _scheduled() if _runs(each.id, before=time.time() - LATE_SECONDS)]
-    told = f"no run was taken for {LATE_SECONDS} s of: {', '.join(late[:5])}" if late else "no run waits for one"
+    message = f"no run was taken for {LATE_SECONDS} s of: {', '.join(late[:5])}" if late else "no run waits for one"
     fix = "Start a worker for their pool (prefect worker start --pool ...), or look at its log." if late else ""
-    yield Finding("Prefect workers", not late, told, fix)
+    yield Finding("Prefect workers", not late, message, fix)
     yield from _since_success()
     yield from _retrainings()
 
@@ -172,18 +174,18 @@ def _since_success() -> Iterator[Finding]:
                 )
         under_way = _read(each.id, {"state": {"type": {"any_": ["RUNNING"]}}}, "EXPECTED_START_TIME_DESC", MOST_RUNS)
         silent += [f"{run.name} ({run.id})" for run in under_way if not _lives(run)]
-    told = (
+    message = (
         f"since the last that completed: {'; '.join(broken[:5])}" if broken else "none broke off since the last success"
     )
     fix = "Look at their logs. The next one goes on where they stopped: prefect deployment run ..." if broken else ""
-    yield Finding("Prefect runs", not broken, f"{len(broken)} {told}" if broken else told, fix)
-    told = (
+    yield Finding("Prefect runs", not broken, f"{len(broken)} {message}" if broken else message, fix)
+    message = (
         f"RUNNING without one for {BEAT_SECONDS} s: {', '.join(silent[:5])}"
         if silent
         else "every run that is under way has one"
     )
     fix = f'Create the automations ("$(python -m {DEPLOYMENTS} --automations)"), or cancel them.' if silent else ""
-    yield Finding("heartbeats", not silent, told, fix)
+    yield Finding("heartbeats", not silent, message, fix)
 
 
 def _lives(run: Any) -> bool:
@@ -212,9 +214,9 @@ def _retrainings() -> Iterator[Finding]:
         since = done[0].end_time if done else each.created
         age = time.time() - since.timestamp()
         late = age > 1.5 * apart
-        told = f"{each.name}: {'the last one succeeded' if done else 'none has succeeded, and it was deployed'} "
+        message = f"{each.name}: {'the last one succeeded' if done else 'none has succeeded, and it was deployed'} "
         fix = "Look at the findings about runs and workers; start one: prefect deployment run ..." if late else ""
-        yield Finding("retraining", not late, f"{told}{_span(age)} ago; it is due every {_span(apart)}", fix)
+        yield Finding("retraining", not late, f"{message}{_span(age)} ago; it is due every {_span(apart)}", fix)
 
 
 def _span(seconds: float) -> str:
@@ -277,12 +279,14 @@ def _server(name: str, url: str, command: str, setting: str) -> Iterator[Finding
 
 def _left_over(home: Home) -> Iterator[Finding]:
     left = orphans()
-    told = ", ".join(f"{pid} ({command[:80]})" for pid, command in left)
+    processes = ", ".join(f"{pid} ({command[:80]})" for pid, command in left)
     fix = f"kill {' '.join(str(pid) for pid, _ in left)}" if left else ""
-    yield Finding("orphans", not left, f"processes whose flow is no more: {told}" if left else "none", fix)
+    yield Finding("orphans", not left, f"processes whose flow is no more: {processes}" if left else "none", fix)
     held = [path for path in home.locks.glob("*.lock") if _is_held(path)] if home.locks.exists() else []
-    told = f"{len(held)} held by flows that run now; locks of killed flows free themselves" if held else "none is held"
-    yield Finding("locks", True, told)
+    message = (
+        f"{len(held)} held by flows that run now; locks of killed flows free themselves" if held else "none is held"
+    )
+    yield Finding("locks", True, message)
 
 
 def _is_held(path: Path) -> bool:

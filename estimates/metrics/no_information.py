@@ -63,10 +63,10 @@ def _moments(rows: Answered, values: NDArray[np.float64]) -> tuple[float, float]
 
 def of_distances(rows: Answered) -> float:
     """Return the rate of the mean absolute error: the mean of |y_i - p_j| over all pairs, in O(n log n)."""
-    y, said = rows.y, np.asarray(rows.predicted, dtype=np.float64)
-    order = np.argsort(said, kind="stable")
-    below = np.searchsorted(said[order], y)
+    y, predicted = rows.y, np.asarray(rows.predicted, dtype=np.float64)
+    order = np.argsort(predicted, kind="stable")
+    below = np.searchsorted(predicted[order], y)
     mass = np.concatenate(([0.0], np.cumsum(rows.mass[order])))
-    moment = np.concatenate(([0.0], np.cumsum(rows.mass[order] * said[order])))
+    moment = np.concatenate(([0.0], np.cumsum(rows.mass[order] * predicted[order])))
     sums: Floats = y * mass[below] - moment[below] + (moment[-1] - moment[below]) - y * (mass[-1] - mass[below])
     return -float(rows.mean(sums) / mass[-1])

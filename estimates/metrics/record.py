@@ -46,14 +46,14 @@ class Answered:
     @cached_property
     def predicted(self) -> NDArray[Any]:
         """The predictions, like ``truth``."""
-        said = np.asarray(self.answers.predict(self._rows))
-        return codes_of(said, self.classes) if self.classes else said
+        predictions = np.asarray(self.answers.predict(self._rows))
+        return codes_of(predictions, self.classes) if self.classes else predictions
 
     @cached_property
     def probabilities(self) -> Floats:
         """The probabilities, a column per class of ``classes``; 0 for a class that the model does not know."""
-        said = self.answers.predict_proba(self._rows)
-        return all_classes(said, self.answers.classes_, self.classes) if self.classes else np.asarray(said)
+        columns = self.answers.predict_proba(self._rows)
+        return all_classes(columns, self.answers.classes_, self.classes) if self.classes else np.asarray(columns)
 
     @cached_property
     def ranking(self) -> Floats:

@@ -53,9 +53,10 @@ def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, floa
         return (given or 0.5,) * 2
     label = problem.positive
     yes = predictions["prediction"] == label
-    said = predictions[f"proba_{label}"]
+    probability = predictions[f"proba_{label}"]
     by = [predictions["repeat"], predictions["fold"]]
     # Where a fold calls none a yes, or none a no, the threshold is somewhere beyond: taken as the end of the scale.
-    least, most = said.where(yes).groupby(by).min().fillna(1.0), said.mask(yes).groupby(by).max().fillna(0.0)
+    least = probability.where(yes).groupby(by).min().fillna(1.0)
+    most = probability.mask(yes).groupby(by).max().fillna(0.0)
     middle = (least + most) / 2
     return float(middle.min()), float(middle.max())

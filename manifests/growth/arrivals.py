@@ -146,8 +146,10 @@ def vanished_rows(arrived: _Arrived) -> Outcome:
     gone, known = int(np.count_nonzero(there & (arrived.joined.row_of < 0))), int(np.count_nonzero(there))
     if not gone:
         return None
-    said = f"{gone:,} of {known:,} known rows ({gone / known:.1%}) {verb(gone, 'is', 'are')} not in the data"
-    return Found(gone / known, f"{said}; a table that is cut short looks like this.", {"rows": gone, "known": known})
+    sentence = f"{gone:,} of {known:,} known rows ({gone / known:.1%}) {verb(gone, 'is', 'are')} not in the data"
+    return Found(
+        gone / known, f"{sentence}; a table that is cut short looks like this.", {"rows": gone, "known": known}
+    )
 
 
 def changed_targets(arrived: _Arrived) -> Outcome:
@@ -163,9 +165,9 @@ def changed_targets(arrived: _Arrived) -> Outcome:
     if not changed.size:
         return None
     share, first = changed.size / rows.size, np.sort(changed)[:MOST_LISTED].tolist()
-    said = f"{changed.size:,} of {rows.size:,} known rows ({share:.1%}) have another {target} than before"
+    sentence = f"{changed.size:,} of {rows.size:,} known rows ({share:.1%}) have another {target} than before"
     where = f"(rows {', '.join(map(str, first))}{', …' if changed.size > MOST_LISTED else ''} of the data)"
-    return Found(share, f"{said} {where}; corrections, or a feed that is broken.", {"rows": first})
+    return Found(share, f"{sentence} {where}; corrections, or a feed that is broken.", {"rows": first})
 
 
 def new_rows(arrived: _Arrived) -> Outcome:
@@ -183,8 +185,10 @@ def new_rows(arrived: _Arrived) -> Outcome:
     usual = float(np.median(sizes))
     factor = max(n / usual, usual / n)
     more = "more" if n > usual else "fewer"
-    said = f"{amount(n, 'new row')}, {factor:.3g} times {more} than usual ({usual:,.0f}, the median of {sizes.size})"
-    return Found(factor, f"{said}.", {"rows": n, "usual": usual})
+    sentence = (
+        f"{amount(n, 'new row')}, {factor:.3g} times {more} than usual ({usual:,.0f}, the median of {sizes.size})"
+    )
+    return Found(factor, f"{sentence}.", {"rows": n, "usual": usual})
 
 
 def _rows_a_day(arrived: _Arrived) -> Found | None:
@@ -210,8 +214,8 @@ def _rows_a_day(arrived: _Arrived) -> Found | None:
     factors = np.maximum(rates[fresh] / usual, usual / rates[fresh])
     odd = int(np.argmax(factors))
     month, rate, factor = str(named[fresh][odd]), float(rates[fresh][odd]), float(factors[odd])
-    said = f"{month} has {rate:.3g} rows a day, {factor:.3g} times {'more' if rate > usual else 'fewer'} than usual"
-    message = f"{said} ({usual:.3g}, the median of {np.count_nonzero(~fresh)} months without new rows)."
+    sentence = f"{month} has {rate:.3g} rows a day, {factor:.3g} times {'more' if rate > usual else 'fewer'} than usual"
+    message = f"{sentence} ({usual:.3g}, the median of {np.count_nonzero(~fresh)} months without new rows)."
     return Found(factor, message, {"rows": int(counts[fresh][odd]), "usual": usual})
 
 
@@ -255,8 +259,8 @@ def target_distribution(arrived: _Arrived) -> Outcome:
     chance = sum(sqrt(log(4 * n_compared / FALSE_ALARMS) / (2 * n)) for n in units)
     if distance <= chance:
         return None
-    said = f"{columns.target} of {amount(int(new.size), 'new row')} is {distance:.3g} apart from that of the last"
-    message = f"{said} {last.size:,} (largest difference of shares), and chance explains at most {chance:.3g}."
+    sentence = f"{columns.target} of {amount(int(new.size), 'new row')} is {distance:.3g} apart from that of the last"
+    message = f"{sentence} {last.size:,} (largest difference of shares), and chance explains at most {chance:.3g}."
     return Found(distance - chance, message, {"distance": distance, "chance": chance})
 
 
@@ -265,8 +269,12 @@ def _merged_groups(known: Manifest, quarantined: int) -> Outcome:
     if not quarantined:
         return None
     share = quarantined / known.n
-    said = f"{amount(quarantined, 'row')} ({share:.1%} of the known ones) {verb(quarantined, 'is', 'are')} of groups"
-    return Found(share, f"{said} that turned out to be one, and would be in no split any more.", {"rows": quarantined})
+    sentence = (
+        f"{amount(quarantined, 'row')} ({share:.1%} of the known ones) {verb(quarantined, 'is', 'are')} of groups"
+    )
+    return Found(
+        share, f"{sentence} that turned out to be one, and would be in no split any more.", {"rows": quarantined}
+    )
 
 
 def unseen_categories(arrived: _Arrived) -> Outcome:

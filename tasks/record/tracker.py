@@ -171,8 +171,8 @@ class Tracker:
         """Log the metrics that the run does not hold yet; what it holds already is not said twice."""
         run = self.client.get_run(run_id)
         known = {(name, 0): value for name, value in run.data.metrics.items()}
-        told = {(allowed(name), 0): value for name, value in values.items()}
-        self._log(run_id, news(told, known, run.info.start_time))
+        points = {(allowed(name), 0): value for name, value in values.items()}
+        self._log(run_id, news(points, known, run.info.start_time))
 
     def _fill(self, run: Any, entry: Entry, known: bool) -> None:
         run_id = run.info.run_id

@@ -249,7 +249,8 @@ def _kept(fn: Callable[P, R]) -> Callable[P, R]:
         key = _key_of_run(fn)
         if key is not None and isinstance(value, Outcome):
             results_of(Home.here()).keep(key, value)
-        log(f"{fn.__name__.replace('_', ' ')} took {time.monotonic() - started:.3g} s")
+        if not _is_part_of_another():  # of many short fits in one run, the run's own line says what they took
+            log(f"{fn.__name__.replace('_', ' ')} took {time.monotonic() - started:.3g} s")
         return value
 
     return perform
@@ -264,6 +265,11 @@ def _task_run() -> Any:
 def _key_of_run(fn: Callable[..., Any]) -> str | None:
     """Return the key of the task run of ``fn`` under way; whoever set a key by hand keeps the result as well."""
     return current_key(fn) if TaskRunContext.get() and UNDER_KEY.get() is None else None
+
+
+def _is_part_of_another() -> bool:
+    """Return whether a step is done inside the task run of another one, under a key that was set by hand."""
+    return UNDER_KEY.get() is not None
 
 
 def current_key(fn: Callable[..., Any]) -> str | None:
