@@ -83,6 +83,11 @@ def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: in
             for batch in database.sql(f"select * from canonical order by {order}").to_arrow_reader(1 << 17):
                 yield pa.Table.from_batches([batch])
         except duckdb.OutOfMemoryException as error:
+            if "offload" in str(error):  # it spilled until the disk was full, and calls that a want of memory as well
+                raise SplitError(
+                    f"the rows cannot be sorted in {folder}: its disk has no room left for what {memory >> 20:,} MB of "
+                    "memory do not hold; free some, or allow more memory. Nothing was written."
+                ) from None
             raise SplitError(
                 f"{memory >> 20:,} MB of memory are too little to sort the rows ({reason_of(error)[:200]}); allow more."
             ) from None

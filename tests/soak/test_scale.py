@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from evenfold.manifests import StoredManifest, decide, extend, measure, partition
+from evenfold.splitters import SplitError
 
 pytestmark = pytest.mark.soak
 ROWS = int(os.environ.get("EVENFOLD_SOAK_ROWS", 100_000_000))
@@ -67,3 +70,36 @@ def test_out_of_core_costs_little_more_than_memory(tmp_path: Path, found: Callab
     found(rows=BOTH, cpu_in_memory=round(memory["cpu"], 1), cpu_out_of_core=round(duckdb["cpu"], 1))
     assert duckdb["split_id"] == memory["split_id"]
     assert duckdb["cpu"] <= 1.5 * memory["cpu"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Give a disk of 20 MB; only who may mount one has it."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(place)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no file system may be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_disk_that_is_full_while_rows_are_spilled_is_a_sentence(small_disk: Path, tmp_path: Path) -> None:
+    """Deciding, measuring, growing and parting: each says that the disk is full, and leaves nothing on it."""
+    n = 3_000_000
+    columns = {"key": np.random.default_rng(0).permutation(n), "group": np.arange(n) % 999}
+    pq.write_table(pa.table(columns | {"y": np.random.default_rng(1).normal(size=n)}), tmp_path / "rows.parquet")
+    spec, data = {"columns": {"key": "key", "group": "group", "target": "y"}}, tmp_path / "rows.parquet"
+    with pytest.raises(SplitError, match="its disk has no room left for what 64 MB of memory do not hold"):
+        decide(spec, data, engine="duckdb", memory="64MB", to=small_disk / "splits")
+    made = decide(spec, data, engine="duckdb", memory="500MB", to=tmp_path / "splits")
+    with pytest.raises(SplitError, match=r"No space left on device|no room left"):
+        partition(made, data, small_disk / "parted", memory="200MB")
+    assert not list(small_disk.iterdir())
+    shutil.copytree(tmp_path / "splits", small_disk / "splits")
+    there = StoredManifest(small_disk / "splits" / made.folder.parent.name / "1.0")
+    for verb in (measure, extend):
+        with pytest.raises(SplitError, match="its disk has no room left"):
+            verb(there, data, memory="64MB")  # type: ignore[operator]
+    assert [path.name for path in (small_disk / "splits").iterdir()] == [made.folder.parent.name]
+    assert [path.name for path in there.folder.parent.iterdir()] == ["1.0"]

@@ -1,0 +1,81 @@
+"""Whatever the strategy and the metric, the value lies in the interval beside it."""
+
+from __future__ import annotations
+
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from cases import CASES
+from evaluations import LOGISTIC, RIDGE, normals
+from evenfold.estimates import METRICS, Estimate
+from evenfold.splitters import PredefinedPairs, Splitter, all_strategies
+from evenfold.splitters.conformance import data_for
+from evenfold.tasks import aggregate, fit_all, fit_draws, fit_fold, split
+
+# Means over rows, pooled scores and extremes; tests/estimates/test_values.py asks the same of every metric.
+CLASSES = ["accuracy", "balanced_accuracy", "f1", "matthews_corrcoef", "neg_brier_score"]
+NUMBERS = ["r2", "neg_mean_absolute_error", "neg_root_mean_squared_error", "neg_median_absolute_error", "neg_max_error"]
+
+
+def one_of_each() -> list[Splitter]:
+    """Return the first case of every strategy that a specification names; Holdout is a field of it."""
+    halves = [list(range(30)), list(range(30, 60))]  # the pairs of the cases have too few rows to train on
+    first: dict[str, Splitter] = {"PredefinedPairs": PredefinedPairs([(halves[0], halves[1]), (halves[1], halves[0])])}
+    for splitter in CASES:
+        if not any(isinstance(value, Splitter) for value in splitter.get_params(deep=False).values()):
+            first.setdefault(type(splitter).__name__, splitter)
+    return [splitter for name, splitter in first.items() if name != "Holdout"]
+
+
+def table(splitter: Splitter, n: int = 60) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return rows with the columns that a strategy asks for, and which they are."""
+    data = data_for(splitter, n)
+    frame = pd.DataFrame({"id": np.arange(n), "x": normals(n, 1)})
+    frame["number"], frame["kind"] = frame["x"] + normals(n, 2), (frame["x"] + normals(n, 3) > 0).astype(int)
+    columns: dict[str, Any] = {"key": "id"}
+    for role, values in data.columns().items():
+        many = np.asarray(values).ndim > 1
+        names = [f"{role} {i}" for i in range(values.shape[1])] if many else [role]
+        frame[names] = values if many else np.asarray(values).reshape(-1, 1)
+        columns |= {{"groups": "group", "y": "stratify", "fixed": "fold"}.get(role, role): names if many else names[0]}
+    return frame, columns | {"key": "key" if "key" in data.roles else "id"}
+
+
+def estimates(splitter: Splitter, target: str, estimator: str, metrics: list[str]) -> list[Estimate]:
+    frame, columns = table(splitter)
+    model = {"estimator": estimator, "features": ["x"], "metrics": metrics}
+    spec = {"name": "rows", "columns": columns | {"target": target}, "strategy": type(splitter).__name__}
+    params = {name: value for name, value in splitter.get_params(deep=False).items() if name != "random_state"}
+    ref = split.fn(frame, spec=spec | {"params": params})
+    if ref.kind == "draws":
+        results: list[Any] = [fit_draws.fn(ref, (0, ref.n_splits), model)]
+        return aggregate.fn(ref, results, apparent=fit_all.fn(ref, model)).estimates
+    return aggregate.fn(ref, [fit_fold.fn(ref, fold, model) for fold in ref.splits()]).estimates
+
+
+@pytest.mark.parametrize("splitter", one_of_each(), ids=lambda splitter: type(splitter).__name__)
+@pytest.mark.parametrize("asked", [("kind", LOGISTIC, CLASSES), ("number", RIDGE, NUMBERS)], ids=["classes", "numbers"])
+def test_the_value_lies_in_its_interval(
+    splitter: Splitter, asked: tuple[str, str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or there is no interval, with a note that says why; and the interval lies within what the metric can be."""
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path))
+    made = estimates(splitter, *asked)
+    assert {estimate.metric for estimate in made} == set(asked[2])
+    for estimate in made:
+        if estimate.interval is None:
+            assert estimate.notes, estimate
+            continue
+        metric = METRICS[estimate.metric]
+        low, high = estimate.interval.low, estimate.interval.high
+        assert isfinite(low)
+        assert metric.low <= low <= estimate.value <= high <= metric.high, estimate
+
+
+def test_every_strategy_is_asked() -> None:
+    """Those that are added are asked as well."""
+    assert {type(splitter).__name__ for splitter in one_of_each()} == set(all_strategies()) - {"Holdout"}
