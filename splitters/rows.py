@@ -201,7 +201,7 @@ def _require_apart(entities: Entities, largest: int, n: int) -> None:
     raise SplitError(
         f"{' and '.join(entities.names)} join {largest:,} of {n:,} rows ({largest / n:.0%}) into one group; without "
         f"{value} of {name}, which joins most, the largest would hold {without:,} ({without / n:.0%}). Leave such a "
-        "level out, or keep one of the columns."
+        "level out, keep one of the columns, or leave out the rows that cross folds (group_mode: cross)."
     )
 
 
