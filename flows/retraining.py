@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from evenfold.estimates import Estimate, EvaluationError, ModelError, ModelSpec
+from evenfold.estimates import Estimate, EvaluationError, ModelError, ModelSpec, metric_of
 from evenfold.estimates.promotion import (
     Decision,
     Difference,
@@ -107,7 +107,7 @@ def _headline(outcome: Retraining) -> str:
 def _difference(decision: Decision) -> str:
     if decision.difference is None:
         return ""
-    sentence = f"Candidate minus champion, {decision.metric}: {decision.difference:.4g}"
+    sentence = f"{metric_of(decision.metric).title}, the candidate is better by {decision.difference:.4g}"
     if decision.low is None:
         return f"{sentence}."
     level = "95%" if decision.level is None else f"{decision.level:.1%}"
@@ -137,8 +137,9 @@ def _stored_champion(outcome: Retraining) -> str:
     stored = outcome.stored_champion
     if stored.score is None:
         return f"Not scored: {stored.why}."
+    metric = metric_of(outcome.decision.metric)
     return (
-        f"{outcome.decision.metric} = {stored.score:.4g} on the {stored.rows:,} rows "
+        f"{metric.title} {metric.shown(stored.score):.4g} on the {stored.rows:,} rows "
         "that are newer than its training rows; it decides nothing."
     )
 

@@ -280,7 +280,7 @@ def estimates_table(estimates: Sequence[Estimate]) -> Table:
     names = ["value", "fold_mean", "sd", "se", "apparent", "gap"]
     rows = [
         [
-            estimate.metric,
+            f"{metric_of(estimate.metric).title} ({estimate.metric})",
             estimate.method,
             *(number(getattr(estimate, name)) for name in names),
             number(estimate.interval.low if estimate.interval else None),
@@ -290,9 +290,9 @@ def estimates_table(estimates: Sequence[Estimate]) -> Table:
         for estimate in estimates
     ]
     note = (
-        "As scikit-learn scores: higher is better, errors are negative. sd: spread of the splits' scores, no interval; "
-        "gap: apparent - value; baseline: the score without a model, and what the value is better by, with its "
-        "interval."
+        "As scikit-learn's scorers, in brackets, have it: higher is better, errors are negative. sd: spread of the "
+        "splits' scores, no interval; gap: apparent - value; baseline: the score without a model, and what the value "
+        "is better by, with its interval."
     )
     head = ["metric", "method", *names, "from", "to", "baseline", "better by", "from", "to"]
     return Table("Every estimate", rows, head, note)
