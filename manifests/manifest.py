@@ -61,6 +61,9 @@ class ManifestCV:
             "call as_cv with the frame that X comes from, in the order of X."
         )
 
+    def __len__(self) -> int:
+        return self.get_n_splits()
+
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of splits."""
         return self.manifest.n_splits

@@ -47,6 +47,7 @@ class Snapshot:
     target: pa.Array | None
     types: dict[str, str]
     categories: dict[str, list[str]]
+    generation: int | None = None  # of the manifest that the table was learnt from; None where it is the newest
 
     @classmethod
     def of(cls, manifest: Manifest, data: Any) -> Snapshot:
@@ -69,7 +70,7 @@ class Snapshot:
         kept = born <= generation
         rows = np.where(kept, np.cumsum(kept) - 1, -1)
         target = None if self.target is None else _at(pa.chunked_array([self.target]), rows)
-        return replace(self, split_id=manifest.split_id, target=target)
+        return replace(self, split_id=manifest.split_id, target=target, generation=generation)
 
     def write(self, path: Path) -> None:
         """Write the snapshot to a Parquet file."""
@@ -134,6 +135,11 @@ class _Arrived:
         kept = self.snapshot is not None and self.snapshot.split_id == self.manifest.split_id
         return self.snapshot.target if kept and self.snapshot is not None else None
 
+    def learnt(self) -> NDArray[np.bool_]:
+        """Which known rows were learnt from; what only a table brought that was stopped later on is not missed."""
+        born, last = self.manifest.born, self.snapshot.generation if self.snapshot is not None else None
+        return np.ones(self.manifest.n, dtype=bool) if born is None or last is None else born <= last
+
     def new(self) -> NDArray[np.int64]:
         """The rows of the table that the manifest does not hold, and that do not wait."""
         waits = waiting_rows(self.table, self.manifest.spec, self.manifest.types)
@@ -142,7 +148,7 @@ class _Arrived:
 
 def vanished_rows(arrived: _Arrived) -> Outcome:
     """Look for known rows that the table lacks."""
-    there = arrived.manifest.status != DELETED
+    there = (arrived.manifest.status != DELETED) & arrived.learnt()
     gone, known = int(np.count_nonzero(there & (arrived.joined.row_of < 0))), int(np.count_nonzero(there))
     if not gone:
         return None

@@ -115,18 +115,20 @@ def test_a_score_that_fell_keeps_the_champion(home: Home, name: str, change: Any
 
 
 def test_a_champion_without_a_recorded_score_is_replaced_and_that_is_told(home: Home) -> None:
-    """Versions of before, and tags that somebody changed: the refit goes on, and says what was not compared."""
+    """Versions of before: the refit goes on, and says what was not compared. A tag that somebody changed stops it."""
     from mlflow.tracking import MlflowClient
 
-    for n, tag in ((150, ""), (170, "not json"), (190, '[{"metric": 5}]')):
-        if tag:
-            MlflowClient(home.tracking_uri).set_model_version_tag(
-                "bare", champion(home, "bare"), "evenfold.scores", tag
-            )
-        outcome = retrain("bare", rows(n))
+    client = MlflowClient(home.tracking_uri)
+    retrain("bare", rows(150))
+    for tag in ("not json", '[{"metric": 5}]'):
+        client.set_model_version_tag("bare", "1", "evenfold.scores", tag)
+        with pytest.raises(GateError, match=r"is no list of scores .*; put back what was there, or delete the tag"):
+            retrain("bare", rows(170))
+    client.delete_model_version_tag("bare", "1", "evenfold.scores")
+    outcome = retrain("bare", rows(170))
     assert outcome.checked is not None
     assert outcome.checked.not_asked["lower_score"] == "the champion's r2 was not recorded with an interval"
-    assert champion(home, "bare") == "3"
+    assert champion(home, "bare") == "2"
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ def test_rows_are_joined_by_key_in_any_order(splitter: Splitter) -> None:
     shuffled = FRAME.sample(frac=1, random_state=5)
     assert by_key(manifest, FRAME) == by_key(manifest, shuffled)
     assert len(by_key(manifest, FRAME)) == manifest.as_cv(FRAME).get_n_splits(FRAME) == manifest.n_splits
+    assert len(manifest.as_cv(FRAME)) == manifest.n_splits
 
 
 def test_other_columns_and_containers_may_come_along() -> None:
