@@ -20,7 +20,7 @@ from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError
 from pydantic import BaseModel, ConfigDict
 
-from .header import REMEDY, read_header, sha256
+from .header import REMEDY, SCHEMA, read_header, sha256
 from .load import outline, prove_stored, read_manifest
 from .rows import digested, files_of
 from .write import BLOCK_ROWS, describe, described
@@ -144,7 +144,7 @@ def verify(folder: str | Path) -> Verification:
     try:
         header = read_header(path)
     except SplitError as error:
-        if not (path / "manifest.json").is_file() or _is_json(path / "manifest.json"):
+        if not (path / "manifest.json").is_file() or _is_another(path / "manifest.json"):
             raise
         return _damaged(path, [Damage(file="manifest.json", message=str(error))])
     try:
@@ -157,9 +157,11 @@ def verify(folder: str | Path) -> Verification:
         return _damaged(path, [Damage(file="manifest.json", message=said)])
 
 
-def _is_json(file: Path) -> bool:
+def _is_another(file: Path) -> bool:
+    """Return whether a file is JSON of another schema, of which nothing can be said."""
     try:
-        return isinstance(json.loads(file.read_text(encoding="utf-8")), dict)
+        header = json.loads(file.read_text(encoding="utf-8"))
+        return isinstance(header, dict) and header.get("schema") != SCHEMA
     except (ValueError, OSError):
         return False
 
