@@ -30,13 +30,14 @@ from .exchange.samples import import_croissant as import_croissant, read_split_s
 from .exchange.schemas import json_schemas as json_schemas
 from .exchange.sql_view import openml_view as openml_view
 from .exchange.warehouse import warehouse_sql as warehouse_sql
+from .fields import Columns as Columns
 from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport
 from .growth.arrivals import Snapshot as Snapshot, check_arrival as check_arrival
 from .growth.extend import Extension as Extension, moved_rows as moved_rows
 from .identity import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
 from .plan import Plan as Plan, is_numeric_target as is_numeric_target
-from .spec import Columns as Columns, SplitSpec as SplitSpec, explain as explain, read_spec as read_spec
+from .spec import SplitSpec as SplitSpec, explain as explain, read_spec as read_spec
 from .store.header import prove_files as prove_files, read_header as read_header
 from .store.load import read_manifest as read_manifest
 from .store.verify import Damage as Damage, Verification as Verification, verify as verify

@@ -18,10 +18,10 @@ from evenfold.splitters.kernels.components import components_of
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
+from .fields import Columns
 from .manifest import DELETED, Manifest
 from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, Labels
 from .plan import is_numeric_target
-from .spec import Columns
 
 UNKNOWN = -4
 ROLES = ("train", "test")

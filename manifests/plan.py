@@ -27,10 +27,11 @@ from evenfold.splitters.strategies.holdout import check_fraction, locked_rows, r
 from evenfold.splitters.targets import is_number
 from numpy.typing import NDArray
 
+from .fields import Columns
 from .identity import content_of, plan_id
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
-from .spec import Columns, SplitSpec, read_spec, require_roles
+from .spec import SplitSpec, read_spec, require_roles
 from .state import first_entity_table, first_group_table, first_state
 
 

@@ -17,7 +17,9 @@ from evenfold.splitters.catalogue import strategy_named
 from evenfold.splitters.deployed import reason_of, require_readable, shown
 from evenfold.splitters.documents import read_document, require_bounded
 from evenfold.splitters.importing import refusal
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+
+from .fields import Columns, KeyEncoding, LockedPart, Strict
 
 MOST_TOLD = 5  # of what does not fit
 MOST_BYTES = 200  # of a name in UTF-8: folders may have 255
@@ -33,123 +35,6 @@ def name_like(text: str) -> str:
     kept = "".join(each if each in "._-" or unicodedata.category(each)[0] in "LMN" else "-" for each in composed)
     kept = kept.lstrip("._-")[:100].encode()[:MOST_BYTES].decode(errors="ignore")
     return kept if kept == text else kept.rstrip("._-")
-
-
-class Strict(BaseModel):
-    """Frozen, and without fields that it does not know."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Columns(Strict):
-    """Which column plays which part."""
-
-    key: list[str] = Field(
-        default=[], description="Names each row once and for all; several columns together if need be."
-    )
-    target: str | None = Field(default=None, description="What a model learns to predict.")
-    group: str | None = Field(
-        default=None, description="Rows of one group stay together; a list of several columns is kept as entities."
-    )
-    entities: list[str] = Field(
-        default=[],
-        description="Several columns of groups, a patient and a device, say; group_mode says how they are kept.",
-    )
-    stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
-    time: str | None = Field(default=None, description="When each row happened.")
-    label_end: str | None = Field(default=None, description="When the target of each row is known.")
-    fold: str | None = Field(default=None, description="Folds that were decided elsewhere, for Predefined.")
-    balance_on: list[str] = Field(
-        default=[], description="Whose shares and scores are reported; decides nothing, and is no feature."
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _several_groups(cls, given: Any) -> Any:
-        group = given.get("group") if isinstance(given, Mapping) else None
-        if not isinstance(group, (list, tuple)):
-            return given
-        names, rest = list(dict.fromkeys(group)), {name: each for name, each in given.items() if name != "group"}
-        if len(names) < 2:
-            return rest | {"group": names[0] if names else None}
-        if rest.get("entities") not in (None, [], names):
-            raise ValueError("group and entities both name what stays together; give one")
-        return rest | {"entities": names}
-
-    @model_validator(mode="after")
-    def _one_kind_of_group(self) -> Columns:
-        if len(self.entities) == 1 or (self.entities and self.group):
-            raise ValueError("entities are two columns or more, and no group beside them; name one column as group")
-        return self
-
-    @field_validator("key", "stratify", "balance_on", mode="before")
-    @classmethod
-    def _one_or_several(cls, value: Any) -> Any:
-        if not isinstance(value, (list, tuple)):
-            return [value] if isinstance(value, str) else value or []
-        return [each for i, each in enumerate(value) if each not in value[:i]]
-
-    @field_validator("key")
-    @classmethod
-    def _not_reserved(cls, value: list[str]) -> list[str]:
-        for name in value:
-            if name.startswith(("fold", "stratum")) or name in ("group_code", "status"):
-                raise ValueError(f"key column {name!r} is called as a column of the manifest; rename it")
-        return value
-
-    @property
-    def grouped(self) -> list[str]:
-        """The columns whose rows stay together: the group, or several entities; none where nothing is named."""
-        return [self.group] if self.group else self.entities
-
-    def roles(self) -> list[str]:
-        """Return every named column, each once: columns that no model may use as a feature."""
-        times = [self.time, self.label_end]
-        named = [*self.key, self.target, *self.grouped, *self.stratify, *times, self.fold, *self.balance_on]
-        return list(dict.fromkeys(name for name in named if name))
-
-
-class LockedPart(Strict):
-    """A test part that is drawn first and kept from every split: groups whole, the target in its share."""
-
-    fraction: float = Field(default=0.2, description="Share of the rows, between 0 and 1.")
-    seed: int = Field(default=0, ge=0, description="Decides which rows.")
-    locked: Literal[True] = Field(default=True, description="Each look at it is recorded.")
-    budget: int | None = Field(
-        default=None, ge=1, description="How many looks there may be; under thresholdout, answers of the holdout's own."
-    )
-    policy: Literal["refuse", "thresholdout", "ladder"] = Field(
-        default="refuse",
-        description="What a look is told: the score, or what Thresholdout or the Ladder makes of it, for many looks.",
-    )
-    step: float = Field(default=0.01, gt=0, lt=1, description="How fine the Ladder's answers are.")
-
-    @model_validator(mode="after")
-    def _thresholdout_ends(self) -> LockedPart:
-        if self.policy == "thresholdout" and self.budget is None:
-            raise ValueError("policy: thresholdout needs a budget of answers, such as budget: 10")
-        return self
-
-    @field_validator("fraction")
-    @classmethod
-    def _is_a_share(cls, value: float) -> float:
-        if not 0 < value < 1:
-            raise ValueError(f"{value:g} is no share of the rows; 15 % is 0.15")
-        return value
-
-
-Encoded = Literal["key", "group", "stratify"]
-
-
-class KeyEncoding(Strict):
-    """Names of rows that may leave the building: HMAC-SHA256 under a secret that an environment variable holds."""
-
-    method: Literal["hmac"] = "hmac"
-    secret: str = Field(default="EVENFOLD_KEY_SECRET", description="Name of the environment variable.")
-    bits: Literal[64, 128] = Field(default=64, description="128 above about 500 million rows.")
-    encode: tuple[Encoded, ...] = Field(
-        default=("key", "group"), description="Columns of which roles; stratify too, where its values name somebody."
-    )
 
 
 class SplitSpec(Strict):

@@ -11,9 +11,9 @@ from evenfold.manifests.audits.audit import COUNTED_CHECKS
 from evenfold.manifests.audits.findings import GATES, Audit, Check, Found, NotAsked, Outcome, gates_with, reasons_of
 from evenfold.manifests.audits.judging import judged
 from evenfold.manifests.audits.rows import DELETED_SAID, QUARANTINED_SAID, with_status
+from evenfold.manifests.fields import Columns
 from evenfold.manifests.joined import Counts, JoinedLabels
 from evenfold.manifests.membership import LOCKED, MOST_MEASURED, NEVER_TESTED, Labels
-from evenfold.manifests.spec import Columns
 from evenfold.manifests.tables.canonical import amount, verb
 from evenfold.splitters import SplitError
 

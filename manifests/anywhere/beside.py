@@ -16,9 +16,10 @@ from evenfold.manifests.engines.engine import DuckDB, bytes_of_memory
 from evenfold.manifests.engines.ordered import STORED, Canonical, Ordered, stored
 from evenfold.manifests.engines.sources import source_of
 from evenfold.manifests.engines.stored import StoredManifest, room_beside
+from evenfold.manifests.fields import Columns
 from evenfold.manifests.manifest import DELETED, QUARANTINED
 from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels, fold_columns
-from evenfold.manifests.spec import Columns, SplitSpec
+from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.store.rows import STATUS, assigned_codes
 from evenfold.manifests.tables.canonical import amount, missing_key, whole
 from evenfold.manifests.tables.keys import difference, key_names, positions_in, repeated

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from evenfold.manifests.fields import Columns
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import LOCKED, Labels, Membership
 from evenfold.manifests.plan import Plan
-from evenfold.manifests.spec import Columns
 from evenfold.manifests.state import (
     State,
     bins_of,

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from evenfold.manifests.fields import Columns
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED
 from evenfold.manifests.plan import Plan
-from evenfold.manifests.spec import Columns
 from evenfold.manifests.tables.canonical import amount, canonical_table, column_types, key_order, listed
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.manifests.tables.read import read_table

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+from evenfold.manifests.fields import Columns
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.spec import Columns
 from evenfold.manifests.tables.canonical import amount
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Pair, SplitError

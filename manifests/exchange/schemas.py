@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from evenfold.manifests.audits.findings import Audit
-from evenfold.manifests.spec import SplitSpec, Strict
+from evenfold.manifests.fields import Strict
+from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.store.header import SCHEMA
 from evenfold.manifests.tables.canonical import ColumnType
 from pydantic import BaseModel, Field
