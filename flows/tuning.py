@@ -27,9 +27,8 @@ from evenfold.tasks.runtime.running import finished_each, run, say, saying
 from evenfold.tasks.scores import aggregate_chosen, frame_of, in_blocks, scores_of_draws
 from evenfold.tasks.work import Work, work_of
 
-from .evaluation import check_evaluation
+from .evaluation import check_evaluation, look_at_holdout
 from .fits import Fits, fit_splits
-from .holdout import look_at_holdout
 from .outcomes import Tuning
 from .splitting import recorded, split_given, split_of
 
