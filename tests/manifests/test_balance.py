@@ -281,7 +281,7 @@ def test_a_figure_that_is_defined_is_shown_everywhere(monkeypatch: pytest.Monkey
     assert "Rows of the smallest fold" in report_html(manifest, report)
     split = {"name": "s", "version": "1.0", "strategy": "KFold", "n_rows": 6, "n_splits": 3, "kind": "draws"}
     split |= {"split_id": "0" * 64, "plan_id": "0" * 64, "uri": "somewhere", "data": "", "algorithm_version": "1"}
-    assert "| Rows of the smallest fold | 1 rows | 1 rows |" in split_report(split, report)
+    assert "| 1 rows | 1 rows | Rows of the smallest fold |" in split_report(split, report)
     monkeypatch.setattr("evenfold.flows.commands.show.read_header", lambda folder: {"counts": {}})
     console = Words(record=True, width=500)
     show_balance(console, report, SplitRef.model_validate(split), cached=False)

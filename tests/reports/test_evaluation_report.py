@@ -81,10 +81,11 @@ def test_the_confusion_matrix_counts_every_row_once(recorded: Any) -> None:
 
 
 def test_the_page_needs_nothing_but_itself(recorded: Any) -> None:
-    """No address, no script; and the split run of the same record holds the split's page and pictures."""
+    """No script, and no address but that of its split's page, which lies beside it with its pictures."""
     _, outcome, home = recorded
     html = (artifacts(home, outcome.run_id) / "report.html").read_text(encoding="utf-8")
-    assert Page(html).addresses == []
+    assert Page(html).addresses == [f"../../{outcome.split_run_id}/artifacts/split/report.html"]
+    assert (artifacts(home, outcome.run_id) / Page(html).addresses[0]).resolve().exists()
     assert not re.search(r"<script|url\(|https?://", html)
     kept = {path.name for path in (artifacts(home, outcome.split_run_id) / "split").iterdir()}
     assert {"report.html", "balance.json", "audit.json", "map.svg", "classes.svg"} <= kept

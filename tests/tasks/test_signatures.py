@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
+from evenfold.estimates.promotion import without_champion
 from evenfold.flows import split
 from evenfold.tasks import Home, fit_final, register_model
 from evenfold.tasks.record.models.registry import DECISION
@@ -22,7 +25,8 @@ def test_a_registered_model_has_a_signature_an_example_and_a_reason(home: Home) 
     made = split(frame, key="id", target="y", strategy="KFold", name="rows", engine="plain").split
     client = MlflowClient(home.tracking_store)
     experiment = client.get_experiment_by_name("rows").experiment_id
-    run = client.create_run(experiment, tags={DECISION: '{"promote": true, "why": "there is no champion yet"}'})
+    decision = without_champion("r2", "there is no champion yet")
+    run = client.create_run(experiment, tags={DECISION: json.dumps(decision.to_json())})
     final = fit_final.fn(made, RECIPE)
     told = register_model.fn(made, RECIPE, final, run_id=run.info.run_id)
     version = client.get_model_version("rows", told.version)
