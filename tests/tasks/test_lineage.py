@@ -97,7 +97,8 @@ def test_a_backend_that_does_not_answer_is_a_warning_and_the_record_stands(
 ) -> None:
     """Lineage is told on the side: MLflow is the record."""
     monkeypatch.setenv("EVENFOLD_OPENLINEAGE", "1")
-    monkeypatch.setenv("OPENLINEAGE_URL", "http://user:secret@127.0.0.1:9")
+    transport = {"type": "http", "url": "http://user:secret@127.0.0.1:9", "retry": {"total": 0}}
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT", json.dumps(transport))
     with caplog.at_level(logging.WARNING, "evenfold"):
         assert evaluated(data).run_id
     told = [record.getMessage() for record in caplog.records if "OpenLineage" in record.getMessage()]
