@@ -86,7 +86,7 @@ def rows() -> list[dict[str, Any]]:
     return [*_flights(), short_fits()]
 
 
-def short_fits(folds: int = 50, trees: int = 20) -> dict[str, Any]:
+def short_fits(folds: int = 50, trees: int = 38) -> dict[str, Any]:
     """Return the ratio of many short fits as tasks, results kept, to joblib on the same fits, in a warm process.
 
     The split and the record in MLflow are not part of it: joblib has neither.
