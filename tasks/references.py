@@ -68,18 +68,19 @@ def splits_of(home: Home, name: str) -> Iterator[tuple[str, Path]]:
 def recorded_splits(home: Home) -> list[dict[str, Any]]:
     """Return name, id, strategy, rows, splits and time of every manifest below the home, the newest first."""
     found = []
-    for file in home.splits.glob("*/*/manifest.json"):
+    written = {file: file.stat().st_mtime_ns for file in home.splits.glob("*/*/manifest.json")}
+    for file in sorted(written, key=written.__getitem__, reverse=True):  # within a second too
         try:
             header = read_header(file.parent)
         except SplitError:
             continue  # a damaged neighbour is found by whoever reads it
-        when = datetime.fromtimestamp(file.stat().st_mtime).astimezone()
+        when = datetime.fromtimestamp(written[file] / 1e9).astimezone()
         found.append({
             "split": f"{header['name']}@{header['version']}", "id": header["split_id"],
             "strategy": header["algorithm"]["name"], "rows": header["n_rows"], "splits": header["n_splits"],
             "when": when.isoformat(timespec="seconds"),
         })  # fmt: skip
-    return sorted(found, key=lambda each: str(each["when"]), reverse=True)
+    return found
 
 
 def _by_digits(home: Home, digits: str) -> list[Path]:
