@@ -200,8 +200,9 @@ def new_rows(arrived: _Arrived) -> Outcome:
 def _rows_a_day(arrived: _Arrived) -> Found | None:
     """Return the calendar month (UTC) with new rows whose rows a day are furthest from the median of the others.
 
-    A month that new rows have begun, or go on with, is counted up to its last row: half a month is not few. None
-    without a column of times, and where fewer than 3 months have no new rows to be compared with.
+    A month that new rows have begun, or go on with, is counted up to its last row: half a month is not few, nor is the
+    day that has only begun. None without a column of times, and where fewer than 3 months have no new rows to be
+    compared with.
     """
     name = arrived.manifest.spec.columns.time
     times = None if name is None else arrived.joined.column(name).combine_chunks()
@@ -217,7 +218,9 @@ def _rows_a_day(arrived: _Arrived) -> Found | None:
     if np.count_nonzero(~fresh) < FEWEST_GENERATIONS:
         return None
     usual = float(np.median(rates[~fresh]))
-    factors = np.maximum(rates[fresh] / usual, usual / rates[fresh])
+    # Rows of a day that has only begun may be many, and never too few: the last month is short of that day alone.
+    begun = (named == months.max()) & (length == 1)
+    factors = np.maximum(rates / usual, np.where(begun, 1.0, usual / rates))[fresh]
     odd = int(np.argmax(factors))
     month, rate, factor = str(named[fresh][odd]), float(rates[fresh][odd]), float(factors[odd])
     sentence = f"{month} has {rate:.3g} rows a day, {factor:.3g} times {'more' if rate > usual else 'fewer'} than usual"

@@ -140,6 +140,14 @@ def test_the_rows_of_calendar_months_are_compared_where_times_are_named() -> Non
     assert message.endswith("the median of 5 months without new rows).")
 
 
+def test_a_month_that_has_only_begun_is_not_few() -> None:
+    """One row after midnight of the last day, as where local days end in the next month's UTC."""
+    after_midnight = dated(7).iloc[[1200]].assign(day=pd.Timestamp("2026-05-01 03:00"))
+    assert arrived_rows(pd.concat([dated(6), after_midnight])).failed == []
+    crowd = pd.concat([after_midnight] * 150).assign(id=np.arange(5000, 5150))
+    assert "new_rows" in arrived_rows(pd.concat([dated(6), crowd])).failed
+
+
 def test_a_column_of_another_type_of_the_same_kind_is_told() -> None:
     """Whole numbers that arrive as decimal ones stop nothing, and are not passed over."""
     manifest, snapshot = grown(SPEC, 5)
