@@ -13,6 +13,7 @@ import tempfile
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -95,18 +96,18 @@ def benchmark_summary() -> str:
         return "`make bench` writes this table."
     told = json.loads(file.read_text(encoding="utf-8"))
     rows = [row for each in told["results"].values() for row in each]
-    in_seconds = {True: "ours", False: "ratio"}
-    missed = [
-        f"* {row['work']}: {row[in_seconds[str(row['target']).endswith(' s')]]} instead of {row['target']}"
-        for row in rows
-        if not row["met"]
-    ]
+    missed = [f"* {row['work']}: {_judged(row)} instead of {row['target']}" for row in rows if not row["met"]]
     versions = ", ".join(f"{name} {number}" for name, number in told["versions"].items())
     summary = (
         f"{len(rows) - len(missed)} of {len(rows)} rows reach what they should, each beside a peer in the same run: "
         "[all of them](docs/benchmarks.md)."
     )
     return "\n".join([f"{summary} {told['date']}, {told['machine']}; {versions}.", *missed])
+
+
+def _judged(row: dict[str, Any]) -> str:
+    """Return the figure that the target is about: a time, where it is one, or else the ratio."""
+    return str(row["ours" if str(row["target"]).endswith(" s") else "ratio"])
 
 
 LEAK = ROOT / "docs" / "leak.json"

@@ -119,11 +119,12 @@ def evaluated(
         raise EvaluationError(fits.failure)
     estimator, n_features = str(outcome.model.estimator), len(outcome.features)
     tell([model_sentence(estimator, n_features, fits.n_fits, fits.n_cached), *score_sentences(outcome.estimates)])
-    made = _evaluation(split, fits, outcome, split_run_id, record.run_id)
-    return made.model_copy(update={"seconds": time.monotonic() - started})
+    return _evaluation(split, fits, outcome, split_run_id, record.run_id, time.monotonic() - started)
 
 
-def _evaluation(split: Split, fits: Fits, outcome: Evaluated, split_run_id: str, run_id: str) -> Evaluation:
+def _evaluation(
+    split: Split, fits: Fits, outcome: Evaluated, split_run_id: str, run_id: str, seconds: float
+) -> Evaluation:
     return Evaluation(
         split=split.ref,
         cached=split.cached,
@@ -141,7 +142,7 @@ def _evaluation(split: Split, fits: Fits, outcome: Evaluated, split_run_id: str,
         confusion=outcome.confusion,
         n_cached=fits.n_cached,
         n_fits=fits.n_fits,
-        seconds=0.0,
+        seconds=seconds,
     )
 
 

@@ -11,14 +11,9 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates import (
     Confusion,
-    Declined,
-    Estimate,
-    Evidence,
     FoldScore,
     ModelError,
     Problem,
-    interval_for,
-    metric_of,
 )
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import scores_of
@@ -35,6 +30,7 @@ from evenfold.tasks.record.studies import record_later
 from evenfold.tasks.record.tracker import load_final
 from evenfold.tasks.results.files import data_reference, from_anywhere, sha256
 from evenfold.tasks.runtime.running import run, running
+from evenfold.tasks.scores import estimate_of_one_model
 from evenfold.tasks.work import Work, work_of
 
 from .outcomes import LaterScore
@@ -84,7 +80,7 @@ def score_later(
     name = f"the rows of {later.name}"
     on_test = scores_of(problem.model.metrics, later.answers, problem.y, problem.weights, name=name, side="test")
     score = FoldScore(later.name, 0, 0, on_test, {}, later.work.manifest.n, problem.n, 0.0, 0.0)
-    estimates = [_estimate(metric, score, said, problem, level) for metric in on_test]
+    estimates = [estimate_of_one_model("later rows", metric, score, said, problem, level=level) for metric in on_test]
     made = LaterScore(
         run=later.recipe.run_id,
         model=problem.model,
@@ -188,11 +184,3 @@ def _known_groups(later: _Later) -> int | None:
         return None
     known = read_table(later.recipe.split.data, [group]).column(group).to_pandas()
     return int(later.table[group].isin(known).sum())
-
-
-def _estimate(metric: str, score: FoldScore, said: pd.DataFrame, problem: Problem, level: float) -> Estimate:
-    value = score.test[metric]
-    made = interval_for(Evidence(metric_of(metric), problem, [score], said), "auto", level)
-    why = (f"There is no interval: {made.reason}",) if isinstance(made, Declined) and made.reason else ()
-    interval = None if isinstance(made, Declined) else made.holding(value)
-    return Estimate(metric, "later rows", value, sd=None, se=None, n_splits=1, interval=interval, notes=why)

@@ -20,6 +20,7 @@ from evenfold.estimates import (
     LevelScore,
     ModelSpec,
     Multiplicities,
+    Problem,
     aggregate as fold_estimates,
     baseline_of_draws,
     baseline_predictions,
@@ -161,25 +162,33 @@ def aggregate_look(
     """
     work = work_of(split, result.model)
     predictions = pd.read_parquet(result.predictions.path)
-    made = [_of_look(name, result.score, predictions, work, interval, level) for name in result.score.test]
+    made = [
+        estimate_of_one_model("locked holdout", metric, result.score, predictions, work.problem, interval, level)
+        for metric in result.score.test
+    ]
     return [replace(each, interval=None, notes=(answered,)) for each in made] if answered else made
 
 
-def _of_look(
-    metric: str, score: FoldScore, predictions: pd.DataFrame, work: Work, interval: str, level: float
-) -> Estimate:
-    value, apparent = score.test[metric], score.apparent[metric]
-    made = interval_for(Evidence(metric_of(metric), work.problem, [score], predictions), interval, level)
+def estimate_of_one_model(
+    method: str, metric: str, score: FoldScore, predictions: pd.DataFrame, problem: Problem,
+    interval: str = "auto", level: float = 0.95,
+) -> Estimate:  # fmt: skip
+    """Return what one fitted model scores on rows that it was not trained on, called ``method``, with its interval.
+
+    Where there is no interval, the estimate's note says why.
+    """
+    value, apparent = score.test[metric], score.apparent.get(metric)
+    made = interval_for(Evidence(metric_of(metric), problem, [score], predictions), interval, level)
     why = f"There is no interval: {made.reason}" if isinstance(made, Declined) and made.reason else None
     return Estimate(
         metric,
-        "locked holdout",
+        method,
         value,
         sd=None,
         se=None,
         n_splits=1,
         apparent=apparent,
-        gap=apparent - value,
+        gap=None if apparent is None else apparent - value,
         interval=None if isinstance(made, Declined) else made.holding(value),
         notes=(why,) if why else (),
     )

@@ -86,6 +86,22 @@ def home(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return place
 
 
+@pytest.fixture(scope="module")
+def _module_home(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Home:
+    place = Home(tmp_path_factory.mktemp("home"))
+    shutil.copy(empty_store, place.path / "mlflow.db")
+    return place
+
+
+@pytest.fixture
+def shared_home(_module_home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """Return the home of all tests of a file that ask for it, whose MLflow store is opened once."""
+    monkeypatch.setenv("EVENFOLD_HOME", str(_module_home.path))
+    for name in ("MLFLOW_TRACKING_URI", "EVENFOLD_RESULTS"):
+        monkeypatch.delenv(name, raising=False)
+    return _module_home
+
+
 @pytest.fixture(scope="session")
 def _prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """Start Prefect's own test server once; yield its address and a copy of its database from before the first run."""

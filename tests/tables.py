@@ -68,3 +68,10 @@ def assert_alike(found: Any, wanted: Any) -> None:
 
 def figures(found: Audit) -> dict[str, Any]:
     return {f.check: (round(f.figure or 0, 9), f.severity, f.gate) for f in found.findings}
+
+
+def rows(n: int, seed: int = 0) -> pd.DataFrame:
+    """Return the first ``n`` of 1,000 rows: a key, two features, and a target that is their difference, with noise."""
+    draw = np.random.default_rng(seed)
+    a, b = draw.normal(size=(2, 1000))
+    return pd.DataFrame({"id": range(1000), "a": a, "b": b, "y": a - b + draw.normal(size=1000)}).head(n)

@@ -72,20 +72,12 @@ def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]
     keys = rows.select(key).replace_schema_metadata(None) if key else None
     read = KINDS[header["kind"]].read
     return Manifest(
-        spec=spec,
-        types=header["types"],
-        fingerprint=header["fingerprint"],
-        plan_id=header["plan_id"],
-        algorithm={name: value for name, value in header["algorithm"].items() if name != "portable"},
+        **_told_by(path, header, spec),
         membership=read(rows, tables, splitter=spec.splitter(), keys=keys, n_splits=header["n_splits"]),
         keys=keys,
-        group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
-        state=State.of(header["state"]),
+        group_table=_one_table(groups),
         born=born,
         changes=tuple(status_in(changed, generation) for generation, changed in changes),
-        version=header["version"],
-        parent_split_id=header["parent_split_id"],
-        uri=str(path),
         waiting=tables[WAITING].replace_schema_metadata(None) if WAITING in tables else None,
     )
 
@@ -101,19 +93,26 @@ def outline(folder: str | Path, header: dict[str, Any], most: int, repeats: int)
     nothing = pq.read_schema(path / ROWS).empty_table().replace_schema_metadata(None)
     groups = [pq.read_table(path / name).replace_schema_metadata(None) for name in sorted(files) if "groups-" in name]
     return Manifest(
-        spec=spec,
-        types=header["types"],
-        fingerprint=header["fingerprint"],
-        plan_id=header["plan_id"],
-        algorithm={name: value for name, value in header["algorithm"].items() if name != "portable"},
+        **_told_by(path, header, spec),
         membership=Labels.of(np.full((1, repeats), most), spec.splitter()),
         keys=nothing.select(key) if key else None,
-        group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
-        state=State.of(header["state"]),
-        version=header["version"],
-        parent_split_id=header["parent_split_id"],
-        uri=str(path),
+        group_table=_one_table(groups),
     )
+
+
+def _told_by(path: Path, header: dict[str, Any], spec: SplitSpec) -> dict[str, Any]:
+    """Return the fields of a manifest that its header tells as they are."""
+    return {
+        "spec": spec,
+        **{name: header[name] for name in ("types", "fingerprint", "plan_id", "version", "parent_split_id")},
+        "algorithm": {name: value for name, value in header["algorithm"].items() if name != "portable"},
+        "state": State.of(header["state"]),
+        "uri": str(path),
+    }
+
+
+def _one_table(tables: list[pa.Table]) -> pa.Table | None:
+    return pa.concat_tables(tables).combine_chunks() if tables else None
 
 
 def _as_it_was(spec: SplitSpec, types: dict[str, str]) -> SplitSpec:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import Comparison, Estimate
+from evenfold.estimates import Comparison, Estimate, Interval
 from evenfold.manifests import Audit
 from evenfold.reports import Page, audit_page, comparison_page
 from evenfold.reports.markdown import linked, page_note
@@ -55,11 +55,7 @@ def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison
     names = (a.name.partition(" @ ")[0], b.name.partition(" @ ")[0])
     page = comparison_page(comparisons, names if names[0] != names[1] else (f"{names[0]} A", f"{names[1]} B"))
     spec = a.tags.get("evenfold.spec", "").replace("@", " ")
-    figures = {f"difference/{each.metric}": each.difference for each in comparisons}
-    for each in comparisons:
-        if each.interval is not None:
-            ends = {"low": each.interval.low, "high": each.interval.high}
-            figures |= {f"difference_{side}/{each.metric}": end for side, end in ends.items()}
+    figures = _with_ends("difference", [(each.metric, each.difference, each.interval) for each in comparisons])
     return record_finding(
         spec.partition(" ")[0] or "comparisons",
         f"{names[0]} and {names[1]} @ {spec}",
@@ -71,6 +67,14 @@ def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison
         _split_tags(a.tags) | origin_tags(),
         figures,
     )
+
+
+def _with_ends(kind: str, told: Sequence[tuple[str, float, Interval | None]]) -> dict[str, float]:
+    """Return MLflow's metrics of figures by their metric, ``kind/r2``, and of the ends of their intervals."""
+    figures = {f"{kind}/{metric}": value for metric, value, _ in told}
+    ends = [(metric, interval) for metric, _, interval in told if interval is not None]
+    figures |= {f"{kind}_low/{metric}": interval.low for metric, interval in ends}
+    return figures | {f"{kind}_high/{metric}": interval.high for metric, interval in ends}
 
 
 def _split_tags(tags: Mapping[str, str]) -> dict[str, str]:
@@ -90,11 +94,7 @@ def record_later(
     split: SplitRef, name: str, scored: Mapping[str, Any], estimates: Sequence[Estimate], page: Page
 ) -> str:
     """Record what a recorded model scores on later rows, with its page, beside the evaluation; return the run."""
-    figures = {f"later/{each.metric}": each.value for each in estimates}
-    for each in estimates:
-        if each.interval is not None:
-            ends = {"low": each.interval.low, "high": each.interval.high}
-            figures |= {f"later_{side}/{each.metric}": end for side, end in ends.items()}
+    figures = _with_ends("later", [(each.metric, each.value, each.interval) for each in estimates])
     return record_finding(
         split.name,
         name,

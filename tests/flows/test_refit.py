@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from evenfold.flows import GateError, Retraining
 from evenfold.tasks import Home
+from tables import rows
 
 from evenfold import flows
 
@@ -43,24 +44,9 @@ class Broken(Ridge):
 '''
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home whose MLflow store is made once: its migrations take seconds."""
-    return tmp_path_factory.mktemp("home")
-
-
 @pytest.fixture(autouse=True)
-def home(store: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setenv("EVENFOLD_HOME", str(store))
-    for name in ("MLFLOW_TRACKING_URI", "EVENFOLD_RESULTS"):
-        monkeypatch.delenv(name, raising=False)
-    return Home(store)
-
-
-def rows(n: int) -> pd.DataFrame:
-    draw = np.random.default_rng(0)
-    a, b = draw.normal(size=(2, 1000))
-    return pd.DataFrame({"id": range(1000), "a": a, "b": b, "y": a - b + draw.normal(size=1000)}).head(n)
+def home(shared_home: Home) -> Home:
+    return shared_home
 
 
 def retrain(name: str, frame: pd.DataFrame, model: dict[str, Any] = RIDGE, **fields: Any) -> Retraining:

@@ -15,6 +15,7 @@ from evenfold.estimates.promotion import Difference, decide
 from evenfold.flows import GateError, Retraining
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks import Home
+from tables import rows
 
 from evenfold import flows
 
@@ -23,24 +24,9 @@ GOOD = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
 BAD = {"estimator": "sklearn.dummy:DummyRegressor", "metrics": ["r2"]}
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home whose MLflow store is made once: its migrations take seconds."""
-    return tmp_path_factory.mktemp("home")
-
-
 @pytest.fixture(autouse=True)
-def home(store: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setenv("EVENFOLD_HOME", str(store))
-    for name in ("MLFLOW_TRACKING_URI", "EVENFOLD_RESULTS"):
-        monkeypatch.delenv(name, raising=False)
-    return Home(store)
-
-
-def rows(n: int, seed: int = 0) -> pd.DataFrame:
-    draw = np.random.default_rng(seed)
-    a, b = draw.normal(size=(2, 1000))
-    return pd.DataFrame({"id": range(1000), "a": a, "b": b, "y": a - b + draw.normal(size=1000)}).head(n)
+def home(shared_home: Home) -> Home:
+    return shared_home
 
 
 def retrain(name: str, frame: pd.DataFrame, model: dict[str, Any], **fields: Any) -> Retraining:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 from evenfold.flows.cli import app
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, roll_back
+from tables import rows
 from typer.testing import CliRunner
 
 from evenfold import flows
@@ -21,25 +19,10 @@ DUMMY = {"estimator": "sklearn.dummy:DummyRegressor", "metrics": ["r2"]}
 SPEC = {"columns": {"key": ["id"], "target": "y"}, "strategy": "KFold"}
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home whose MLflow store is made once: its migrations take seconds."""
-    return tmp_path_factory.mktemp("home")
-
-
 @pytest.fixture(autouse=True)
-def home(store: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setenv("EVENFOLD_HOME", str(store))
+def home(shared_home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.setenv("EVENFOLD_USER", "ada")
-    for name in ("MLFLOW_TRACKING_URI", "EVENFOLD_RESULTS"):
-        monkeypatch.delenv(name, raising=False)
-    return Home(store)
-
-
-def rows(n: int) -> pd.DataFrame:
-    draw = np.random.default_rng(0)
-    a, b = draw.normal(size=(2, 1000))
-    return pd.DataFrame({"id": range(1000), "a": a, "b": b, "y": a - b + draw.normal(size=1000)}).head(n)
+    return shared_home
 
 
 def retrain(name: str, n: int, model: dict[str, Any] = RIDGE, **more: Any) -> Any:
