@@ -210,8 +210,8 @@ def decide(
     p = None if compared.se is None else _p(compared)
     told: dict[str, Any] = {
         "difference": compared.difference, "low": low, "high": high, "p": p, "words": compared.words,
-        "rule": RULE.format(budget=YEARLY, least=0.0 - margin), "level": 1 - 2 * nominal, "spent": error, "margin": margin,
-        "pair": pair, "information": information, "bound": bound,
+        "rule": RULE.format(budget=YEARLY, least=0.0 - margin), "level": 1 - 2 * nominal, "spent": error,
+        "margin": margin, "pair": pair, "information": information, "bound": bound,
     }  # fmt: skip
     if low is not None and low > -margin:
         why = "the candidate is better" if low > 0 else f"the candidate is not worse by more than {margin:g}"
