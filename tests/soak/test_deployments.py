@@ -274,6 +274,7 @@ def test_a_run_that_is_cancelled_leaves_nothing_and_can_run_again(house: House) 
 
 @pytest.fixture(scope="module")
 def automations(house: House) -> None:
+    house.prefect("deployment", "schedule", "pause", "--all")
     house.prefect("automation", "create", "--from-file", str(ROOT / "deployments" / "automations.yaml"))
 
 
