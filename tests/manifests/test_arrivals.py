@@ -238,6 +238,29 @@ def test_merged_groups_are_stopped() -> None:
     assert failed(data, quarantined=11) == ["merged_groups"]
 
 
+def test_a_target_that_is_lost_has_changed_and_one_that_comes_late_has_not() -> None:
+    """Of a split that reads no target: a known value that is missing now is told; a value for a missing one is news."""
+    plain, data = SPEC | {"strategy": "KFold"}, months(4)
+    known = decide(plain, data)
+    lost = data.assign(y=data["y"].mask(data["id"] < 30))
+    found = check_arrival(known, lost, Snapshot.of(known, data))
+    assert found.failed == ["changed_targets"]
+    assert "30 of 800 known rows (3.8%) have another y than before" in found.findings[0].message
+    assert check_arrival(known, data, Snapshot.of(known, lost)).failed == []
+
+
+def test_a_snapshot_of_an_earlier_generation_knows_its_own_rows() -> None:
+    """Row by row in key order; of rows that joined later it knows no target."""
+    data = months(3).sample(frac=1, random_state=4)
+    first = data[data["id"] % 3 > 0]
+    manifest = decide(SPEC, first)
+    later = extend(manifest, data).manifest
+    kept = Snapshot.of(manifest, first).grown(later, manifest.generation)
+    assert (kept.split_id, kept.generation) == (later.split_id, manifest.generation)
+    rows = data.sort_values("id")
+    assert kept.target.to_pylist() == [y if i % 3 else None for i, y in zip(rows["id"], rows["y"], strict=True)]
+
+
 def test_a_snapshot_survives_its_file_and_quotes_nothing(tmp_path: Path) -> None:
     """Written and read it is the same; values of text cannot be read back; a damaged file is a sentence."""
     data = months(3)

@@ -366,6 +366,36 @@ def test_a_batch_with_known_rows_is_refused() -> None:
     """Otherwise a whole table passed as a batch would be half ignored."""
     with pytest.raises(SplitError, match="10 of 20 rows of the batch are in the manifest already"):
         extend(decide(PLAIN, table(50)), table(20, start=40), batch=True)
+    with pytest.raises(SplitError, match=r"1 of 31 rows of the batch are in the manifest already \(first key 0\)"):
+        extend(decide(PLAIN, table(50)), pd.concat([table(30, start=50), table(1)]), batch=True)
+
+
+@pytest.mark.parametrize("column", ["g", "label", "id"])
+def test_new_rows_must_be_complete_where_the_split_reads_them(column: str) -> None:
+    """A missing key, group or class has no fold: a sentence names the column, and nothing is extended."""
+    gap = table(60).astype({"id": object})
+    gap.loc[55, column] = None
+    with pytest.raises(SplitError, match=f"{column}.* (missing|null|None)"):
+        extend(decide(GROUPS | {"params": {"n_splits": 3}}, table(50)), gap)
+
+
+def test_a_child_that_would_move_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The promise is proved before anything is returned, and the sentence counts the rows."""
+    from dataclasses import replace
+
+    from evenfold.manifests.growth import extend as growing
+
+    child = growing._child
+
+    def moving(*given: Any) -> Any:
+        made = child(*given)
+        codes = made.membership.codes.copy()
+        codes[:3] = (codes[:3] + 1) % 5
+        return replace(made, membership=replace(made.membership, codes=codes))
+
+    monkeypatch.setattr(growing, "_child", moving)
+    with pytest.raises(SplitError, match=r"extending plain 1\.0 would move 3 rows; it was not extended"):
+        extend(decide(PLAIN, table(50)), table(60))
 
 
 EXTENDER = """
