@@ -35,6 +35,7 @@ from servers import (
 pytestmark = pytest.mark.soak
 PASSWORD = "loopback-only-1"
 AWAY_SECONDS = float(os.environ.get("EVENFOLD_SOAK_AWAY_SECONDS", "120"))
+LEASES = "prefect.server.concurrency.lease_storage.filesystem"  # as compose.yaml has it: a restart loses no slot
 ELSEWHERE = {"TZ": "Pacific/Auckland"}  # servers, worker and flows; the schedules are Berlin's
 
 
@@ -85,7 +86,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with postgres(folder) as port:
         database = f"postgresql+asyncpg://evenfold@127.0.0.1:{port}/prefect"
         store = f"postgresql+psycopg2://evenfold@127.0.0.1:{port}/mlflow"
-        with prefect_server(folder, database, ELSEWHERE) as api, mlflow_server(folder, store, PASSWORD) as tracking:
+        server = ELSEWHERE | {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": LEASES}
+        with prefect_server(folder, database, server) as api, mlflow_server(folder, store, PASSWORD) as tracking:
             more = {
                 **ELSEWHERE,
                 "PREFECT_API_URL": api,
