@@ -205,8 +205,15 @@ def _require_apart(entities: Entities, largest: int, n: int) -> None:
         return
     column, level, without = bridge_of(entities.codes)
     name, value = entities.names[column], shown(repr(entities.levels[column][level]))
+    joined = f"{' and '.join(entities.names)} join {largest:,} of {n:,} rows ({largest / n:.0%}) into one group"
+    if 2 * without > n:
+        raise SplitError(
+            f"{joined}, and without {value} of {name}, which joins most, it would still hold {without:,}. Where values "
+            "are numbered anew within another column, as patient 1 of every hospital, write both into one column; else "
+            "keep one of the columns, or leave out the rows that cross folds (group_mode: cross)."
+        )
     raise SplitError(
-        f"{' and '.join(entities.names)} join {largest:,} of {n:,} rows ({largest / n:.0%}) into one group; without "
+        f"{joined}; without "
         f"{value} of {name}, which joins most, the largest would hold {without:,} ({without / n:.0%}). Leave such a "
         "level out, keep one of the columns, or leave out the rows that cross folds (group_mode: cross)."
     )
