@@ -141,6 +141,7 @@ def unaggregated(
         task=work.problem.task,
         features=list(work.problem.features),
         left_out=work.problem.left_out,
+        encoded=work.problem.encodings,
         folds=[fit for fit in results if isinstance(fit, FoldResult)],
         blocks=[fit for fit in results if isinstance(fit, FoldsResult)],
         draws=[fit for fit in results if isinstance(fit, DrawsResult)],

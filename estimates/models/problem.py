@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from .columns import (
     plain_or_objects,
     require_columns,
 )
+from .encoding import encodings, read_by_itself, text_for
 from .options import by_column, check_metrics, check_options
 from .spec import ModelSpec, Task, infer_task, named_estimator
 
@@ -141,7 +142,8 @@ class Problem:
     ``X``: the features, numbers as NumPy numbers. ``y``: one value per row, class labels as they are in the data.
     ``classes``: the labels in sorted order, empty for regression. ``groups``: a code per row, or None. ``weights``: a
     weight per row, or None. ``model``: the specification with task, estimator and metrics filled in.
-    ``encoded``: the features that become numbers by ``model.text``. ``left_out``: why each other column is not used.
+    ``encoded``: the features that are text or categories, of which the model reads ``own`` as they are. ``left_out``:
+    why each other column is not used.
     ``columns_read``: every column that can change a score, sorted.
     """
 
@@ -158,6 +160,12 @@ class Problem:
     groups: IntArray | None = None
     weights: NDArray[np.float64] | None = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+    own: frozenset[str] = frozenset()
+
+    @property
+    def encodings(self) -> dict[str, str]:
+        """How each feature that is text or a category becomes numbers."""
+        return encodings(self.model, self.model.build(0), self.X, self.encoded, self.own) if self.encoded else {}
 
     @property
     def n(self) -> int:
@@ -198,7 +206,8 @@ class Problem:
             require_columns(table, [name], role)
         if len(table) == 0:
             raise ModelError("the data holds 0 rows; at least 2 are needed.")
-        kinds, left_out = choose_features(table, model.features, model.exclude, taken)
+        text = partial(text_for, model, table)
+        kinds, left_out = choose_features(table, model.features, model.exclude, taken, text)
         column = target_column(table, target)
         require_target(column)
         task = task_of(model, column)
@@ -223,6 +232,7 @@ class Problem:
             groups=_group_codes(table, groups),
             weights=_weights(table, completed),
             columns={name: plain_or_objects(table[name]) for name in by_column(model.fit_params).values()},
+            own=read_by_itself(model, table, kinds),
         )
 
 
