@@ -12,6 +12,7 @@ from evenfold.flows.outcomes import Evaluation, LaterScore, Tuning
 from evenfold.manifests import read_header
 from evenfold.reports.evaluations.words import (
     by_level,
+    encoding_words,
     headline,
     kept_promises,
     look_words,
@@ -53,6 +54,8 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
         console.say(f"  {remark}", hang=2)
     for sentence in warned(outcome.scores):
         console.say(f"  {sentence}", hang=2)
+    if outcome.encoded:
+        console.say(f"  {encoding_words(outcome.encoded)}", hang=2)
     if outcome.left_out:
         why = "page" if any((Home.here().path / "mlartifacts").glob(f"*/{outcome.run_id}")) else "features.json"
         console.say(

@@ -37,7 +37,7 @@ from markupsafe import Markup
 from .calibration import calibration_section
 from .pictures import score_pictures
 from .studies import fold_count_pictures, fold_count_table
-from .words import headline, kept_promises, level_score, optimism, resolution, written
+from .words import encoding_words, headline, kept_promises, level_score, optimism, resolution, written
 
 MOST_ROWS, MOST_CLASSES, MOST_TILES = 100, 20, 4
 
@@ -265,7 +265,11 @@ def _details(
         Section(
             "features",
             f"Features ({len(problem.features)})" + (f", {len(left)} columns left out" if left else ""),
-            [Paragraph(", ".join(problem.features)), *([facts("Left out", left)] if left else [])],
+            [
+                Paragraph(", ".join(problem.features)),
+                *([Paragraph(encoding_words(problem.encodings))] if problem.encodings else []),
+                *([facts("Left out", left)] if left else []),
+            ],
         ),
         Section("model", "What was trained", [facts("What was trained", settings)]),
         *([Section("split", f"Split {split.name}", [split.block()])] if split else []),

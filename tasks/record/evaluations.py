@@ -245,7 +245,11 @@ def _record_of(
         ],
         artifacts={
             "estimates.json": estimates,
-            "features.json": {"used": evaluation.features, "left_out": evaluation.left_out},
+            "features.json": {
+                "used": evaluation.features,
+                "encoded": evaluation.encoded,
+                "left_out": evaluation.left_out,
+            },
             "report.html": page.html(),
             RECIPE: recipe_json(evaluation.split, evaluation.model, estimates),
             **({"levels.json": [asdict(score) for score in evaluation.levels]} if evaluation.levels else {}),
