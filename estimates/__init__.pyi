@@ -25,7 +25,12 @@ from .intervals.registry import (
 )
 from .intervals.rows import pooled_interval as pooled_interval
 from .intervals.splits import CorrectedT as CorrectedT, corrected_resampled_t as corrected_resampled_t
-from .levels import LevelScore as LevelScore, level_scores as level_scores
+from .levels import (
+    LevelScore as LevelScore,
+    level_scores as level_scores,
+    level_scores_of_draws as level_scores_of_draws,
+    widest_gap as widest_gap,
+)
 from .metrics.classes import class_scores as class_scores, confusion_table as confusion_table
 from .metrics.record import Answered as Answered, Metric as Metric, RowLoss as RowLoss
 from .metrics.registry import (

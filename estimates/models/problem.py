@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import of_positive, positive_class, takes_weights
 from evenfold.estimates.results import ModelError
 from evenfold.splitters.deployed import reason_of, shown
@@ -234,6 +235,12 @@ class Problem:
             columns={name: plain_or_objects(table[name]) for name in by_column(model.fit_params).values()},
             own=read_by_itself(model, table, kinds),
         )
+
+    def metric(self, name: str) -> str:
+        """Return a metric, or its alias, as it is named for this target; raises ModelError if it cannot score that."""
+        (named,) = of_positive((ALIASES.get(name.lower(), name),), self.classes, self.model.positive)
+        check_metrics((named,), self.task, self.classes)
+        return named
 
 
 def _named(column: Any) -> list[str]:
