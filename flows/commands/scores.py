@@ -10,6 +10,7 @@ from evenfold.estimates import Comparison, Confusion, Estimate, FoldScore, metri
 from evenfold.estimates.results import in_percent, warned
 from evenfold.flows.outcomes import Evaluation, LaterScore, Tuning
 from evenfold.manifests import read_header
+from evenfold.reports.evaluations.importance import importance_words
 from evenfold.reports.evaluations.words import (
     by_level,
     encoding_words,
@@ -47,15 +48,15 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     show_confusion(console, outcome.confusion)
     for warning in dict.fromkeys(words for each in outcome.estimates for words in each.warnings):
         console.say(f"  {warning}", hang=2, style="yellow")
-    for words in (optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels)):
-        if words:
-            console.say(f"  {words}", hang=2)
+    for words in filter(None, (
+        optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels),
+        importance_words(outcome.scores, outcome.model.metrics[0]), encoding_words(outcome.encoded),
+    )):  # fmt: skip
+        console.say(f"  {words}", hang=2)
     for remark in remarks(outcome.estimates, outcome.balance.target):
         console.say(f"  {remark}", hang=2)
     for sentence in warned(outcome.scores):
         console.say(f"  {sentence}", hang=2)
-    if outcome.encoded:
-        console.say(f"  {encoding_words(outcome.encoded)}", hang=2)
     if outcome.left_out:
         why = "page" if any((Home.here().path / "mlartifacts").glob(f"*/{outcome.run_id}")) else "features.json"
         console.say(
