@@ -89,8 +89,8 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
     at, step = _grid()
     tail = np.cumsum(_density((*looks, (information, REACH)))[::-1])[::-1] * step
     place = int(np.searchsorted(-tail, -error))  # the first point beyond which no more than the error is left
-    if place in (0, POINTS):
-        return float(at[min(place, POINTS - 1)])
+    if place == 0:
+        return -REACH
     share = (tail[place - 1] - error) / (tail[place - 1] - tail[place])
     return float(at[place - 1] + (share - 0.5) * step)
 
@@ -210,8 +210,8 @@ def decide(
     p = None if compared.se is None else _p(compared)
     told: dict[str, Any] = {
         "difference": compared.difference, "low": low, "high": high, "p": p, "words": compared.words,
-        "rule": RULE.format(budget=YEARLY, least=-margin), "level": 1 - 2 * nominal, "spent": error, "margin": margin,
-        "pair": pair, "information": information, "bound": bound,
+        "rule": RULE.format(budget=YEARLY, least=0.0 - margin), "level": 1 - 2 * nominal, "spent": error,
+        "margin": margin, "pair": pair, "information": information, "bound": bound,
     }  # fmt: skip
     if low is not None and low > -margin:
         why = "the candidate is better" if low > 0 else f"the candidate is not worse by more than {margin:g}"

@@ -22,6 +22,7 @@ from evenfold.tasks.parameters import (
     Group,
     GroupMode,
     Holdout,
+    Importance,
     Intervals,
     Key,
     Level,
@@ -137,6 +138,7 @@ def evaluate(
     exclude: Exclude = None,
     task: ModelTask = None,
     positive: Positive = None,
+    importance: Importance = "auto",
     manifest: OnManifest = None,
     on: On = "folds",
     reason: Reason = "",
@@ -169,8 +171,9 @@ def evaluate(
         holdout=holdout,
     )  # fmt: skip
     recipe = recipe_of(
-        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive
-    )
+        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,
+        importance="" if importance == "auto" else importance,
+    )  # fmt: skip
     with running(engine, refresh):
         return run_evaluation(
             data, asked, recipe, manifest=manifest, on=on, reason=reason, interval=interval, level=level,

@@ -43,6 +43,7 @@ class Evaluation(Displayed, Outcome):
     task: str
     features: list[str]
     left_out: dict[str, str]
+    encoded: dict[str, str] = {}
     scores: list[FoldScore]
     apparent: FoldScore | None
     estimates: list[Estimate]

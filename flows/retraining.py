@@ -52,7 +52,7 @@ from evenfold.tasks.splits import (
 )
 from evenfold.tasks.work import work_of
 
-from .evaluation import evaluated
+from .evaluation import evaluated, stop_where_failed
 from .outcomes import Evaluation, GateError
 from .splitting import Split, recorded, say_extended
 
@@ -179,17 +179,10 @@ def run_retraining(
     """Retrain; the same data, recipe and label are retrained once."""
     growth = _grown(data, spec, recipe, merged, on_refused, gates)
     split = growth.split
-    candidate = work_of(split, recipe).problem.model
-    course = Course(
-        split,
-        growth,
-        candidate,
-        registered_name or split.name,
-        metric or candidate.metrics[0],
-        gates,
-        spec.gates,
-        **more,
-    )
+    problem = work_of(split, recipe).problem
+    candidate = problem.model
+    judged_by = candidate.metrics[0] if metric is None else problem.metric(metric)
+    course = Course(split, growth, candidate, registered_name or split.name, judged_by, gates, spec.gates, **more)
     opened = run(open_retraining, split, candidate, course.name, course.metric, course.run_label)
     if opened.outcome and not refresh:
         return opened.outcome.model_copy(update={"reused": True})
@@ -293,15 +286,8 @@ def _looked_at(known: Path, data: str, spec: SplitSpec, recipe: ModelSpec, merge
 
 def _stop(found: Audit, gates: bool, what: str) -> None:
     """Raise GateError with the sentences of what failed and how to say yes to it, unless gates are off."""
-    stopping = [finding for finding in found.findings if finding.gate == "failed"]
-    if stopping and gates:
-        off = ", ".join(f"{finding.check}: off" for finding in stopping)
-        words = (
-            f"{what}: {' '.join(finding.message for finding in stopping)} If that is right, say so by gates: {{{off}}} "
-            "in the specification, or by --no-gates."
-        )
-        happened("audit.failed", found.name, words)
-        raise GateError(words)
+    if gates:
+        stop_where_failed(found, what, "in the specification, or by --no-gates")
 
 
 def _audited(course: Course) -> Audit:
@@ -340,8 +326,15 @@ def _decide(course: Course, champion: Champion | None) -> Decision:
         _evaluated(course, measured)
     except UntrustedNameError:
         raise
-    except (EvaluationError, ModelError, SplitError) as error:
+    except (ModelError, SplitError) as error:
         return without_champion(course.metric, f"the champion's recipe can no longer be evaluated: {error}")
+    except EvaluationError as error:
+        if course.gates:
+            raise GateError(
+                f"the champion's recipe could not be fitted on these folds, so there is no comparison: {error} "
+                "To let the candidate take its place without a comparison, say --no-gates."
+            ) from error
+        return without_champion(course.metric, f"the champion's recipe could not be fitted on these folds: {error}")
     difference = compared(course.split, course.candidate, measured, course.metric)
     looks = run(read_looks, course.split, course.name)
     pair = _pair(course, measured)

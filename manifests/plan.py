@@ -111,6 +111,7 @@ class Plan:
             "time": to_numpy(self.table.column(columns.time)) if needs.time and columns.time else None,
             "fixed": to_numpy(self.table.column(columns.fold)) if needs.fixed and columns.fold else None,
             "label_end": label_ends(self.spec, self.table.column) if needs.label_end else None,
+            "coordinates": places_of(self.table, columns.coordinates) if needs.coordinates else None,
         }
         return self.splitter.rows(np.empty((self.table.num_rows, 0)), y, group, **roles)
 
@@ -249,6 +250,11 @@ def _group_table(rows: Rows, table: pa.Table, columns: Columns, membership: Memb
     return first_entity_table(table.select(columns.entities), membership.codes)
 
 
+def places_of(table: pa.Table, names: list[str]) -> NDArray[Any]:
+    """Return the columns of coordinates of a canonical table side by side."""
+    return np.column_stack([to_numpy(table.column(name)) for name in names])
+
+
 def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
     """Return the columns that decide the split: the key, and what the strategy needs. No others are read."""
     columns = spec.columns
@@ -260,7 +266,8 @@ def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
 
 def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
     fold = columns.fold if needs.fixed else None
-    return [*(columns.grouped if needs.groups else []), columns.time if needs.time else None, fold]
+    places = columns.coordinates if needs.coordinates else []
+    return [*(columns.grouped if needs.groups else []), columns.time if needs.time else None, fold, *places]
 
 
 def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:
@@ -278,6 +285,8 @@ def _in_key_order(table: pa.Table, key: list[str]) -> pa.Table:
 
 def _choose(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     columns = spec.columns
+    if columns.coordinates:
+        return "SpatialBlockKFold"
     if columns.time:
         return "ForwardChaining"
     if columns.grouped:

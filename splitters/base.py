@@ -62,15 +62,19 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     def split(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Iterator[Pair]:
         """Return the (train, test) pairs, each two int64 arrays of row positions.
 
-        ``roles`` are the columns that scikit-learn has no place for: ``key``, ``time``, ``fixed``.
+        ``roles`` are the columns that scikit-learn has no place for: ``key``, ``time``, ``fixed``, ``coordinates``.
         Raises SplitError at once, before the first pair is asked for.
         """
         return self.pairs(self.rows(X, y, groups, **roles))
 
     def rows(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Rows:
         """Return the rows as this strategy may see them, checked against its needs and parameters."""
-        rows = Rows.of(X, y, groups, needs=self.needs, asked_by=type(self).__name__, **roles)
+        rows = self.seen(Rows.of(X, y, groups, needs=self.needs, asked_by=type(self).__name__, **roles))
         self.check(rows)
+        return rows
+
+    def seen(self, rows: Rows) -> Rows:
+        """Return the rows with what this strategy makes of them before it looks: blocks of places, as groups."""
         return rows
 
     def check(self, rows: Rows) -> None:

@@ -83,6 +83,7 @@ def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
         return fit_and_score(
             work.problem.model, work.problem, train, test, seed=work.manifest.spec.seed,
             name=split_title(work.manifest, i), repeat=repeat, fold=fold, inner=work.inner, validation=validation,
+            importance=True,
         )  # fmt: skip
 
 

@@ -192,6 +192,7 @@ class Evaluated(Outcome):
     task: str
     features: list[str]
     left_out: dict[str, str]
+    encoded: dict[str, str] = {}
     folds: list[FoldResult] = []
     blocks: list[FoldsResult] = []
     draws: list[DrawsResult] = []

@@ -222,6 +222,11 @@ Positive = Annotated[
     Field(description="The class of two that recall, F1, sensitivity, specificity and thresholds are about."),
     Flag(takes="CLASS", panel="Model"),
 ]
+Importance = Annotated[
+    Literal["auto", "none"],
+    Field(description="Measure what the model uses on test rows, where that costs little, or not."),
+    Flag(panel="Model"),
+]
 OnManifest = Annotated[
     Folder | None,
     Field(description="A split to evaluate on instead of splitting anew: its name, or the folder of its manifest."),

@@ -26,8 +26,9 @@ from evenfold.manifests import (
     write_whole,
 )
 from evenfold.manifests.attributes import levels_of
+from evenfold.manifests.plan import places_of
 from evenfold.manifests.tables.maturity import waiting_rows
-from evenfold.splitters import LabelSplitter, SplitError, Splitter
+from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.settings import Settings
 from numpy.typing import NDArray
@@ -180,7 +181,18 @@ def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
         raise SplitError("no target column is named, and a model has to predict one; pass --target.")
     require_columns([columns.target], table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
-    return Problem.of(frame, model, columns.target, columns.roles(), groups=next(iter(columns.grouped), None))
+    kept = columns.kept_from_models(model.features)
+    return Problem.of(frame, model, columns.target, kept, groups=kept_together(table, spec))
+
+
+def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] | None:
+    """Return what an interval takes as one: the group column's name, the block of a map of each row, or None."""
+    places = spec.columns.coordinates
+    if not places or spec.strategy is None:
+        return next(iter(spec.columns.grouped), None)
+    made = spec.splitter()
+    read = places_of(canonical_table(table, places, spec.types), places)
+    return made.seen(Rows.of(needs=Needs(coordinates=True), coordinates=read)).groups
 
 
 def key_of_split(work: Work, i: int) -> str:

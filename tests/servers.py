@@ -64,6 +64,35 @@ def end(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
+@contextlib.contextmanager
+def away(port: int, seconds: float, log: Path) -> Iterator[None]:
+    """Kill -9 the server that listens on a port, with its process group; start it again as it was after a while."""
+    leader = Path(f"/proc/{os.getpgid(_listener(port))}")
+    command, env = ((leader / name).read_bytes().decode().rstrip("\0").split("\0") for name in ("cmdline", "environ"))
+    cwd = (leader / "cwd").resolve()
+    os.killpg(int(leader.name), signal.SIGKILL)
+    time.sleep(seconds)
+    with started(command, dict(each.split("=", 1) for each in env), log, cwd=cwd):
+        wait_until(lambda: _listens(port), f"the server on port {port} again")
+        yield
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _listener(port: int) -> int:
+    """Return the process that listens on a port of the loopback, as Linux's tables name it."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    socket_of = {f"socket:[{row[9]}]" for row in rows if row[3] == "0A" and int(row[1].partition(":")[2], 16) == port}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if any(os.readlink(opened) in socket_of for opened in (process / "fd").iterdir()):
+                return int(process.name)
+    raise AssertionError(f"nothing listens on port {port}")
+
+
 def wait_until(ready: Callable[[], object], what: str, seconds: float = 180) -> object:
     end_at = time.monotonic() + seconds
     while time.monotonic() < end_at:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -30,7 +30,6 @@ _INFERRED: dict[str, Kind] = {
 }
 
 LEFT_OUT: dict[Kind, str] = {
-    "text": "text; list it in features to have it encoded",
     "date": "a date; list it in features to use it as days since 1970-01-01",
     "empty": "empty in every row",
     "objects": "objects that are neither numbers, text nor dates",
@@ -66,10 +65,12 @@ def choose_features(
     features: Sequence[str] | None,
     exclude: Collection[str],
     taken: dict[str, str],
+    text: Callable[[dict[str, Kind]], dict[str, str]] = lambda kinds: {},
 ) -> tuple[dict[str, Kind], dict[str, str]]:
     """Return the kind of each feature, in the table's or the listed order, and why each other column is left out.
 
-    ``taken`` holds the columns that are no features, with their role. Raises ModelError where nothing is left.
+    ``taken`` holds the columns that are no features, with their role. ``text`` says of the text among some columns why
+    it is none either, "" where it is one. Raises ModelError where nothing is left.
     """
     require_columns(table, list(exclude), "excluded")
     if features is not None:
@@ -85,6 +86,9 @@ def choose_features(
             left_out[name] = LEFT_OUT[kind]
         else:
             kinds[name] = kind
+    told = left_out | {name: why for name, why in text(kinds).items() if why}
+    left_out = {str(name): told[str(name)] for name in table.columns if str(name) in told}
+    kinds = {name: kind for name, kind in kinds.items() if name not in left_out}
     if not kinds:
         raise ModelError(f"no feature is left{_reasons(left_out)}; add a number column or list some in features.")
     return kinds, left_out

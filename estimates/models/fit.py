@@ -22,9 +22,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from .corrections import Recalibrated, Smeared
+from .encoding import encoding_step, encodings
+from .importance import permutation_importance
 from .options import by_column, class_weight_names, parts_of, reads_names, takes, target_transformer
 from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec
@@ -43,10 +44,9 @@ def assemble(
     """Return the unfitted estimator that ``fit_and_score`` fits, ready for scikit-learn's ``clone``.
 
     From the inside out: the model; a sampler that evens out the classes of the rows it is fitted on, and of no
-    others; an encoder of text (0/1 columns or ordinal codes learnt from training rows; values never seen become all
-    zeros, or -1; categories stay as they are for estimators that read them from the column's type); a transform of
-    the target that is inverted in predictions; a threshold. Missing numbers are filled before all of it, with what the
-    training rows say (``impute``).
+    others; an encoder of text and categories, as ``Problem.encodings`` says; a transform of the target that is inverted
+    in predictions; a threshold. Missing numbers are filled before all of it, with what the training rows say
+    (``impute``).
 
     ``train``: the training rows, which ``threshold: prevalence`` and ``tuned`` need: the share of the positive class
     among them, and the pairs of the inner cross-validation on them by ``inner`` (default: 5 shuffled folds that
@@ -54,9 +54,11 @@ def assemble(
     """
     model = model.completed(problem.task, len(problem.classes))
     estimator = _weighing_classes(model.build(seed), model)
+    ways = encodings(model, estimator, problem.X, problem.encoded, problem.own)
+    encoder, estimator = encoding_step(model, estimator, problem.X, ways)
     steps = [
         *_imputing(model, problem),
-        *_encoding(model, problem, estimator),
+        *encoder,
         *_sampling(model.balance, seed),
         ("model", estimator),
     ]
@@ -127,21 +129,6 @@ def _imputing(model: ModelSpec, problem: Problem) -> list[tuple[str, Any]]:
     return [("impute", made.set_output(transform="pandas"))]
 
 
-def _encoding(model: ModelSpec, problem: Problem, estimator: Any) -> list[tuple[str, Any]]:
-    native = getattr(estimator, "categorical_features", None) == "from_dtype"
-    columns = [name for name in problem.encoded if not (native and problem.X[name].dtype == "category")]
-    if not columns:
-        return []
-    one = (
-        OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-        if model.text == "onehot"
-        else OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
-    )
-    # As a frame, so that categories which stay keep their type.
-    made = make_column_transformer((one, columns), remainder="passthrough")
-    return [("encode", made.set_output(transform="pandas"))]
-
-
 def _deciding(
     estimator: Any, model: ModelSpec, problem: Problem, seed: int, train: IntArray | None, inner: Splitter | None
 ) -> Any:
@@ -196,6 +183,7 @@ def fit_and_score(
     fold: int = 0,
     inner: Splitter | None = None,
     validation: IntArray | None = None,
+    importance: bool = False,
 ) -> tuple[FoldScore, pd.DataFrame]:
     """Fit on the rows ``train``, score on ``test`` and on ``train``, and return the scores and test predictions.
 
@@ -203,7 +191,8 @@ def fit_and_score(
     of scikit-learn's ``cross_validate`` with ``assemble(model, problem, seed)`` on the same pair.
 
     ``inner``: the strategy of the cross-validation inside the training rows, for ``threshold: tuned``. ``validation``:
-    the rows that ``eval_set: validation`` hands to an estimator that stops early.
+    the rows that ``eval_set: validation`` hands to an estimator that stops early. ``importance``: measure it, see
+    ``permutation_importance``, unless the model says ``none``.
 
     Predictions have a row per test row: row (position), repeat, fold, y, prediction, then proba_<class> for every
     class of the problem (0 for a class absent from training), or decision (decision_<class> for three classes or
@@ -221,9 +210,13 @@ def fit_and_score(
     known = Responses(estimator, problem.X.iloc[train])
     on_train = scores_of(metrics, known, problem.y[train], _part(problem.weights, train), name=name, side="training")
     predictions = predictions_of(problem, test, answers, repeat, fold)
+    uses = {}
+    if importance and model.importance == "auto":
+        path = (repeat, fold)
+        uses = permutation_importance(estimator, problem, test, len(train), seed=seed, path=path)
     seconds = between - started, perf_counter() - between
     return FoldScore(
-        name, repeat, fold, on_test, on_train, len(train), len(test), *seconds, warnings=tuple(heard)
+        name, repeat, fold, on_test, on_train, len(train), len(test), *seconds, tuple(heard), uses
     ), predictions
 
 

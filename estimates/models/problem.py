@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import of_positive, positive_class, takes_weights
 from evenfold.estimates.results import ModelError
 from evenfold.splitters.deployed import reason_of, shown
@@ -24,6 +25,7 @@ from .columns import (
     plain_or_objects,
     require_columns,
 )
+from .encoding import encodings, read_by_itself, text_for
 from .options import by_column, check_metrics, check_options
 from .spec import ModelSpec, Task, infer_task, named_estimator
 
@@ -141,7 +143,8 @@ class Problem:
     ``X``: the features, numbers as NumPy numbers. ``y``: one value per row, class labels as they are in the data.
     ``classes``: the labels in sorted order, empty for regression. ``groups``: a code per row, or None. ``weights``: a
     weight per row, or None. ``model``: the specification with task, estimator and metrics filled in.
-    ``encoded``: the features that become numbers by ``model.text``. ``left_out``: why each other column is not used.
+    ``encoded``: the features that are text or categories, of which the model reads ``own`` as they are. ``left_out``:
+    why each other column is not used.
     ``columns_read``: every column that can change a score, sorted.
     """
 
@@ -158,6 +161,12 @@ class Problem:
     groups: IntArray | None = None
     weights: NDArray[np.float64] | None = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+    own: frozenset[str] = frozenset()
+
+    @property
+    def encodings(self) -> dict[str, str]:
+        """How each feature that is text or a category becomes numbers."""
+        return encodings(self.model, self.model.build(0), self.X, self.encoded, self.own) if self.encoded else {}
 
     @property
     def n(self) -> int:
@@ -198,7 +207,8 @@ class Problem:
             require_columns(table, [name], role)
         if len(table) == 0:
             raise ModelError("the data holds 0 rows; at least 2 are needed.")
-        kinds, left_out = choose_features(table, model.features, model.exclude, taken)
+        text = partial(text_for, model, table)
+        kinds, left_out = choose_features(table, model.features, model.exclude, taken, text)
         column = target_column(table, target)
         require_target(column)
         task = task_of(model, column)
@@ -223,7 +233,14 @@ class Problem:
             groups=_group_codes(table, groups),
             weights=_weights(table, completed),
             columns={name: plain_or_objects(table[name]) for name in by_column(model.fit_params).values()},
+            own=read_by_itself(model, table, kinds),
         )
+
+    def metric(self, name: str) -> str:
+        """Return a metric, or its alias, as it is named for this target; raises ModelError if it cannot score that."""
+        (named,) = of_positive((ALIASES.get(name.lower(), name),), self.classes, self.model.positive)
+        check_metrics((named,), self.task, self.classes)
+        return named
 
 
 def _named(column: Any) -> list[str]:

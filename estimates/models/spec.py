@@ -184,10 +184,10 @@ class ModelSpec(BaseModel):
 
     ``estimator``: ``package.module:Name`` of a class or of a function that returns an estimator; None for the default.
     ``params``: its JSON parameters. ``task``: inferred where None. ``features``: None for every numeric, boolean and
-    categorical column that has no other role; ``exclude`` leaves some of them out. ``text``: how listed text columns
-    and categories become numbers. ``impute``: what stands for a missing number, of the training rows' values; None
-    leaves it missing, as gradient boosting takes it. ``metrics``: scikit-learn scorer names, or short ones
-    (acc, auc, mae, rmse, …) that become those; empty for the default ones.
+    categorical column and text that repeats, without another role; ``exclude`` leaves some of them out. ``text``: how
+    text and categories become numbers, where the model cannot split by them. ``impute``: what stands for a missing
+    number, of the training rows' values; None leaves it missing, as gradient boosting takes it. ``metrics``:
+    scikit-learn scorer names, or short ones (acc, auc, mae, rmse, …) that become those; empty for the default ones.
     ``balance``: see Balance, or its method alone. ``recalibrate``: set the probabilities back to the shares of the
     classes among the training rows, which balancing shifts. ``threshold``: from which probability of the second class
     (in sorted order, or ``positive``) on a row is of it: a number, ``prevalence`` (its share among training rows) or
@@ -197,6 +197,7 @@ class ModelSpec(BaseModel):
     default 1, else the second in sorted order.
     ``weights``: the column of row weights, for fits and scores.
     ``fit_params``: what ``fit`` gets besides X and y; ``{"column": name}`` stands for that column's training rows.
+    ``importance``: what the model uses is measured on the test rows of each fold (``auto``), or not (``none``).
     ``eval_set: validation``: ``fit`` gets the validation rows as ``eval_set``, or ``X_val`` and ``y_val``, to stop at.
     """
 
@@ -218,6 +219,7 @@ class ModelSpec(BaseModel):
     weights: str | None = None
     fit_params: dict[str, Any] = Field(default_factory=dict)
     eval_set: Literal["validation"] | None = None
+    importance: Literal["auto", "none"] = "auto"
 
     @model_validator(mode="before")
     @classmethod

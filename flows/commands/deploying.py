@@ -29,6 +29,8 @@ def template(kind: str, env: dict[str, str], project: Path, image: str) -> dict[
 
 
 KINDS = (PROCESS, DOCKER, KUBERNETES)
+# A run outlasts minutes without Prefect's server, which answers 500 while its database is away.
+PATIENT = {"PREFECT_CLIENT_MAX_RETRIES": "8", "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500,504"}
 # Where results and records lie is for every run of a home the same; a password is for the worker, or for a block.
 TAKEN_ALONG = ("EVENFOLD_RESULTS", "EVENFOLD_STORE", "EVENFOLD_ALLOWED_MODULES", "MLFLOW_TRACKING_URI")
 
@@ -100,7 +102,7 @@ def deployed(
     schedule = _checked(cron, timezone, Cron)
     with _server(home):
         kind, known = _pool(pool, f"{flow}/{name or asked.name}")
-        env = {each: os.environ[each] for each in TAKEN_ALONG if os.environ.get(each)}
+        env = PATIENT | {name: os.environ[name] for name in (*PATIENT, *TAKEN_ALONG) if os.environ.get(name)}
         if kind == PROCESS:
             env["EVENFOLD_HOME"] = str(home.path)
         deployment = published.to_deployment(

@@ -10,8 +10,10 @@ from evenfold.estimates import Comparison, Confusion, Estimate, FoldScore, metri
 from evenfold.estimates.results import in_percent, warned
 from evenfold.flows.outcomes import Evaluation, LaterScore, Tuning
 from evenfold.manifests import read_header
+from evenfold.reports.evaluations.importance import importance_words
 from evenfold.reports.evaluations.words import (
     by_level,
+    encoding_words,
     headline,
     kept_promises,
     look_words,
@@ -46,9 +48,11 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     show_confusion(console, outcome.confusion)
     for warning in dict.fromkeys(words for each in outcome.estimates for words in each.warnings):
         console.say(f"  {warning}", hang=2, style="yellow")
-    for words in (optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels)):
-        if words:
-            console.say(f"  {words}", hang=2)
+    for words in filter(None, (
+        optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels),
+        importance_words(outcome.scores, outcome.model.metrics[0]), encoding_words(outcome.encoded),
+    )):  # fmt: skip
+        console.say(f"  {words}", hang=2)
     for remark in remarks(outcome.estimates, outcome.balance.target):
         console.say(f"  {remark}", hang=2)
     for sentence in warned(outcome.scores):

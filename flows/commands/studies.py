@@ -112,6 +112,7 @@ def predict(
 
     Example: evenfold predict RUN next_year.parquet -o predictions.parquet
     """
+    import pyarrow as pa
     from evenfold.flows.later import predict_later
     from evenfold.manifests import write_whole
 
@@ -120,8 +121,7 @@ def predict(
     out, _ = consoles()
     with busy(f"predicting by run {run}"):
         said = predict_later(run, data, training_data)
-        csv = output.suffix == ".csv"
-        write_whole(output, said.to_csv(index=False) if csv else said.to_parquet(index=False))
+        write_whole(output, pa.Table.from_pandas(said, preserve_index=False))
     if as_json:
         out.print_json(json.dumps({"rows": len(said), "columns": list(said.columns), "output": str(output)}))
     else:

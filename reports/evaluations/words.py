@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import floor, isfinite, log10
 
 from evenfold.estimates.levels import LevelScore
@@ -112,3 +112,23 @@ def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -
             side = "worse" if each.value < before.value else "better"
             said.append(f"{metric_of(each.metric).title} is {side} than promised: the intervals do not meet.")
     return said or ["The scores are what was promised, as far as the intervals can tell."]
+
+
+WAYS = {
+    "categories": "as categories to split by",
+    "one-hot": "one-hot",
+    "ordinal": "as ordinal codes",
+}
+
+
+def encoding_words(encoded: Mapping[str, str]) -> str:
+    """Return one sentence: which features are text or categories, and how they become numbers; else nothing."""
+    told = [
+        f"{listed([name for name, how in encoded.items() if how == way])} {words}"
+        for way, words in WAYS.items()
+        if way in encoded.values()
+    ]
+    own = [name for name, how in encoded.items() if how not in WAYS]
+    said = [f"encoded in each fold as its training rows say: {'; '.join(told)}"] if told else []
+    said += [f"{listed(own)} as the model reads {'it' if len(own) == 1 else 'them'}"] if own else []
+    return f"Text: {'; '.join(said)}." if said else ""

@@ -27,6 +27,8 @@ FEW, FEW_A_BIN = 20, 6  # with no more entries, good packings are few, and seeds
 MOVABLE = 256  # entries a bin, the smallest, that exchanges choose from where there are very many
 ALIKE = 4  # and of entries that are alike, at most so many a bin
 GOOD_ENOUGH = 1.0 / 3.0  # of what rows that fall into the bins one by one would cost
+CLOSE = 1.0 / 48.0  # the same for folds and parts of whole groups: about what the published search reaches
+SLACK = 2.0  # of CLOSE: how much more than the best found packings may cost where that is not close
 
 
 def pack(
@@ -48,8 +50,8 @@ def pack(
     Identical entries are dealt out at once, the others placed one by one, large before small; then ``effort``
     rounds of exchanges between pairs of bins lower the cost, each the best of about a million. Exchanges move small
     entries; from an effort of 64 on a population of packings moves the largest as well, and never to a higher cost.
-    With few entries, where many packings are good, the seed chooses among those that cost at most a third of what
-    rows that fall into the bins one by one would cost; with ``effort="max"`` it is the best one, proved where
+    With few entries, where many packings are good, the seed chooses among those that cost at most ``GOOD_ENOUGH`` of
+    what rows that fall into the bins one by one would cost; with ``effort="max"`` it is the best one, proved where
     branch and bound comes to an end.
 
     Arithmetic is elementwise, column after column, so every machine takes the same path.
@@ -59,10 +61,13 @@ def pack(
     return pack_to(aim, stream, effort)
 
 
-def pack_to(aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT) -> IntArray:
-    """Return a bin for each entry of ``aim``, as ``pack`` does."""
+def pack_to(aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT, *, close: bool = False) -> IntArray:
+    """Return a bin for each entry of ``aim``, as ``pack`` does; with ``close`` few entries come as close as ``CLOSE``.
+
+    Where that cannot be reached, the seed chooses among packings near the best that half of ``effort`` starts found.
+    """
     if aim.sizes.size <= max(FEW if effort != "max" else MOST_ENTRIES, FEW_A_BIN * aim.n_bins):
-        return pack_few(aim, stream, effort)
+        return pack_few(aim, stream, effort, close=close)
     kind = kinds(np.column_stack([aim.sizes, aim.table]))
     dealt, movable = deal_identical(kind, aim.shares, stream), _movable(aim, kind)
     packings = [_placed(aim, dealt.copy(), stream, movable) for _ in range(MOST_STARTS if effort == "max" else 1)]
@@ -86,15 +91,16 @@ def _searched_on(known: Packing, stream: Stream, movable: IntArray) -> Packing:
     return found if found.cost < known.cost else known
 
 
-def pack_few(aim: Aim, stream: Stream, effort: Effort) -> IntArray:
+def pack_few(aim: Aim, stream: Stream, effort: Effort, *, close: bool = False) -> IntArray:
     """Return a bin for each of few entries: one of the many packings that are good enough, or the best."""
     if effort == "max":
         best = best_of_starts(aim, stream, MOST_STARTS_OF_FEW)
         proven = best_packing(aim, best.cost).bins
         return best.bins if proven is None else proven
-    enough = GOOD_ENOUGH * cost_of_chance(aim)
-    best = best_of_starts(aim, stream, effort, enough)
-    best.wander(effort // 2, max(enough, best.cost))
+    enough = (CLOSE if close else GOOD_ENOUGH) * cost_of_chance(aim)
+    best = best_of_starts(aim, stream, max(effort // 2, 1) if close else effort, enough)
+    slack = SLACK * enough if close and best.cost > enough else 0.0
+    best.wander(effort // 2, max(enough, best.cost + slack))
     return best.bins
 
 

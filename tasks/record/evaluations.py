@@ -42,6 +42,7 @@ from .entries import (
     child_entry,
     confusion_metrics,
     evaluation_entry,
+    importance_artifact,
     run_key,
     split_entry,
     split_key,
@@ -245,8 +246,13 @@ def _record_of(
         ],
         artifacts={
             "estimates.json": estimates,
-            "features.json": {"used": evaluation.features, "left_out": evaluation.left_out},
+            "features.json": {
+                "used": evaluation.features,
+                "encoded": evaluation.encoded,
+                "left_out": evaluation.left_out,
+            },
             "report.html": page.html(),
+            **importance_artifact(evaluation.scores),
             RECIPE: recipe_json(evaluation.split, evaluation.model, estimates),
             **({"levels.json": [asdict(score) for score in evaluation.levels]} if evaluation.levels else {}),
         },

@@ -34,19 +34,20 @@ def problem(model: ModelSpec | None = None, target: str = "delay", table: pd.Dat
     return Problem.of(table, model or ModelSpec(), target, **more)
 
 
-def test_features_are_every_number_boolean_and_category_without_a_role() -> None:
-    """The rest is named, with the reason."""
-    seen = problem(roles=["id"], groups="level")
-    assert seen.features == ("seats", "open", "origin", "flat")
+def test_features_are_every_column_of_few_values_or_numbers_without_a_role() -> None:
+    """Text that repeats among them; the rest is named, with the reason."""
+    table = TABLE.assign(tail=[f"N{i // 5}" for i in range(N)])
+    seen = problem(table=table, roles=["id"], groups="level")
+    assert seen.features == ("late", "seats", "open", "carrier", "origin", "flat")
+    assert seen.encoded == ("late", "carrier", "origin")
     assert seen.left_out == {
-        "late": "text; list it in features to have it encoded",
-        "carrier": "text; list it in features to have it encoded",
         "date": "a date; list it in features to use it as days since 1970-01-01",
-        "same": "text; list it in features to have it encoded",
+        "same": "text with one value",
+        "tail": "text of 8 values in 40 rows, fewer than 10 rows a value; list it in features to have it encoded",
         "nothing": "empty in every row",
         "lists": "objects that are neither numbers, text nor dates",
     }
-    assert seen.columns_read == ("delay", "flat", "level", "open", "origin", "seats")
+    assert seen.columns_read == ("carrier", "delay", "flat", "late", "level", "open", "origin", "seats")
 
 
 def test_listed_text_and_dates_are_features() -> None:
@@ -164,8 +165,8 @@ MESSAGES: list[tuple[str, Any, str]] = [
     ),
     (
         "no feature left",
-        lambda: problem(table=TABLE[["delay", "carrier", "date"]]),
-        "no feature is left: carrier (text), date (a date); add a number column or list some in features.",
+        lambda: problem(table=TABLE[["delay", "same", "date"]]),
+        "no feature is left: same (text with one value), date (a date); add a number column or list some in features.",
     ),
     (
         "the target as feature",

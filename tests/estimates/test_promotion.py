@@ -59,6 +59,60 @@ def test_twelve_months_never_spend_more_than_the_year_may() -> None:
     assert to_spend([EarlierLook(TODAY, 1.0)], TODAY) == 0
 
 
+def test_a_look_is_free_again_on_the_day_after_its_year() -> None:
+    """Any 365 days share one budget: a look of 364 days ago is one of them, one of 365 is not."""
+    assert to_spend([EarlierLook(TODAY - timedelta(days=364), 0.06)], TODAY) == pytest.approx(0.02)
+    assert to_spend([EarlierLook(TODAY - timedelta(days=365), 0.06)], TODAY) == pytest.approx(0.05)
+
+
+def test_a_candidate_that_is_shown_to_be_worse_is_called_so() -> None:
+    """Worse means that even the upper end lies below nothing; else it is just not shown to be better."""
+    certain, unsure = Difference(-0.1, 0.01, 100), Difference(-0.01, 0.01, 100)
+    assert decide("r2", certain, newer=False).why == "the candidate is worse"
+    assert decide("r2", unsure, newer=False).why == "the candidate is not shown to be better"
+    assert decide("r2", Difference(0.0, 0.0, 10), newer=False).why == "the candidate is not shown to be better"
+    refitted = "the candidate is worse; the champion's recipe is refitted on newer rows"
+    assert decide("r2", certain, newer=True).why == refitted
+
+
+def test_the_rule_that_is_told_names_its_limit() -> None:
+    """The lower end must lie above nothing, or above how much worse a candidate may be, with its sign."""
+    assert "must lie above 0." in decide("r2", Difference(0.0, 0.1, 10), newer=False).rule
+    assert "must lie above -0.02." in decide("r2", Difference(0.0, 0.1, 10), newer=False, margin=0.02).rule
+    assert "chance of 10% of" in decide("r2", Difference(0.0, 0.1, 10), newer=False).rule
+
+
+def test_p_is_two_sided() -> None:
+    """Of Student's t: twice the tail beyond the difference in standard errors, for both signs."""
+    wanted = 2 * stats.t.sf(2.0, 20)
+    for difference in (0.1, -0.1):
+        assert decide("r2", Difference(difference, 0.05, 20), newer=False).p == pytest.approx(wanted)
+
+
+def test_a_first_look_is_made_at_what_it_spends() -> None:
+    """Its bound is the normal one of its error, one-sided; without scatter or anything to spend there is none."""
+    first = decide("r2", Difference(0.1, 0.05, 20), newer=False, error=0.025)
+    assert first.bound == pytest.approx(stats.norm.isf(0.025))
+    assert first.information == pytest.approx(400)
+    for compared, error in ((Difference(0.1, 0.05, 20), 0.0), (Difference(0.1, 0.0, 20), 0.05), (Difference(0.1), 0.1)):
+        told = decide("r2", compared, newer=False, error=error)
+        assert (told.bound, told.level) == (None, pytest.approx(1 - 2 * error))
+
+
+def test_a_look_that_may_spend_more_than_is_left_has_the_lowest_bound() -> None:
+    """Of all years without a difference .95 reach a second look at all; with .999 to spend each of them may cross."""
+    assert bound_of(0.999, 100.0, [EarlierLook(TODAY, 0.05, "a", 100.0, float(stats.norm.isf(0.05)))]) == -6.0
+
+
+def test_looks_of_which_nothing_is_known_are_taken_for_unlike() -> None:
+    """Unlike looks ask for no less than alike ones; a look without information or bound is left out of the chain."""
+    bound = float(stats.norm.isf(0.05))
+    alike, unlike = (bound_of(0.01, 100.0, [EarlierLook(TODAY, 0.05, "a", known, bound)]) for known in (99.0, 1e-9))
+    assert alike < unlike
+    assert unlike == pytest.approx(stats.norm.isf(0.01 / 0.95), abs=0.02)
+    assert same_pair([EarlierLook(TODAY, 0.05, "a", 100.0), EarlierLook(TODAY, 0.05, "a", None, 1.6)], "a") == []
+
+
 def test_nothing_left_to_spend_promotes_nobody() -> None:
     """However large the difference: an error of 0 cannot be had."""
     assert not decide("r2", Difference(9.0, 0.1, 10), newer=False, error=0.0).promote

@@ -54,7 +54,7 @@ FRAMES = {
     "one-row": rows(1),
     "empty": rows(0),
     "misread": rows().assign(cost=[f"{i},5" for i in range(60)], day=[f"{i % 28 + 1:02d}.02.2024" for i in range(60)]),
-    "text-only": rows()[["late", "carrier"]],
+    "text-only": rows()[["late"]].assign(carrier=[f"carrier {i}" for i in range(len(rows()))]),
 }
 FILES = {
     "empty.csv": b"",
@@ -243,7 +243,9 @@ def test_names_are_printed_as_they_are(
     code = call("evaluate", "odd.parquet", "--target", "delay", "--model", "sklearn.dummy:DummyRegressor", "--metric",
                 "neg_mean_absolute_error", "--engine", "plain")  # fmt: skip
     assert code == 0
-    assert "3 columns left out: :smile:, [red]date, rate[/h] (why: page)" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "Text: encoded in each fold as its training rows say: :smile: and rate[/h] one-hot." in told
+    assert "1 column left out: [red]date (why: page)" in told
 
 
 def test_help_fits_one_screen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -306,7 +308,7 @@ def test_a_row_number_among_the_features_is_said(
     evaluate = "evaluate named.parquet --target delay --model sklearn.linear_model:Ridge --metric mae --engine plain"
     assert call(*shlex.split(evaluate)) == 0
     out = capsys.readouterr().out
-    assert re.search(r"^Ridge on named 2.0   60 rows in 5 folds, 3 features$", out, re.M)
+    assert re.search(r"^Ridge on named 2.0   60 rows in 5 folds, 5 features$", out, re.M)
     assert re.search(r"^  MAE +[\d.]+ +[\d.]+ to [\d.]+ ", out, re.M)
     assert "neg_" not in out
     assert re.search(r"warning: \d features? names? rows: .*rowname", out)

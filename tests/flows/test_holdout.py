@@ -232,8 +232,20 @@ def looked(policy: dict[str, Any], features: list[str], name: str = "guarded", *
     return evaluate(noise(), spec=spec, model=recipe, engine="plain", on="holdout", reason="try it")
 
 
+def keep_secret(home: Path) -> None:
+    """Put a secret that is always the same where the first answer would make one."""
+    (home / "looks").mkdir(parents=True)
+    (home / "looks" / "secret").write_bytes(bytes(range(32)))
+    (home / "looks" / "secret").chmod(0o600)
+
+
+def mlflow_looks(home: Path) -> int:
+    return sum(len(path.read_text().splitlines()) for path in (home / "looks").glob("*.jsonl"))
+
+
 def test_thresholdout_tells_what_training_says_where_it_is_near_and_else_spends_an_answer(home: Path) -> None:
     """A model of shares is told its training score; a tree that learnt by heart spends; then nobody is answered."""
+    keep_secret(home)
     policy = {"policy": "thresholdout", "budget": 2}
     stump = {"params": {"max_depth": 1, "min_samples_leaf": 400}}
     near = looked(policy, ["x0"], **stump)
@@ -249,6 +261,11 @@ def test_thresholdout_tells_what_training_says_where_it_is_near_and_else_spends_
     for name in ("guarded", "renamed"):
         with pytest.raises(EvaluationError, match="gave answers of its own 2 times and its budget is 2"):
             looked(policy, ["x3"], name=name)
+    (home / "looks" / "secret").unlink()
+    looks = mlflow_looks(home)
+    with pytest.raises(EvaluationError, match=r"the secret .* cannot be read or made .* stays closed"):
+        looked({"policy": "thresholdout", "budget": 2}, ["x3"])
+    assert mlflow_looks(home) == looks
     artifacts = next((home / "mlartifacts").glob(f"*/{far.run_id}/artifacts"))
     assert not (artifacts / "predictions.parquet").exists()
     assert not list(artifacts.rglob("predictions*"))

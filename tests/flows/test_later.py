@@ -24,7 +24,7 @@ SPEC = {
     "strategy": "GroupStratifiedShuffleSplit", "params": {"n_splits": 4, "train_size": 0.8},
 }  # fmt: skip
 MODEL: dict[str, Any] = {
-    "estimator": "sklearn.linear_model:LogisticRegression", "features": ["a", "b", "size"],
+    "estimator": "sklearn.linear_model:LogisticRegression",
     "metrics": ["roc_auc", "sensitivity"], "positive": "no",
 }  # fmt: skip
 
@@ -73,8 +73,10 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(
     told = capsys.readouterr().out
     assert "of 60 rows are of groups that the model has seen" in told
     assert f"{value['sensitivity of no']:.2f}" in told
-    app(["predict", tuned.run_id[:8], str(file), "-o", str(tmp_path / "said.csv")], standalone_mode=False)
-    assert len(pd.read_csv(tmp_path / "said.csv")) == 60
+    for read, name in ((pd.read_csv, "said.csv"), (pd.read_parquet, "said.parquet")):
+        app(["predict", tuned.run_id[:8], str(file), "-o", str(tmp_path / name)], standalone_mode=False)
+        assert list(read(tmp_path / name).columns) == ["id", "prediction", "proba_no", "proba_yes"]
+        assert len(read(tmp_path / name)) == 60
     said = predict_later(tuned.run_id, later.drop(columns=["passed", "school"]).sample(frac=1, random_state=0))
     assert list(said.columns) == ["id", "prediction", "proba_no", "proba_yes"]
     assert said.set_index("id").loc[later["id"], "proba_no"].to_numpy() == pytest.approx(chance, abs=1e-3)

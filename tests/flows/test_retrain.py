@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from evenfold.estimates import ModelError
 from evenfold.estimates.promotion import Difference, decide
 from evenfold.flows import GateError, Retraining
 from evenfold.splitters import SplitError, UntrustedNameError
@@ -191,6 +192,30 @@ def test_a_champion_whose_recipe_is_gone_gives_way(home: Home, monkeypatch: pyte
     assert "can no longer be evaluated" in outcome.decision.why
     assert "a_package_that_left" in outcome.decision.why
     assert champion(home, "gone") == "2"
+
+
+def test_a_champion_whose_recipe_fails_does_not_give_way(home: Home) -> None:
+    """A fit that breaks off or lasts too long is no comparison: the retraining stops, unless gates are off."""
+    retrain("fails", rows(120), GOOD)
+    fails = '{"estimator": "sklearn.linear_model:Ridge", "params": {"alpha": -1}, "metrics": ["r2"]}'
+    client(home).set_model_version_tag("fails", "1", "evenfold.model", fails)
+    with pytest.raises(GateError, match=r"champion's recipe could not be fitted on these folds.*--no-gates"):
+        retrain("fails", rows(150), GOOD)
+    assert champion(home, "fails") == "1"
+    outcome = retrain("fails", rows(150), GOOD, gates=False)
+    assert outcome.decision.why.startswith("the champion's recipe could not be fitted on these folds")
+    assert champion(home, "fails") == "2"
+
+
+def test_a_metric_that_cannot_judge_the_target_promotes_nobody(home: Home) -> None:
+    """It is refused by a sentence; a metric of one class is told by that class, as in the recipe."""
+    table = rows(200).assign(y=lambda frame: np.where(frame["y"] > 0, "yes", "no"))
+    good, bad = {"estimator": "sklearn.linear_model:LogisticRegression"}, {"estimator": "sklearn.dummy:DummyClassifier"}
+    retrain("judged", table, good)
+    with pytest.raises(ModelError, match=r"neg_mean_absolute_error' cannot score this classification target"):
+        retrain("judged", table, bad, metric="mae")
+    assert champion(home, "judged") == "1"
+    assert retrain("judged", table, bad, metric="recall").decision.metric == "recall of yes"
 
 
 @pytest.mark.parametrize("path", ["os:system", "a_package:Model", "evenfold.estimates.models.spec:named_estimator"])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -21,6 +22,7 @@ import yaml
 from evenfold.manifests import decide
 from servers import (
     ROOT,
+    away,
     environment,
     install_postgres,
     mlflow_server,
@@ -32,6 +34,7 @@ from servers import (
 
 pytestmark = pytest.mark.soak
 PASSWORD = "loopback-only-1"
+AWAY_SECONDS = float(os.environ.get("EVENFOLD_SOAK_AWAY_SECONDS", "120"))
 ELSEWHERE = {"TZ": "Pacific/Auckland"}  # servers, worker and flows; the schedules are Berlin's
 
 
@@ -39,6 +42,8 @@ ELSEWHERE = {"TZ": "Pacific/Auckland"}  # servers, worker and flows; the schedul
 class House:
     folder: Path
     env: dict[str, str]
+    ports: dict[str, int]
+    stack: contextlib.ExitStack  # of servers that were started again
 
     def prefect(self, *arguments: str) -> str:
         command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
@@ -90,13 +95,19 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
                 "EVENFOLD_HOME": str(folder / "home"),
                 "EVENFOLD_PROJECT": str(ROOT),
             }
-            made = House(folder, environment(folder, more))
+            ports = {"postgresql": port, "prefect": port_of(api), "mlflow": port_of(tracking)}
+            stack = contextlib.ExitStack()
+            made = House(folder, environment(folder, more), ports, stack)
             made.prefect("work-pool", "create", "evenfold", "--type", "process")
             (folder / "prefect.yaml").write_text(yaml.safe_dump(every_minute(), sort_keys=False))
             made.prefect("deploy", "--all", "--prefect-file", str(folder / "prefect.yaml"))
             command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "evenfold", "--name", "one"]
-            with started(command, made.env, folder / "worker.log", cwd=folder):
+            with stack, started(command, made.env, folder / "worker.log", cwd=folder):
                 yield made
+
+
+def port_of(address: str) -> int:
+    return int(urlsplit(address).port or 0)
 
 
 def every_minute() -> dict[str, Any]:
@@ -166,13 +177,13 @@ print(json.dumps(dict(parents=[r.info.status for r in parents], folds=[r.info.st
     assert told["tags"]["evenfold.split_id"] == decided.split_id
 
 
-def triggered(house: House, name: str, timeout: float = 300, **parameters: Any) -> dict[str, Any]:
+def triggered(house: House, deployment: str, timeout: float = 300, **parameters: Any) -> dict[str, Any]:
     """Run a deployment with parameters that go over its own, and return what became of it."""
     script = f"""
 import json
 from prefect.deployments import run_deployment
 given = json.loads({json.dumps(json.dumps(parameters))})
-run = run_deployment({name!r}, parameters=given, timeout={timeout}, as_subflow=False)
+run = run_deployment({deployment!r}, parameters=given, timeout={timeout}, as_subflow=False)
 told = dict(id=str(run.id), state=run.state.name, message=run.state.message, starts=run.run_count)
 print(json.dumps(told))
 """
@@ -261,9 +272,15 @@ def test_a_run_that_is_cancelled_leaves_nothing_and_can_run_again(house: House) 
     assert ran["state"] == "Completed", ran
 
 
+@pytest.fixture(scope="module")
+def automations(house: House) -> None:
+    house.prefect("deployment", "schedule", "pause", "--all")
+    house.prefect("automation", "create", "--from-file", str(ROOT / "deployments" / "automations.yaml"))
+
+
+@pytest.mark.usefixtures("automations")
 def test_a_run_that_crashes_is_started_again(house: House, found: Callable[..., None]) -> None:
     """Kill -9 of a deployed run's process: the worker calls it crashed, the shipped automation starts it, it ends."""
-    house.prefect("automation", "create", "--from-file", str(ROOT / "deployments" / "automations.yaml"))
     model = {"estimator": "sklearn.ensemble:RandomForestRegressor", "params": {"n_jobs": 1}, "exclude": ["dep_delay"]}
     results = house.folder / "home" / "results" / "score"
     before = len(list(results.glob("*")))
@@ -282,6 +299,47 @@ def test_a_run_that_crashes_is_started_again(house: House, found: Callable[..., 
     begun = time.monotonic()
     assert wait_until(ended, "the end of the run that crashed", 600)
     found(seconds_until_completed=round(time.monotonic() - begun, 1))
+
+
+RECORDED = """
+import json, mlflow
+client = mlflow.MlflowClient()
+found = client.get_experiment_by_name({name!r})
+runs = client.search_runs([found.experiment_id]) if found else []
+versions = client.search_model_versions("name = '{name}'")
+print(json.dumps(dict(evaluations=[r.info.status for r in runs if " @ " in r.info.run_name],
+    retrainings=[r.info.status for r in runs if r.info.run_name.startswith("retrain/")],
+    versions=[v.version for v in versions], aliases=client.get_registered_model({name!r}).aliases), default=str))
+"""
+
+
+@pytest.mark.usefixtures("automations")
+@pytest.mark.parametrize("phase", ["fit", "register"])
+@pytest.mark.parametrize("server", ["postgresql", "prefect", "mlflow"])
+def test_a_retraining_outlives_a_server_that_is_killed(
+    server: str, phase: str, house: House, found: Callable[..., None]
+) -> None:
+    """The server is killed in a phase and is back two minutes later: the run completes by itself, nothing doubles."""
+    name = f"{server}-{phase}"
+    results = house.folder / "home" / "results" / {"fit": "score", "register": "model"}[phase]
+    model = {"estimator": "sklearn.ensemble:RandomForestRegressor", "params": {"n_jobs": 1}, "exclude": ["dep_delay"]}
+    before = len(list(results.glob("*")))
+    asked = {"model": model, "model_params": None, "name": name, "registered_name": name, "run_label": name}
+    run = str(triggered(house, "retrain/evenfold", timeout=0, **asked)["id"])
+    wait_until(lambda: len(list(results.glob("*"))) > before, f"the {phase}", 300)
+    house.stack.enter_context(away(house.ports[server], AWAY_SECONDS, house.folder / f"{name}.log"))
+    begun = time.monotonic()
+
+    def ended() -> Any:
+        (mine,) = [each for each in house.runs() if each["id"] == run]
+        assert mine["type"] != "CANCELLED", mine
+        return mine if mine["type"] == "COMPLETED" else None
+
+    assert wait_until(ended, f"the end of the run, {server} killed", 1_800)
+    told = house.python(RECORDED.format(name=name))
+    assert (told["evaluations"], told["retrainings"]) == (["FINISHED"], ["FINISHED"])
+    assert ([str(each) for each in told["versions"]], told["aliases"].keys()) == (["1"], {"champion"})
+    found(away_seconds=AWAY_SECONDS, seconds_until_completed=round(time.monotonic() - begun, 1))
 
 
 def of_run(run: str) -> list[str]:

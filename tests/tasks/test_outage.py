@@ -71,8 +71,18 @@ def test_a_server_that_is_down_loses_nothing(tmp_path: Path, monkeypatch: pytest
 
 
 def test_only_a_server_out_of_reach_is_waited_for() -> None:
-    """A refused connection is an outage however it is wrapped; a wrong argument or a full disk is not."""
+    """A refused connection is an outage however it is wrapped, and so is a server without its database.
+
+    A wrong argument, a refused request or a full disk is none.
+    """
+    import httpx
     import requests
+    from prefect.exceptions import PrefectHTTPStatusError
+
+    def answered(status: int) -> Exception:
+        request = httpx.Request("POST", "http://127.0.0.1/api/v2/concurrency_limits/increment-with-lease")
+        response = httpx.Response(status, json={"exception_message": "an answer"}, request=request)
+        return PrefectHTTPStatusError.from_httpx_error(httpx.HTTPStatusError("", request=request, response=response))
 
     def wrapped(error: Exception) -> Exception:
         try:
@@ -85,6 +95,10 @@ def test_only_a_server_out_of_reach_is_waited_for() -> None:
 
     assert unreachable(wrapped(requests.exceptions.ConnectionError("refused")))
     assert unreachable(wrapped(ConnectionRefusedError()))
+    assert unreachable(wrapped(answered(500)))
+    assert unreachable(wrapped(answered(503)))
+    assert not unreachable(wrapped(answered(404)))
+    assert not unreachable(wrapped(answered(422)))
     assert not unreachable(wrapped(OSError(28, "No space left on device")))
     assert not unreachable(wrapped(ValueError("a wrong argument")))
 

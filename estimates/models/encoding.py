@@ -1,0 +1,166 @@
+"""Text and categories as a model sees them: which columns, and how they become numbers inside each fold."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer, make_column_transformer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
+from sklearn.utils import get_tags
+
+from .columns import Kind, feature_table
+from .options import parts_of
+from .spec import ModelSpec, named_estimator
+
+ROWS_A_VALUE = 10  # of text with fewer rows a value, which is a name rather than a category, nothing is learnt
+MOST_COLUMNS = 50  # that a text becomes where it was not asked for: the rarest values share the last one
+MOST_CATEGORIES = 254  # a histogram has 255 bins, one of them for what is missing
+CATEGORIES, ONE_HOT, ORDINAL, ITSELF = "categories", "one-hot", "ordinal", "itself"
+NAMING = ("cat_features", "categorical_features", "categorical_feature", "text_features")  # parameters of libraries
+
+
+def text_for(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -> dict[str, str]:
+    """Return why each text column of a table is no feature where none are listed: "" for those that are.
+
+    Text that repeats (``ROWS_A_VALUE`` rows a value) is a feature. A model that reads text itself gets the columns that
+    it names or selects, as they are, and no others. O(rows x text columns).
+    """
+    names = [name for name, kind in kinds.items() if kind == "text"]
+    if not names:
+        return {}
+    own, chooses = read_by_itself(model, table, kinds), model.estimator is not None and _selects(_made(model))
+    return {name: "" if name in own else _reason(table[name], model, bool(own) or chooses) for name in names}
+
+
+def _reason(column: pd.Series, model: ModelSpec, others: bool) -> str:
+    if others:
+        return "text that the model, which chooses its columns itself, does not name"
+    if model.eval_set is not None:
+        return "text, and the rows of eval_set would not be encoded"
+    known, values = int(column.notna().sum()), int(column.nunique())
+    if values == 1:
+        return "text with one value"
+    if values * ROWS_A_VALUE > known:
+        return (
+            f"text of {values:,} values in {known:,} rows, fewer than {ROWS_A_VALUE} rows a value; "
+            "list it in features to have it encoded"
+        )
+    return ""
+
+
+def read_by_itself(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -> frozenset[str]:
+    """Return the text and categories that a recipe's estimator reads as they are; none for the default ones.
+
+    These are what a ``ColumnTransformer`` in it names or selects, what a parameter such as ``cat_features`` names,
+    and everything where an encoder of categories comes first.
+    """
+    names = [name for name, kind in kinds.items() if kind in ("text", "category")]
+    if not names or model.estimator is None:
+        return frozenset()
+    estimator = _made(model)
+    if _begins_with_an_encoder(estimator):
+        return frozenset(names)
+    parts = [part for part in parts_of(estimator) if isinstance(part, ColumnTransformer)]
+    asked = [columns for part in parts for _, _, columns in part.transformers]
+    seen = feature_table(table, dict(kinds)) if any(callable(each) for each in asked) else table
+    named = {name for columns in asked for name in _named(columns, seen)} | _in_parameters(model, estimator)
+    return frozenset(named & set(names))
+
+
+def _made(model: ModelSpec) -> Any:
+    return named_estimator(str(model.estimator), model.params)
+
+
+def _selects(estimator: Any) -> bool:
+    return any(isinstance(part, ColumnTransformer) for part in parts_of(estimator))
+
+
+def _begins_with_an_encoder(estimator: Any) -> bool:
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[0][1]
+    if isinstance(estimator, ColumnTransformer) or not isinstance(estimator, BaseEstimator):
+        return False
+    tags = get_tags(estimator).input_tags
+    return bool(tags.categorical or tags.string)
+
+
+def _named(columns: Any, seen: pd.DataFrame) -> set[str]:
+    chosen = columns(seen) if callable(columns) else columns
+    return {str(each) for each in ([chosen] if isinstance(chosen, str) else _listed(chosen))}
+
+
+def _listed(columns: Any) -> list[str]:
+    several = isinstance(columns, (Sequence, pd.Index)) and not isinstance(columns, str)
+    return [each for each in columns if isinstance(each, str)] if several else []
+
+
+def _in_parameters(model: ModelSpec, estimator: Any) -> set[str]:
+    given = {**estimator.get_params(deep=True), **model.fit_params}
+    return {name for key, value in given.items() if key.rpartition("__")[2] in NAMING for name in _listed(value)}
+
+
+def encodings(
+    model: ModelSpec, estimator: Any, X: pd.DataFrame, encoded: Collection[str], own: Collection[str]
+) -> dict[str, str]:
+    """Return how each feature that is text or a category becomes numbers.
+
+    ``itself``: as the model reads it; ``categories``: those of a model that splits by them; else as the recipe's
+    ``text`` says: ``one-hot`` or ``ordinal``. Categories of text that is listed are not made: that would change scores.
+    """
+    splits = getattr(estimator, "categorical_features", None) == "from_dtype"
+    by_default = splits and model.features is None and model.text == "onehot"
+    told = {"onehot": ONE_HOT, "ordinal": ORDINAL}[model.text]
+
+    def of(name: str) -> str:
+        if name in own:
+            return ITSELF
+        return CATEGORIES if by_default or (splits and X[name].dtype == "category") else told
+
+    return {name: of(name) for name in encoded}
+
+
+def encoding_step(
+    model: ModelSpec, estimator: Any, X: pd.DataFrame, how: Mapping[str, str]
+) -> tuple[list[tuple[str, Any]], Any]:
+    """Return the step that encodes, or none, and the estimator, told which of its columns are then categories.
+
+    What is learnt is learnt from the rows that the step is fitted on. Values never seen become all zeros, -1, or
+    count as missing; of text that was not listed, the rarest values beyond ``MOST_COLUMNS`` count as one.
+    """
+    native = [name for name, way in how.items() if way == CATEGORIES]
+    coded = [name for name in native if X[name].dtype != "category"]
+    ways = [
+        (_coder(estimator), coded),
+        (_one_hot(model), [name for name, way in how.items() if way == ONE_HOT]),
+        (
+            OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
+            [name for name, way in how.items() if way == ORDINAL],
+        ),
+    ]
+    used = [(encoder, names) for encoder, names in ways if names]
+    if not used:
+        return [], estimator
+    plain = ITSELF in how.values() or _selects(estimator)  # what a model chooses by name keeps its name
+    # As a frame, so that categories which stay keep their type.
+    made = make_column_transformer(*used, remainder="passthrough", verbose_feature_names_out=not plain)
+    if coded:
+        first = f"{made.transformers[0][0]}__"
+        kept = [name for name in native if name not in coded]
+        names = [*(first + name for name in coded), *(f"remainder__{name}" for name in kept)]
+        estimator = estimator.set_params(categorical_features=names)
+    return [("encode", made.set_output(transform="pandas"))], estimator
+
+
+def _one_hot(model: ModelSpec) -> OneHotEncoder:
+    if model.features is not None:
+        return OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    return OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_COLUMNS, sparse_output=False)
+
+
+def _coder(estimator: Any) -> OrdinalEncoder:
+    most = min(MOST_CATEGORIES, getattr(estimator, "max_bins", MOST_CATEGORIES + 1) - 1)
+    return OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, max_categories=most)

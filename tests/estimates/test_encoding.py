@@ -1,0 +1,204 @@
+"""Text as features without being listed: which, how, and learnt from training rows alone."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import ModelSpec, Problem, fit_and_score, fitted, score_key
+from evenfold.reports.evaluations.words import encoding_words
+from sklearn.base import BaseEstimator
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
+
+RIDGE = "sklearn.linear_model:Ridge"
+N = 400
+DRAW = np.random.default_rng(0)
+TABLE = pd.DataFrame(
+    {
+        "number": DRAW.normal(size=N),
+        "ward": DRAW.choice(["a", "b", "c", "d"], N),
+        "kind": pd.Categorical(DRAW.choice(["x", "y"], N)),
+        "note": [f"patient {i // 2}" for i in range(N)],
+    }
+)
+TABLE["y"] = TABLE["number"] + TABLE["ward"].map({"a": 0, "b": 2, "c": 5, "d": 1}) + DRAW.normal(size=N) / 4
+TRAIN, TEST = np.arange(300), np.arange(300, N)
+
+
+def problem(model: ModelSpec, table: pd.DataFrame = TABLE) -> Problem:
+    return Problem.of(table, model, "y")
+
+
+def r2(model: ModelSpec, table: pd.DataFrame = TABLE) -> float:
+    made = problem(model, table)
+    return fit_and_score(made.model, made, TRAIN, TEST, seed=0, name="fold 0")[0].test["r2"]
+
+
+@pytest.mark.parametrize(
+    ("model", "ways"),
+    [
+        (ModelSpec(), {"ward": "categories", "kind": "categories"}),
+        (ModelSpec(text="ordinal"), {"ward": "ordinal", "kind": "categories"}),
+        (ModelSpec(estimator=RIDGE), {"ward": "one-hot", "kind": "one-hot"}),
+        (ModelSpec(features=("ward", "number")), {"ward": "one-hot"}),
+    ],
+)
+def test_text_that_repeats_is_a_feature_as_the_model_can_use_it(model: ModelSpec, ways: dict[str, str]) -> None:
+    """Names of rows are none; without the text the score is far lower."""
+    seen = problem(model)
+    assert seen.encodings == ways
+    assert "note" not in seen.features
+    assert r2(model) > 0.5
+    assert r2(ModelSpec(**{**model.model_dump(), "features": ("number",)})) < 0.4
+
+
+def test_what_text_becomes_is_learnt_from_training_rows_alone() -> None:
+    """A value that only test rows have has no column of its own, and predictions are there all the same."""
+    strange = TABLE["ward"].where(np.arange(N) < 350, "never seen")
+    for model in (ModelSpec(estimator=RIDGE), ModelSpec()):
+        seen = problem(model, TABLE.assign(ward=strange))
+        made = fitted(seen.model, seen, TRAIN, seed=0, name="fold 0")
+        values = made.named_steps["encode"].transformers_[0][1].categories_[0]
+        assert list(values) == ["a", "b", "c", "d"]
+        assert np.isfinite(made.predict(seen.X)).all()
+        assert len(set(made.predict(seen.X.iloc[350:].assign(number=0.0, kind=TABLE["kind"].iloc[0])))) == 1
+
+
+def test_missing_text_is_a_value_of_its_own() -> None:
+    """Where it says something of the target, the model learns it."""
+    holes = TABLE.assign(ward=TABLE["ward"].where(TABLE["ward"] != "c", None))
+    assert r2(ModelSpec(estimator=RIDGE), holes) > 0.9
+    assert r2(ModelSpec(), holes) > 0.8
+
+
+def test_the_rarest_of_many_values_share_a_column() -> None:
+    """Text of 200 values becomes 50 columns, or 254 categories, where it was not listed."""
+    n = 6000
+    names = [f"v{i}" for i in np.minimum(DRAW.geometric(0.02, n), 300)]
+    table = pd.DataFrame({"number": DRAW.normal(size=n), "tail": names, "y": DRAW.normal(size=n)})
+    rows = np.arange(n)
+    seen = problem(ModelSpec(estimator=RIDGE), table)
+    made = fitted(seen.model, seen, rows, seed=0, name="fold 0")
+    assert made.named_steps["encode"].transform(seen.X).shape == (n, 51)
+    seen = problem(ModelSpec(params={"max_iter": 2, "max_bins": 63}), table)
+    made = fitted(seen.model, seen, rows, seed=0, name="fold 0")
+    assert made.named_steps["encode"].transform(seen.X)["ordinalencoder__tail"].nunique() == 62
+    assert made.named_steps["model"].is_categorical_.tolist() == [True, False]
+
+
+def test_a_table_of_numbers_keeps_its_model_and_its_key() -> None:
+    """Nothing stands before the model, and the key is the one that 0.1 made."""
+    seen = problem(ModelSpec(estimator=RIDGE), TABLE[["number", "y"]])
+    made = fitted(seen.model, seen, TRAIN, seed=0, name="fold 0")
+    assert type(made) is Ridge
+    assert seen.encodings == {}
+    assert "encod" not in str(seen.model.canonical())
+    assert score_key(seen.model, membership="m", fingerprint="f", seed=0) == score_key(
+        ModelSpec.of(seen.model.canonical()), membership="m", fingerprint="f", seed=0
+    )
+
+
+def selecting() -> Any:
+    return make_pipeline(make_column_transformer((OneHotEncoder(), ["ward"]), (StandardScaler(), ["number"])), Ridge())
+
+
+def selecting_by_type() -> Any:
+    words = make_column_selector(dtype_exclude="number", pattern="ward")
+    numbers = make_column_selector(dtype_include="number")
+    return make_pipeline(
+        make_column_transformer((OneHotEncoder(handle_unknown="ignore"), words), (StandardScaler(), numbers)), Ridge()
+    )
+
+
+def naming_a_number() -> Any:
+    return make_pipeline(make_column_transformer((StandardScaler(), ["number"])), Ridge())
+
+
+def numbers_only() -> Any:
+    numbers = (StandardScaler(), make_column_selector(dtype_include="number"))
+    return make_pipeline(make_column_transformer(numbers, remainder="passthrough"), Ridge())
+
+
+def encoding_all() -> Any:
+    return make_pipeline(TargetEncoder(target_type="continuous"), Ridge())
+
+
+class Naming(BaseEstimator):
+    """A regressor of another library: it is told which columns are categories."""
+
+    def __init__(self, cat_features: Any = None) -> None:
+        self.cat_features = cat_features
+
+    def fit(self, X: pd.DataFrame, y: Any) -> Naming:
+        assert X[self.cat_features].map(lambda value: isinstance(value, str)).all(axis=None)
+        self.mean_ = float(np.mean(y))
+        return self
+
+    def predict(self, X: pd.DataFrame) -> Any:
+        return np.full(len(X), self.mean_)
+
+
+@pytest.fixture(autouse=True)
+def _recipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("text_recipes")
+    for made in (selecting, selecting_by_type, naming_a_number, numbers_only, encoding_all, Naming):
+        monkeypatch.setattr(made, "__module__", "text_recipes")
+        setattr(module, made.__name__, made)
+    monkeypatch.setitem(sys.modules, "text_recipes", module)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "features", "left_out"),
+    [
+        ("selecting", {}, ("number", "ward", "kind"), {"note"}),
+        ("selecting_by_type", {}, ("number", "ward", "kind"), {"note"}),
+        ("naming_a_number", {}, ("number", "kind"), {"ward", "note"}),
+        ("numbers_only", {}, ("number",), {"ward", "note"}),
+        ("encoding_all", {}, ("number", "ward", "kind", "note"), set()),
+        ("Naming", {"cat_features": ["ward"]}, ("number", "ward", "kind"), {"note"}),
+    ],
+)
+def test_a_model_that_reads_text_itself_gets_what_it_names_as_it_is(
+    name: str, params: dict[str, Any], features: tuple[str, ...], left_out: set[str]
+) -> None:
+    """No encoder of ours touches it, and text that the model does not choose is left out, as it always was."""
+    table = TABLE.drop(columns="kind") if name == "numbers_only" else TABLE
+    seen = problem(ModelSpec(estimator=f"text_recipes:{name}", params=params, metrics=("r2",)), table)
+    assert (seen.features, set(seen.left_out)) == (features, left_out)
+    made = fitted(seen.model, seen, TRAIN, seed=0, name="fold 0")
+    assert np.isfinite(made.predict(seen.X.iloc[TEST])).all()
+    assert seen.encodings.get("ward", "itself") == "itself"
+
+
+def test_boosting_that_is_told_its_categories_gets_them_raw() -> None:
+    """scikit-learn's own takes names of text, too."""
+    seen = problem(ModelSpec(estimator="sklearn.ensemble:HistGradientBoostingRegressor",
+                             params={"categorical_features": ["ward", "kind"], "max_iter": 5}))  # fmt: skip
+    assert seen.encodings == {"ward": "itself", "kind": "itself"}
+    assert type(fitted(seen.model, seen, TRAIN, seed=0, name="fold 0")) is HistGradientBoostingRegressor
+
+
+def test_the_rows_that_stop_a_training_early_are_never_text() -> None:
+    """They would not be encoded, so text stays out with the reason."""
+    model = ModelSpec(estimator="sklearn.ensemble:HistGradientBoostingRegressor", eval_set="validation")
+    seen = problem(model, TABLE.drop(columns="kind"))
+    assert seen.left_out["ward"] == "text, and the rows of eval_set would not be encoded"
+
+
+def test_one_sentence_says_how() -> None:
+    """Names by their way, and what the model reads by itself."""
+    assert encoding_words({}) == ""
+    assert encoding_words({"a": "one-hot", "b": "one-hot"}) == (
+        "Text: encoded in each fold as its training rows say: a and b one-hot."
+    )
+    assert encoding_words({"a": "categories", "b": "itself"}) == (
+        "Text: encoded in each fold as its training rows say: a as categories to split by; b as the model reads it."
+    )
