@@ -297,14 +297,14 @@ def test_the_room_that_a_model_needs_is_judged_of_csv_and_of_named_columns(tmp_p
     rows.to_csv(tmp_path / "rows.csv", index=False)
     rows.to_csv(tmp_path / "rows.csv.gz", index=False)
     with pytest.raises(
-        SplitError, match=r"about (4,9\d\d|5,0\d\d) rows of 6 columns take about .* GB .*name fewer features"
+        SplitError, match=r"about (4,9\d\d|5,0\d\d) rows of 8 columns take about .* GB .*name fewer features"
     ):
         require_room(tmp_path / "rows.csv", "1MB")
     require_room(tmp_path / "rows.csv", "10MB")
     require_room(tmp_path / "rows.csv", "1MB", ["id", "number"])
     with pytest.raises(SplitError, match=r"rows of 2 columns take .*fit batch by batch"):
         require_room(tmp_path / "rows.csv", "100kB", ["id", "number"])
-    with pytest.raises(SplitError, match=r"about 5,000 rows of 6 columns"):
+    with pytest.raises(SplitError, match=r"about 5,000 rows of 8 columns"):
         require_room(tmp_path / "rows.csv.gz", "1MB")
     require_room(tmp_path / "rows.csv.gz", "10MB")
 
