@@ -24,7 +24,8 @@ from evenfold.manifests.tables.keys import key_names
 from evenfold.manifests.tables.read import write_whole
 from evenfold.splitters import SplitError
 
-from .export import Dialect, Exported, Format, export as export_rows, join_rows, named_for
+from .export import Exported, Format, export as export_rows, join_rows, named_for
+from .warehouse import Dialect
 
 FOLDS = "fold"
 STREAMED = {
@@ -76,7 +77,7 @@ def write_join(
     if not manifest.streams or fits_whole(manifest, source, memory):
         rows = join_rows(read_whole(manifest, memory), data, fold, role, repeat)
         write_whole(to, rows)
-        return rows.num_rows
+        return int(rows.num_rows)
     labels = labels_of(manifest)
     code = _tested(manifest, labels, fold, repeat)
     limit, counted = bytes_of_memory(memory), [0]
