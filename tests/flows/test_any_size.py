@@ -158,7 +158,7 @@ def test_a_table_that_no_model_can_be_given_is_refused_with_its_size(
     made = split(data, **COLUMNS, name="flights", engine="plain", memory="1MB")
     monkeypatch.setenv("EVENFOLD_MEMORY", "1MB")
     monkeypatch.setattr("evenfold.tasks.work.read_table", lambda *_, **__: pytest.fail("the table was read"))
-    with pytest.raises(SplitError, match=r"20,000 rows of 4 columns take about .* GB .*part it by its folds"):
+    with pytest.raises(SplitError, match=r"20,000 rows of 4 columns take about .* GB .*learns batch by batch"):
         evaluate(data, manifest=made.split.uri, model="sklearn.linear_model:Ridge", engine="plain")
 
 
