@@ -263,9 +263,9 @@ def _params(outcome: Tuning, number: int) -> str:
 def show_comparisons(console: Words, comparisons: Sequence[Comparison], names: tuple[str, str]) -> None:
     """Print two models on the same rows, a metric a line, then what was found in words."""
     a, b = names
-    console.print(
-        f"A [bold]{a}[/]   B [bold]{b}[/]   the same {counted(comparisons[0].n_rows, 'row')}, tested by both\n"
-    )
+    first = comparisons[0]
+    often = f", in {counted(first.repeats, 'repeat')} of the folds" if first.repeats > 1 else ""
+    console.print(f"A [bold]{a}[/]   B [bold]{b}[/]   the same {counted(first.n_rows, 'row')}, tested by both{often}\n")
     level = next((f"{in_percent(each.interval.level)} " for each in comparisons if each.interval), "")
     rows = [["", "A", "B", "B - A", f"{level}interval", "better"]]
     for each in comparisons:
