@@ -136,12 +136,13 @@ def score_tables(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> 
         "": [_title(each, methods) for each in estimates],
         head: [_score(each, each.value) for each in estimates],
         f"{levels.pop() if len(levels) == 1 else ''} interval".strip(): [_interval(each) for each in estimates],
-        "folds": [_folds(each, scores) for each in estimates],
+        _heading(scores): [_folds(each, scores) for each in estimates],
         "training rows": [_training(each) for each in estimates],
         "baseline": [_score(each, each.baseline.value) if each.baseline else "" for each in estimates],
     }
     shown = {name: cells for name, cells in columns.items() if name == "" or any(cells)}
-    for without in ((), ("folds",), ("folds", "training rows"), ("folds", "training rows", "baseline")):
+    folds = _heading(scores)
+    for without in ((), (folds,), (folds, "training rows"), (folds, "training rows", "baseline")):
         kept = {name: cells for name, cells in shown.items() if name not in without}
         yield lined_up([list(kept), *(list(row) for row in zip(*kept.values(), strict=True))])
 
@@ -165,6 +166,13 @@ def _interval(estimate: Estimate) -> str:
     return " to ".join(
         written(end, _half(estimate)) for end in read_ends(metric_of(estimate.metric), estimate.interval)
     )
+
+
+def _heading(scores: Sequence[FoldScore]) -> str:
+    """Return what stands over the scores of folds: the names, where they are parts."""
+    names = [score.name.removesuffix(" part") for score in scores]
+    named = 1 < len(names) <= MOST_FOLDS and all(score.name.endswith(" part") for score in scores)
+    return " ".join(names) if named else "folds"
 
 
 def _folds(estimate: Estimate, scores: Sequence[FoldScore]) -> str:
