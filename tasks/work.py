@@ -182,10 +182,11 @@ def _narrow_problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Probl
     """Return the problem of a table without features: it says which there are, and holds the values of none."""
     alone = table.append_column(NO_FEATURE, pa.array(np.zeros(table.num_rows)))
     made = _problem(alone, spec, model.model_copy(update={"features": (NO_FEATURE,)}))
-    read = sorted({*made.columns_read, *(model.features or ())} - {NO_FEATURE})
-    named = {"features": model.features}
+    features = model.features or ()
+    read = sorted({*made.columns_read, *features} - {NO_FEATURE})
+    named = made.model.model_copy(update={"features": features})
     X = pd.DataFrame(index=made.X.index)
-    return replace(made, X=X, columns_read=tuple(read), model=made.model.model_copy(update=named), **named)
+    return replace(made, X=X, columns_read=tuple(read), model=named, features=features)
 
 
 NO_FEATURE = "evenfold: no feature"
