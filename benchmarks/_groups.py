@@ -54,6 +54,20 @@ class Work:
         classes = ((loads / np.maximum(sizes, 1)[:, None] - shares) ** 2).sum()
         return float(((sizes / n - 1 / self.k) ** 2).sum()), float(classes)
 
+    def worst(self, folds: Any) -> tuple[float, float]:
+        """Return the largest deviation of a fold's size, as a share of it, and of a class's share of a fold."""
+        loads = self.loads(folds)
+        sizes = loads.sum(axis=1)
+        shares = loads / np.maximum(sizes, 1)[:, None] - loads.sum(axis=0) / sizes.sum()
+        return float(np.abs(sizes / sizes.sum() * self.k - 1).max()), float(np.abs(shares).max())
+
+    def alone(self) -> tuple[float, float]:
+        """Return both deviations of a fold that holds the largest group and nothing else."""
+        sizes, n = self.table.sum(axis=1), self.table.sum()
+        largest = int(sizes.argmax())
+        shares = self.table[largest] / sizes[largest] - self.table.sum(axis=0) / n
+        return float(sizes[largest] * self.k / n - 1), float(np.abs(shares).max())
+
     def cost(self, folds: Any) -> float:
         return sum(self.terms(folds))
 
