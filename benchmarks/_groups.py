@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters import BalancedGroupKFold
+from evenfold.splitters.targets import MOST_CLASSES_OF_INTEGERS
 from sklearn.model_selection import StratifiedGroupKFold
 
 
@@ -21,7 +22,8 @@ class Work:
         groups = np.repeat(np.repeat(np.arange(n_groups), n_classes), self.table.ravel())
         y = np.repeat(np.tile(np.arange(n_classes), n_groups), self.table.ravel())
         order = np.random.default_rng(99).permutation(groups.size)
-        self.groups, self.y = groups[order], y[order]
+        # Integers of more than 20 values are numbers to a splitter; written out they are the classes that they are.
+        self.groups, self.y = groups[order], y[order] if n_classes <= MOST_CLASSES_OF_INTEGERS else y[order].astype(str)
 
     def ours(self, **parameters: Any) -> tuple[Any, float]:
         """Return the fold of each group and the seconds."""
