@@ -49,6 +49,10 @@ from .models.fit import (
     fit_predictions as fit_predictions,
     fitted as fitted,
 )
+from .models.importance import (
+    importance_table as importance_table,
+    permutation_importance as permutation_importance,
+)
 from .models.keys import score_key as score_key
 from .models.options import check_metrics as check_metrics
 from .models.problem import Problem as Problem

@@ -15,6 +15,7 @@ from .tuning import check_tuning
 
 
 def _any_runs(run_a: str, run_b: str, **_: Any) -> str:
+    Home.here().require_record()
     return f"{run_a} {run_b}"
 
 

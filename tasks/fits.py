@@ -83,6 +83,7 @@ def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
         return fit_and_score(
             work.problem.model, work.problem, train, test, seed=work.manifest.spec.seed,
             name=split_title(work.manifest, i), repeat=repeat, fold=fold, inner=work.inner, validation=validation,
+            importance=True,
         )  # fmt: skip
 
 
@@ -176,41 +177,50 @@ def fit_short_folds(
     return [(None if fold.error else fold.value, fold.cached) for fold in finished]
 
 
-def _refit_key(split: SplitRef, method: str, i: int, model: Any = None, **_: Any) -> str:
+def _refit_key(split: SplitRef, asked: str | int, i: int, model: Any = None, **_: Any) -> str:
     work = work_of(split, model)
-    return f"score/{key_of_pair(work, *further_pairs(work, method)[i])}"
+    return f"score/{key_of_pair(work, *further_pairs(work, asked)[i])}"
 
 
-@step(key_of=_refit_key, run_name=lambda method, i, **_: f"{method}: further fit {i}", run_tags=_tags)
-def fit_further(split: SplitRef, method: str, i: int, model: Model = None, *, time_limit: TimeLimit = None) -> Refit:
-    """Fit the further model ``i`` that an interval method asks for (see ``further_pairs``), and keep its predictions.
+def _asked(asked: str | int) -> str:
+    return asked if isinstance(asked, str) else f"{asked} repeats"
 
-    It is named by its rows: whatever method asks for the same fit finds it. Raises as ``fit_fold`` does.
+
+@step(key_of=_refit_key, run_name=lambda asked, i, **_: f"{_asked(asked)}: further fit {i}", run_tags=_tags)
+def fit_further(
+    split: SplitRef, asked: str | int, i: int, model: Model = None, *, time_limit: TimeLimit = None
+) -> Refit:
+    """Fit the further model ``i`` that an interval method asks for, or so many repeats, and keep its predictions.
+
+    See ``further_pairs``. It is named by its rows: whatever asks for the same fit finds it. Raises as ``fit_fold``
+    does.
     """
     work = work_of(split, model)
-    key = _unchanged(fit_further, key_of_pair(work, *further_pairs(work, method)[i]))
-    return _in_time(time_limit, f"{method}, further fit {i}", _fit_further, split, method, i, model, key)
+    key = _unchanged(fit_further, key_of_pair(work, *further_pairs(work, asked)[i]))
+    return _in_time(time_limit, f"{_asked(asked)}, further fit {i}", _fit_further, split, asked, i, model, key)
 
 
-def _fit_further(split: SplitRef, method: str, i: int, model: Any, key: str) -> Refit:
+def _fit_further(split: SplitRef, asked: str | int, i: int, model: Any, key: str) -> Refit:
     work = work_of(split, model)
     with limited(fair_threads()):
         predictions = fit_predictions(
-            work.problem.model, work.problem, *further_pairs(work, method)[i], seed=work.manifest.spec.seed,
-            name=f"{method}, further fit {i}", inner=work.inner,
+            work.problem.model, work.problem, *further_pairs(work, asked)[i], seed=work.manifest.spec.seed,
+            name=f"{_asked(asked)}, further fit {i}", inner=work.inner,
         )  # fmt: skip
     return Refit(predictions=keep_predictions(predictions, key), **_about(work))
 
 
 @step(
-    run_name=lambda method, block, **_: f"{method}: further fits {block[0]}-{block[1] - 1}", run_tags=_tags, retries=0
+    run_name=lambda asked, block, **_: f"{_asked(asked)}: further fits {block[0]}-{block[1] - 1}",
+    run_tags=_tags,
+    retries=0,
 )
 def fit_short_further(
-    split: SplitRef, method: str, block: Block, model: Model = None, *, refresh: bool = False
+    split: SplitRef, asked: str | int, block: Block, model: Model = None, *, refresh: bool = False
 ) -> list[tuple[Refit | None, bool]]:
     """Do what ``fit_further`` does for each of a block (first, last + 1), in one task run; see ``fit_short_folds``."""
     with refreshing(refresh):
-        finished = [finished_here(fit_further, split, method, i, model) for i in range(*block)]
+        finished = [finished_here(fit_further, split, asked, i, model) for i in range(*block)]
     return [(None if fit.error else fit.value, fit.cached) for fit in finished]
 
 

@@ -18,6 +18,7 @@ from evenfold.manifests import (
     canonical_table,
     digest_json,
     fingerprint,
+    further_folds,
     read_manifest,
     read_table,
     require_columns,
@@ -45,6 +46,7 @@ class Work:
     ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
     ``times``: the order in time of the problem's rows, where a column says it.
     ``attributes``: of each column to balance on the level of each row of the problem, and the levels' names.
+    ``roles``: the columns of the specification's roles, of the problem's rows.
     """
 
     manifest: Manifest
@@ -54,6 +56,7 @@ class Work:
     keys: pa.Table | None
     times: NDArray[np.int64] | None = None
     attributes: dict[str, tuple[NDArray[np.int64], list[str]]] = field(default_factory=dict)
+    roles: pa.Table | None = None
 
     def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return split ``i`` as positions in the problem."""
@@ -76,8 +79,8 @@ class Work:
         return [name for name, code in sorted(codes.items(), key=lambda item: item[1]) if code >= 0]
 
     @cached_property
-    def further(self) -> dict[str, list[Pair]]:
-        """The further fits of the interval methods that were asked for: see ``further_pairs``."""
+    def further(self) -> dict[str | int, list[Pair]]:
+        """The further fits of what was asked for: see ``further_pairs``."""
         return {}
 
     @property
@@ -136,7 +139,8 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     times = None if time is None else pd.factorize(ordered.column(time).to_pandas(), sort=True)[0].astype(np.int64)
     watched = canonical_table(ordered, manifest.spec.columns.balance_on, manifest.types)
     attributes = {name: levels_of(watched.column(name)) for name in watched.column_names}
-    return Work(manifest, problem, read, place, keys, times, attributes)
+    roles = ordered.select(list(dict.fromkeys(manifest.spec.columns.roles())))
+    return Work(manifest, problem, read, place, keys, times, attributes, roles)
 
 
 def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
@@ -226,17 +230,29 @@ def _further_pairs(work: Work, method: str) -> list[Pair]:
     return []
 
 
-def further_pairs(work: Work, method: str) -> list[Pair]:
-    """Return the fits that an interval method asks for beyond those of the folds, as positions in the problem.
+def further_pairs(work: Work, asked: str | int) -> list[Pair]:
+    """Return the fits beyond those of the folds that an interval method asks for, or so many repeats of the folds.
 
-    They depend on the split, the seed and the method only. Empty where the method asks for none, or where it is for no
-    metric of the model on such splits.
+    As positions in the problem; they depend on the split, the seed and what is asked only. Repeats follow those that
+    the split has, fold after fold; SplitError where its strategy has no other folds. Empty where an interval method
+    asks for none, or where it is for no metric of the model on such splits.
     """
-    if work.manifest.kind == "draws" or method in ("auto", "none"):
+    if isinstance(asked, str) and (work.manifest.kind == "draws" or asked in ("auto", "none")):
         return []
-    if method not in work.further:
-        work.further[method] = _further_pairs(work, method)
-    return work.further[method]
+    if asked not in work.further:
+        work.further[asked] = _further_pairs(work, asked) if isinstance(asked, str) else _repeated_pairs(work, asked)
+    return work.further[asked]
+
+
+def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:
+    rows = work.place[training_rows(work)]
+    assert work.roles is not None
+    folds = further_folds(work.manifest, work.roles.take(pa.array(rows)), n_repeats)
+    return [
+        (rows[folds[:, repeat] != fold], rows[folds[:, repeat] == fold])
+        for repeat in range(folds.shape[1])
+        for fold in range(work.manifest.n_splits // work.manifest.membership.n_repeats)
+    ]
 
 
 def key_of_all(work: Work) -> str:

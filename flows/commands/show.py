@@ -297,7 +297,8 @@ def show_join(console: Words, made: Joined) -> None:
 
 def show_import(console: Words, made: Imported) -> None:
     """Print the identity of the manifest and where it lies."""
-    _say(console, f"{made.name} {made.version}: {made.strategy}, {made.n_rows:,} rows, {made.n_splits:,} splits")
+    size = f"{counted(made.n_rows, 'row')}, {counted(made.n_splits, 'split')}"
+    _say(console, f"{made.name} {made.version}: {made.strategy}, {size}")
     _say(console, f"  split_id {made.split_id[:16]}\n  manifest {made.uri}")
 
 

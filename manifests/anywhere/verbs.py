@@ -114,6 +114,15 @@ def stays_on_disk(stored: StoredManifest, data: Any, memory: str | int | None = 
     return not _holds(replace(source, n_rows=rows), stored.spec.columns.roles(), memory)
 
 
+def fits_whole(stored: StoredManifest, source: Source | None, memory: str | int | None = None) -> bool:
+    """Return whether a manifest and all columns of its data, or its own rows alone, fit into ``memory``."""
+    if source is None:
+        return stored.n * BYTES_OF_MEMBER * max(len(stored.column_names), 1) <= bytes_of_memory(memory)
+    if not isinstance(source.native, (str, Path)) and type(source.native).__module__.partition(".")[0] != "pandas":
+        return False
+    return not stays_on_disk(stored, source, memory) and _holds(source, source.schema.names, memory)
+
+
 def _fits(spec: SplitSpec, source: Source, memory: str | int | None) -> bool:
     """Return whether the split is decided in memory: it takes little of it, or the strategy knows no other way."""
     if type(source.native).__module__.partition(".")[0] in ("dask", "pyspark"):
@@ -131,8 +140,8 @@ def _holds(source: Source, names: list[str], memory: str | int | None) -> bool:
 def require_room(data: Any, memory: str | int | None = None, columns: Collection[str] | None = None) -> None:
     """Raise SplitError where ``columns`` of ``data`` would take more than ``memory`` (all that is free) in a model.
 
-    All columns where None are named. The rows of CSV are judged by the length of its first lines; a table of which only
-    a reader to the end would know them, such as compressed CSV, is not judged.
+    All columns where None are named. The rows of CSV are judged by the length of its first lines, compressed or not; a
+    table of which only a reader to the end would know them, such as a lazy frame, is not judged.
     """
     source = source_of(data)
     names = [name for name in source.schema.names if columns is None or name in columns]

@@ -11,6 +11,7 @@ import pandas as pd
 from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.classes import POOLED, class_scores, confusion_table
 from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.models.importance import importance_table
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Baseline, Estimate, FoldScore, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
@@ -35,6 +36,7 @@ from evenfold.reports.templates import macro
 from markupsafe import Markup
 
 from .calibration import calibration_section
+from .importance import importance_rows, importance_section
 from .pictures import score_pictures
 from .studies import fold_count_pictures, fold_count_table
 from .words import encoding_words, headline, kept_promises, level_score, optimism, resolution, written
@@ -78,6 +80,8 @@ def evaluation_page(
     """
     pictures = score_pictures(scores, estimates)
     sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(pictures.values())]
+    used = importance_table(scores)
+    sections += importance_section(used, problem.model.metrics[0])
     sections += _by_level(levels)
     sections += _confusion(problem, predictions)
     level = next((each.interval.level for each in estimates if each.interval), 0.95)
@@ -100,7 +104,7 @@ def evaluation_page(
             ),
         ],
         sections=sections,
-        details=_details(problem, scores, estimates, study, split),
+        details=_details(problem, scores, estimates, study, split, used),
         footer=[
             f"{counted(problem.n, 'row')}",
             *([f"split {split.split_id[:12]}"] if split else []),
@@ -249,6 +253,7 @@ def _details(
     estimates: Sequence[Estimate],
     study: pd.DataFrame | None,
     split: SplitLink | None,
+    used: pd.DataFrame,
 ) -> list[Section]:
     notes = _notes(estimates)
     model = problem.model
@@ -270,6 +275,11 @@ def _details(
                 *([Paragraph(encoding_words(problem.encodings))] if problem.encodings else []),
                 *([facts("Left out", left)] if left else []),
             ],
+        ),
+        *(
+            [Section("importances", f"Importance of {counted(len(used), 'feature')}", [importance_rows(used)])]
+            if len(used)
+            else []
         ),
         Section("model", "What was trained", [facts("What was trained", settings)]),
         *([Section("split", f"Split {split.name}", [split.block()])] if split else []),

@@ -262,7 +262,10 @@ LOGISTIC = {"estimator": "evenfold.estimates:scaled_logistic_regression", "metri
 
 @pytest.mark.parametrize(
     ("spec", "model", "frame"),
-    [(SPEC, RIDGE | {"metrics": ["r2", "neg_mean_absolute_error"]}, small()), (CANCER, LOGISTIC, cancer())],
+    [
+        (SPEC, RIDGE | {"features": ["a", "b"], "metrics": ["r2", "neg_mean_absolute_error"]}, small()),
+        (CANCER, LOGISTIC, cancer()),
+    ],
     ids=["regression", "classification"],
 )
 def test_the_scores_are_those_of_scikit_learn(home: Home, spec: Any, model: Any, frame: pd.DataFrame) -> None:
@@ -542,7 +545,7 @@ def test_a_frame_is_as_good_as_a_file(home: Home, data: Path) -> None:
     shuffled = small().sample(frac=1, random_state=4)
     for given in (shuffled, shuffled.set_index("id"), pl.from_pandas(shuffled), pq.read_table(data), str(data)):
         found = evaluated(given)
-        assert (found.run_id, found.features) == (wanted.run_id, ["a", "b"])
+        assert (found.run_id, found.features) == (wanted.run_id, ["late", "a", "b"])
         assert values(found) == values(wanted)
 
 
