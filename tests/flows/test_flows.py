@@ -520,6 +520,7 @@ def test_a_key_may_be_called_as_a_column_of_ours(name: str, home: Home) -> None:
     """It gets another name in the predictions; no key is lost."""
     frame = small().drop(columns="y").rename(columns={"id": name})
     spec = {"name": "named", "columns": {"key": name, "target": "late"}, "strategy": "KFold"}
+    spec["params"] = {"n_splits": 2}
     model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["accuracy"]}
     outcome = evaluated(frame, spec=spec, model=model)
     predictions = artifact(home, outcome.run_id, "predictions.parquet")

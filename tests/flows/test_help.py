@@ -153,7 +153,7 @@ def test_every_example_is_in_one_of_the_lists() -> None:
 def flights() -> pa.Table:
     """Return a fifth of the flights: the examples read them two dozen times."""
     whole = pq.read_table(ROOT / "examples" / "flights.parquet")
-    return whole.take(range(0, whole.num_rows, 5))
+    return whole.take(list(range(0, whole.num_rows, 5)))
 
 
 @pytest.fixture
