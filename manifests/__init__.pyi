@@ -1,5 +1,6 @@
 from .anywhere.joining import Partitions as Partitions, partition as partition
 from .anywhere.verbs import (
+    NoRoomError as NoRoomError,
     audit as audit,
     decide as decide,
     extend as extend,

@@ -7,20 +7,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
 from evenfold.estimates.models.fit import inner_pairs
 from evenfold.manifests import Manifest
 from evenfold.splitters import SplitError, Splitter
 from numpy.typing import NDArray
 
+from .batches import fit_one_by_batches, keep_predictions
 from .outcomes import DrawsResult, FinalModel, FoldResult, FoldsResult, InnerResult, KeptFile, Refit, SplitRef
 from .parameters import Apparent, Model, TimeLimit
 from .results.files import write_aside
 from .runtime.home import Home
 from .runtime.limits import fair_threads, limited, peak_memory, within
 from .runtime.running import finished_here
+from .runtime.settings import Settings
 from .runtime.step import current_key, refreshing, step
 from .work import (
     Work,
@@ -70,8 +70,23 @@ def fit_fold(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeLi
 
 def _fit_fold(split: SplitRef, i: int, model: Any, key: str) -> FoldResult:
     work = work_of(split, model)
-    score, predictions = _scored(work, i)
+    if work.by_batches:
+        memory, title = Settings.here().memory, split_title(work.manifest, i)
+        score, predictions, *_ = fit_one_by_batches(split, i, work.problem.model, memory, title)
+    else:
+        score, predictions = _scored(work, i)
     return _fold_result(work, score, predictions, key)
+
+
+def _in_memory(split: SplitRef, model: Any) -> Work:
+    """Return the loaded data; SplitError where they are too large for anything but the fits of folds."""
+    work = work_of(split, model)
+    if work.by_batches:
+        raise SplitError(
+            f"{split.name} {split.version} is fitted batch by batch, for its table does not fit into memory, and only "
+            "its folds are; no model of all rows, no look at a holdout and no further fits are made of it."
+        )
+    return work
 
 
 def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
@@ -125,7 +140,7 @@ def fit_draws(
 
 
 def _fit_draws(split: SplitRef, block: Block, model: Any, apparent: bool, key: str) -> DrawsResult:
-    work = work_of(split, model)
+    work = _in_memory(split, model)
     draws = ((i, work.pair(i)) for i in range(*block))
     with limited(fair_threads()):
         scored = score_draws(
@@ -201,7 +216,7 @@ def fit_further(
 
 
 def _fit_further(split: SplitRef, asked: str | int, i: int, model: Any, key: str) -> Refit:
-    work = work_of(split, model)
+    work = _in_memory(split, model)
     with limited(fair_threads()):
         predictions = fit_predictions(
             work.problem.model, work.problem, *further_pairs(work, asked)[i], seed=work.manifest.spec.seed,
@@ -242,7 +257,7 @@ def fit_inner(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeL
 
 
 def _fit_inner(split: SplitRef, i: int, model: Any, key: str) -> InnerResult:
-    work = work_of(split, model)
+    work = _in_memory(split, model)
     problem, seed = work.problem, work.manifest.spec.seed
     train, _ = work.pair(i)
     pairs = inner_pairs(problem, train, seed, require_inner(work))
@@ -290,7 +305,7 @@ def fit_holdout(split: SplitRef, model: Model = None, *, time_limit: TimeLimit =
 
 
 def _fit_rows(split: SplitRef, model: Any, name: str, key: str) -> FoldResult:
-    work = work_of(split, model)
+    work = _in_memory(split, model)
     rows = work.place[training_rows(work)]
     train, test = (rows, rows) if name == "all rows" else _locked(work)
     with limited(fair_threads()):
@@ -322,7 +337,7 @@ def _final_title(split: SplitRef, model: Any = None, i: int | None = None, **_: 
 @step(key_of=_final_key, run_name=_final_title, run_tags=_tags)
 def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> FinalModel:
     """Fit all training rows, or those of split ``i``, and keep the model as a skops file."""
-    work = work_of(split, model)
+    work = _in_memory(split, model)
     key = _unchanged(fit_final, final_key(work, i))
     rows, test = (work.place[training_rows(work)], None) if i is None else work.pair(i)
     with limited(fair_threads()):
@@ -348,11 +363,3 @@ def _unchanged(task: Any, key: str) -> str:
     if wanted is not None and wanted.partition("/")[2] != key:
         raise EvaluationError("the data changed while they were evaluated; run the evaluation again.")
     return key
-
-
-def keep_predictions(table: pd.DataFrame, key: str) -> KeptFile:
-    """Write a table of predictions or scores below the home, under its key."""
-    path = Home.here().scores / f"{key}.parquet"
-    arrow = pa.Table.from_pandas(table, preserve_index=False)
-    write_aside(path, lambda aside: pq.write_table(arrow, aside, compression="zstd"))
-    return KeptFile.of(path)

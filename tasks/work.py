@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from evenfold.estimates import Evidence, FoldScore, ModelSpec, Problem, further_splits, metric_of, score_key
+from evenfold.estimates import (
+    Evidence,
+    FoldScore,
+    ModelSpec,
+    Problem,
+    further_splits,
+    learns_in_batches,
+    metric_of,
+    score_key,
+)
 from evenfold.manifests import (
     Manifest,
+    NoRoomError,
     SplitSpec,
     canonical_table,
+    column_names,
     digest_json,
     fingerprint,
     further_folds,
@@ -46,7 +57,8 @@ class Work:
     ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
     ``times``: the order in time of the problem's rows, where a column says it.
     ``attributes``: of each column to balance on the level of each row of the problem, and the levels' names.
-    ``roles``: the columns of the specification's roles, of the problem's rows.
+    ``roles``: the columns of the specification's roles, of the problem's rows. ``by_batches``: the table does not fit
+    into memory, and the model learns batch by batch, so the problem has every row's target and no features.
     """
 
     manifest: Manifest
@@ -57,6 +69,7 @@ class Work:
     times: NDArray[np.int64] | None = None
     attributes: dict[str, tuple[NDArray[np.int64], list[str]]] = field(default_factory=dict)
     roles: pa.Table | None = None
+    by_batches: bool = False
 
     def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return split ``i`` as positions in the problem."""
@@ -126,13 +139,19 @@ _RECIPES: dict[tuple[Any, ...], str] = {}
 
 @lru_cache(maxsize=2)
 def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
-    manifest = read_manifest(uri)
-    table = _whole(data, manifest.spec, ModelSpec.of(json.loads(model)))
+    manifest, recipe, by_batches = read_manifest(uri), ModelSpec.of(json.loads(model)), False
+    try:
+        table = _whole(data, manifest.spec, recipe)
+    except NoRoomError:
+        table, by_batches = _narrow(data, manifest.spec, recipe), True
     positions = manifest.positions(table)
     present = positions >= 0
     ordered = table.take(positions[present])
-    problem = _problem(ordered, manifest.spec, ModelSpec.of(json.loads(model)))
-    read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
+    problem = (_narrow_problem if by_batches else _problem)(ordered, manifest.spec, recipe)
+    if by_batches:  # one reading to the end for every fit would cost more than it proves
+        read = files_digest(manifest.split_id, data)
+    else:
+        read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
     place = np.where(present, np.cumsum(present) - 1, -1)
     keys = None if manifest.keys is None else manifest.keys.filter(present)
     time = manifest.spec.columns.time
@@ -140,7 +159,37 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     watched = canonical_table(ordered, manifest.spec.columns.balance_on, manifest.types)
     attributes = {name: levels_of(watched.column(name)) for name in watched.column_names}
     roles = ordered.select(list(dict.fromkeys(manifest.spec.columns.roles())))
-    return Work(manifest, problem, read, place, keys, times, attributes, roles)
+    return Work(manifest, problem, read, place, keys, times, attributes, roles, by_batches)
+
+
+def files_digest(split_id: str, data: str) -> str:
+    """Return what names the rows of a split without reading them: the table's files, until they are written again."""
+    return digest_json([split_id, [list(map(str, each)) for each in stamp(data)]])
+
+
+def _narrow(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
+    """Return a table without features, for a model that learns batch by batch; NoRoomError where it does not."""
+    memory, features = Settings.here().memory, model.features or ()
+    if not learns_in_batches(model):
+        require_room(data, memory, [*features, *spec.columns.roles()])
+    names = tuple(dict.fromkeys([*spec.columns.roles(), *([model.weights] if model.weights else [])]))
+    require_columns([*features, *names], column_names(data))
+    require_room(data, memory, names)
+    return _read(data, stamp(data), tuple(sorted(spec.types.items())), names)
+
+
+def _narrow_problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
+    """Return the problem of a table without features: it says which there are, and holds the values of none."""
+    alone = table.append_column(NO_FEATURE, pa.array(np.zeros(table.num_rows)))
+    made = _problem(alone, spec, model.model_copy(update={"features": (NO_FEATURE,)}))
+    features = model.features or ()
+    read = sorted({*made.columns_read, *features} - {NO_FEATURE})
+    named = made.model.model_copy(update={"features": features})
+    X = pd.DataFrame(index=made.X.index)
+    return replace(made, X=X, columns_read=tuple(read), model=named, features=features)
+
+
+NO_FEATURE = "evenfold: no feature"
 
 
 def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
@@ -152,7 +201,7 @@ def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
     memory, names = Settings.here().memory, None
     try:
         require_room(data, memory)
-    except SplitError:
+    except NoRoomError:
         if model.features is None:
             raise
         named = [*model.features, model.weights, *spec.columns.roles(), *spec.columns.balance_on]
@@ -168,9 +217,18 @@ def _read(
     return read_table(data, None if names is None else list(names), types=dict(types))
 
 
-def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
-    """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
-    table = _whole(data, spec, model)
+def check_model(data: str, spec: SplitSpec, model: ModelSpec, *, in_batches: bool = False) -> None:
+    """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place.
+
+    ``in_batches``: where the table does not fit into memory, a model that learns batch by batch will do.
+    """
+    try:
+        table = _whole(data, spec, model)
+    except NoRoomError:
+        if not (in_batches and learns_in_batches(model)):
+            raise
+        _narrow_problem(_narrow(data, spec, model), spec, model)
+        return
     table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
     canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
 

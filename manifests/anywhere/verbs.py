@@ -137,8 +137,12 @@ def _holds(source: Source, names: list[str], memory: str | int | None) -> bool:
     return taken is not None and taken * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
 
 
+class NoRoomError(SplitError):
+    """A table takes more memory than there is."""
+
+
 def require_room(data: Any, memory: str | int | None = None, columns: Collection[str] | None = None) -> None:
-    """Raise SplitError where ``columns`` of ``data`` would take more than ``memory`` (all that is free) in a model.
+    """Raise NoRoomError where ``columns`` of ``data`` would take more than ``memory`` (all that is free) in a model.
 
     All columns where None are named. The rows of CSV are judged by the length of its first lines, compressed or not; a
     table of which only a reader to the end would know them, such as a lazy frame, is not judged.
@@ -150,10 +154,10 @@ def require_room(data: Any, memory: str | int | None = None, columns: Collection
     if taken is not None and taken * TIMES_THE_TABLE > limit:
         rows = f"about {source.about_rows:,}" if source.n_rows is None else f"{source.n_rows:,}"
         fewer = "rows" if columns is not None else "rows, or name fewer features"
-        raise SplitError(
+        raise NoRoomError(
             f"{rows} rows of {len(names)} columns take about {taken * TIMES_THE_TABLE / 2**30:.3g} GB as a model is "
-            f"given them, and {limit / 2**30:.3g} GB are at hand; pass a table with fewer {fewer}, or part it by its "
-            "folds and fit batch by batch (evenfold.tasks.fit_batches)."
+            f"given them, and {limit / 2**30:.3g} GB are at hand; pass a table with fewer {fewer}, or evaluate a model "
+            "that learns batch by batch (partial_fit, its features named), such as sklearn.linear_model:SGDRegressor."
         )
 
 

@@ -119,6 +119,14 @@ def _verdict(audit: Audit | None, estimates: Sequence[Estimate]) -> Verdict:
     return Verdict.LOOK if split is Verdict.GOOD and any(estimate.warnings for estimate in estimates) else split
 
 
+def listing_page(split: SplitLink, evaluations: Sequence[tuple[str, str, str]]) -> Page:
+    """Return the page that lists the evaluations of a split: name, day and the address of each one's page."""
+    items = [Markup('<li><a href="{}">{}</a>, {}</li>').format(address, *told) for *told, address in evaluations]
+    listed = Markup("<ul>{}</ul>").format(Markup("").join(items)) if items else Paragraph("None yet.")
+    title = f"{counted(len(items), 'evaluation')} on {split.name}"
+    return Page(title, Verdict.NONE, "", sections=[Section("evaluations", "The newest first", [listed, split.block()])])
+
+
 def beside_promises(page: Page, estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> Page:
     """Return the page of a score on later rows: what was promised stands beside it, and the lead says what was kept."""
     before = {each.metric: " ".join(filter(None, headline(each)[1:])) for each in reversed(promised)}
