@@ -55,10 +55,12 @@ def test_the_page_says_what_the_estimates_say(recorded: Any) -> None:
     strategy, outcome, home = recorded
     folder = artifacts(home, outcome.run_id)
     page = Page((folder / "report.html").read_text(encoding="utf-8"))
-    pooled = ["confusion", "calibration"] if strategy == "StratifiedKFold" else []
+    folds = strategy == "StratifiedKFold"
+    pooled = ["importance", "confusion", "calibration"] if folds else []
+    details = ["estimates", "notes", "splits", "features", *(["importances"] if folds else []), "model"]
     assert "? Not audited" not in page.words
     assert page.sections[: 2 + len(pooled)] == ["metric-0", "metric-1", *pooled]
-    assert page.sections[2 + len(pooled) :][:5] == ["estimates", "notes", "splits", "features", "model"]
+    assert page.sections[2 + len(pooled) :][: len(details)] == details
     told = []
     for each in json.loads((folder / "estimates.json").read_text(encoding="utf-8")):
         told += [each[name] for name in ("value", "fold_mean", "sd", "se", "apparent", "gap")]
