@@ -15,7 +15,7 @@ from evenfold.estimates.models.importance import importance_table
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Baseline, Estimate, FoldScore, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
-from evenfold.reports.charts import cut
+from evenfold.reports.charts import cut, shortened
 from evenfold.reports.page import (
     Block,
     Origin,
@@ -42,6 +42,7 @@ from .studies import fold_count_pictures, fold_count_table
 from .words import encoding_words, headline, kept_promises, level_score, optimism, resolution, written
 
 MOST_ROWS, MOST_CLASSES, MOST_TILES = 100, 20, 4
+MOST_OF_A_CLASS = 120.0  # pixels of its name in the confusion matrix
 
 
 @dataclass(frozen=True)
@@ -231,7 +232,8 @@ def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Secti
         whole = max(sum(counts), 1)
         shaded = [(number(count), round(100 * count / whole)) for count in counts]
         recall, precision = per_class.loc[truth, "recall"], per_class.loc[truth, "precision"]
-        rows.append((str(truth), shaded, [number(sum(counts)), *(_percent(v) for v in (recall, precision))]))
+        shares = [number(sum(counts)), *(_percent(v) for v in (recall, precision))]
+        rows.append((shortened(str(truth), MOST_OF_A_CLASS), shaded, shares))
     right = sum(int(pooled[label, label]) for label in problem.classes)
     worst = per_class["recall"].idxmin()
     title = (
@@ -239,7 +241,7 @@ def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Secti
     )
     head = [
         "true class",
-        *(f"called {label}" for label in problem.classes),
+        *(f"called {shortened(str(label), MOST_OF_A_CLASS)}" for label in problem.classes),
         "rows",
         "found (recall)",
         "right (precision)",
@@ -277,7 +279,7 @@ def _details(
         Section("splits", f"Every split ({len(scores):,})", [_splits(scores)]),
         Section(
             "features",
-            f"Features ({len(problem.features)})" + (f", {len(left)} columns left out" if left else ""),
+            f"Features ({len(problem.features)})" + (f", {counted(len(left), 'column')} left out" if left else ""),
             [
                 Paragraph(", ".join(problem.features)),
                 *([Paragraph(encoding_words(problem.encodings))] if problem.encodings else []),
