@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sqlite3
 from html import unescape
 from pathlib import Path
@@ -35,9 +36,10 @@ def artifacts(home: Path, run_id: str) -> Path:
 
 
 @pytest.fixture(scope="module", params=["StratifiedKFold", "Bootstrap"])
-def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Any:
     """Evaluate once per strategy, and return the outcome and where its record lies."""
     home = tmp_path_factory.mktemp("home")
+    shutil.copy(empty_store, home)
     frame = load_breast_cancer(as_frame=True).frame.assign(patient=range(569))
     frame["target"] = frame["target"].map({0: "<i>malignant</i>", 1: "benign"})
     columns = {"key": "patient", "target": "target"}

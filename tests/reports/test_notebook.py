@@ -14,6 +14,7 @@ from evenfold.estimates import Estimate, Interval
 from evenfold.flows import evaluate, tune
 from evenfold.manifests import audit, decide, measure
 from evenfold.splitters.display import Displayed
+from evenfold.tasks import Home
 from mlflow import MlflowClient
 from nbclient import NotebookClient
 from pages import Page
@@ -92,9 +93,8 @@ def test_lines_say_what_matters() -> None:
     assert repr(error) == "Estimate MAE 2.5, 90 % [2, 3]: random splits, 9 splits"
 
 
-def test_what_flows_come_to_is_shown_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_flows_come_to_is_shown_too(home: Home) -> None:
     """An evaluation and a tuning have one line with their scores, and the top of their page."""
-    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path))
     rng = np.random.default_rng(0)
     data = pd.DataFrame({"row": range(80), "a": rng.normal(size=80), "y": rng.normal(size=80)})
     request: dict[str, Any] = {
@@ -108,7 +108,7 @@ def test_what_flows_come_to_is_shown_too(monkeypatch: pytest.MonkeyPatch, tmp_pa
         html = outcome._repr_html_()
         assert Page(html).open == []
         assert 'class="tile"' in html
-    run = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    run = MlflowClient(home.tracking_uri)
     for run_id in (evaluation.run_id, tuning.run_id):
         assert "report.html" in [file.path for file in run.list_artifacts(run_id)]
 
