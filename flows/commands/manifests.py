@@ -248,26 +248,31 @@ def export(
 def join(
     data: DataFile,
     manifest: ManifestFolder,
-    fold: Annotated[int, typer.Option(help="Which fold, from 0.")],
-    role: Annotated[Role, typer.Option(help="The rows that are trained on, or tested.")],
     output: Out,
+    fold: Annotated[int | None, typer.Option(help="Which fold, from 0.  [default: all]")] = None,
+    role: Annotated[Role | None, typer.Option(help="The rows that are trained on, or tested.")] = None,
     repeat: Repeat = 0,
     memory: MemoryOption = None,
     as_json: Json = False,
 ) -> None:
-    """Write the rows of FILE that one fold trains on or tests.
+    """Write the rows of FILE that one fold trains on or tests; without a fold all, parted by folds below a folder.
 
     Example: evenfold join examples/flights.parquet .evenfold/splits/flights/1.0 --fold 2 --role test -o test.parquet
     """
-    from evenfold.manifests import StoredManifest, write_join
+    from evenfold.manifests import StoredManifest, partition, write_join
+    from evenfold.splitters import SplitError
 
     from .show import Joined, show_join
 
+    if (fold is None) != (role is None):
+        raise SplitError("--fold and --role go together; leave both out to write every fold below a folder.")
+    stored = StoredManifest(manifest).prove()
     with busy(f"writing {output}"):
-        rows = write_join(
-            StoredManifest(manifest).prove(), data, fold, role.value, output, repeat=repeat, memory=memory
-        )
-    made = Joined(path=str(output), rows=rows, fold=fold, repeat=repeat, role=role.value)
+        if fold is None or role is None:
+            rows = sum(partition(stored, data, output, memory=memory, repeat=repeat).counts.values())
+        else:
+            rows = write_join(stored, data, fold, role.value, output, repeat=repeat, memory=memory)
+    made = Joined(path=str(output), rows=rows, fold=fold, repeat=repeat, role=role.value if role else None)
     _print(made, as_json, show_join)
 
 

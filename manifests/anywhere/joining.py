@@ -55,6 +55,11 @@ class Partitions:
         """The number of (train, test) pairs."""
         return len(self._said["tested"])
 
+    @property
+    def counts(self) -> dict[int, int]:
+        """The rows of each fold's code; -2 locked, -3 in no split."""
+        return {int(code): int(rows) for code, rows in self._said["rows"].items()}
+
     def rows(self, split: int, role: Role) -> int:
         """Return how many rows split ``split`` trains on or tests; nothing is read for it."""
         return sum(int(self._said["rows"].get(str(code), 0)) for code in self._codes(split, role))
