@@ -50,6 +50,7 @@ from evenfold.tasks.parameters import (
     Reason,
     Refresh,
     RegisteredName,
+    Repeats,
     RunA,
     RunB,
     RunLabel,
@@ -345,15 +346,23 @@ def retrain(
 
 
 def compare(
-    run_a: RunA, run_b: RunB, metrics: Metrics = None, *, level: Level = 0.95, margin: Margin = 0.0
+    run_a: RunA,
+    run_b: RunB,
+    metrics: Metrics = None,
+    *,
+    level: Level = 0.95,
+    margin: Margin = 0.0,
+    repeats: Repeats = "auto",
+    engine: Engine = "prefect",
 ) -> list[Comparison]:
-    """Compare two evaluations row by row.
+    """Compare two evaluations row by row, over repeats of the folds where their fits are short.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested, and
-    the comparison says so. Raises SplitError for runs of different splits, or without predictions.
+    the comparison says so. Raises SplitError for runs of different splits, or without predictions, and where a number
+    of ``repeats`` is asked for that cannot be had.
 
     Example: evenfold compare RUN_A RUN_B --metric r2
     """
     from .comparison import compare_runs
 
-    return compare_runs(run_a, run_b, metrics, level=level, margin=margin)
+    return compare_runs(run_a, run_b, metrics, level=level, margin=margin, repeats=repeats, engine=engine)

@@ -37,20 +37,23 @@ def recipe_of(model: Any, **fields: Any) -> ModelSpec:
     return ModelSpec.of(base.model_dump(exclude_unset=True) | given) if given else base
 
 
-def check_evaluation(**asked: Any) -> str:
-    """Raise SplitError or ModelError for bad input; return what the split is called."""
+def check_evaluation(*, in_batches: bool = False, **asked: Any) -> str:
+    """Raise SplitError or ModelError for bad input; return what the split is called.
+
+    ``in_batches``: where the table does not fit into memory, a model that learns batch by batch will do.
+    """
     data, manifest = asked["data"], asked.get("manifest")
     fields = {name: asked.get(name) for name in MODEL_FIELDS}
     recipe = recipe_of(asked.get("model"), params=asked.get("model_params"), **fields)
     if manifest:
         spec = read_manifest(manifest).spec
-        check_model(data, spec, recipe)
+        check_model(data, spec, recipe, in_batches=in_batches)
         if asked.get("on") == "holdout":
             require_reason(asked.get("reason", ""))
         return spec.name
     spec = specified(asked)
     check_columns(data, spec)
-    check_model(data, spec, recipe)
+    check_model(data, spec, recipe, in_batches=in_batches)
     if asked.get("on") == "holdout":
         require_reason(asked.get("reason", ""))
     plan = plan_of(spec, from_anywhere(data))

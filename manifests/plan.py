@@ -20,7 +20,7 @@ from evenfold.manifests.tables.canonical import (
 from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_keys
 from evenfold.manifests.tables.maturity import label_ends, matured, waiting_keys
 from evenfold.manifests.tables.read import column_names, read_table
-from evenfold.splitters import Crossed, DrawSplitter, LabelSplitter, Needs, Rows, SplitError, Stream
+from evenfold.splitters import Crossed, DrawSplitter, LabelSplitter, Needs, Repeated, Rows, SplitError, Stream
 from evenfold.splitters.encoding import Coded
 from evenfold.splitters.kernels.random import HOLDOUT
 from evenfold.splitters.strategies.holdout import check_fraction, locked_rows, rest_of
@@ -190,6 +190,37 @@ class Plan:
             return replace(drawn, recorded=drawn.resamples)
         places = np.arange(rows.n) if parted is None else parted[1]
         return Pairs(codes, tuple((places[train], places[test]) for train, test in self.splitter.pairs(left)))
+
+
+WHOLE = frozenset({"exhaustive", "trains_on_rest"})
+
+
+def further_folds(manifest: Manifest, rows: pa.Table, n_repeats: int) -> NDArray[Any]:
+    """Return the folds of the repeats that make a manifest's folds ``n_repeats``: rows by further repeats.
+
+    ``rows``: the columns of the specification's roles, of the rows in use that are not locked, in key order. The
+    strategy is the manifest's own under other seeds, as ``Repeated`` has it: groups stay whole, and asking for more
+    repeats leaves the first ones as they are. Raises SplitError where the strategy has no other folds.
+    """
+    spec, made = manifest.spec, manifest.splitter
+    if manifest.kind == "draws":
+        raise SplitError(f"{spec.strategy} draws rows, and more draws of it are its repeats; ask for more (n_splits).")
+    if not made.promises >= WHOLE:
+        raise SplitError(f"{spec.strategy} has no other folds that test each row once by a model of all other rows.")
+    name = {"strategy": spec.strategy, "params": spec.params}
+    strategy = spec.params["strategy"] if isinstance(made, Repeated) else name
+    again = Repeated(strategy, n_repeats, random_state=spec.seed)
+    again.repeated()  # what cannot be repeated says so itself
+    kept = {name: kind for name, kind in manifest.types.items() if name in rows.column_names}
+    asked = spec.model_copy(
+        update={"strategy": "Repeated", "params": {"strategy": strategy, "n_repeats": n_repeats},
+                "holdout": None, "on_immature": "use", "types": spec.types | kept}
+    )  # fmt: skip
+    plan = Plan(asked, rows)
+    known = None if manifest.keys is None else manifest.keys.take(pa.array(manifest.in_use.unlocked))
+    if known is not None and not plan.table.select(plan.key).equals(known.cast(plan.table.select(plan.key).schema)):
+        raise SplitError(f"the keys of the rows are not those of {manifest.name} {manifest.version}.")
+    return np.asarray(again.decide(plan.rows()))[:, manifest.membership.n_repeats :]
 
 
 def _among_all(codes: NDArray[Any], parted: tuple[NDArray[np.int64], NDArray[np.int64]] | None, n: int) -> NDArray[Any]:

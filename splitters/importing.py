@@ -224,6 +224,7 @@ def _require_plain(name: str, value: Any, depth: int) -> None:
 
 # What a stored model may hold besides classes: what we put into pipelines ourselves, and scores, which only compute.
 _OWN_PARTS = frozenset({"_oversampled", "_undersampled", "Recalibrated", "Smeared"})
+_CHECKS = frozenset({"sklearn.utils.validation.check_array"})  # boosted trees that encode categories keep it
 _NO_PARTS = frozenset({"tests", "conftest", "datasets", "externals", "experimental", "_testing"})
 
 
@@ -231,7 +232,8 @@ def is_trusted_part(name: str, estimator: str = "") -> bool:
     """Return whether ``name``, a type in a file that somebody else may have written, may be loaded.
 
     Classes of scikit-learn and imbalanced-learn, of what ``EVENFOLD_ALLOWED_MODULES`` lists, and of the package of
-    ``estimator``; of functions our own and scikit-learn's metrics. Nothing else is imported to find out.
+    ``estimator``; of functions our own, scikit-learn's metrics and its check of arrays. Nothing else is imported to
+    find out.
     """
     module, _, thing = name.rpartition(".")
     words = module.split(".")
@@ -247,8 +249,8 @@ def is_trusted_part(name: str, estimator: str = "") -> bool:
         found = _imported(name, module, thing)
     except SplitError:
         return False
-    metric = words[:2] == ["sklearn", "metrics"] and inspect.isfunction(found)
-    return isinstance(found, type) or metric
+    scores = words[:2] == ["sklearn", "metrics"] and inspect.isfunction(found)
+    return isinstance(found, type) or scores or name in _CHECKS
 
 
 def refusal(error: Exception) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from evenfold.splitters.kernels.components import bridge_of, components_of
+from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray
 from numpy.typing import NDArray
 
@@ -128,6 +130,12 @@ class Rows:
         if self.y is None:
             return "nothing"
         return "columns" if self.y.ndim == 2 else "numbers" if self.y.dtype.kind == "f" else "classes"
+
+    @cached_property
+    def ranked(self) -> IntArray:
+        """The positions of the rows by ascending numbers in y, ties by position; sorted once. O(n log n)."""
+        assert self.y is not None
+        return stable_order(self.y)
 
     @property
     def n_groups(self) -> int:

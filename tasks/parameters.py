@@ -45,6 +45,16 @@ def _engine(given: Any) -> Any:
     return given
 
 
+def repeats_of(given: Any) -> Any:
+    """Return repeats as they are typed, "auto" or a number; raises SplitError for anything else."""
+    number = int(given) if isinstance(given, str) and given.isdecimal() else given
+    if number == "auto" or (isinstance(number, int) and not isinstance(number, bool) and number >= 1):
+        return number
+    from evenfold.splitters import SplitError
+
+    raise SplitError(f"there cannot be {given!r} repeats of the folds; choose auto, or a number such as 10.")
+
+
 def _several(given: Any) -> Any:
     return [given] if isinstance(given, str) else given
 
@@ -253,6 +263,15 @@ Level = Annotated[
 ]
 Margin = Annotated[
     float, Field(ge=0, description="Difference of scores that does not matter."), Flag(takes="NUMBER", panel="Model")
+]
+Repeats = Annotated[
+    Literal["auto"] | int,
+    BeforeValidator(repeats_of),
+    Field(
+        description="Repeats of the folds to compare on: auto takes up to 10 that cost up to a minute of fits, 1 those "
+        "that were recorded."
+    ),
+    Flag(takes="auto or N", panel="Run"),
 ]
 TimeLimit = Annotated[
     float | None,

@@ -136,12 +136,13 @@ def score_tables(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> 
         "": [_title(each, methods) for each in estimates],
         head: [_score(each, each.value) for each in estimates],
         f"{levels.pop() if len(levels) == 1 else ''} interval".strip(): [_interval(each) for each in estimates],
-        "folds": [_folds(each, scores) for each in estimates],
+        _heading(scores): [_folds(each, scores) for each in estimates],
         "training rows": [_training(each) for each in estimates],
         "baseline": [_score(each, each.baseline.value) if each.baseline else "" for each in estimates],
     }
     shown = {name: cells for name, cells in columns.items() if name == "" or any(cells)}
-    for without in ((), ("folds",), ("folds", "training rows"), ("folds", "training rows", "baseline")):
+    folds = _heading(scores)
+    for without in ((), (folds,), (folds, "training rows"), (folds, "training rows", "baseline")):
         kept = {name: cells for name, cells in shown.items() if name not in without}
         yield lined_up([list(kept), *(list(row) for row in zip(*kept.values(), strict=True))])
 
@@ -165,6 +166,13 @@ def _interval(estimate: Estimate) -> str:
     return " to ".join(
         written(end, _half(estimate)) for end in read_ends(metric_of(estimate.metric), estimate.interval)
     )
+
+
+def _heading(scores: Sequence[FoldScore]) -> str:
+    """Return what stands over the scores of folds: the names, where they are parts."""
+    names = [score.name.removesuffix(" part") for score in scores]
+    named = 1 < len(names) <= MOST_FOLDS and all(score.name.endswith(" part") for score in scores)
+    return " ".join(names) if named else "folds"
 
 
 def _folds(estimate: Estimate, scores: Sequence[FoldScore]) -> str:
@@ -255,9 +263,9 @@ def _params(outcome: Tuning, number: int) -> str:
 def show_comparisons(console: Words, comparisons: Sequence[Comparison], names: tuple[str, str]) -> None:
     """Print two models on the same rows, a metric a line, then what was found in words."""
     a, b = names
-    console.print(
-        f"A [bold]{a}[/]   B [bold]{b}[/]   the same {counted(comparisons[0].n_rows, 'row')}, tested by both\n"
-    )
+    first = comparisons[0]
+    often = f", in {counted(first.repeats, 'repeat')} of the folds" if first.repeats > 1 else ""
+    console.print(f"A [bold]{a}[/]   B [bold]{b}[/]   the same {counted(first.n_rows, 'row')}, tested by both{often}\n")
     level = next((f"{in_percent(each.interval.level)} " for each in comparisons if each.interval), "")
     rows = [["", "A", "B", "B - A", f"{level}interval", "better"]]
     for each in comparisons:

@@ -58,7 +58,7 @@ def importance_words(scores: Sequence[FoldScore], name: str) -> str:
     if top.empty:
         return "Importance: no feature's values matter on the test rows."
     told = ", ".join(f"{row['feature']} {written(row['mean'], row['sd'])}" for _, row in top.iterrows())
-    return f"Importance: so far {_moves(name)} where a feature's values change places: {told}."
+    return f"Importance: {_moves(name)} by this much where a feature's values change places: {told}."
 
 
 def _moves(name: str) -> str:

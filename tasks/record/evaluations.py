@@ -48,6 +48,7 @@ from .entries import (
     split_key,
     split_tags,
 )
+from .leaderboard import list_evaluations
 from .lineage import require_client, tell_evaluation, tell_split
 from .links import origin_tags, run_page, runs_on, server_of
 from .reading import RECIPE, recipe_json
@@ -115,6 +116,7 @@ def _recorded_split(
             split.uri, report, split.data, run_id, memory or None, partial(audit_of, split, memory=memory or None)
         )
         tracker.keep(run_id, "split", Path(split.uri))
+        list_evaluations(tracker, split, run_id)
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
         for name, file in shown.files.items():
             tracker.keep(run_id, f"split/{name}", file)
@@ -366,6 +368,7 @@ def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: di
             }
             lead, _, rest = evaluation.note.partition("\n\n")  # the links were not known when it was written
             tracker.tell(run_id, {NOTE: f"{lead}\n\n{linked(links)}\n\n{rest}"})
+    list_evaluations(tracker, split, split_run)
     if evaluation.failure:
         tracker.fail(run_id, evaluation.failure)
     return run_id

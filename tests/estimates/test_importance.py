@@ -103,9 +103,9 @@ def test_the_table_the_sentence_and_the_picture_say_the_same() -> None:
     assert table.loc[0, ["mean", "sd", "least", "most"]].tolist() == pytest.approx([0.2, 0.1, 0.1, 0.3])
     assert table["folds"].tolist() == [3, 3]
     assert importance_words(scores, "r2") == (
-        "Importance: so far R2 falls where a feature's values change places: b 0.20."
+        "Importance: R2 falls by this much where a feature's values change places: b 0.20."
     )
-    assert importance_words(scores, "neg_mean_absolute_error").startswith("Importance: so far MAE rises")
+    assert importance_words(scores, "neg_mean_absolute_error").startswith("Importance: MAE rises by this much")
     assert importance_words([scored()], "r2") == ""
     (section,) = importance_section(table, "r2")
     assert section.title == "b matters most: R2 falls by 0.20 where its values change places"

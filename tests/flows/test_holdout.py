@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,9 @@ def table(n: int = 400) -> pd.DataFrame:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a home of its own."""
+    shutil.copy(empty_store, tmp_path)
     monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return tmp_path
@@ -89,6 +91,7 @@ def test_nothing_locked_is_nothing_to_look_at() -> None:
 
 
 SPEC = {"name": "locked", "columns": {"key": "id", "target": "y", "group": "g"}, "holdout": {"fraction": 0.25}}
+SPEC["params"] = {"n_splits": 3}
 MODEL = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
 
 
@@ -135,7 +138,7 @@ def test_tuning_looks_once_at_the_end_if_asked(home: Path) -> None:
     assert tuned.look.model.params == tuned.configurations[tuned.chosen]
     assert tuned.scores[tuned.best] == max(tuned.scores)
     assert tuned.low <= tuned.value <= tuned.high
-    assert tuned.n_fits == 15
+    assert tuned.n_fits == 9
     simple = tune(table(), **asked, one_standard_error=True)
     assert simple.look is None
     assert simple.chosen <= simple.best
@@ -146,7 +149,7 @@ def test_neither_another_name_nor_a_deleted_ledger_gives_a_look_back(home: Path)
     spec = SPEC | {"holdout": {"fraction": 0.25, "budget": 2}}
     asked = {"model": MODEL, "engine": "plain", "on": "holdout", "reason": "release"}
     assert evaluate(table(), spec=spec, **asked).look == 1
-    other = spec | {"name": "renamed", "params": {"n_splits": 3}}
+    other = spec | {"name": "renamed", "params": {"n_splits": 4}}
     assert evaluate(table(), spec=other, **asked).look == 2
     for again in (spec, other, spec | {"name": "third"}):
         with pytest.raises(EvaluationError, match="looked at 2 times and its budget is 2"):

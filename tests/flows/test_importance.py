@@ -42,4 +42,4 @@ def test_importance_is_on_the_page_in_the_record_and_in_one_line(
     app([*words, "--importance", "none", "--engine", "plain"], standalone_mode=False)
     assert "Importance" not in capsys.readouterr().out
     app([*words, "--engine", "plain"], standalone_mode=False)
-    assert "Importance: so far R2 falls where a feature's values change places: age 1." in capsys.readouterr().out
+    assert "Importance: R2 falls by this much where a feature's values change places: age 1." in capsys.readouterr().out

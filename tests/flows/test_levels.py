@@ -34,7 +34,11 @@ def rows(numeric: bool = False) -> pd.DataFrame:
 def test_each_level_has_the_pooled_score_of_its_rows(tmp_path: Path, numeric: bool, metric: str) -> None:
     frame = rows(numeric)
     frame.to_parquet(tmp_path / "rows.parquet")
-    spec = {"name": "attributes", "columns": {"key": "id", "target": "y", "balance_on": "sex"}}
+    spec = {
+        "name": "attributes",
+        "columns": {"key": "id", "target": "y", "balance_on": "sex"},
+        "params": {"n_splits": 3},
+    }
     made = evaluate(
         str(tmp_path / "rows.parquet"), spec=spec, metrics=[metric], level=0.9, engine="plain",
         model="sklearn.linear_model:LinearRegression" if numeric else "sklearn.linear_model:LogisticRegression",
@@ -67,7 +71,11 @@ def test_a_level_that_no_score_is_defined_of_says_so(tmp_path: Path) -> None:
     frame = rows()
     frame.loc[frame["sex"] == "f", "y"] = 1
     frame.to_parquet(tmp_path / "rows.parquet")
-    spec = {"name": "one-class", "columns": {"key": "id", "target": "y", "balance_on": ["sex"]}}
+    spec = {
+        "name": "one-class",
+        "columns": {"key": "id", "target": "y", "balance_on": ["sex"]},
+        "params": {"n_splits": 3},
+    }
     made = evaluate(
         str(tmp_path / "rows.parquet"), spec=spec, metrics=["roc_auc"], engine="plain",
         model="sklearn.linear_model:LogisticRegression",
@@ -85,10 +93,10 @@ def test_a_gate_stops_a_retraining_whose_levels_differ_by_more(tmp_path: Path) -
     rows().to_parquet(tmp_path / "rows.parquet")
     asked: dict[str, Any] = {"model": "sklearn.linear_model:LogisticRegression", "metrics": ["recall"]}
     columns = {"key": "id", "target": "y", "balance_on": "sex"}
-    spec = {"name": "gap", "columns": columns, "gates": {"level_gap": 0.05}}
+    spec = {"name": "gap", "columns": columns, "gates": {"level_gap": 0.05}, "params": {"n_splits": 3}}
     with pytest.raises(GateError, match=r"recall by sex is .* for f and .* for m, and their intervals do not overlap"):
         retrain(str(tmp_path / "rows.parquet"), spec=spec, **asked, engine="plain")
-    wide = {"name": "wide", "columns": columns, "gates": {"level_gap": 0.9}}
+    wide = {"name": "wide", "columns": columns, "gates": {"level_gap": 0.9}, "params": {"n_splits": 3}}
     made = retrain(str(tmp_path / "rows.parquet"), spec=wide, **asked, engine="plain")
     assert made.checked is not None
     assert made.checked.passed["level_gap"].startswith("recall by sex is")
@@ -104,7 +112,12 @@ def test_a_gate_stops_an_evaluation_and_a_tuning_once_they_are_recorded(tmp_path
     """What was found stays in MLflow, and a gate that has nothing to look at is not passed by."""
     path = str(tmp_path / "rows.parquet")
     rows().to_parquet(path)
-    spec: dict[str, Any] = {"name": "gated", "columns": COLUMNS, "gates": {"level_gap": 0.05}}
+    spec: dict[str, Any] = {
+        "name": "gated",
+        "columns": COLUMNS,
+        "gates": {"level_gap": 0.05},
+        "params": {"n_splits": 3},
+    }
     said = r"run (\w+),? is recorded, and a gate of gated 1.0 failed: Recall by sex is .*level_gap: off"
     for flow, more in ((evaluate, {}), (tune, {"grid": {"C": [0.1, 1.0]}})):
         with pytest.raises(GateError, match=re.compile(said, re.IGNORECASE)) as raised:
