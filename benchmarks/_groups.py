@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters import BalancedGroupKFold
+from evenfold.splitters.targets import MOST_CLASSES_OF_INTEGERS
 from sklearn.model_selection import StratifiedGroupKFold
 
 
@@ -21,7 +22,8 @@ class Work:
         groups = np.repeat(np.repeat(np.arange(n_groups), n_classes), self.table.ravel())
         y = np.repeat(np.tile(np.arange(n_classes), n_groups), self.table.ravel())
         order = np.random.default_rng(99).permutation(groups.size)
-        self.groups, self.y = groups[order], y[order]
+        # Integers of more than 20 values are numbers to a splitter; written out they are the classes that they are.
+        self.groups, self.y = groups[order], y[order] if n_classes <= MOST_CLASSES_OF_INTEGERS else y[order].astype(str)
 
     def ours(self, **parameters: Any) -> tuple[Any, float]:
         """Return the fold of each group and the seconds."""
@@ -53,6 +55,20 @@ class Work:
         n, shares = sizes.sum(), loads.sum(axis=0) / sizes.sum()
         classes = ((loads / np.maximum(sizes, 1)[:, None] - shares) ** 2).sum()
         return float(((sizes / n - 1 / self.k) ** 2).sum()), float(classes)
+
+    def worst(self, folds: Any) -> tuple[float, float]:
+        """Return the largest deviation of a fold's size, as a share of it, and of a class's share of a fold."""
+        loads = self.loads(folds)
+        sizes = loads.sum(axis=1)
+        shares = loads / np.maximum(sizes, 1)[:, None] - loads.sum(axis=0) / sizes.sum()
+        return float(np.abs(sizes / sizes.sum() * self.k - 1).max()), float(np.abs(shares).max())
+
+    def alone(self) -> tuple[float, float]:
+        """Return both deviations of a fold that holds the largest group and nothing else."""
+        sizes, n = self.table.sum(axis=1), self.table.sum()
+        largest = int(sizes.argmax())
+        shares = self.table[largest] / sizes[largest] - self.table.sum(axis=0) / n
+        return float(sizes[largest] * self.k / n - 1), float(np.abs(shares).max())
 
     def cost(self, folds: Any) -> float:
         return sum(self.terms(folds))

@@ -1,12 +1,17 @@
-"""How often equal recipes are called different, and a true gap is found.
+"""How often equal recipes are called different, and a true gap is found, by the repeats of the folds.
 
 Two recipes that see different features of the same strength have exactly the same expected score.
+``python -m benchmarks.comparisons [sets]`` writes the whole study to docs/comparisons.json and its table to
+docs/estimates.md.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +24,10 @@ from scipy.special import expit
 
 from benchmarks.coverage.processes import Array, logistic
 
-SETS = 60
-LEVEL = 0.95
+DOCS = Path(__file__).parent.parent / "docs"
+SETS, FULL = 60, 600
+REPEATS = (1, 2, 5, 10)
+LEVEL, MOST = 0.95, 0.07  # how often equal recipes may be called different
 Recipe = Callable[[Array, Array, Array], Array]  # training rows and targets, test rows: the classes said
 
 
@@ -96,47 +103,101 @@ def corrected_t(setting: Setting, a: pd.DataFrame, b: pd.DataFrame) -> bool:
     return bool(abs(moves.mean()) > stats.t.isf((1 - LEVEL) / 2, test.df) * test.se)
 
 
-def verdicts(setting: Setting, repeats: int, n_sets: int = SETS) -> tuple[float, float, float]:
-    """Return how often ``compare``, the fitted models' interval and the corrected t-test tell the recipes apart."""
-    told, models, by_t = [], [], []
+@dataclass(frozen=True)
+class Told:
+    """The share of data sets in which ``compare``, the fitted models' interval and the corrected t find a gap."""
+
+    ours: float
+    models: float
+    by_t: float
+
+
+def verdicts(setting: Setting, repeats: tuple[int, ...], n_sets: int = SETS) -> dict[int, Told]:
+    """Return how often the recipes are told apart, by the number of repeats."""
+    found: dict[int, list[tuple[bool, bool, bool]]] = {each: [] for each in repeats}
     for seed in range(n_sets):
-        a, b = frames(setting, seed, repeats)
-        made = compare(a, b, "accuracy", level=LEVEL, classes=(0, 1), stratified=setting.folds is StratifiedKFold)
-        told.append(made.verdict in ("better", "worse"))
-        assert made.of_models is not None
-        models.append(not made.of_models.low <= 0 <= made.of_models.high)
-        by_t.append(corrected_t(setting, a, b))
-    return float(np.mean(told)), float(np.mean(models)), float(np.mean(by_t))
+        both = frames(setting, seed, max(repeats))
+        for each, told in found.items():
+            told.append(_told(setting, *(frame[frame["repeat"] < each] for frame in both)))
+    return {each: Told(*np.mean(told, axis=0).tolist()) for each, told in found.items()}
+
+
+def _told(setting: Setting, a: pd.DataFrame, b: pd.DataFrame) -> tuple[bool, bool, bool]:
+    made = compare(a, b, "accuracy", level=LEVEL, classes=(0, 1), stratified=setting.folds is StratifiedKFold)
+    assert made.of_models is not None
+    of_models = not made.of_models.low <= 0 <= made.of_models.high
+    return made.verdict in ("better", "worse"), of_models, corrected_t(setting, a, b)
 
 
 def rows() -> list[dict[str, Any]]:
     """Return the size of the verdict in each setting, and its power where there is a gap."""
-    cases = [(setting, repeats) for setting in SETTINGS for repeats in (1, 10)] + [(GAP, 1), (GAP, 10)]
-    return [_row(setting, repeats) for setting, repeats in cases]
+    return [
+        _row(setting, repeats, told)
+        for setting in (*SETTINGS, GAP)
+        for repeats, told in verdicts(setting, (1, 10)).items()
+    ]
 
 
-def _row(setting: Setting, repeats: int) -> dict[str, Any]:
-    ours, models, by_t = verdicts(setting, repeats)
+def _row(setting: Setting, repeats: int, told: Told) -> dict[str, Any]:
     gap = setting.shift > 0
     # Two Monte Carlo errors are added to the size, and none to the power: one look at 5 folds has little and says so.
-    margin = 2 * (0.07 * 0.93 / SETS) ** 0.5
+    margin = 2 * (MOST * (1 - MOST) / SETS) ** 0.5
     least = 0.5 if repeats > 1 else 0.2
     return {
         "work": f"{'a gap found' if gap else 'equal recipes called different'}, {setting.name}, {repeats} x 5 folds",
-        "ours": f"{ours:.3f}",
-        "peer": f"paired rows of the fitted models: {models:.3f}; corrected t of the splits: {by_t:.3f}",
-        "ratio": round(ours / models, 2) if models else 1.0,
-        "target": f"at least {least:.2f}" if gap else f"at most {0.07 + margin:.2f}",
-        "met": ours >= least if gap else ours <= 0.07 + margin,
+        "ours": f"{told.ours:.3f}",
+        "peer": f"paired rows of the fitted models: {told.models:.3f}; corrected t of the splits: {told.by_t:.3f}",
+        "ratio": round(told.ours / told.models, 2) if told.models else 1.0,
+        "target": f"at least {least:.2f}" if gap else f"at most {MOST + margin:.2f}",
+        "met": told.ours >= least if gap else told.ours <= MOST + margin,
     }
 
 
 def notes() -> str:
     """Return how to read it."""
     error = (0.05 * 0.95 / SETS) ** 0.5
-    return f"{SETS} data sets each, level {LEVEL:.2f}; the Monte Carlo error of a share of .05 is {error:.3f}."
+    return (
+        f"{SETS} data sets each, level {LEVEL:.2f}; the Monte Carlo error of a share of .05 is {error:.3f}. The whole "
+        f"study, {FULL:,} data sets each, is in docs/estimates.md (`python -m benchmarks.comparisons`)."
+    )
+
+
+def study(n_sets: int) -> list[dict[str, Any]]:
+    """Return the shares of every setting by the number of repeats."""
+    return [
+        {
+            "setting": setting.name, "gap": setting.shift > 0, "repeats": repeats,
+            "ours": round(told.ours, 4), "models": round(told.models, 4), "by_t": round(told.by_t, 4),
+        }
+        for setting in (*SETTINGS, GAP)
+        for repeats, told in verdicts(setting, REPEATS, n_sets).items()
+    ]  # fmt: skip
+
+
+def table(found: list[dict[str, Any]], n_sets: int) -> str:
+    """Return the study as Markdown: a line per setting, a column per number of repeats."""
+    head = [*(f"{repeats} x 5" for repeats in REPEATS), "corrected t alone, 10 x 5", "fitted models, 10 x 5"]
+    lines = [f"| recipes | {' | '.join(head)} |", "|---" * (len(head) + 1) + "|"]
+    for setting in (*SETTINGS, GAP):
+        by = {each["repeats"]: each for each in found if each["setting"] == setting.name}
+        last = by[max(REPEATS)]
+        shares = [*(by[repeats]["ours"] for repeats in REPEATS), last["by_t"], last["models"]]
+        what = setting.name if last["gap"] else f"equal: {setting.name}"
+        lines.append(f"| {what} | {' | '.join(f'{share:.3f}' for share in shares)} |")
+    told = " and ".join(f"{(share * (1 - share) / n_sets) ** 0.5:.3f} of {share:.2f}" for share in (0.05, 0.5))
+    return "\n".join([*lines, "", f"{n_sets:,} data sets each, level {LEVEL:.2f}; Monte Carlo errors: {told}."])
+
+
+def main(n_sets: int) -> None:
+    """Write the study, and the page's table."""
+    found = study(n_sets)
+    (DOCS / "comparisons.json").write_text(json.dumps({"sets": n_sets, "rows": found}, indent=0) + "\n")
+    page = DOCS / "estimates.md"
+    before, mark, rest = page.read_text(encoding="utf-8").partition("<!-- comparisons -->\n")
+    _, end, after = rest.partition("<!-- end of comparisons -->")
+    page.write_text(f"{before}{mark}{table(found, n_sets)}\n{end}{after}", encoding="utf-8")
+    print(table(found, n_sets))
 
 
 if __name__ == "__main__":
-    for row in rows():
-        print(row)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else FULL)

@@ -157,6 +157,30 @@ def both_terms(name: str, work: Work) -> dict[str, Any]:
     )
 
 
+def both_worst(name: str, work: Work) -> dict[str, Any]:
+    """Compare the largest deviation of a fold's size and of a class share, at the default: not worse in both.
+
+    A group that is larger than a fold forces both where it lies alone: the fold's size is its own, and so are its
+    shares. To mend the shares its fold has to take in more rows, which makes its size worse.
+    """
+    ours = work.worst(work.ours()[0])
+    theirs = min((work.worst(work.sklearn(seed)[0]) for seed in range(3)), key=sum)
+    forced = work.alone()
+    met = at_most(ours[0], theirs[0]) or at_most(ours[1], theirs[1])
+    least = (
+        at_most(mine, other) or at_most(mine, bound) for mine, other, bound in zip(ours, theirs, forced, strict=True)
+    )
+    bound = f"the largest group alone: {forced[0]:.3f}, {forced[1]:.3f}" if forced[0] > 0 else "no group is a fold"
+    return line(
+        f"{name}: worst size, worst class share (default)",
+        f"{ours[0]:.4f}, {ours[1]:.4f}",
+        f"{theirs[0]:.4f}, {theirs[1]:.4f}",
+        ", ".join(f"{a / b:.2f}" if b else "-" for a, b in zip(ours, theirs, strict=True)),
+        f"not worse in both, nor in one unless forced ({bound})",
+        met and all(least),
+    )
+
+
 def at_most(ours: float, theirs: float) -> bool:
     return ours <= theirs * (1 + 1e-9) + 1e-15
 
@@ -183,7 +207,13 @@ def multilabel(n: int = 20_000, n_labels: int = 50, k: int = 5) -> dict[str, Any
 
 def rows() -> list[dict[str, Any]]:
     """Return one line per comparison: work, ours, peer, ratio, target, met."""
-    return [*large(), *few(), proved(), *(both_terms(name, work) for name, work in hard()), multilabel()]
+    return [
+        *large(),
+        *few(),
+        proved(),
+        *(each(name, work) for each in (both_terms, both_worst) for name, work in hard()),
+        multilabel(),
+    ]
 
 
 def notes() -> str:

@@ -112,6 +112,13 @@ def usage(name: str, example: Any) -> str:
     named = "".join(f', "{role}": "{role.upper()}"' for role, needed in columns.items() if needed)
     asked = f'"strategy": "{name}", "columns": {{"key": "KEY"{named}}}'
     command = f"$ evenfold split FILE --key KEY{flags} --strategy {name}"
+    if needs.coordinates:
+        named += ', "coordinates": ["X", "Y"]'
+        asked = f'"strategy": "{name}", "columns": {{"key": "KEY"{named}}}, "params": {{"block_size": SIZE}}'
+        command = (
+            f"$ cat split.yaml\nstrategy: {name}\nparams: {{block_size: SIZE}}\n"
+            f"columns: {{key: KEY, target: TARGET, coordinates: [X, Y]}}\n$ evenfold split FILE --spec split.yaml"
+        )
     if "entities_apart" in example.promises:
         command = f"$ evenfold split FILE --key KEY{flags} --group OTHER --group-mode cross"
         asked = '"group_mode": "cross", "columns": {"key": "KEY", "target": "TARGET", "group": ["GROUP", "OTHER"]}'
@@ -119,7 +126,7 @@ def usage(name: str, example: Any) -> str:
     tabs = (
         f":::{{tab-item}} Command line\n```text\n{command}\n```\n:::\n:::{{tab-item}} Python\n```text\n{python}```\n:::"
     )
-    return f"::::{{tab-set}}\n{tabs}\n::::\n\nIn capitals: names of your own columns and file."
+    return f"::::{{tab-set}}\n{tabs}\n::::\n\nIn capitals: your own columns, file and lengths."
 
 
 def parameter_table(name: str, example: Any) -> str:
@@ -190,6 +197,8 @@ def rows_of(example: Any) -> tuple[Any, Any]:
 
     data = data_for(example, ROWS)
     by = data.roles.get("time", _groups(data) if data.groups is not None else data.y)
+    if "coordinates" in data.roles:  # block after block
+        by = np.unique(np.floor(data.roles["coordinates"] / example.block_size), axis=0, return_inverse=True)[1]
     return data, np.arange(ROWS) if by is None else np.argsort(by, kind="stable")
 
 

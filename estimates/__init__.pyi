@@ -25,7 +25,12 @@ from .intervals.registry import (
 )
 from .intervals.rows import pooled_interval as pooled_interval
 from .intervals.splits import CorrectedT as CorrectedT, corrected_resampled_t as corrected_resampled_t
-from .levels import LevelScore as LevelScore, level_scores as level_scores
+from .levels import (
+    LevelScore as LevelScore,
+    level_scores as level_scores,
+    level_scores_of_draws as level_scores_of_draws,
+    widest_gap as widest_gap,
+)
 from .metrics.classes import class_scores as class_scores, confusion_table as confusion_table
 from .metrics.record import Answered as Answered, Metric as Metric, RowLoss as RowLoss
 from .metrics.registry import (
@@ -35,7 +40,7 @@ from .metrics.registry import (
     metric_of as metric_of,
     no_information_rate as no_information_rate,
 )
-from .models.batches import fit_in_batches as fit_in_batches
+from .models.batches import fit_in_batches as fit_in_batches, learns_in_batches as learns_in_batches
 from .models.confusion import Confusion as Confusion
 from .models.fit import (
     FIT_VERSION as FIT_VERSION,
@@ -43,6 +48,10 @@ from .models.fit import (
     fit_and_score as fit_and_score,
     fit_predictions as fit_predictions,
     fitted as fitted,
+)
+from .models.importance import (
+    importance_table as importance_table,
+    permutation_importance as permutation_importance,
 )
 from .models.keys import score_key as score_key
 from .models.options import check_metrics as check_metrics

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.draws import OF_A_MEAN, Multiplicities, interval_of_draws, spread_of_draws
 from evenfold.estimates.intervals.evidence import Declined, Made
-from evenfold.estimates.intervals.splits import corrected_resampled_t
+from evenfold.estimates.intervals.splits import ALIKE, corrected_resampled_t
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import losses_of, metric_of, no_information_rate, row_loss
 from evenfold.estimates.metrics.responses import replay
@@ -383,6 +383,8 @@ def resampled_aggregate(
         test = None
         if interval not in ("auto", "corrected_t", "none"):
             notes.append(f"There is no interval: {interval} {OF_ROWS}; choose corrected_t.")
+        elif interval != "none" and defined.size > 1 and defined.min() == defined.max():
+            notes.append(f"There is no interval: {ALIKE}")
         elif interval != "none" and defined.size > 1:
             test = corrected_resampled_t(defined, n_train, n_test, level=level, stratified=stratified)
         reading = metric_of(metric)

@@ -32,7 +32,8 @@ class Comparison(Displayed):
     test. ``test``: the corrected t of the folds' differences, None where the folds differ or there is one.
     ``verdict``: of B: ``better`` or ``worse`` where the interval excludes 0, ``equivalent`` where it lies within the
     ``margin``, else ``unknown``. ``words``: the result in sentences. ``notes``: what to know of it. ``se``: the
-    standard error of the recipes' difference and its degrees of freedom.
+    standard error of the recipes' difference and its degrees of freedom. ``repeats`` of the folds, and ``n_fits`` of
+    both recipes together: what it rests on.
     """
 
     metric: str
@@ -49,6 +50,8 @@ class Comparison(Displayed):
     verdict: Verdict = "unknown"
     margin: float = 0.0
     se: tuple[float, float] | None = None
+    repeats: int = 1
+    n_fits: int = 2
 
     @property
     def resolution(self) -> float | None:
@@ -111,10 +114,16 @@ def compare(
         if training.alone:  # one model each, on rows that nobody else was tested on: the exact test decides
             p, verdict = exact.p, _by_exact_test(verdict, exact.p, level)
     made = Comparison(
-        metric, score_a, score_b, difference, interval, test, len(a), "", notes, of_models, p, verdict, margin, se
-    )
+        metric, score_a, score_b, difference, interval, test, _n_rows(a, on), "", notes, of_models, p, verdict, margin,
+        se, training.repeats, 2 * training.splits,
+    )  # fmt: skip
     made = replace(made, words=_words(made, names))
     return replace(made, notes=(*made.notes, *_of_repeats(made, training)))
+
+
+def _n_rows(frame: pd.DataFrame, on: Sequence[str]) -> int:
+    """Return how many rows there are, each counted once whatever the repeats."""
+    return int(frame.groupby(list(on), sort=False).ngroups)
 
 
 REPEATS = 10
@@ -152,6 +161,7 @@ class _Training:
     repeats: int
     ratio: float
     alone: bool
+    splits: int
 
     @property
     def inflation(self) -> float:
@@ -163,7 +173,8 @@ def _training(a: pd.DataFrame, b: pd.DataFrame) -> _Training:
     sizes = a.groupby(["repeat", "fold"]).size()
     n = len(a) / a["repeat"].nunique()
     alone = len(sizes) == 1
-    return _Training(int(a["repeat"].nunique()), 0.0 if alone else n / float(np.mean(n - sizes.to_numpy())), alone)
+    ratio = 0.0 if alone else n / float(np.mean(n - sizes.to_numpy()))
+    return _Training(int(a["repeat"].nunique()), ratio, alone, len(sizes))
 
 
 Spread = tuple[float, float]  # a standard error and its degrees of freedom

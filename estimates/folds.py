@@ -117,7 +117,8 @@ def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[s
             "neg_mean_absolute_error or accuracy."
         )
     made = Declined("") if pooled is None else interval_for(evidence, method, level)
-    apparent = float(np.mean([each.apparent[metric.name] for each in scores]))
+    seen = [each.apparent[metric.name] for each in scores if each.apparent]  # none of models that learn batch by batch
+    apparent = float(np.mean(seen)) if seen else None
     notes = [
         _of_spread(test, repeated) if test else None,
         _NO_POOLED.format(metric=metric.name) if pooled is None else None,
@@ -134,7 +135,7 @@ def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[s
         n_splits=len(scores),
         pooled=pooled,
         apparent=apparent,
-        gap=apparent - value,
+        gap=None if apparent is None else apparent - value,
         interval=None if isinstance(made, Declined) else made.holding(value),
         notes=tuple(note for note in notes if note is not None),
         fold_mean=mean,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, sqrt
 
 import numpy as np
 import pandas as pd
 
+from .draws import DrawScores
 from .intervals.evidence import Declined, Evidence
 from .intervals.registry import interval_for
+from .intervals.rows import standard_error, within_range
 from .metrics.registry import metric_of
 from .models.problem import IntArray, Problem
 from .results import FoldScore, Interval
@@ -97,3 +99,48 @@ def _score(
     if isinstance(made, Declined):
         return LevelScore(attribute, level_name, metric, n_rows, value, reason=made.reason)
     return LevelScore(attribute, level_name, metric, n_rows, value, made.holding(value))
+
+
+def level_scores_of_draws(
+    draws: DrawScores, problem: Problem, attributes: Mapping[str, Levels], *, level: float = 0.95
+) -> list[LevelScore]:
+    """Return the score of each metric on the rows of each level of each attribute, where splits are draws.
+
+    Draws keep the sum of each row's losses, so the score of a level is that of the mean over its rows of their mean
+    loss in the draws that tested them: of metrics that are means over rows, and others say so. The interval takes
+    rows, or groups, as independent, and adds the variance of training as for folds. O(levels x rows).
+    """
+    return [
+        _score_of_draws(name, levels[code], metric, np.flatnonzero(codes == code), draws, problem, level)
+        for name, (codes, levels) in attributes.items()
+        for code in np.unique(codes).tolist()
+        for metric in problem.model.metrics
+    ]
+
+
+def _score_of_draws(
+    attribute: str, level_name: str, name: str, rows: IntArray, draws: DrawScores, problem: Problem, level: float
+) -> LevelScore:
+    metric, totals = metric_of(name), draws.totals.get(name)
+    if metric.loss is None or totals is None:
+        why = f"{metric.title} is no mean over rows, and draws keep sums of losses alone; choose folds."
+        return LevelScore(attribute, level_name, name, rows.size, None, reason=why)
+    rows = rows[totals.counts[rows] > 0]
+    if not rows.size:
+        return LevelScore(attribute, level_name, name, 0, None, reason="no draw tested a row of it.")
+    losses = totals.sums[rows] / totals.counts[rows]
+    mass = np.ones(rows.size) if problem.weights is None else problem.weights[rows]
+    mean = float(np.average(losses, weights=mass))
+    value = metric.loss.score(mean)
+    units = None if problem.groups is None else np.unique(problem.groups[rows], return_inverse=True)[1].reshape(-1)
+    n_units = rows.size if units is None else int(units.max()) + 1
+    influence = (losses - mean) * mass * (rows.size / mass.sum())
+    if n_units < LEAST_ROWS or not np.any(np.abs(influence) > 1e-12 * max(abs(mean), 1.0)):
+        why = "its rows are of one group." if n_units < LEAST_ROWS else "every row has the same loss."
+        return LevelScore(attribute, level_name, name, rows.size, value, reason=f"there is no interval: {why}")
+    se, df = standard_error(influence, units, tails=not metric.loss.share)
+    training = 1.0 + rows.size / float(draws.table["n_train"].mean())
+    low, high = within_range(metric, value, se * sqrt(training), df, level)
+    of = "a model trained on these rows, on new rows like them"
+    made = Interval(low, high, level, "means of rows over draws, corrected for training", of=of)
+    return LevelScore(attribute, level_name, name, rows.size, value, made.holding(value))

@@ -130,7 +130,8 @@ class FoldScore:
 
     ``test``: scores on the rows that the model did not see. ``apparent``: scores on its own training rows.
     ``fold`` and ``repeat`` count from 0; for draws ``fold`` is the draw's number. Times are in seconds. ``warnings``:
-    the first line of each warning while the model was fitted.
+    the first line of each warning while the model was fitted. ``importance``: how far the first metric falls where
+    a feature's values change places among test rows; empty where it was not measured.
     """
 
     name: str
@@ -143,6 +144,7 @@ class FoldScore:
     seconds_fit: float
     seconds_score: float
     warnings: tuple[str, ...] = ()
+    importance: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""

@@ -1,60 +1,221 @@
-"""Two recorded evaluations, row by row."""
+"""Two recorded evaluations, row by row, over repeats of their folds where the fits are short."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from evenfold.estimates import Comparison, compare
+import numpy as np
+import pandas as pd
+from evenfold.estimates import Comparison, EvaluationError, ModelError, compare
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, prepare_environment
+from evenfold.tasks.parameters import Engine, Repeats
+from evenfold.tasks.record.reading import Recipe, Recorded, fit_seconds, metrics_of, read_evaluation, read_recipe
+from evenfold.tasks.record.studies import record_comparison
+from evenfold.tasks.runtime.running import running
+from evenfold.tasks.work import Work, further_pairs, work_of
+
+from .fits import Fits, fit_more
+
+MOST_REPEATS, MOST_SECONDS = 10, 60.0
 
 
 def compare_runs(
-    run_a: str, run_b: str, metrics: Sequence[str] | None = None, *, level: float = 0.95, margin: float = 0.0
+    run_a: str,
+    run_b: str,
+    metrics: Sequence[str] | None = None,
+    *,
+    level: float = 0.95,
+    margin: float = 0.0,
+    repeats: Repeats = "auto",
+    engine: Engine = "plain",
 ) -> list[Comparison]:
     """Return, per metric, how the model of run B does beside that of run A on the same rows.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested, and
-    the comparison says so. It is recorded beside them, with its page. Raises SplitError for runs of different splits,
-    or without predictions.
+    the comparison says so. ``repeats="auto"`` fits both recipes again on up to 10 repeats of the folds, where these
+    fits take up to a minute by the recorded seconds, and says why where it does not; a number takes so many. It is
+    recorded beside the runs, with its page. Raises SplitError for runs of different splits, or without predictions,
+    and where a number of repeats cannot be had.
     """
-    from evenfold.tasks.record.reading import metrics_of, read_evaluation
-    from evenfold.tasks.record.studies import record_comparison
-
-    home = Home.here()
-    prepare_environment(home)
-    home.require_record()
-    a, b = (read_evaluation(run_id) for run_id in (run_a, run_b))
-    note = _same_split(a.tags, b.tags)
-    asked = metrics or [metric for metric in metrics_of(a) if metric in metrics_of(b)]
+    pair = _Pair.of(run_a, run_b)
+    asked = metrics or [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b)]
     if not asked:
-        raise SplitError(f"{a.name} and {b.name} share no metric; name one with --metric.")
-    groups = "group" if "group" in a.predictions and "group" in b.predictions else None
-    names = (f"A ({a.name})", f"B ({b.name})")
-    stratified = a.tags.get("evenfold.stratified") == "true"
-    made = [
-        compare(
-            a.predictions,
-            b.predictions,
-            metric,
-            on=a.key,
-            groups=groups,
-            level=level,
-            margin=margin,
-            stratified=stratified,
-            names=names,
-        )
-        for metric in asked
-    ]
-    made = [_noted(each, note) for each in made] if note else made
-    record_comparison(a, b, made)
+        raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one with --metric.")
+    with running(engine):
+        a, b, told = _repeated(pair, pair.plan(repeats), repeats)
+    names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
+    groups = "group" if "group" in a and "group" in b else None
+    stratified = pair.a.tags.get("evenfold.stratified") == "true"
+    how: dict[str, Any] = {"level": level, "margin": margin, "stratified": stratified, "names": names}
+    made = [compare(a, b, metric, on=pair.a.key, groups=groups, **how) for metric in asked]
+    notes = tuple(note for note in (pair.versions, told) if note)
+    made = [replace(each, notes=(*notes, *each.notes)) for each in made]
+    record_comparison(pair.a, pair.b, made)
     return made
 
 
-def _same_split(a: dict[str, str], b: dict[str, str]) -> str | None:
-    """Return what is to be said of two splits that are versions of one, None where they are the same."""
+def has_fits(run_a: str, run_b: str, repeats: Repeats = "auto") -> bool:
+    """Return whether comparing two runs so asks for fits. Raises as ``compare_runs`` does."""
+    pair = _Pair.of(run_a, run_b)
+    return pair.plan(repeats).repeats > pair.recorded_repeats
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How many repeats of the folds a comparison rests on, the recipes to fit for them, and why there are no more."""
+
+    repeats: int
+    recipes: tuple[Recipe, ...] = ()
+    seconds: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two recorded evaluations on one split; ``versions``: what is to be said of two versions of it."""
+
+    a: Recorded
+    b: Recorded
+    versions: str
+
+    @classmethod
+    def of(cls, run_a: str, run_b: str) -> _Pair:
+        """Return the evaluations; raises SplitError where they cannot be compared."""
+        home = Home.here()
+        prepare_environment(home)
+        home.require_record()
+        a, b = (read_evaluation(run_id) for run_id in (run_a, run_b))
+        return cls(a, b, _same_split(a.tags, b.tags))
+
+    @property
+    def recorded_repeats(self) -> int:
+        """The repeats that both runs have."""
+        return min(int(each.predictions["repeat"].nunique()) for each in (self.a, self.b))
+
+    @property
+    def recorded_fits(self) -> int:
+        """The fits of both runs."""
+        return sum(each.predictions.groupby(["repeat", "fold"]).ngroups for each in (self.a, self.b))
+
+    def plan(self, repeats: Repeats) -> _Plan:
+        """Return how often the folds are to be repeated; SplitError where a number of repeats cannot be had."""
+        known = self.recorded_repeats
+        wanted = MOST_REPEATS if repeats == "auto" else repeats
+        if wanted <= known:
+            return _Plan(known)
+        try:
+            recipes = self._recipes(wanted)
+        except (SplitError, ModelError) as error:
+            if repeats != "auto":
+                raise
+            return _Plan(known, why=f"The folds were not repeated: {error}")
+        taken = [fit_seconds(each.run_id) for each in (self.a, self.b)]
+        if repeats != "auto":
+            return _Plan(wanted, recipes, max((each for each in taken if each), default=None))
+        if None in taken:
+            why = f"the runs do not say what their fits took; to repeat the folds: {self._command(wanted)}."
+            return _Plan(known, why=f"The folds were not repeated: {why}")
+        a_repeat = sum(each or 0.0 for each in taken) / known
+        affordable = min(wanted, known + int(MOST_SECONDS / a_repeat)) if a_repeat > 0 else wanted
+        why = "" if affordable == wanted else (
+            f"{wanted} repeats of the folds would take about {(wanted - known) * a_repeat:,.0f} s of further fits, and "
+            f"{MOST_SECONDS:.0f} s is what is taken unasked; to have them: {self._command(wanted)}."
+        )  # fmt: skip
+        return _Plan(affordable, recipes if affordable > known else (), a_repeat, why)
+
+    def _command(self, repeats: int) -> str:
+        return f"evenfold compare {self.a.run_id[:8]} {self.b.run_id[:8]} --repeats {repeats}"
+
+    def _recipes(self, wanted: int) -> tuple[Recipe, ...]:
+        """Return what both runs trained, where their folds can be repeated; SplitError says why they cannot."""
+        if self.versions:
+            older, newer = sorted((self.a, self.b), key=lambda each: _order(each.tags["evenfold.spec"]))
+            raise SplitError(
+                f"the runs rest on two versions of a split; evaluate {older.name} again on the newer one "
+                f"(--manifest {newer.tags['evenfold.spec']}), and compare the two."
+            )
+        recipes, works = [], []
+        for each in (self.a, self.b):
+            if each.tags.get("evenfold.record") != "evaluation":
+                raise SplitError(f"run {each.run_id[:8]} ({each.name}) looks at locked rows, which have no folds.")
+            if each.tags.get("evenfold.partial"):
+                raise SplitError(f"some folds of run {each.run_id[:8]} ({each.name}) failed; evaluate it again.")
+            recipe = read_recipe(each.run_id)
+            works.append(_unchanged(each, recipe))
+            recipes.append(recipe)
+        folds = [[test for _, test in further_pairs(work, wanted)] for work in works]
+        if not all(np.array_equal(*tests) for tests in zip(*folds, strict=True)):
+            raise SplitError("the tables of the runs differ in the columns that decide folds; evaluate both on one.")
+        return tuple(recipes)
+
+
+def _order(spec: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in spec.rpartition("@")[2].split("."))
+
+
+def _unchanged(run: Recorded, recipe: Recipe) -> Work:
+    """Return a run's data and split; SplitError where they are gone, or other values than it learnt from."""
+    again = f"evaluate it again: evenfold evaluate TABLE --manifest {run.tags.get('evenfold.spec', 'NAME')}"
+    try:
+        work = work_of(recipe.split, recipe.model)
+    except (OSError, SplitError) as error:
+        raise SplitError(f"run {run.run_id[:8]} ({run.name}) cannot be fitted again, for {error} Or {again}.") from None
+    if work.by_batches:
+        raise SplitError(f"{Path(recipe.split.data).name} does not fit into memory, and is fitted fold by fold.")
+    if work.fingerprint != run.params.get("fingerprint"):
+        raise SplitError(
+            f"{Path(recipe.split.data).name} holds other values than those that run {run.run_id[:8]} ({run.name}) "
+            f"learnt from; {again}."
+        )
+    return work
+
+
+def _repeated(pair: _Pair, plan: _Plan, asked: Repeats) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+    """Return the predictions of both recipes over all repeats, and what is to be said of them."""
+    recorded = (pair.a.predictions, pair.b.predictions)
+    if not plan.recipes:
+        return *recorded, plan.why
+    both = [Fits(recipe.split, recipe.model) for recipe in plan.recipes]
+    for fits in both:
+        fit_more(fits, plan.repeats, seconds=plan.seconds)
+    failed = next((fits for fits in both if fits.errors), None)
+    if failed is not None and asked != "auto":
+        raise EvaluationError(failed.failure)
+    if failed is not None:
+        return *recorded, f"The folds were not repeated: {failed.failure}"
+    a, b = (
+        pd.concat([known, *_predictions(fits, pair.recorded_repeats)], ignore_index=True)
+        for known, fits in zip(recorded, both, strict=True)
+    )
+    made = sum(fits.n_fits - fits.n_cached for fits in both)
+    kept = sum(fits.n_cached for fits in both)
+    told = (
+        f"{plan.repeats} repeats of the folds: {pair.recorded_fits + made + kept:,} fits, of which "
+        f"{pair.recorded_fits:,} were recorded, {kept:,} kept and {made:,} made now."
+    )
+    return a, b, f"{told} {plan.why}".strip()
+
+
+def _predictions(fits: Fits, known: int) -> list[pd.DataFrame]:
+    """Return what further fits predicted, each with its repeat, after those ``known``, and its fold."""
+    work = work_of(fits.split, fits.model)
+    folds = work.manifest.n_splits // work.manifest.membership.n_repeats
+    return [
+        work.keyed(pd.read_parquet(refit.predictions.path)).assign(
+            repeat=np.int32(known + i // folds), fold=np.int32(i % folds)
+        )
+        for i, refit in enumerate(fits.refits)
+    ]
+
+
+def _same_split(a: dict[str, str], b: dict[str, str]) -> str:
+    """Return what is to be said of two splits that are versions of one, nothing where they are the same."""
     if a.get("evenfold.split_id") == b.get("evenfold.split_id"):
-        return None
+        return ""
     specs = a.get("evenfold.spec", "?"), b.get("evenfold.spec", "?")
     if specs[0].partition(".")[0] != specs[1].partition(".")[0] or "?" in specs:
         raise SplitError(
@@ -62,9 +223,3 @@ def _same_split(a: dict[str, str], b: dict[str, str]) -> str | None:
             "evaluate one of them on the other's manifest (--manifest)."
         )
     return f"{specs[0]} and {specs[1]} are versions of one split; compared on the rows that both tested."
-
-
-def _noted(comparison: Comparison, note: str) -> Comparison:
-    from dataclasses import replace
-
-    return replace(comparison, notes=(note, *comparison.notes))

@@ -22,6 +22,7 @@ from evenfold.tasks.parameters import (
     Group,
     GroupMode,
     Holdout,
+    Importance,
     Intervals,
     Key,
     Level,
@@ -49,6 +50,7 @@ from evenfold.tasks.parameters import (
     Reason,
     Refresh,
     RegisteredName,
+    Repeats,
     RunA,
     RunB,
     RunLabel,
@@ -136,6 +138,7 @@ def evaluate(
     exclude: Exclude = None,
     task: ModelTask = None,
     positive: Positive = None,
+    importance: Importance = "auto",
     manifest: OnManifest = None,
     on: On = "folds",
     reason: Reason = "",
@@ -168,8 +171,9 @@ def evaluate(
         holdout=holdout,
     )  # fmt: skip
     recipe = recipe_of(
-        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive
-    )
+        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,
+        importance="" if importance == "auto" else importance,
+    )  # fmt: skip
     with running(engine, refresh):
         return run_evaluation(
             data, asked, recipe, manifest=manifest, on=on, reason=reason, interval=interval, level=level,
@@ -342,15 +346,23 @@ def retrain(
 
 
 def compare(
-    run_a: RunA, run_b: RunB, metrics: Metrics = None, *, level: Level = 0.95, margin: Margin = 0.0
+    run_a: RunA,
+    run_b: RunB,
+    metrics: Metrics = None,
+    *,
+    level: Level = 0.95,
+    margin: Margin = 0.0,
+    repeats: Repeats = "auto",
+    engine: Engine = "prefect",
 ) -> list[Comparison]:
-    """Compare two evaluations row by row.
+    """Compare two evaluations row by row, over repeats of the folds where their fits are short.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested, and
-    the comparison says so. Raises SplitError for runs of different splits, or without predictions.
+    the comparison says so. Raises SplitError for runs of different splits, or without predictions, and where a number
+    of ``repeats`` is asked for that cannot be had.
 
     Example: evenfold compare RUN_A RUN_B --metric r2
     """
     from .comparison import compare_runs
 
-    return compare_runs(run_a, run_b, metrics, level=level, margin=margin)
+    return compare_runs(run_a, run_b, metrics, level=level, margin=margin, repeats=repeats, engine=engine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from evenfold.manifests import Manifest
@@ -15,11 +16,12 @@ from .tuning import check_tuning
 
 
 def _any_runs(run_a: str, run_b: str, **_: Any) -> str:
+    Home.here().require_record()
     return f"{run_a} {run_b}"
 
 
 split = published(check_split)(definitions.split)
-evaluate = published(check_evaluation)(definitions.evaluate)
+evaluate = published(partial(check_evaluation, in_batches=True))(definitions.evaluate)
 tune = published(check_tuning)(definitions.tune)
 extend = published(check_extension)(definitions.extend)
 retrain = published(check_evaluation)(definitions.retrain)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evenfold.estimates import EvaluationError, ModelError, ModelSpec
+from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpec
 from evenfold.estimates.holdouts.ledger import level_of_look
 from evenfold.estimates.holdouts.policies import require_answerable
-from evenfold.manifests import read_manifest
+from evenfold.manifests import Audit, read_manifest
 from evenfold.reports.sentences import model_sentence, score_sentences
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import fit_final, fit_holdout, split_title
@@ -17,13 +18,13 @@ from evenfold.tasks.outcomes import Evaluated, FinalModel, Look, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.looks import answer_look, record_look, record_look_scores
 from evenfold.tasks.results.files import from_anywhere
-from evenfold.tasks.runtime.running import run, saying, tell
-from evenfold.tasks.scores import aggregate_look, in_blocks
+from evenfold.tasks.runtime.running import happened, run, saying, tell
+from evenfold.tasks.scores import aggregate_look, check_levels, in_blocks
 from evenfold.tasks.splits import audit_split, check_columns, plan_of
 from evenfold.tasks.work import Work, check_model, work_of
 
 from .fits import Fits, fit_more, fit_splits
-from .outcomes import Evaluation
+from .outcomes import Evaluation, GateError
 from .splitting import Split, recorded, specified, split_given, split_of
 
 
@@ -36,20 +37,23 @@ def recipe_of(model: Any, **fields: Any) -> ModelSpec:
     return ModelSpec.of(base.model_dump(exclude_unset=True) | given) if given else base
 
 
-def check_evaluation(**asked: Any) -> str:
-    """Raise SplitError or ModelError for bad input; return what the split is called."""
+def check_evaluation(*, in_batches: bool = False, **asked: Any) -> str:
+    """Raise SplitError or ModelError for bad input; return what the split is called.
+
+    ``in_batches``: where the table does not fit into memory, a model that learns batch by batch will do.
+    """
     data, manifest = asked["data"], asked.get("manifest")
     fields = {name: asked.get(name) for name in MODEL_FIELDS}
     recipe = recipe_of(asked.get("model"), params=asked.get("model_params"), **fields)
     if manifest:
         spec = read_manifest(manifest).spec
-        check_model(data, spec, recipe)
+        check_model(data, spec, recipe, in_batches=in_batches)
         if asked.get("on") == "holdout":
             require_reason(asked.get("reason", ""))
         return spec.name
     spec = specified(asked)
     check_columns(data, spec)
-    check_model(data, spec, recipe)
+    check_model(data, spec, recipe, in_batches=in_batches)
     if asked.get("on") == "holdout":
         require_reason(asked.get("reason", ""))
     plan = plan_of(spec, from_anywhere(data))
@@ -87,7 +91,30 @@ def run_evaluation(
     if on == "holdout":
         return look_at_holdout(split, split_run_id, recipe, reason, time_limit, interval, level)
     outcome = evaluated(split, split_run_id, recipe, interval=interval, level=level, time_limit=time_limit, **more)
-    return outcome.model_copy(update={"audit": run(audit_split, split.ref, features=outcome.features)})
+    made = outcome.model_copy(update={"audit": run(audit_split, split.ref, features=outcome.features)})
+    require_level_gap(split.ref, made.levels, made.model.metrics[0], f"the evaluation, run {made.run_id[:8]}")
+    return made
+
+
+def require_level_gap(split: SplitRef, levels: Sequence[LevelScore], metric: str, what: str) -> None:
+    """Raise GateError where levels of a column to balance on differ by more than the gate ``level_gap`` allows.
+
+    ``what`` is recorded by then, and stays.
+    """
+    found = check_levels(split, levels, metric)
+    stop_where_failed(found, f"{what} is recorded, and a gate of {split.name} {split.version} failed")
+
+
+def stop_where_failed(found: Audit, what: str, where: str = "in the specification") -> None:
+    """Raise GateError with the sentences of what failed, and how to say yes to it."""
+    stopping = [finding for finding in found.findings if finding.gate == "failed"]
+    if not stopping:
+        return
+    off = ", ".join(f"{finding.check}: off" for finding in stopping)
+    said = " ".join(finding.message for finding in stopping)
+    words = f"{what}: {said} If that is right, say so by gates: {{{off}}} {where}."
+    happened("audit.failed", found.name, words)
+    raise GateError(words)
 
 
 def evaluated(

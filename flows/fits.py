@@ -72,38 +72,43 @@ def fit_splits(
     return fits
 
 
-def fit_more(fits: Fits, interval: str, time_limit: float | None = None) -> None:
-    """Fit what an interval asks for beyond the folds, which ``fits`` then holds; a failure is one of its errors."""
-    n_further = 0 if fits.errors else len(further_pairs(work_of(fits.split, fits.model), interval))
+def fit_more(fits: Fits, asked: str | int, time_limit: float | None = None, seconds: float | None = None) -> None:
+    """Fit what an interval, or so many repeats, ask for beyond the folds; a failure is one of the ``fits``' errors.
+
+    ``fits`` then holds them. ``seconds``: what a fit takes, where the folds of ``fits`` do not say it.
+    """
+    n_further = 0 if fits.errors else len(further_pairs(work_of(fits.split, fits.model), asked))
     if not n_further:
         return
-    seconds = [fit.score.seconds_fit for fit in fits.results if isinstance(fit, FoldResult)]
+    longest = max((fit.score.seconds_fit for fit in fits.results if isinstance(fit, FoldResult)), default=seconds)
     workers = workers_at_once()
-    short = None if workers is None or time_limit is not None or not seconds else max(seconds)
+    short = None if workers is None or time_limit is not None else longest
     blocks = [] if short is None else short_blocks(0, n_further, short, workers or 1)
     outcomes = (
-        _further_in_blocks(fits, interval, blocks) if blocks else _further(fits, interval, range(n_further), time_limit)
+        _further_in_blocks(fits, asked, blocks) if blocks else _further(fits, asked, range(n_further), time_limit)
     )
     fits.refits = _collected(fits, outcomes, [1] * n_further, False)
 
 
 def _further(
-    fits: Fits, method: str, numbers: Sequence[int], time_limit: float | None = None
+    fits: Fits, asked: str | int, numbers: Sequence[int], time_limit: float | None = None
 ) -> Iterator[tuple[int, Finished[Refit]]]:
-    calls = [(fits.split, method, i, fits.model) for i in numbers]
+    calls = [(fits.split, asked, i, fits.model) for i in numbers]
     for place, done in finished_each(fit_further, calls, time_limit=time_limit):
         yield numbers[place], done
 
 
-def _further_in_blocks(fits: Fits, method: str, blocks: list[tuple[int, int]]) -> Iterator[tuple[int, Finished[Refit]]]:
-    calls = [(fits.split, method, block, fits.model) for block in blocks]
+def _further_in_blocks(
+    fits: Fits, asked: str | int, blocks: list[tuple[int, int]]
+) -> Iterator[tuple[int, Finished[Refit]]]:
+    calls = [(fits.split, asked, block, fits.model) for block in blocks]
     unfinished = []
     for i, finished in _opened(fit_short_further, fit_further, calls, blocks):
         if finished is None:
             unfinished.append(i)
         else:
             yield i, finished
-    yield from _further(fits, method, unfinished)
+    yield from _further(fits, asked, unfinished)
 
 
 def _opened(

@@ -172,7 +172,7 @@ def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
         | ({"metrics": tuple(metrics), "positive": later.recipe.model.positive} if metrics else {})
     )
     group = next((name for name in spec.columns.grouped if name in later.table), None)
-    roles = [name for name in spec.columns.roles() if name in later.table]
+    roles = [name for name in spec.columns.kept_from_models(known.features) if name in later.table]
     made = Problem.of(later.table, model, known.target, roles, groups=group)
     return replace(made, classes=known.classes)
 

@@ -52,7 +52,7 @@ from evenfold.tasks.splits import (
 )
 from evenfold.tasks.work import work_of
 
-from .evaluation import evaluated
+from .evaluation import evaluated, stop_where_failed
 from .outcomes import Evaluation, GateError
 from .splitting import Split, recorded, say_extended
 
@@ -286,15 +286,8 @@ def _looked_at(known: Path, data: str, spec: SplitSpec, recipe: ModelSpec, merge
 
 def _stop(found: Audit, gates: bool, what: str) -> None:
     """Raise GateError with the sentences of what failed and how to say yes to it, unless gates are off."""
-    stopping = [finding for finding in found.findings if finding.gate == "failed"]
-    if stopping and gates:
-        off = ", ".join(f"{finding.check}: off" for finding in stopping)
-        words = (
-            f"{what}: {' '.join(finding.message for finding in stopping)} If that is right, say so by gates: {{{off}}} "
-            "in the specification, or by --no-gates."
-        )
-        happened("audit.failed", found.name, words)
-        raise GateError(words)
+    if gates:
+        stop_where_failed(found, what, "in the specification, or by --no-gates")
 
 
 def _audited(course: Course) -> Audit:

@@ -27,7 +27,7 @@ from evenfold.tasks.runtime.running import finished_each, run, say, saying
 from evenfold.tasks.scores import aggregate_chosen, frame_of, in_blocks, scores_of_draws
 from evenfold.tasks.work import Work, work_of
 
-from .evaluation import check_evaluation, look_at_holdout
+from .evaluation import check_evaluation, look_at_holdout, require_level_gap
 from .fits import Fits, fit_splits
 from .outcomes import Tuning
 from .splitting import recorded, split_given, split_of
@@ -103,6 +103,7 @@ def run_tuning(
         inside,
     )  # fmt: skip
     winner = trials[choice.chosen]
+    require_level_gap(split.ref, winner.evaluated.levels, metric, f"the tuning, run {run_id[:8]},")
     look = None
     if on == "holdout":
         look = look_at_holdout(split, split_run_id, winner.recipe, reason, time_limit, interval, level)

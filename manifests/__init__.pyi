@@ -1,5 +1,6 @@
 from .anywhere.joining import Partitions as Partitions, partition as partition
 from .anywhere.verbs import (
+    NoRoomError as NoRoomError,
     audit as audit,
     decide as decide,
     extend as extend,
@@ -18,7 +19,7 @@ from .exchange.declarations import (
     spec_from_declaration as spec_from_declaration,
 )
 from .exchange.diff import Change as Change, Difference as Difference, RowsMoved as RowsMoved, diff as diff
-from .exchange.export import Exported as Exported, export as export, join_rows as join_rows
+from .exchange.export import Exported as Exported, join_rows as join_rows
 from .exchange.load_folds import (
     import_folds as import_folds,
     import_groups as import_groups,
@@ -29,6 +30,7 @@ from .exchange.positions import import_positions as import_positions
 from .exchange.samples import import_croissant as import_croissant, read_split_spec as read_split_spec
 from .exchange.schemas import json_schemas as json_schemas
 from .exchange.sql_view import openml_view as openml_view
+from .exchange.streamed import as_cv as as_cv, export as export, write_join as write_join
 from .exchange.warehouse import warehouse_sql as warehouse_sql
 from .fields import Columns as Columns
 from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport
@@ -36,7 +38,7 @@ from .growth.arrivals import Snapshot as Snapshot, check_arrival as check_arriva
 from .growth.extend import Extension as Extension, moved_rows as moved_rows
 from .identity import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
-from .plan import Plan as Plan, is_numeric_target as is_numeric_target
+from .plan import Plan as Plan, further_folds as further_folds, is_numeric_target as is_numeric_target
 from .spec import SplitSpec as SplitSpec, explain as explain, read_spec as read_spec
 from .store.header import prove_files as prove_files, read_header as read_header
 from .store.load import read_manifest as read_manifest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -31,6 +31,10 @@ class Columns(Strict):
     stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
     time: str | None = Field(default=None, description="When each row happened.")
     label_end: str | None = Field(default=None, description="When the target of each row is known.")
+    coordinates: list[str] = Field(
+        default=[],
+        description="Where each row lies: two columns of a plane, x and y in one unit; no features unless listed.",
+    )
     fold: str | None = Field(default=None, description="Folds that were decided elsewhere, for Predefined.")
     balance_on: list[str] = Field(
         default=[], description="Whose shares and scores are reported; decides nothing, and is no feature."
@@ -62,6 +66,13 @@ class Columns(Strict):
             return [value] if isinstance(value, str) else value or []
         return [each for i, each in enumerate(value) if each not in value[:i]]
 
+    @field_validator("coordinates")
+    @classmethod
+    def _of_a_plane(cls, value: list[str]) -> list[str]:
+        if len(value) not in (0, 2) or len(set(value)) < len(value):
+            raise ValueError(f"{value!r} are no place in a plane; name two columns, such as [x, y]")
+        return value
+
     @field_validator("key")
     @classmethod
     def _not_reserved(cls, value: list[str]) -> list[str]:
@@ -76,10 +87,15 @@ class Columns(Strict):
         return [self.group] if self.group else self.entities
 
     def roles(self) -> list[str]:
-        """Return every named column, each once: columns that no model may use as a feature."""
+        """Return every named column, each once."""
         times = [self.time, self.label_end]
         named = [*self.key, self.target, *self.grouped, *self.stratify, *times, self.fold, *self.balance_on]
+        named += self.coordinates
         return list(dict.fromkeys(name for name in named if name))
+
+    def kept_from_models(self, listed: Collection[str] | None) -> list[str]:
+        """Return the named columns that are no features: all, but for coordinates that a model lists."""
+        return [name for name in self.roles() if name not in self.coordinates or name not in (listed or ())]
 
 
 class LockedPart(Strict):

@@ -27,7 +27,9 @@ from .state import State
 class ManifestCV:
     """The splits of a manifest as positions of one frame's ``n_rows`` rows: ``split`` and ``get_n_splits``."""
 
-    def __init__(self, manifest: Manifest, positions: NDArray[np.int64], n_rows: int, index: Any = None) -> None:
+    def __init__(
+        self, manifest: Manifest | Membership, positions: NDArray[np.int64], n_rows: int, index: Any = None
+    ) -> None:
         self.manifest = manifest
         self.index = index
         self.positions = positions
@@ -46,7 +48,8 @@ class ManifestCV:
                     "call as_cv with the frame that X comes from."
                 )
             self._require_order(name, getattr(given, "index", None))
-        return ((self.positions[train], self.positions[test]) for train, test in self.manifest.pairs())
+        pairs = (self.manifest.pair(i) for i in range(self.manifest.n_splits))
+        return ((self.positions[train], self.positions[test]) for train, test in pairs)
 
     def _require_order(self, name: str, index: Any) -> None:
         """Raise SplitError where the index holds the frame's labels in another order: rows would be in wrong folds."""

@@ -163,6 +163,11 @@ class Labels(Membership):
         """The code of each named part; none where labels are folds."""
         return self.named
 
+    def split_title(self, i: int) -> str:
+        """Return what people call split ``i``: ``fold 3``, or ``check part``."""
+        repeat, fold = self.split_name(i)
+        return f"{self.code_name(self.tested[fold])} part" if self.parts and not repeat else super().split_title(i)
+
     def pair(self, i: int) -> Pair:
         """Return (rest, fold), or (train, part). O(n)."""
         repeat, fold = self.split_name(i)

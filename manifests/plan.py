@@ -20,7 +20,7 @@ from evenfold.manifests.tables.canonical import (
 from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_keys
 from evenfold.manifests.tables.maturity import label_ends, matured, waiting_keys
 from evenfold.manifests.tables.read import column_names, read_table
-from evenfold.splitters import Crossed, DrawSplitter, LabelSplitter, Needs, Rows, SplitError, Stream
+from evenfold.splitters import Crossed, DrawSplitter, LabelSplitter, Needs, Repeated, Rows, SplitError, Stream
 from evenfold.splitters.encoding import Coded
 from evenfold.splitters.kernels.random import HOLDOUT
 from evenfold.splitters.strategies.holdout import check_fraction, locked_rows, rest_of
@@ -111,6 +111,7 @@ class Plan:
             "time": to_numpy(self.table.column(columns.time)) if needs.time and columns.time else None,
             "fixed": to_numpy(self.table.column(columns.fold)) if needs.fixed and columns.fold else None,
             "label_end": label_ends(self.spec, self.table.column) if needs.label_end else None,
+            "coordinates": places_of(self.table, columns.coordinates) if needs.coordinates else None,
         }
         return self.splitter.rows(np.empty((self.table.num_rows, 0)), y, group, **roles)
 
@@ -191,6 +192,37 @@ class Plan:
         return Pairs(codes, tuple((places[train], places[test]) for train, test in self.splitter.pairs(left)))
 
 
+WHOLE = frozenset({"exhaustive", "trains_on_rest"})
+
+
+def further_folds(manifest: Manifest, rows: pa.Table, n_repeats: int) -> NDArray[Any]:
+    """Return the folds of the repeats that make a manifest's folds ``n_repeats``: rows by further repeats.
+
+    ``rows``: the columns of the specification's roles, of the rows in use that are not locked, in key order. The
+    strategy is the manifest's own under other seeds, as ``Repeated`` has it: groups stay whole, and asking for more
+    repeats leaves the first ones as they are. Raises SplitError where the strategy has no other folds.
+    """
+    spec, made = manifest.spec, manifest.splitter
+    if manifest.kind == "draws":
+        raise SplitError(f"{spec.strategy} draws rows, and more draws of it are its repeats; ask for more (n_splits).")
+    if not made.promises >= WHOLE:
+        raise SplitError(f"{spec.strategy} has no other folds that test each row once by a model of all other rows.")
+    name = {"strategy": spec.strategy, "params": spec.params}
+    strategy = spec.params["strategy"] if isinstance(made, Repeated) else name
+    again = Repeated(strategy, n_repeats, random_state=spec.seed)
+    again.repeated()  # what cannot be repeated says so itself
+    kept = {name: kind for name, kind in manifest.types.items() if name in rows.column_names}
+    asked = spec.model_copy(
+        update={"strategy": "Repeated", "params": {"strategy": strategy, "n_repeats": n_repeats},
+                "holdout": None, "on_immature": "use", "types": spec.types | kept}
+    )  # fmt: skip
+    plan = Plan(asked, rows)
+    known = None if manifest.keys is None else manifest.keys.take(pa.array(manifest.in_use.unlocked))
+    if known is not None and not plan.table.select(plan.key).equals(known.cast(plan.table.select(plan.key).schema)):
+        raise SplitError(f"the keys of the rows are not those of {manifest.name} {manifest.version}.")
+    return np.asarray(again.decide(plan.rows()))[:, manifest.membership.n_repeats :]
+
+
 def _among_all(codes: NDArray[Any], parted: tuple[NDArray[np.int64], NDArray[np.int64]] | None, n: int) -> NDArray[Any]:
     """Return the codes of all rows: locked, as given for those left to split, and excluded for any others."""
     if parted is None:
@@ -218,6 +250,11 @@ def _group_table(rows: Rows, table: pa.Table, columns: Columns, membership: Memb
     return first_entity_table(table.select(columns.entities), membership.codes)
 
 
+def places_of(table: pa.Table, names: list[str]) -> NDArray[Any]:
+    """Return the columns of coordinates of a canonical table side by side."""
+    return np.column_stack([to_numpy(table.column(name)) for name in names])
+
+
 def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
     """Return the columns that decide the split: the key, and what the strategy needs. No others are read."""
     columns = spec.columns
@@ -229,7 +266,8 @@ def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
 
 def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
     fold = columns.fold if needs.fixed else None
-    return [*(columns.grouped if needs.groups else []), columns.time if needs.time else None, fold]
+    places = columns.coordinates if needs.coordinates else []
+    return [*(columns.grouped if needs.groups else []), columns.time if needs.time else None, fold, *places]
 
 
 def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:
@@ -247,6 +285,8 @@ def _in_key_order(table: pa.Table, key: list[str]) -> pa.Table:
 
 def _choose(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     columns = spec.columns
+    if columns.coordinates:
+        return "SpatialBlockKFold"
     if columns.time:
         return "ForwardChaining"
     if columns.grouped:

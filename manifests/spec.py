@@ -40,8 +40,8 @@ def name_like(text: str) -> str:
 class SplitSpec(Strict):
     """What decides a split. Two specifications that mean the same have the same decision fields.
 
-    ``strategy`` may be left out: a time chooses ForwardChaining, groups BalancedGroupKFold, a numeric target
-    SortedStratifiedKFold, classes StratifiedKFold, nothing KFold.
+    ``strategy`` may be left out: coordinates choose SpatialBlockKFold, a time ForwardChaining, groups
+    BalancedGroupKFold, a numeric target SortedStratifiedKFold, classes StratifiedKFold, nothing KFold.
     """
 
     name: str = Field(default="split", description="What the split is called on disk and in MLflow.")
@@ -280,6 +280,16 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
         raise SplitError(
             f"{strategy} does not keep groups whole, and the group column {listed_names(columns.grouped)} is named; "
             f"choose {', '.join(keepers)}, or leave the group column out."
+        )
+    if needs.coordinates and not columns.coordinates:
+        raise SplitError(
+            f"{strategy} needs to know where rows lie, and no coordinates are named; name two columns "
+            "(columns.coordinates: [x, y])."
+        )
+    if columns.coordinates and not needs.coordinates:
+        raise SplitError(
+            f"{strategy} does not look at where rows lie, and the coordinates {listed_names(columns.coordinates)} are "
+            "named; choose SpatialBlockKFold, or leave them out."
         )
     if columns.stratify and needs.y == "ignored":
         raise SplitError(

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from evenfold.splitters import LabelSplitter, Rows, Splitter
 from evenfold.splitters.encoding import encode
-from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 from .membership import EXCLUDED, Membership, fold_column
@@ -99,7 +98,7 @@ def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: 
     shares = shares_of(splitter, membership.n_bins, locked)
     numbers, columns = rows.y is not None and rows.y.dtype.kind == "f", membership.codes.T
     bins = most_edges(shares, rows.groups is not None)
-    edges = _edges(rows.y, bins) if rows.y is not None and numbers else None
+    edges = _edges(rows, bins) if rows.y is not None and numbers else None
     state, countable = uncounted(shares, len(columns), edges, None if numbers or rows.y is None else _classes(rows))
     if state is None or not countable:
         return state
@@ -141,10 +140,10 @@ def _first_strata(rows: Rows, state: State) -> NDArray[np.int64]:
     return np.array([numbers.setdefault(tuple(codes), len(numbers)) for codes in rows.y.tolist()])
 
 
-def _edges(y: NDArray[np.float64], bins: int) -> list[float]:
-    ranked = y[stable_order(y)]
-    cuts = np.arange(1, bins) * y.size // bins
-    return distinct(ranked[cuts].tolist())
+def _edges(rows: Rows, bins: int) -> list[float]:
+    assert rows.y is not None
+    cuts = np.arange(1, bins) * rows.n // bins
+    return distinct(rows.y[rows.ranked[cuts]].tolist())
 
 
 def distinct(edges: list[float]) -> list[float]:

@@ -11,6 +11,7 @@ from .evaluations.page import (
     beside_promises as beside_promises,
     evaluation_band as evaluation_band,
     evaluation_page as evaluation_page,
+    listing_page as listing_page,
 )
 from .evaluations.studies import (
     fold_count_html as fold_count_html,

@@ -66,6 +66,6 @@ def split_pages(
 def scores_figures(estimates: Sequence[dict[str, Any]], children: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Return the picture of each metric as an SVG file, by file name; a figure that no score has is passed over."""
     known = [field.name for field in fields(FoldScore)]
-    scores = [FoldScore.from_json({name: child[name] for name in known}) for child in children]
+    scores = [FoldScore.from_json({name: child[name] for name in known if name in child}) for child in children]
     pictures = score_pictures(scores, [Estimate.from_json(estimate) for estimate in estimates])
     return {f"scores/{metric}.svg": picture.file() for metric, picture in pictures.items()}

@@ -49,4 +49,5 @@ from .strategies.shuffles import (
     ShuffleSplit as ShuffleSplit,
     StratifiedShuffleSplit as StratifiedShuffleSplit,
 )
+from .strategies.spatial import SpatialBlockKFold as SpatialBlockKFold
 from .strategies.stratified_split import StratifiedSplit as StratifiedSplit

@@ -62,15 +62,19 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     def split(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Iterator[Pair]:
         """Return the (train, test) pairs, each two int64 arrays of row positions.
 
-        ``roles`` are the columns that scikit-learn has no place for: ``key``, ``time``, ``fixed``.
+        ``roles`` are the columns that scikit-learn has no place for: ``key``, ``time``, ``fixed``, ``coordinates``.
         Raises SplitError at once, before the first pair is asked for.
         """
         return self.pairs(self.rows(X, y, groups, **roles))
 
     def rows(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Rows:
         """Return the rows as this strategy may see them, checked against its needs and parameters."""
-        rows = Rows.of(X, y, groups, needs=self.needs, asked_by=type(self).__name__, **roles)
+        rows = self.seen(Rows.of(X, y, groups, needs=self.needs, asked_by=type(self).__name__, **roles))
         self.check(rows)
+        return rows
+
+    def seen(self, rows: Rows) -> Rows:
+        """Return the rows with what this strategy makes of them before it looks: blocks of places, as groups."""
         return rows
 
     def check(self, rows: Rows) -> None:
@@ -231,8 +235,9 @@ class PartSplitter(LabelSplitter):
     """A strategy that gives each row one of the named ``parts``, whose shares sum to 1.
 
     Codes: train -1, validation 0, test -2, further parts 1, 2, ... in the given order; with no more than train and
-    test, test is 0. ``assign`` returns the codes; ``split`` yields (train, part) for each part of code 0 and above,
-    so a test part that stands beside a validation part is kept for the end.
+    test, test is 0. Where none is called train, the one with the largest share is trained on (``trained_part``).
+    ``assign`` returns the codes; ``split`` yields (train, part) for each part of code 0 and above, so a test part that
+    stands beside a validation part is kept for the end.
 
     Promises: no row is in both sides of a pair; every row is in one part. Not that every row is tested.
     """
@@ -251,9 +256,25 @@ class PartSplitter(LabelSplitter):
         check_parts(self.parts, rows.n)
 
 
+def trained_part(parts: Mapping[str, float]) -> str:
+    """Return the part that is trained on: train, or the largest of those that are not called validation or test.
+
+    Raises SplitError where two are the largest, or all are called validation and test.
+    """
+    if "train" in parts:
+        return "train"
+    able = {name: share for name, share in parts.items() if name not in ("validation", "test")}
+    largest = [name for name, share in able.items() if share == max(able.values())]
+    if len(largest) != 1:
+        why = f"{' and '.join(map(repr, largest))} are as large" if largest else "each is for judging by its name"
+        raise SplitError(f"parts={dict(parts)!r} do not say which is trained on ({why}); call that one 'train'.")
+    return largest[0]
+
+
 def codes_of(parts: Mapping[str, float]) -> dict[str, int]:
-    """Return the code of each part: train -1, validation 0, test -2 (0 beside train alone), others 1, 2, ..."""
-    named = {"train": -1, "validation": 0, "test": 0 if len(parts) == 2 and "train" in parts else -2}
+    """Return the code of each part: the trained one -1, validation 0, test -2 (0 beside that alone), others 1, …"""
+    train = trained_part(parts)
+    named = {train: -1, "validation": 0, "test": 0 if len(parts) == 2 else -2}
     others = [name for name in parts if name not in named]
     return {name: named[name] if name in named else 1 + others.index(name) for name in parts}
 
@@ -271,15 +292,16 @@ def part_sizes(parts: Mapping[str, float], n: int) -> IntArray:
 
 
 def check_parts(parts: Any, n: int) -> None:
-    """Raise SplitError unless ``parts`` are shares above 0 that sum to 1, train among them, each worth a row of n."""
-    if not isinstance(parts, Mapping) or len(parts) < 2 or "train" not in parts:
-        raise SplitError(f"parts={parts!r}; name two or more with their shares, train among them, such as {_EXAMPLE}.")
+    """Raise SplitError unless ``parts`` are shares above 0 that sum to 1, one to train on, each worth a row of n."""
+    if not isinstance(parts, Mapping) or len(parts) < 2:
+        raise SplitError(f"parts={parts!r}; name two or more with their shares, such as {_EXAMPLE}.")
     unfit = {name: share for name, share in parts.items() if not (is_real(share) and 0 < share < 1)}
     if unfit:
         raise SplitError(f"parts={parts!r}: {unfit!r} is not a share; choose numbers above 0 and below 1.")
     total = fsum(parts.values())
     if abs(total - 1.0) > 1e-9:
         raise SplitError(f"parts={parts!r} sum to {total:.10g}; choose shares that sum to 1, such as {_EXAMPLE}.")
+    trained_part(parts)
     name, least = min(parts.items(), key=lambda item: item[1])
     if least * n < 1.0 - 1e-9:
         raise SplitError(

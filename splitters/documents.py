@@ -7,6 +7,7 @@ from typing import Any
 
 DEEPEST = 50
 MOST_VALUES = 1_000_000
+TOO_DEEP = f"values are nested more than {DEEPEST} deep; write them flatter"
 
 
 def read_document(text: str) -> Any:
@@ -17,6 +18,8 @@ def read_document(text: str) -> Any:
     """
     import yaml
 
+    if _is_deep(text):
+        raise ValueError(TOO_DEEP)
     try:
         found = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -25,6 +28,25 @@ def read_document(text: str) -> Any:
         raise ValueError(f"a value cannot be read ({type(error).__name__}: {str(error)[:100]})") from None
     require_bounded(found, MOST_VALUES)
     return found
+
+
+def _is_deep(text: str) -> bool:
+    """Return whether a text opens more than 50 lists and mappings inside one another.
+
+    Read to its first such place alone: what makes the values calls itself for each level, and takes minutes for a line
+    of brackets. What is no YAML is left to it.
+    """
+    import yaml
+
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                return True
+    except (yaml.YAMLError, UnicodeError):
+        pass
+    return False
 
 
 def require_bounded(values: Any, most: int | None = None) -> None:
@@ -36,7 +58,7 @@ def require_bounded(values: Any, most: int | None = None) -> None:
     while level:
         seen += len(level)
         if depth > DEEPEST:
-            raise ValueError(f"values are nested more than {DEEPEST} deep; write them flatter")
+            raise ValueError(TOO_DEEP)
         if most is not None and seen > most:
             raise ValueError(f"there are more than {most:,} values; keep long lists in a table")
         depth, level = depth + 1, _below(level, None if most is None else most + 1)

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import Distribution, distributions
 from keyword import iskeyword
 from typing import Any
 
@@ -162,9 +162,9 @@ def _listed_modules() -> frozenset[str]:
 def _require_listed(path: str, module: str) -> None:
     words = module.split(".")
     public = not any(word.startswith("_") for word in [*words, path[len(module) + 1 :]])
-    above = {".".join(words[: i + 1]) for i in range(len(words))}
+    listed = any(f"{module}.".startswith(f"{above}.") for above in _listed_modules())
     inside = module in SKLEARN if words[0] == "sklearn" else True  # its submodules' submodules hold its tests
-    if not (public and inside and above & _listed_modules()) or words[0] == "evenfold":
+    if not (public and inside and listed) or words[0] == "evenfold":
         raise UntrustedNameError(
             f"{path!r} may not be imported for a deployed run or a registry's recipe; allowed are the public classes "
             f"of {', '.join(sorted(_allowed())) or 'no package'}, and {', '.join(sorted(OWN_FUNCTIONS))}. Add its "
@@ -224,6 +224,7 @@ def _require_plain(name: str, value: Any, depth: int) -> None:
 
 # What a stored model may hold besides classes: what we put into pipelines ourselves, and scores, which only compute.
 _OWN_PARTS = frozenset({"_oversampled", "_undersampled", "Recalibrated", "Smeared"})
+_CHECKS = frozenset({"sklearn.utils.validation.check_array"})  # boosted trees that encode categories keep it
 _NO_PARTS = frozenset({"tests", "conftest", "datasets", "externals", "experimental", "_testing"})
 
 
@@ -231,7 +232,8 @@ def is_trusted_part(name: str, estimator: str = "") -> bool:
     """Return whether ``name``, a type in a file that somebody else may have written, may be loaded.
 
     Classes of scikit-learn and imbalanced-learn, of what ``EVENFOLD_ALLOWED_MODULES`` lists, and of the package of
-    ``estimator``; of functions our own and scikit-learn's metrics. Nothing else is imported to find out.
+    ``estimator``; of functions our own, scikit-learn's metrics and its check of arrays. Nothing else is imported to
+    find out.
     """
     module, _, thing = name.rpartition(".")
     words = module.split(".")
@@ -247,8 +249,8 @@ def is_trusted_part(name: str, estimator: str = "") -> bool:
         found = _imported(name, module, thing)
     except SplitError:
         return False
-    metric = words[:2] == ["sklearn", "metrics"] and inspect.isfunction(found)
-    return isinstance(found, type) or metric
+    scores = words[:2] == ["sklearn", "metrics"] and inspect.isfunction(found)
+    return isinstance(found, type) or scores or name in _CHECKS
 
 
 def refusal(error: Exception) -> str:
@@ -263,10 +265,17 @@ def distribution_of(thing: type) -> str:
 
 @cache
 def _distribution(top: str) -> str:
-    names = _installed().get(top)
-    return f"{names[0]}=={version(names[0])}" if names else top
+    found = next((each for each in distributions() if _holds(each, top)), None)
+    return f"{found.metadata['Name']}=={found.version}" if found else top
 
 
-@cache
-def _installed() -> Mapping[str, list[str]]:
-    return packages_distributions()  # reading what every installed package holds takes tenths of a second
+def _holds(distribution: Distribution, top: str) -> bool:
+    """Return whether an installed distribution holds a top-level module.
+
+    Its list of files is searched as one text: parsing those of every distribution takes half a second.
+    """
+    declared = (distribution.read_text("top_level.txt") or "").split()
+    if declared:
+        return top in declared
+    files = distribution.read_text("RECORD") or "\n".join(str(file) for file in distribution.files or ())
+    return any(f"\n{top}{rest}" in f"\n{files}" for rest in ("/", ".py,", ".py\n"))

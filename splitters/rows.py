@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from evenfold.splitters.kernels.components import bridge_of, components_of
+from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray
 from numpy.typing import NDArray
 
@@ -25,8 +27,9 @@ class Needs:
     """What a strategy must be given.
 
     ``y``: ignored; one class per row; one number per row; or any (absent, classes, numbers, or several columns).
-    ``groups``, ``key``, ``time``, ``label_end`` (when a row's target is known) and ``fixed`` (labels decided elsewhere)
-    say whether the strategy reads them (groups and label_end may be optional). What is not needed, it never sees.
+    ``groups``, ``key``, ``time``, ``label_end`` (when a row's target is known), ``fixed`` (labels decided elsewhere)
+    and ``coordinates`` (two numbers of a plane) say whether the strategy reads them (groups and label_end may be
+    optional). What is not needed, it never sees.
     """
 
     y: Target = "ignored"
@@ -35,6 +38,7 @@ class Needs:
     time: bool = False
     fixed: bool = False
     label_end: bool | Literal["optional"] = False
+    coordinates: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +59,7 @@ class Rows:
     ``groups``: int64 codes. Codes follow first appearance, so renaming a label moves no row. Where several columns of
     ``entities`` were given, a group is what they join: rows that share any of them, and rows that share one with those.
     ``time``: int64, float64, or datetime64[us] in UTC; ``label_end`` alike, and never before it.
-    ``fixed``: int64 labels decided elsewhere.
+    ``fixed``: int64 labels decided elsewhere. ``coordinates``: float64 (n, 2), finite.
     ``levels`` and ``group_levels`` are the values behind the codes, for messages and reports only.
     """
 
@@ -69,6 +73,7 @@ class Rows:
     group_levels: tuple[Any, ...] = ()
     label_end: NDArray[Any] | None = None
     entities: Entities | None = None
+    coordinates: NDArray[np.float64] | None = None
 
     @classmethod
     def of(
@@ -82,6 +87,7 @@ class Rows:
         time: Any = None,
         fixed: Any = None,
         label_end: Any = None,
+        coordinates: Any = None,
         asked_by: str = "this strategy",
     ) -> Rows:
         """Return the checked rows of any container (arrays, frames, series, lists), seen by position.
@@ -90,6 +96,7 @@ class Rows:
         O(n log n) at worst, O(n) for integer and text columns.
         """
         given = {"y": y, "groups": groups, "key": key, "time": time, "fixed": fixed, "label_end": label_end}
+        given["coordinates"] = coordinates
         n = _count({"X": X, **given})
         _require(needs, given, asked_by)
         codes, levels = _target(y, needs.y, asked_by)
@@ -108,6 +115,7 @@ class Rows:
             group_levels=tuple(group_levels),
             label_end=ends_of(label_end, times) if needs.label_end and label_end is not None else None,
             entities=entities,
+            coordinates=coordinates_of(coordinates) if needs.coordinates else None,
         )
 
     @property
@@ -122,6 +130,12 @@ class Rows:
         if self.y is None:
             return "nothing"
         return "columns" if self.y.ndim == 2 else "numbers" if self.y.dtype.kind == "f" else "classes"
+
+    @cached_property
+    def ranked(self) -> IntArray:
+        """The positions of the rows by ascending numbers in y, ties by position; sorted once. O(n log n)."""
+        assert self.y is not None
+        return stable_order(self.y)
 
     @property
     def n_groups(self) -> int:
@@ -143,6 +157,7 @@ class Rows:
             group_levels=group_levels,
             label_end=None if self.label_end is None else self.label_end[positions],
             entities=None if self.entities is None else replace(self.entities, codes=self.entities.codes[positions]),
+            coordinates=None if self.coordinates is None else self.coordinates[positions],
         )
 
     def together(self) -> list[IntArray]:
@@ -198,8 +213,15 @@ def _require_apart(entities: Entities, largest: int, n: int) -> None:
         return
     column, level, without = bridge_of(entities.codes)
     name, value = entities.names[column], shown(repr(entities.levels[column][level]))
+    joined = f"{' and '.join(entities.names)} join {largest:,} of {n:,} rows ({largest / n:.0%}) into one group"
+    if 2 * without > n:
+        raise SplitError(
+            f"{joined}, and without {value} of {name}, which joins most, it would still hold {without:,}. Where values "
+            "are numbered anew within another column, as patient 1 of every hospital, write both into one column; else "
+            "keep one of the columns, or leave out the rows that cross folds (group_mode: cross)."
+        )
     raise SplitError(
-        f"{' and '.join(entities.names)} join {largest:,} of {n:,} rows ({largest / n:.0%}) into one group; without "
+        f"{joined}; without "
         f"{value} of {name}, which joins most, the largest would hold {without:,} ({without / n:.0%}). Leave such a "
         "level out, keep one of the columns, or leave out the rows that cross folds (group_mode: cross)."
     )
@@ -245,6 +267,7 @@ def _length(values: Any, name: str) -> int:
 def _require(needs: Needs, given: dict[str, Any], asked_by: str) -> None:
     needed = {"y": needs.y in ("classes", "numbers"), "groups": needs.groups is True}
     needed |= {"key": needs.key, "time": needs.time, "fixed": needs.fixed, "label_end": needs.label_end is True}
+    needed["coordinates"] = needs.coordinates
     for name, is_needed in needed.items():
         if is_needed and given[name] is None:
             raise SplitError(f"{asked_by} needs {name}, and none was given; pass one value per row.")
@@ -322,3 +345,25 @@ def whole_numbers(values: Any, name: str) -> IntArray:
     if not np.array_equal(numbers, array):
         raise SplitError(f"{name} holds fractional numbers; pass whole numbers.")
     return numbers
+
+
+def coordinates_of(values: Any) -> NDArray[np.float64]:
+    """Return two coordinates of each row as float64 (n, 2); what is missing, infinite or no number is a SplitError."""
+    table = array_of(values, "coordinates")
+    if table.ndim != 2 or table.shape[1] != 2:
+        columns = table.shape[1] if table.ndim == 2 else 1
+        raise SplitError(f"coordinates are {columns} column{'s' if columns != 1 else ''}; pass two, x and y.")
+    for column in table.T:
+        require_present(column, "coordinates")
+    try:
+        if table.dtype.kind not in "iufO" or any(isinstance(value, str) for value in _objects(table.reshape(-1))):
+            raise TypeError
+        numbers = table.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise SplitError("coordinates hold text or objects; pass numbers.") from None
+    infinite = int(np.isinf(numbers).any(axis=1).sum())
+    if infinite:
+        raise SplitError(
+            f"coordinates are infinite in {infinite:,} of {numbers.shape[0]:,} rows; drop those rows first."
+        )
+    return numbers + 0.0

@@ -7,20 +7,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
 from evenfold.estimates.models.fit import inner_pairs
 from evenfold.manifests import Manifest
 from evenfold.splitters import SplitError, Splitter
 from numpy.typing import NDArray
 
+from .batches import fit_one_by_batches, keep_predictions
 from .outcomes import DrawsResult, FinalModel, FoldResult, FoldsResult, InnerResult, KeptFile, Refit, SplitRef
 from .parameters import Apparent, Model, TimeLimit
 from .results.files import write_aside
 from .runtime.home import Home
 from .runtime.limits import fair_threads, limited, peak_memory, within
 from .runtime.running import finished_here
+from .runtime.settings import Settings
 from .runtime.step import current_key, refreshing, step
 from .work import (
     Work,
@@ -70,8 +70,23 @@ def fit_fold(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeLi
 
 def _fit_fold(split: SplitRef, i: int, model: Any, key: str) -> FoldResult:
     work = work_of(split, model)
-    score, predictions = _scored(work, i)
+    if work.by_batches:
+        memory, title = Settings.here().memory, split_title(work.manifest, i)
+        score, predictions, *_ = fit_one_by_batches(split, i, work.problem.model, memory, title)
+    else:
+        score, predictions = _scored(work, i)
     return _fold_result(work, score, predictions, key)
+
+
+def _in_memory(split: SplitRef, model: Any) -> Work:
+    """Return the loaded data; SplitError where they are too large for anything but the fits of folds."""
+    work = work_of(split, model)
+    if work.by_batches:
+        raise SplitError(
+            f"{split.name} {split.version} is fitted batch by batch, for its table does not fit into memory, and only "
+            "its folds are; no model of all rows, no look at a holdout and no further fits are made of it."
+        )
+    return work
 
 
 def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
@@ -83,6 +98,7 @@ def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
         return fit_and_score(
             work.problem.model, work.problem, train, test, seed=work.manifest.spec.seed,
             name=split_title(work.manifest, i), repeat=repeat, fold=fold, inner=work.inner, validation=validation,
+            importance=True,
         )  # fmt: skip
 
 
@@ -124,7 +140,7 @@ def fit_draws(
 
 
 def _fit_draws(split: SplitRef, block: Block, model: Any, apparent: bool, key: str) -> DrawsResult:
-    work = work_of(split, model)
+    work = _in_memory(split, model)
     draws = ((i, work.pair(i)) for i in range(*block))
     with limited(fair_threads()):
         scored = score_draws(
@@ -176,41 +192,50 @@ def fit_short_folds(
     return [(None if fold.error else fold.value, fold.cached) for fold in finished]
 
 
-def _refit_key(split: SplitRef, method: str, i: int, model: Any = None, **_: Any) -> str:
+def _refit_key(split: SplitRef, asked: str | int, i: int, model: Any = None, **_: Any) -> str:
     work = work_of(split, model)
-    return f"score/{key_of_pair(work, *further_pairs(work, method)[i])}"
+    return f"score/{key_of_pair(work, *further_pairs(work, asked)[i])}"
 
 
-@step(key_of=_refit_key, run_name=lambda method, i, **_: f"{method}: further fit {i}", run_tags=_tags)
-def fit_further(split: SplitRef, method: str, i: int, model: Model = None, *, time_limit: TimeLimit = None) -> Refit:
-    """Fit the further model ``i`` that an interval method asks for (see ``further_pairs``), and keep its predictions.
+def _asked(asked: str | int) -> str:
+    return asked if isinstance(asked, str) else f"{asked} repeats"
 
-    It is named by its rows: whatever method asks for the same fit finds it. Raises as ``fit_fold`` does.
+
+@step(key_of=_refit_key, run_name=lambda asked, i, **_: f"{_asked(asked)}: further fit {i}", run_tags=_tags)
+def fit_further(
+    split: SplitRef, asked: str | int, i: int, model: Model = None, *, time_limit: TimeLimit = None
+) -> Refit:
+    """Fit the further model ``i`` that an interval method asks for, or so many repeats, and keep its predictions.
+
+    See ``further_pairs``. It is named by its rows: whatever asks for the same fit finds it. Raises as ``fit_fold``
+    does.
     """
     work = work_of(split, model)
-    key = _unchanged(fit_further, key_of_pair(work, *further_pairs(work, method)[i]))
-    return _in_time(time_limit, f"{method}, further fit {i}", _fit_further, split, method, i, model, key)
+    key = _unchanged(fit_further, key_of_pair(work, *further_pairs(work, asked)[i]))
+    return _in_time(time_limit, f"{_asked(asked)}, further fit {i}", _fit_further, split, asked, i, model, key)
 
 
-def _fit_further(split: SplitRef, method: str, i: int, model: Any, key: str) -> Refit:
-    work = work_of(split, model)
+def _fit_further(split: SplitRef, asked: str | int, i: int, model: Any, key: str) -> Refit:
+    work = _in_memory(split, model)
     with limited(fair_threads()):
         predictions = fit_predictions(
-            work.problem.model, work.problem, *further_pairs(work, method)[i], seed=work.manifest.spec.seed,
-            name=f"{method}, further fit {i}", inner=work.inner,
+            work.problem.model, work.problem, *further_pairs(work, asked)[i], seed=work.manifest.spec.seed,
+            name=f"{_asked(asked)}, further fit {i}", inner=work.inner,
         )  # fmt: skip
     return Refit(predictions=keep_predictions(predictions, key), **_about(work))
 
 
 @step(
-    run_name=lambda method, block, **_: f"{method}: further fits {block[0]}-{block[1] - 1}", run_tags=_tags, retries=0
+    run_name=lambda asked, block, **_: f"{_asked(asked)}: further fits {block[0]}-{block[1] - 1}",
+    run_tags=_tags,
+    retries=0,
 )
 def fit_short_further(
-    split: SplitRef, method: str, block: Block, model: Model = None, *, refresh: bool = False
+    split: SplitRef, asked: str | int, block: Block, model: Model = None, *, refresh: bool = False
 ) -> list[tuple[Refit | None, bool]]:
     """Do what ``fit_further`` does for each of a block (first, last + 1), in one task run; see ``fit_short_folds``."""
     with refreshing(refresh):
-        finished = [finished_here(fit_further, split, method, i, model) for i in range(*block)]
+        finished = [finished_here(fit_further, split, asked, i, model) for i in range(*block)]
     return [(None if fit.error else fit.value, fit.cached) for fit in finished]
 
 
@@ -232,7 +257,7 @@ def fit_inner(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeL
 
 
 def _fit_inner(split: SplitRef, i: int, model: Any, key: str) -> InnerResult:
-    work = work_of(split, model)
+    work = _in_memory(split, model)
     problem, seed = work.problem, work.manifest.spec.seed
     train, _ = work.pair(i)
     pairs = inner_pairs(problem, train, seed, require_inner(work))
@@ -280,7 +305,7 @@ def fit_holdout(split: SplitRef, model: Model = None, *, time_limit: TimeLimit =
 
 
 def _fit_rows(split: SplitRef, model: Any, name: str, key: str) -> FoldResult:
-    work = work_of(split, model)
+    work = _in_memory(split, model)
     rows = work.place[training_rows(work)]
     train, test = (rows, rows) if name == "all rows" else _locked(work)
     with limited(fair_threads()):
@@ -312,7 +337,7 @@ def _final_title(split: SplitRef, model: Any = None, i: int | None = None, **_: 
 @step(key_of=_final_key, run_name=_final_title, run_tags=_tags)
 def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> FinalModel:
     """Fit all training rows, or those of split ``i``, and keep the model as a skops file."""
-    work = work_of(split, model)
+    work = _in_memory(split, model)
     key = _unchanged(fit_final, final_key(work, i))
     rows, test = (work.place[training_rows(work)], None) if i is None else work.pair(i)
     with limited(fair_threads()):
@@ -338,11 +363,3 @@ def _unchanged(task: Any, key: str) -> str:
     if wanted is not None and wanted.partition("/")[2] != key:
         raise EvaluationError("the data changed while they were evaluated; run the evaluation again.")
     return key
-
-
-def keep_predictions(table: pd.DataFrame, key: str) -> KeptFile:
-    """Write a table of predictions or scores below the home, under its key."""
-    path = Home.here().scores / f"{key}.parquet"
-    arrow = pa.Table.from_pandas(table, preserve_index=False)
-    write_aside(path, lambda aside: pq.write_table(arrow, aside, compression="zstd"))
-    return KeptFile.of(path)

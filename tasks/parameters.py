@@ -45,6 +45,16 @@ def _engine(given: Any) -> Any:
     return given
 
 
+def repeats_of(given: Any) -> Any:
+    """Return repeats as they are typed, "auto" or a number; raises SplitError for anything else."""
+    number = int(given) if isinstance(given, str) and given.isdecimal() else given
+    if number == "auto" or (isinstance(number, int) and not isinstance(number, bool) and number >= 1):
+        return number
+    from evenfold.splitters import SplitError
+
+    raise SplitError(f"there cannot be {given!r} repeats of the folds; choose auto, or a number such as 10.")
+
+
 def _several(given: Any) -> Any:
     return [given] if isinstance(given, str) else given
 
@@ -212,6 +222,11 @@ Positive = Annotated[
     Field(description="The class of two that recall, F1, sensitivity, specificity and thresholds are about."),
     Flag(takes="CLASS", panel="Model"),
 ]
+Importance = Annotated[
+    Literal["auto", "none"],
+    Field(description="Measure what the model uses on test rows, where that costs little, or not."),
+    Flag(panel="Model"),
+]
 OnManifest = Annotated[
     Folder | None,
     Field(description="A split to evaluate on instead of splitting anew: its name, or the folder of its manifest."),
@@ -248,6 +263,15 @@ Level = Annotated[
 ]
 Margin = Annotated[
     float, Field(ge=0, description="Difference of scores that does not matter."), Flag(takes="NUMBER", panel="Model")
+]
+Repeats = Annotated[
+    Literal["auto"] | int,
+    BeforeValidator(repeats_of),
+    Field(
+        description="Repeats of the folds to compare on: auto takes up to 10 that cost up to a minute of fits, 1 those "
+        "that were recorded."
+    ),
+    Flag(takes="auto or N", panel="Run"),
 ]
 TimeLimit = Annotated[
     float | None,

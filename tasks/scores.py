@@ -27,9 +27,15 @@ from evenfold.estimates import (
     bootstrap_aggregate,
     interval_for,
     level_scores,
+    level_scores_of_draws,
     metric_of,
     resampled_aggregate,
+    widest_gap,
 )
+from evenfold.manifests import Audit
+from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with
+from evenfold.manifests.audits.judging import judged
+from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
 from .outcomes import BLOCK, DrawsResult, Evaluated, Fit, FoldResult, FoldsResult, Refit, SplitRef
@@ -80,11 +86,43 @@ def aggregate(
 
 
 def _levels_of(evaluated: Evaluated, work: Work, level: float) -> list[LevelScore]:
-    """Return the scores of the levels of the columns to balance on; draws keep no predictions to make them of."""
-    if not work.attributes or not evaluated.predictions:
+    """Return the scores of the levels of the columns to balance on."""
+    if not work.attributes:
         return []
+    if evaluated.draws:
+        return level_scores_of_draws(scores_of_draws(evaluated), work.problem, work.attributes, level=level)
     predictions, ordered = frame_of(evaluated.predictions), work.in_time_order
     return level_scores(predictions, evaluated.scores, work.problem, work.attributes, level=level, ordered=ordered)
+
+
+def gap_of_levels(levels: Sequence[LevelScore], metric: str) -> Outcome:
+    """Return the largest difference of a score between two levels whose intervals do not overlap, in a sentence."""
+    if not levels:
+        return NotAsked("no column to balance on is named")
+    found = widest_gap(levels, metric)
+    if found is None:
+        return None
+    (gap, better, worse), title = found, metric_of(metric)
+    told = (f"{title.shown(float(each.value or 0.0)):.4g} for {each.level}" for each in (better, worse))
+    said = f"{title.title} by {better.attribute} is {' and '.join(told)}, and their intervals do not overlap."
+    return Found(gap, said, {"attribute": better.attribute, "better": better.level, "worse": worse.level})
+
+
+def check_levels(split: SplitRef, levels: Sequence[LevelScore], metric: str) -> Audit:
+    """Return what the gate ``level_gap`` of the split's specification says of the scores of levels.
+
+    Where a limit is given and there is nothing to compare, it fails: a gate that was asked for is never passed by.
+    """
+    stored = split.stored()
+    limits = gates_with(stored.spec.gates, {"level_gap": MODEL_GATES["level_gap"]})
+
+    def asked() -> Outcome:
+        found, gate = gap_of_levels(levels, metric), limits["level_gap"]
+        if isinstance(found, NotAsked) and gate is not None and gate.fails:
+            raise SplitError(f"{found.reason}; name one (balance_on), or leave the gate out")
+        return found
+
+    return judged(limits, {"level_gap": asked}, stored, n_rows=split.n_rows, features=[])
 
 
 def unaggregated(

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from evenfold.estimates import Evidence, FoldScore, ModelSpec, Problem, further_splits, metric_of, score_key
+from evenfold.estimates import (
+    Evidence,
+    FoldScore,
+    ModelSpec,
+    Problem,
+    further_splits,
+    learns_in_batches,
+    metric_of,
+    score_key,
+)
 from evenfold.manifests import (
     Manifest,
+    NoRoomError,
     SplitSpec,
     canonical_table,
+    column_names,
     digest_json,
     fingerprint,
+    further_folds,
     read_manifest,
     read_table,
     require_columns,
@@ -25,8 +37,9 @@ from evenfold.manifests import (
     write_whole,
 )
 from evenfold.manifests.attributes import levels_of
+from evenfold.manifests.plan import places_of
 from evenfold.manifests.tables.maturity import waiting_rows
-from evenfold.splitters import LabelSplitter, SplitError, Splitter
+from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.settings import Settings
 from numpy.typing import NDArray
@@ -44,6 +57,8 @@ class Work:
     ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
     ``times``: the order in time of the problem's rows, where a column says it.
     ``attributes``: of each column to balance on the level of each row of the problem, and the levels' names.
+    ``roles``: the columns of the specification's roles, of the problem's rows. ``by_batches``: the table does not fit
+    into memory, and the model learns batch by batch, so the problem has every row's target and no features.
     """
 
     manifest: Manifest
@@ -53,6 +68,8 @@ class Work:
     keys: pa.Table | None
     times: NDArray[np.int64] | None = None
     attributes: dict[str, tuple[NDArray[np.int64], list[str]]] = field(default_factory=dict)
+    roles: pa.Table | None = None
+    by_batches: bool = False
 
     def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return split ``i`` as positions in the problem."""
@@ -75,8 +92,8 @@ class Work:
         return [name for name, code in sorted(codes.items(), key=lambda item: item[1]) if code >= 0]
 
     @cached_property
-    def further(self) -> dict[str, list[Pair]]:
-        """The further fits of the interval methods that were asked for: see ``further_pairs``."""
+    def further(self) -> dict[str | int, list[Pair]]:
+        """The further fits of what was asked for: see ``further_pairs``."""
         return {}
 
     @property
@@ -122,20 +139,57 @@ _RECIPES: dict[tuple[Any, ...], str] = {}
 
 @lru_cache(maxsize=2)
 def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
-    manifest = read_manifest(uri)
-    table = _whole(data, manifest.spec, ModelSpec.of(json.loads(model)))
+    manifest, recipe, by_batches = read_manifest(uri), ModelSpec.of(json.loads(model)), False
+    try:
+        table = _whole(data, manifest.spec, recipe)
+    except NoRoomError:
+        table, by_batches = _narrow(data, manifest.spec, recipe), True
     positions = manifest.positions(table)
     present = positions >= 0
     ordered = table.take(positions[present])
-    problem = _problem(ordered, manifest.spec, ModelSpec.of(json.loads(model)))
-    read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
+    problem = (_narrow_problem if by_batches else _problem)(ordered, manifest.spec, recipe)
+    if by_batches:  # one reading to the end for every fit would cost more than it proves
+        read = files_digest(manifest.split_id, data)
+    else:
+        read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
     place = np.where(present, np.cumsum(present) - 1, -1)
     keys = None if manifest.keys is None else manifest.keys.filter(present)
     time = manifest.spec.columns.time
     times = None if time is None else pd.factorize(ordered.column(time).to_pandas(), sort=True)[0].astype(np.int64)
     watched = canonical_table(ordered, manifest.spec.columns.balance_on, manifest.types)
     attributes = {name: levels_of(watched.column(name)) for name in watched.column_names}
-    return Work(manifest, problem, read, place, keys, times, attributes)
+    roles = ordered.select(list(dict.fromkeys(manifest.spec.columns.roles())))
+    return Work(manifest, problem, read, place, keys, times, attributes, roles, by_batches)
+
+
+def files_digest(split_id: str, data: str) -> str:
+    """Return what names the rows of a split without reading them: the table's files, until they are written again."""
+    return digest_json([split_id, [list(map(str, each)) for each in stamp(data)]])
+
+
+def _narrow(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
+    """Return a table without features, for a model that learns batch by batch; NoRoomError where it does not."""
+    memory, features = Settings.here().memory, model.features or ()
+    if not learns_in_batches(model):
+        require_room(data, memory, [*features, *spec.columns.roles()])
+    names = tuple(dict.fromkeys([*spec.columns.roles(), *([model.weights] if model.weights else [])]))
+    require_columns([*features, *names], column_names(data))
+    require_room(data, memory, names)
+    return _read(data, stamp(data), tuple(sorted(spec.types.items())), names)
+
+
+def _narrow_problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
+    """Return the problem of a table without features: it says which there are, and holds the values of none."""
+    alone = table.append_column(NO_FEATURE, pa.array(np.zeros(table.num_rows)))
+    made = _problem(alone, spec, model.model_copy(update={"features": (NO_FEATURE,)}))
+    features = model.features or ()
+    read = sorted({*made.columns_read, *features} - {NO_FEATURE})
+    named = made.model.model_copy(update={"features": features})
+    X = pd.DataFrame(index=made.X.index)
+    return replace(made, X=X, columns_read=tuple(read), model=named, features=features)
+
+
+NO_FEATURE = "evenfold: no feature"
 
 
 def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
@@ -147,7 +201,7 @@ def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
     memory, names = Settings.here().memory, None
     try:
         require_room(data, memory)
-    except SplitError:
+    except NoRoomError:
         if model.features is None:
             raise
         named = [*model.features, model.weights, *spec.columns.roles(), *spec.columns.balance_on]
@@ -163,9 +217,18 @@ def _read(
     return read_table(data, None if names is None else list(names), types=dict(types))
 
 
-def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> None:
-    """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place."""
-    table = _whole(data, spec, model)
+def check_model(data: str, spec: SplitSpec, model: ModelSpec, *, in_batches: bool = False) -> None:
+    """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place.
+
+    ``in_batches``: where the table does not fit into memory, a model that learns batch by batch will do.
+    """
+    try:
+        table = _whole(data, spec, model)
+    except NoRoomError:
+        if not (in_batches and learns_in_batches(model)):
+            raise
+        _narrow_problem(_narrow(data, spec, model), spec, model)
+        return
     table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
     canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
 
@@ -176,7 +239,18 @@ def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
         raise SplitError("no target column is named, and a model has to predict one; pass --target.")
     require_columns([columns.target], table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
-    return Problem.of(frame, model, columns.target, columns.roles(), groups=next(iter(columns.grouped), None))
+    kept = columns.kept_from_models(model.features)
+    return Problem.of(frame, model, columns.target, kept, groups=kept_together(table, spec))
+
+
+def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] | None:
+    """Return what an interval takes as one: the group column's name, the block of a map of each row, or None."""
+    places = spec.columns.coordinates
+    if not places or spec.strategy is None:
+        return next(iter(spec.columns.grouped), None)
+    made = spec.splitter()
+    read = places_of(canonical_table(table, places, spec.types), places)
+    return made.seen(Rows.of(needs=Needs(coordinates=True), coordinates=read)).groups
 
 
 def key_of_split(work: Work, i: int) -> str:
@@ -214,17 +288,29 @@ def _further_pairs(work: Work, method: str) -> list[Pair]:
     return []
 
 
-def further_pairs(work: Work, method: str) -> list[Pair]:
-    """Return the fits that an interval method asks for beyond those of the folds, as positions in the problem.
+def further_pairs(work: Work, asked: str | int) -> list[Pair]:
+    """Return the fits beyond those of the folds that an interval method asks for, or so many repeats of the folds.
 
-    They depend on the split, the seed and the method only. Empty where the method asks for none, or where it is for no
-    metric of the model on such splits.
+    As positions in the problem; they depend on the split, the seed and what is asked only. Repeats follow those that
+    the split has, fold after fold; SplitError where its strategy has no other folds. Empty where an interval method
+    asks for none, or where it is for no metric of the model on such splits.
     """
-    if work.manifest.kind == "draws" or method in ("auto", "none"):
+    if isinstance(asked, str) and (work.manifest.kind == "draws" or asked in ("auto", "none")):
         return []
-    if method not in work.further:
-        work.further[method] = _further_pairs(work, method)
-    return work.further[method]
+    if asked not in work.further:
+        work.further[asked] = _further_pairs(work, asked) if isinstance(asked, str) else _repeated_pairs(work, asked)
+    return work.further[asked]
+
+
+def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:
+    rows = work.place[training_rows(work)]
+    assert work.roles is not None
+    folds = further_folds(work.manifest, work.roles.take(pa.array(rows)), n_repeats)
+    return [
+        (rows[folds[:, repeat] != fold], rows[folds[:, repeat] == fold])
+        for repeat in range(folds.shape[1])
+        for fold in range(work.manifest.n_splits // work.manifest.membership.n_repeats)
+    ]
 
 
 def key_of_all(work: Work) -> str:

@@ -26,6 +26,8 @@ def table(n: int = 97, seed: int = 0) -> pd.DataFrame:
             "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 90, n), unit="h"),
             "unread": rng.normal(size=n),
             "flag": rng.random(n) < 0.5,
+            "east": rng.uniform(0, 10, n).round(2),
+            "north": rng.uniform(0, 10, n).round(2),
         }
     )
 
@@ -37,6 +39,7 @@ def spec_of(splitter: Splitter, target: str | None = None) -> dict[str, Any] | N
     columns = {"key": "id", "target": target or ("label" if splitter.needs.y in ("classes", "any") else "number")}
     columns |= {"group": "group"} if splitter.needs.groups is True else {}
     columns |= {"time": "when"} if splitter.needs.time else {}
+    columns |= {"coordinates": ["east", "north"]} if splitter.needs.coordinates else {}
     params = {name: value for name, value in splitter.get_params(deep=False).items() if name != "random_state"}
     try:
         params = json.loads(json.dumps(params))

@@ -20,8 +20,10 @@ def rows() -> list[dict[str, Any]]:
 def _rows(told: dict[str, Any]) -> list[dict[str, Any]]:
     shares = {tool: _share([hit for hits in study.found(told, tool).values() for hit in hits]) for tool in _tools()}
     clean = {tool: _share(study.warned(told, tool)) for tool in _tools()}
-    real = {tool: told["real"]["alarmed"][tool] / told["real"]["tables"] for tool in _tools()}
-    n_planted, n_clean = len(told["about"]["without"]), len(study.warned(told, "evenfold"))
+    # Of those in which something is wrong, what others say of them is not judged: theirs are at least so many.
+    real = {tool: told["real"]["alarmed"][tool] / study.REAL for tool in _tools()}
+    every = study.audited(told)
+    n_planted, n_clean = sum(name in every for name in told["about"]["without"]), len(study.warned(told, "evenfold"))
     best = max(PEERS, key=lambda tool: shares[tool])
     quiet = [min(PEERS, key=lambda tool: rates[tool]) for rates in (clean, real)]
     return [
@@ -38,10 +40,30 @@ def _rows(told: dict[str, Any]) -> list[dict[str, Any]]:
             )
             for what, rates, least in (
                 (f"tables ({n_clean}) in which nothing was planted", clean, quiet[0]),
-                (f"real tables ({told['real']['tables']}) in which, read by hand, nothing is wrong", real, quiet[1]),
+                (
+                    f"real tables ({study.REAL}), nothing being wrong with {told['real']['tables']} of them,",
+                    real,
+                    quiet[1],
+                ),
             )
         ),
     ]
+
+
+def _unfinished(told: dict[str, Any]) -> str:
+    """Return what the others have not audited, where their run was stopped before its end, and what we find there."""
+    every, planted = study.audited(told), told["about"]["without"]
+    if every >= set(planted):
+        return ""
+    said = {name: set(alarmed) for name, alarmed in told["evenfold"]["alarms"].items()}
+    hits = [bool(said[name] - said[without]) for name, without in planted.items()]
+    kinds = {told["about"]["kinds"][name] for name, hit in zip(planted, hits, strict=True) if hit}
+    silent = [not said for name, said in told["evenfold"]["alarms"].items() if name.startswith(study.UNTOUCHED)]
+    return (
+        f"The others' run was stopped before the {len(set(planted) - every)} remaining tables; of all {len(planted)} "
+        f"evenfold finds {_share(hits):.0%}, {len(kinds)} of {len(study.KINDS)} kinds in one table at least, and says "
+        f"nothing of {sum(silent)} of {len(silent)} in which nothing was planted."
+    )
 
 
 def _row(work: str, ours: str, peer: str, ratio: float | None, target: str, met: bool) -> dict[str, Any]:
@@ -64,14 +86,14 @@ def notes() -> str:
     names = ["evenfold", *(f"{tool} {told[tool]['version']}" for tool in PEERS)]
     lines = [f"| planted | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     lines += [
-        f"| {kind} | " + " | ".join(f"{sum(found[tool][kind])} of 4" for tool in _tools()) + " |"
+        f"| {kind} | " + " | ".join(f"{sum(found[tool][kind])} of {len(found[tool][kind])}" for tool in _tools()) + " |"
         for kind in study.KINDS
     ]
     clean = " | ".join(f"{sum(study.warned(told, tool))} of {len(study.warned(told, tool))}" for tool in _tools())
     real = " | ".join(f"{told['real']['alarmed'][tool]} of {told['real']['tables']}" for tool in _tools())
-    seconds = " | ".join(f"{told[tool]['seconds']:.0f}" for tool in _tools())
+    seconds = " | ".join(f"{told[tool]['seconds'] / len(told[tool]['alarms']):.1f}" for tool in _tools())
     lines += [f"| *warned where nothing is planted* | {clean} |", f"| *warned of real tables* | {real} |"]
-    lines += [f"| *CPU seconds, all made tables* | {seconds} |"]
+    lines += [f"| *CPU seconds a made table* | {seconds} |"]
     failures = [f"{tool} failed on {len(told[tool]['errors'])}" for tool in PEERS if told[tool]["errors"]]
     return (
         "\n".join(lines)
@@ -80,5 +102,5 @@ def notes() -> str:
         "warn of in the same table without the leak; tools that take two tables got every fold as their test set once, "
         "and each table with and without its key column. leakhound-ml stops at missing values and got them filled. "
         "The kinds were planted by the authors of the first column. "
-        f"{'; '.join(failures)}{' tables.' if failures else ''}"
+        f"{'; '.join(failures)}{' tables.' if failures else ''}{_unfinished(told)}"
     )

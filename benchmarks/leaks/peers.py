@@ -1,8 +1,9 @@
 """Other tools' audits of the same tables, run by the Python of an environment that holds them.
 
-``python peers.py FOLDER`` reads what planted.py wrote there and prints, per tool and table, what it warns of and the
-seconds that it took. It imports nothing of ours: the tools' versions need not fit ours. Each tool gets the most that it
-can use: every fold is its test set once where it asks for one, and a table is shown with and without its key column.
+``python peers.py FOLDER`` reads what study.py wrote there and writes told.json beside it: per tool and table, what it
+warns of, and the seconds that it took. It imports nothing of ours: the tools' versions need not fit ours. Each tool
+gets the most that it can use: every fold is its test set once where it asks for one, and a table is shown with and
+without its key column.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ def main(folder: Path) -> None:
             told[tool]["seconds"] += (time.process_time() - started) / len(alarms)
             told[tool]["alarms"][name] = sorted(set().union(*alarms))
         print(name, file=sys.stderr, flush=True)
-    print(json.dumps(told))
+        # Hours pass: what is known so far is kept.
+        (folder / "told.json").write_text(json.dumps(told), encoding="utf-8")
 
 
 if __name__ == "__main__":

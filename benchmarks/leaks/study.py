@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -84,8 +85,8 @@ def main() -> None:
 
 def _peers(folder: Path) -> dict[str, Any]:
     script = Path(__file__).with_name("peers.py")
-    ran = subprocess.run([PEERS_PYTHON, script, folder], stdout=subprocess.PIPE, text=True, check=True)
-    told: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    subprocess.run([PEERS_PYTHON, script, folder], stdout=sys.stderr, check=True)
+    told: dict[str, Any] = json.loads((folder / "told.json").read_text(encoding="utf-8"))
     return told
 
 
@@ -111,15 +112,22 @@ def _real() -> dict[str, Any]:
     }
 
 
+def audited(told: dict[str, Any]) -> set[str]:
+    """Return the tables that every tool has audited: all, unless a run was stopped before its end."""
+    return set.intersection(*(set(each["alarms"]) for each in told.values() if "alarms" in each))
+
+
 def found(told: dict[str, Any], tool: str) -> dict[str, list[bool]]:
-    """Return for each kind whether the tool found it, table by table."""
-    said = {name: set(alarmed) for name, alarmed in told[tool]["alarms"].items()}
+    """Return for each kind whether the tool found it, table by table of those that every tool has audited."""
+    said, every = {name: set(alarmed) for name, alarmed in told[tool]["alarms"].items()}, audited(told)
     results: dict[str, list[bool]] = {}
     for name, without in told["about"]["without"].items():
-        results.setdefault(told["about"]["kinds"][name], []).append(bool(said[name] - said[without]))
+        if name in every:
+            results.setdefault(told["about"]["kinds"][name], []).append(bool(said[name] - said[without]))
     return results
 
 
 def warned(told: dict[str, Any], tool: str) -> list[bool]:
     """Return of each table in which nothing was planted whether the tool warned of something."""
-    return [bool(said) for name, said in told[tool]["alarms"].items() if name.startswith(UNTOUCHED)]
+    every = audited(told)
+    return [bool(said) for name, said in told[tool]["alarms"].items() if name.startswith(UNTOUCHED) and name in every]

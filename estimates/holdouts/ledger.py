@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
+import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,8 @@ from evenfold.splitters.errors import SplitError
 START = "0" * 64
 _LOOK = {"holdout", "look", "before", "by", "when", "reason", "model", "budget", "digest"}
 _ANSWER = {"holdout", "answers", "before", "told", "spent", "digest"}
+_MAY = {"policy", "noise"}
+SECRET_BYTES = 32
 
 
 def level_of_look(number: int, level: float = 0.95, budget: int | None = None) -> float:
@@ -120,10 +124,31 @@ class Ledger:
         self._append(look)
         return look
 
-    def answered(self, look: int, told: Mapping[str, float], spent: bool) -> None:
-        """Record what look ``look`` was told, and whether the holdout answered for itself; as ``open_look`` does."""
+    def answered(self, look: int, told: Mapping[str, float], spent: bool, noise: str = "") -> None:
+        """Record what look ``look`` was told, and whether the holdout answered for itself; as ``open_look`` does.
+
+        ``noise`` names the secret that the answer's noise followed from.
+        """
         record = {"holdout": self.holdout, "answers": look, "before": self.head(), "told": dict(told), "spent": spent}
+        record |= {"noise": noise} if noise else {}
         self._append(record | {"digest": digest_of(record)})
+
+    def noise(self) -> tuple[int, str]:
+        """Return the seed of the noise of this holdout's answers, and what names the secret that it follows from.
+
+        The secret is random, made with the first answer, and lies beside the ledger for its owner alone: neither the
+        locked rows nor anything that is recorded tells the noise. The same secret gives the same noise. Raises
+        SplitError where it cannot be made, others may read it, or it is not that of earlier answers.
+        """
+        earlier = {str(each["noise"]) for each in self.answers() if "noise" in each}
+        secret = _secret_in(self.folder / "secret", made_before=bool(earlier))
+        name = hmac.digest(secret, b"evenfold noise", "sha256").hex()[:16]
+        if earlier - {name}:
+            raise SplitError(
+                f"the noise of earlier answers followed from another secret than that in {self.folder / 'secret'}; "
+                "restore it from a copy, or lock fresh rows away."
+            )
+        return int.from_bytes(hmac.digest(secret, self.holdout.encode(), "sha256")[:6], "big"), name
 
     def spent(self) -> int:
         """Return how many answers of its own the holdout gave; a look that broke off before its answer is one."""
@@ -159,7 +184,7 @@ class Ledger:
             look = json.loads(line)
         except json.JSONDecodeError:
             look = None
-        if not isinstance(look, dict) or set(look) - {"policy"} not in (_LOOK, _ANSWER):
+        if not isinstance(look, dict) or set(look) - _MAY not in (_LOOK, _ANSWER):
             raise SplitError(f"{where} is not a whole record; the ledger was cut or written to by something else.")
         if look["digest"] != digest_of(look) or look["holdout"] != self.holdout:
             raise SplitError(f"{where} was changed: its digest is not that of what it says; restore the ledger.")
@@ -173,3 +198,24 @@ def digest_of(look: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a look's canonical JSON, its digest aside."""
     plain = {name: value for name, value in look.items() if name != "digest"}
     return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _secret_in(path: Path, made_before: bool) -> bytes:
+    """Return the secret in a file that its owner alone may read, which is made where there was none."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not made_before and not path.exists():
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as made:
+                made.write(secrets.token_bytes(SECRET_BYTES))
+                made.flush()
+                os.fsync(made.fileno())
+        mode, secret = path.stat().st_mode & 0o777, path.read_bytes()
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise SplitError(
+            f"the secret {path} cannot be read or made ({why}), so the holdout stays closed; restore it from a copy."
+        ) from None
+    if mode & 0o077 or len(secret) != SECRET_BYTES:
+        fault = f"others may read it (mode {mode:o}); chmod 600 it" if mode & 0o077 else "it was cut; restore it"
+        raise SplitError(f"the secret {path} cannot be used: {fault}.")
+    return secret

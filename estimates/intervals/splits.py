@@ -19,6 +19,7 @@ STRATIFIED = (
     "The splits are stratified on the target and so alike by design: their spread understates the uncertainty, and an "
     "interval made of it covered the truth in as little as .67 of the cases where it said .90."
 )
+ALIKE = "every split has the same score, so their spread says nothing of how far the value is from the truth."
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ def of_splits(evidence: Evidence, level: float) -> Made:
     values = [each.test[evidence.metric.name] for each in evidence.scores if evidence.metric.name in each.test]
     if len(values) < 2:
         return Declined("the corrected t needs the scores of 2 splits, and there is 1; use more splits.")
+    if min(values) == max(values):
+        return Declined(f"{ALIKE} Choose corrected_wald.")
     sizes = ([each.n_train for each in evidence.scores], [each.n_test for each in evidence.scores])
     interval = corrected_resampled_t(values, *sizes, level=level).interval
     return interval.within(evidence.metric.low, evidence.metric.high)

@@ -43,7 +43,8 @@ def scorer_of(metric: str, classes: Sequence[Any] = ()) -> Any:
 
 
 def _usual(classes: Sequence[Any]) -> Any:
-    return 1 if 1 in list(classes) else classes[-1]
+    # The label itself, which may be True or 1.0: columns of predictions are called by it.
+    return next((label for label in classes if label == 1), classes[-1])
 
 
 def positive_class(classes: tuple[Any, ...], given: Any) -> Any:

@@ -11,6 +11,7 @@ from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.results import EvaluationError, FoldScore, ModelError
 from evenfold.splitters.deployed import cause_of
+from evenfold.splitters.importing import ESTIMATOR, resolve
 from sklearn.utils.validation import check_is_fitted
 
 from .columns import choose_features, feature_table
@@ -57,6 +58,11 @@ def fit_in_batches(
     predictions = predictions_of(problem, every, answers, repeat, fold)
     seconds = between - started, perf_counter() - between
     return FoldScore(name, repeat, fold, tested, {}, rows, problem.n, *seconds), predictions
+
+
+def learns_in_batches(model: ModelSpec) -> bool:
+    """Return whether a model with these features may be fitted batch by batch: it has ``partial_fit``."""
+    return model.features is not None and hasattr(resolve(str(model.estimator), ESTIMATOR), "partial_fit")
 
 
 def _require_batches(estimator: Any, model: ModelSpec) -> None:

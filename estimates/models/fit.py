@@ -25,6 +25,7 @@ from sklearn.pipeline import Pipeline
 
 from .corrections import Recalibrated, Smeared
 from .encoding import encoding_step, encodings
+from .importance import permutation_importance
 from .options import by_column, class_weight_names, parts_of, reads_names, takes, target_transformer
 from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec
@@ -182,6 +183,7 @@ def fit_and_score(
     fold: int = 0,
     inner: Splitter | None = None,
     validation: IntArray | None = None,
+    importance: bool = False,
 ) -> tuple[FoldScore, pd.DataFrame]:
     """Fit on the rows ``train``, score on ``test`` and on ``train``, and return the scores and test predictions.
 
@@ -189,7 +191,8 @@ def fit_and_score(
     of scikit-learn's ``cross_validate`` with ``assemble(model, problem, seed)`` on the same pair.
 
     ``inner``: the strategy of the cross-validation inside the training rows, for ``threshold: tuned``. ``validation``:
-    the rows that ``eval_set: validation`` hands to an estimator that stops early.
+    the rows that ``eval_set: validation`` hands to an estimator that stops early. ``importance``: measure it, see
+    ``permutation_importance``, unless the model says ``none``.
 
     Predictions have a row per test row: row (position), repeat, fold, y, prediction, then proba_<class> for every
     class of the problem (0 for a class absent from training), or decision (decision_<class> for three classes or
@@ -207,9 +210,13 @@ def fit_and_score(
     known = Responses(estimator, problem.X.iloc[train])
     on_train = scores_of(metrics, known, problem.y[train], _part(problem.weights, train), name=name, side="training")
     predictions = predictions_of(problem, test, answers, repeat, fold)
+    uses = {}
+    if importance and model.importance == "auto":
+        path = (repeat, fold)
+        uses = permutation_importance(estimator, problem, test, len(train), seed=seed, path=path)
     seconds = between - started, perf_counter() - between
     return FoldScore(
-        name, repeat, fold, on_test, on_train, len(train), len(test), *seconds, warnings=tuple(heard)
+        name, repeat, fold, on_test, on_train, len(train), len(test), *seconds, tuple(heard), uses
     ), predictions
 
 

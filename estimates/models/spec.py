@@ -197,6 +197,7 @@ class ModelSpec(BaseModel):
     default 1, else the second in sorted order.
     ``weights``: the column of row weights, for fits and scores.
     ``fit_params``: what ``fit`` gets besides X and y; ``{"column": name}`` stands for that column's training rows.
+    ``importance``: what the model uses is measured on the test rows of each fold (``auto``), or not (``none``).
     ``eval_set: validation``: ``fit`` gets the validation rows as ``eval_set``, or ``X_val`` and ``y_val``, to stop at.
     """
 
@@ -218,6 +219,7 @@ class ModelSpec(BaseModel):
     weights: str | None = None
     fit_params: dict[str, Any] = Field(default_factory=dict)
     eval_set: Literal["validation"] | None = None
+    importance: Literal["auto", "none"] = "auto"
 
     @model_validator(mode="before")
     @classmethod

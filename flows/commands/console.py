@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from evenfold.reports.charts import shortened
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -50,11 +51,16 @@ class Words(Console):
 Cells = Sequence[Sequence[str]]
 
 
+MOST_OF_A_NAME = 250.0  # in pixels of a page's text: about 40 letters
+
+
 def lined_up(rows: Cells, left: int = 1, indent: int = 2) -> list[str]:
     """Return rows of equal length as lines, columns two blanks apart; all but the first ``left`` are right-aligned.
 
-    No line ends in blanks.
+    No line ends in blanks. Of names, at the head of a column and of a row, long ones lose their middle.
     """
+    named = [[shortened(cell, MOST_OF_A_NAME) for cell in row] for row in rows[:1]]
+    rows = [*named, *([shortened(row[0], MOST_OF_A_NAME), *row[1:]] for row in rows[1:])]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
 
     def cells(row: Sequence[str]) -> Iterator[str]:

@@ -81,6 +81,8 @@ def _as_typed(kind: Any, flag: Flag) -> Any:
         return list[str]
     if get_origin(kind) is Literal:
         return kind
+    if any(get_origin(option) is Literal for option in options):  # a word, or what else it may be
+        return str
     plain = [option for option in options if option in (bool, int, float, str, Path)]
     return (plain or [str])[0]
 

@@ -78,6 +78,10 @@ ManifestFolder = Annotated[Path, typer.Argument(metavar="MANIFEST", help=NAMED, 
 DataFile = Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file, a folder or a glob of them.")]
 Out = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
 Repeat = Annotated[int, typer.Option(help="Which repeat, from 0.")]
+MemoryOption = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Memory to take, such as 2GB; DuckDB works on disk above."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")]
 
 
@@ -221,20 +225,22 @@ def export(
     repeat: Repeat = 0,
     dialect: Annotated[Dialect, typer.Option(help="SQL of which engine, for --to sql.")] = Dialect.duckdb,
     table: Annotated[str, typer.Option(help="Table whose rows get folds, for --to sql.")] = "rows",
+    memory: MemoryOption = None,
     as_json: Json = False,
 ) -> None:
     """Write the folds of a manifest as another tool reads them.
 
     Example: evenfold export .evenfold/splits/flights/1.0 --to spark -o folds.parquet
     """
-    from evenfold.manifests import export as run_export, read_manifest
+    from evenfold.manifests import StoredManifest, export as run_export
 
     from .show import show_export
 
     with busy(f"writing {output}"):
         made = run_export(
-            read_manifest(manifest), to.value, output, data, repeat=repeat, dialect=dialect.value, table=table
-        )
+            StoredManifest(manifest).prove(), to.value, output, data, repeat=repeat, dialect=dialect.value,
+            table=table, memory=memory,
+        )  # fmt: skip
     _print(made, as_json, show_export)
 
 
@@ -242,24 +248,31 @@ def export(
 def join(
     data: DataFile,
     manifest: ManifestFolder,
-    fold: Annotated[int, typer.Option(help="Which fold, from 0.")],
-    role: Annotated[Role, typer.Option(help="The rows that are trained on, or tested.")],
     output: Out,
+    fold: Annotated[int | None, typer.Option(help="Which fold, from 0.  [default: all]")] = None,
+    role: Annotated[Role | None, typer.Option(help="The rows that are trained on, or tested.")] = None,
     repeat: Repeat = 0,
+    memory: MemoryOption = None,
     as_json: Json = False,
 ) -> None:
-    """Write the rows of FILE that one fold trains on or tests.
+    """Write the rows of FILE that one fold trains on or tests; without a fold all, parted by folds below a folder.
 
     Example: evenfold join examples/flights.parquet .evenfold/splits/flights/1.0 --fold 2 --role test -o test.parquet
     """
-    from evenfold.manifests import join_rows, read_manifest, write_whole
+    from evenfold.manifests import StoredManifest, partition, write_join
+    from evenfold.splitters import SplitError
 
     from .show import Joined, show_join
 
+    if (fold is None) != (role is None):
+        raise SplitError("--fold and --role go together; leave both out to write every fold below a folder.")
+    stored = StoredManifest(manifest).prove()
     with busy(f"writing {output}"):
-        rows = join_rows(read_manifest(manifest), data, fold, role.value, repeat)
-        write_whole(output, rows)
-    made = Joined(path=str(output), rows=rows.num_rows, fold=fold, repeat=repeat, role=role.value)
+        if fold is None or role is None:
+            rows = sum(partition(stored, data, output, memory=memory, repeat=repeat).counts.values())
+        else:
+            rows = write_join(stored, data, fold, role.value, output, repeat=repeat, memory=memory)
+    made = Joined(path=str(output), rows=rows, fold=fold, repeat=repeat, role=role.value if role else None)
     _print(made, as_json, show_join)
 
 

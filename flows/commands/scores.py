@@ -10,6 +10,7 @@ from evenfold.estimates import Comparison, Confusion, Estimate, FoldScore, metri
 from evenfold.estimates.results import in_percent, warned
 from evenfold.flows.outcomes import Evaluation, LaterScore, Tuning
 from evenfold.manifests import read_header
+from evenfold.reports.evaluations.importance import importance_words
 from evenfold.reports.evaluations.words import (
     by_level,
     encoding_words,
@@ -47,15 +48,15 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     show_confusion(console, outcome.confusion)
     for warning in dict.fromkeys(words for each in outcome.estimates for words in each.warnings):
         console.say(f"  {warning}", hang=2, style="yellow")
-    for words in (optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels)):
-        if words:
-            console.say(f"  {words}", hang=2)
+    for words in filter(None, (
+        optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels),
+        importance_words(outcome.scores, outcome.model.metrics[0]), encoding_words(outcome.encoded),
+    )):  # fmt: skip
+        console.say(f"  {words}", hang=2)
     for remark in remarks(outcome.estimates, outcome.balance.target):
         console.say(f"  {remark}", hang=2)
     for sentence in warned(outcome.scores):
         console.say(f"  {sentence}", hang=2)
-    if outcome.encoded:
-        console.say(f"  {encoding_words(outcome.encoded)}", hang=2)
     if outcome.left_out:
         why = "page" if any((Home.here().path / "mlartifacts").glob(f"*/{outcome.run_id}")) else "features.json"
         console.say(
@@ -135,12 +136,13 @@ def score_tables(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> 
         "": [_title(each, methods) for each in estimates],
         head: [_score(each, each.value) for each in estimates],
         f"{levels.pop() if len(levels) == 1 else ''} interval".strip(): [_interval(each) for each in estimates],
-        "folds": [_folds(each, scores) for each in estimates],
+        _heading(scores): [_folds(each, scores) for each in estimates],
         "training rows": [_training(each) for each in estimates],
         "baseline": [_score(each, each.baseline.value) if each.baseline else "" for each in estimates],
     }
     shown = {name: cells for name, cells in columns.items() if name == "" or any(cells)}
-    for without in ((), ("folds",), ("folds", "training rows"), ("folds", "training rows", "baseline")):
+    folds = _heading(scores)
+    for without in ((), (folds,), (folds, "training rows"), (folds, "training rows", "baseline")):
         kept = {name: cells for name, cells in shown.items() if name not in without}
         yield lined_up([list(kept), *(list(row) for row in zip(*kept.values(), strict=True))])
 
@@ -164,6 +166,13 @@ def _interval(estimate: Estimate) -> str:
     return " to ".join(
         written(end, _half(estimate)) for end in read_ends(metric_of(estimate.metric), estimate.interval)
     )
+
+
+def _heading(scores: Sequence[FoldScore]) -> str:
+    """Return what stands over the scores of folds: the names, where they are parts."""
+    names = [score.name.removesuffix(" part") for score in scores]
+    named = 1 < len(names) <= MOST_FOLDS and all(score.name.endswith(" part") for score in scores)
+    return " ".join(names) if named else "folds"
 
 
 def _folds(estimate: Estimate, scores: Sequence[FoldScore]) -> str:
@@ -254,9 +263,9 @@ def _params(outcome: Tuning, number: int) -> str:
 def show_comparisons(console: Words, comparisons: Sequence[Comparison], names: tuple[str, str]) -> None:
     """Print two models on the same rows, a metric a line, then what was found in words."""
     a, b = names
-    console.print(
-        f"A [bold]{a}[/]   B [bold]{b}[/]   the same {counted(comparisons[0].n_rows, 'row')}, tested by both\n"
-    )
+    first = comparisons[0]
+    often = f", in {counted(first.repeats, 'repeat')} of the folds" if first.repeats > 1 else ""
+    console.print(f"A [bold]{a}[/]   B [bold]{b}[/]   the same {counted(first.n_rows, 'row')}, tested by both{often}\n")
     level = next((f"{in_percent(each.interval.level)} " for each in comparisons if each.interval), "")
     rows = [["", "A", "B", "B - A", f"{level}interval", "better"]]
     for each in comparisons:

@@ -213,15 +213,15 @@ _STYLES = {"error": "bold red", "warning": "yellow", "note": ""}
 
 
 class Joined(BaseModel):
-    """Rows that were written for one side of one split."""
+    """Rows that were written for one side of one split, or without a fold all of them, parted by their folds."""
 
     model_config = ConfigDict(frozen=True)
 
     path: str
     rows: int
-    fold: int
+    fold: int | None
     repeat: int
-    role: str
+    role: str | None
 
 
 class Imported(BaseModel):
@@ -292,12 +292,16 @@ def show_export(console: Words, made: Exported) -> None:
 def show_join(console: Words, made: Joined) -> None:
     """Print what was written."""
     of = f" of repeat {made.repeat}" if made.repeat else ""
+    if made.fold is None:
+        _say(console, f"{made.path}: {counted(made.rows, 'row')}, parted by the folds{of} (fold=<code>/rows.parquet)")
+        return
     _say(console, f"{made.path}: the {made.rows:,} rows that fold {made.fold}{of} has for {made.role}")
 
 
 def show_import(console: Words, made: Imported) -> None:
     """Print the identity of the manifest and where it lies."""
-    _say(console, f"{made.name} {made.version}: {made.strategy}, {made.n_rows:,} rows, {made.n_splits:,} splits")
+    size = f"{counted(made.n_rows, 'row')}, {counted(made.n_splits, 'split')}"
+    _say(console, f"{made.name} {made.version}: {made.strategy}, {size}")
     _say(console, f"  split_id {made.split_id[:16]}\n  manifest {made.uri}")
 
 

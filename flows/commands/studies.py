@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from evenfold.tasks.parameters import (
     Data,
+    Engine,
     Exclude,
     Features,
     Flag,
@@ -21,6 +22,7 @@ from evenfold.tasks.parameters import (
     Metrics,
     Model,
     NSplits,
+    Repeats,
     RunA,
     RunB,
     Seed,
@@ -62,25 +64,32 @@ def compare(
     metrics: Metrics = None,
     level: Level = 0.95,
     margin: Margin = 0.0,
+    repeats: Repeats = "auto",
+    engine: Engine = "prefect",
     output: ComparisonPage = None,
     as_json: bool = False,
 ) -> None:
-    """Compare two evaluations row by row; with -o also on a page of its own.
+    """Compare two evaluations row by row, over repeats of the folds where fits are short; with -o also on a page.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested.
 
     Example: evenfold compare RUN_A RUN_B --metric r2
     """
-    from evenfold.flows.comparison import compare_runs
+    from evenfold.flows.comparison import has_fits
     from evenfold.reports import comparison_page
+    from evenfold.tasks.parameters import repeats_of
 
-    from .console import consoles
     from .scores import show_comparisons
+    from .show import consoles, progress
 
-    out, _ = consoles()
-    with busy(f"comparing run {run_a} with run {run_b}"):
-        comparisons = compare_runs(run_a, run_b, metrics, level=level, margin=margin)
+    out, err = consoles()
+    with busy(f"reading run {run_a} and run {run_b}"):
+        chosen = engine if has_fits(run_a, run_b, repeats_of(repeats)) else "plain"
         names = _models_of(run_a, run_b)
+    from evenfold import flows
+
+    with progress(err):
+        comparisons = flows.compare(run_a, run_b, metrics, level=level, margin=margin, repeats=repeats, engine=chosen)
     if output is not None:
         from evenfold.manifests import write_whole
 
@@ -200,6 +209,7 @@ def folds(
 def strategies(
     data: Data,
     target: Target = None,
+    group: Group = None,
     key: Key = None,
     n_splits: NSplits = None,
     n_seeds: NSeeds = 20,
@@ -211,7 +221,7 @@ def strategies(
     output: PictureOrPage = Path("strategies.html"),
     as_json: bool = False,
 ) -> None:
-    """Show what stratifying does to the variance of estimates, as ratios to random folds'.
+    """Show what stratifying does to the variance of estimates, as ratios to random folds'; groups stay whole.
 
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
@@ -224,7 +234,7 @@ def strategies(
     from .fold_counts import keep_in_record, problem_of, show_study, write_study
     from .show import consoles, progress
 
-    columns: dict[str, Any] = {"target": target, "key": key}
+    columns: dict[str, Any] = {"target": target, "group": group, "key": key}
     problem = problem_of(data, columns, recipe_of(model, metrics=metrics, features=features, exclude=exclude))
     with limited(1), progress(consoles()[1]):
         table = stratification_study(

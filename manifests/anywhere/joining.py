@@ -55,14 +55,18 @@ class Partitions:
         """The number of (train, test) pairs."""
         return len(self._said["tested"])
 
+    @property
+    def counts(self) -> dict[int, int]:
+        """The rows of each fold's code; -2 locked, -3 in no split."""
+        return {int(code): int(rows) for code, rows in self._said["rows"].items()}
+
     def rows(self, split: int, role: Role) -> int:
         """Return how many rows split ``split`` trains on or tests; nothing is read for it."""
         return sum(int(self._said["rows"].get(str(code), 0)) for code in self._codes(split, role))
 
     def _codes(self, split: int, role: Role) -> list[int]:
         tested: list[int] = self._said["tested"]
-        if role not in ("train", "test"):
-            raise SplitError(f"there is no role {role!r}; choose 'train' or 'test'.")
+        require_role(role)
         if not 0 <= split < len(tested):
             raise SplitError(f"there is no split {split}; choose 0 to {len(tested) - 1}.")
         if role == "test":
@@ -100,6 +104,12 @@ class Partitions:
         return table.select(names).take(pa.array(order))
 
 
+def require_role(role: str) -> None:
+    """Raise SplitError for anything but train and test."""
+    if role not in ("train", "test"):
+        raise SplitError(f"there is no role {role!r}; choose 'train' or 'test'.")
+
+
 def partition(
     manifest: StoredManifest, data: Any, to: str | Path, *, memory: str | int | None = None, repeat: int = 0
 ) -> Partitions:
@@ -125,7 +135,7 @@ def partition(
 def _fill(manifest: StoredManifest, source: Source, aside: Path, memory: int, repeat: int) -> str:
     key = key_names(manifest.spec)
     with room_beside(aside) as spilled:
-        ordered = _places(manifest, source, key, spilled, memory)
+        ordered = ordered_places(manifest, source, key, spilled, memory)
         with beside(manifest, source, memory, ordered) as rows:
             rows.require_exact()
             counts = _write(rows, source, aside, repeat)
@@ -140,7 +150,7 @@ def _fill(manifest: StoredManifest, source: Source, aside: Path, memory: int, re
     return manifest.split_id
 
 
-def _places(manifest: StoredManifest, source: Source, key: list[str], folder: Path, memory: int) -> Ordered:
+def ordered_places(manifest: StoredManifest, source: Source, key: list[str], folder: Path, memory: int) -> Ordered:
     """Return the keys and each row's place in the table, in key order."""
     spec, types = manifest.spec, manifest.types
     declared = {name: kind for name, kind in {**spec.types, **types}.items() if name in spec.columns.key}
@@ -163,6 +173,14 @@ def _places(manifest: StoredManifest, source: Source, key: list[str], folder: Pa
 
 def _write(rows: Beside, source: Source, aside: Path, repeat: int) -> dict[int, int]:
     """Write every row of the table to the file of its fold, in the table's order; return the rows of each."""
+    files = _Files(aside)
+    for table, codes in in_table_order(rows, source, repeat):
+        files.add(table, codes)
+    return files.close()
+
+
+def in_table_order(rows: Beside, source: Source, repeat: int) -> Iterator[tuple[pa.Table, Any]]:
+    """Yield the table's rows in its own order, each with its rank in key order (``PLACE``), and their folds."""
 
     def folds() -> Iterator[pa.Table]:
         place = 0
@@ -173,11 +191,10 @@ def _write(rows: Beside, source: Source, aside: Path, repeat: int) -> dict[int, 
             place += len(codes)
 
     in_place = in_order(folds(), ["position"], rows.folder, rows.memory) if rows.ordered.key else folds()
-    files, held = _Files(aside), _Held(in_place)
+    held = _Held(in_place)
     for part in source.batches(source.schema.names):
         beside_it = held.take(part.num_rows)
-        files.add(part.append_column(PLACE, beside_it.column(PLACE)), beside_it.column("code").to_numpy())
-    return files.close()
+        yield part.append_column(PLACE, beside_it.column(PLACE)), beside_it.column("code").to_numpy()
 
 
 class _Held:

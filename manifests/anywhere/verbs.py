@@ -114,6 +114,15 @@ def stays_on_disk(stored: StoredManifest, data: Any, memory: str | int | None = 
     return not _holds(replace(source, n_rows=rows), stored.spec.columns.roles(), memory)
 
 
+def fits_whole(stored: StoredManifest, source: Source | None, memory: str | int | None = None) -> bool:
+    """Return whether a manifest and all columns of its data, or its own rows alone, fit into ``memory``."""
+    if source is None:
+        return stored.n * BYTES_OF_MEMBER * max(len(stored.column_names), 1) <= bytes_of_memory(memory)
+    if not isinstance(source.native, (str, Path)) and type(source.native).__module__.partition(".")[0] != "pandas":
+        return False
+    return not stays_on_disk(stored, source, memory) and _holds(source, source.schema.names, memory)
+
+
 def _fits(spec: SplitSpec, source: Source, memory: str | int | None) -> bool:
     """Return whether the split is decided in memory: it takes little of it, or the strategy knows no other way."""
     if type(source.native).__module__.partition(".")[0] in ("dask", "pyspark"):
@@ -128,11 +137,15 @@ def _holds(source: Source, names: list[str], memory: str | int | None) -> bool:
     return taken is not None and taken * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
 
 
-def require_room(data: Any, memory: str | int | None = None, columns: Collection[str] | None = None) -> None:
-    """Raise SplitError where ``columns`` of ``data`` would take more than ``memory`` (all that is free) in a model.
+class NoRoomError(SplitError):
+    """A table takes more memory than there is."""
 
-    All columns where None are named. The rows of CSV are judged by the length of its first lines; a table of which only
-    a reader to the end would know them, such as compressed CSV, is not judged.
+
+def require_room(data: Any, memory: str | int | None = None, columns: Collection[str] | None = None) -> None:
+    """Raise NoRoomError where ``columns`` of ``data`` would take more than ``memory`` (all that is free) in a model.
+
+    All columns where None are named. The rows of CSV are judged by the length of its first lines, compressed or not; a
+    table of which only a reader to the end would know them, such as a lazy frame, is not judged.
     """
     source = source_of(data)
     names = [name for name in source.schema.names if columns is None or name in columns]
@@ -141,10 +154,10 @@ def require_room(data: Any, memory: str | int | None = None, columns: Collection
     if taken is not None and taken * TIMES_THE_TABLE > limit:
         rows = f"about {source.about_rows:,}" if source.n_rows is None else f"{source.n_rows:,}"
         fewer = "rows" if columns is not None else "rows, or name fewer features"
-        raise SplitError(
+        raise NoRoomError(
             f"{rows} rows of {len(names)} columns take about {taken * TIMES_THE_TABLE / 2**30:.3g} GB as a model is "
-            f"given them, and {limit / 2**30:.3g} GB are at hand; pass a table with fewer {fewer}, or part it by its "
-            "folds and fit batch by batch (evenfold.tasks.fit_batches)."
+            f"given them, and {limit / 2**30:.3g} GB are at hand; pass a table with fewer {fewer}, or evaluate a model "
+            "that learns batch by batch (partial_fit, its features named), such as sklearn.linear_model:SGDRegressor."
         )
 
 

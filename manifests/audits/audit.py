@@ -8,7 +8,6 @@ from typing import Any
 
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
-from threadpoolctl import threadpool_limits
 
 from .balance import (
     attribute_deviation,
@@ -36,6 +35,7 @@ from .unnamed.carried import carried_targets
 from .unnamed.entities import unnamed_entities
 from .unnamed.giveaways import giveaway_features
 from .unnamed.impact import with_impact
+from .unnamed.models import in_one_thread
 from .unnamed.near_duplicates import near_duplicates
 from .unnamed.populations import other_generation, other_populations
 from .unnamed.sample import Sample, read_sample
@@ -101,8 +101,7 @@ def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotA
         drawn = sample()
         if isinstance(drawn, NotAsked):
             return drawn
-        # Sums in parallel differ in their last bits, and threads that wait for one another burn more than they save.
-        with threadpool_limits(1):
+        with in_one_thread():
             return check(drawn)
 
     of_rows = {

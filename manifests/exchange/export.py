@@ -91,16 +91,20 @@ def export(
     that are locked or excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is
     written. The file appears whole or not at all.
     """
-    writers = WRITERS | {"sql": ((".sql",), lambda manifest, *_: _for_sql(manifest, dialect, table))}
-    if to not in writers:
-        raise SplitError(f"there is no export to {to!r}; choose {listed(get_args(Format), most=len(writers))}.")
-    file = Path(path)
-    suffixes, make = writers[to]
-    if file.suffix not in suffixes:
-        raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(suffixes)}.")
-    content, note = make(manifest, data, repeat)
+    file = named_for(to, path)
+    content, note = _for_sql(manifest, dialect, table) if to == "sql" else WRITERS[to][1](manifest, data, repeat)
     write_whole(file, content)
     return Exported(path=str(file), to=to, rows=kept_rows(manifest).size, note=note)
+
+
+def named_for(to: Format, path: str | Path) -> Path:
+    """Return the file of an export; SplitError for a form that there is not, and for another suffix than its own."""
+    if to not in get_args(Format):
+        raise SplitError(f"there is no export to {to!r}; choose {listed(get_args(Format), most=len(WRITERS) + 1)}.")
+    file, suffixes = Path(path), (".sql",) if to == "sql" else WRITERS[to][0]
+    if file.suffix not in suffixes:
+        raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(suffixes)}.")
+    return file
 
 
 Content = Any  # an array, an Arrow table or text

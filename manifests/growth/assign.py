@@ -29,6 +29,7 @@ from evenfold.splitters.deployed import shown
 from evenfold.splitters.kernels.random import EXTENDING
 from evenfold.splitters.kernels.sampling import fill
 from evenfold.splitters.packing.pack import pack_into
+from evenfold.splitters.strategies.hash_split import share_of_key
 from numpy.typing import NDArray
 
 from .entities import EntityGrowth
@@ -284,9 +285,7 @@ class _Dealing:
         made = self.manifest.splitter
         if not isinstance(made, HashSplit):
             salt = f"{self.manifest.spec.seed}|{repeat}"
-            # Parts of no special name are numbered 1, 2, ... in the given order: that of the bins.
-            parts = {f"bin {number}": float(share) for number, share in enumerate(self.shares)}
-            return np.asarray(self.bin_codes[HashSplit(parts=parts, salt=salt).labels_of(key_values(keys)) - 1])
+            return np.asarray(self.bin_codes[share_of_key(key_values(keys), self.shares.tolist(), salt)])
         return np.asarray(made.labels_of(key_values(keys)), dtype=np.int64)
 
     def state_with(self, placed: NDArray[np.int64]) -> State | None:

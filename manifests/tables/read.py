@@ -7,7 +7,7 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -251,13 +251,13 @@ def is_parquet(path: str | Path) -> bool:
 
 
 def write_whole(path: str | Path, content: Any) -> Path:
-    """Write an array (.npy), an Arrow table (.csv or .parquet) or text to ``path`` and return it.
+    """Write an array (.npy), an Arrow table or a stream of them (.csv or .parquet), or text to ``path``; return it.
 
     The file is written aside and renamed, so that a reader never sees half of it. Raises SplitError for a table with
     another suffix, and where the file cannot be written; nothing is left behind then.
     """
     file = Path(path)
-    if isinstance(content, pa.Table) and file.suffix not in (".csv", ".parquet"):
+    if isinstance(content, (pa.Table, Iterator)) and file.suffix not in (".csv", ".parquet"):
         raise SplitError(f"{file.name} ends in {file.suffix or 'no suffix'!r}; write to .parquet or .csv.")
     aside = file.with_name(f".writing-{os.getpid()}-{file.name}")
     try:
@@ -276,7 +276,24 @@ def _write(file: Path, content: Any) -> None:
         file.write_text(content, encoding="utf-8")
     elif isinstance(content, np.ndarray):
         np.save(file, content, allow_pickle=False)
+    elif isinstance(content, Iterator):
+        _write_stream(file, content)
     elif file.suffix == ".csv":
         pa.csv.write_csv(content, file)
     else:
         pq.write_table(content.replace_schema_metadata(None), file, compression="zstd")
+
+
+def _write_stream(file: Path, parts: Iterator[pa.Table]) -> None:
+    with ExitStack() as stack:
+        writer: Any = None
+        for part in parts:
+            if writer is None:
+                schema = part.schema.remove_metadata()
+                opened = (
+                    pa.csv.CSVWriter(str(file), schema)
+                    if file.suffix == ".csv"
+                    else pq.ParquetWriter(file, schema, compression="zstd")
+                )
+                writer = stack.enter_context(opened)
+            writer.write_table(part.replace_schema_metadata(None))

@@ -74,8 +74,14 @@ def comparison_page(
         findings=[Remark("note", words) for words in [*_disagreements(comparisons), *notes]],
         sections=[Section("differences", picture.title, [picture])] if picture else [],
         details=[Section("figures", "Every figure", [Table("Every figure", rows, head, note)])],
-        footer=[*([counted(comparisons[0].n_rows, "row")] if comparisons else []), *(origin or Origin()).words()],
+        footer=[*(_rests_on(comparisons[0]) if comparisons else []), *(origin or Origin()).words()],
     )
+
+
+def _rests_on(comparison: Comparison) -> list[str]:
+    """Return what a comparison rests on: rows, and where folds are repeated how often, with the number of fits."""
+    often = [counted(comparison.repeats, "repeat"), counted(comparison.n_fits, "fit")]
+    return [counted(comparison.n_rows, "row"), *(often if comparison.repeats > 1 else [])]
 
 
 def _winners(comparisons: Sequence[Comparison], names: tuple[str, str]) -> str:

@@ -11,10 +11,11 @@ import pandas as pd
 from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.classes import POOLED, class_scores, confusion_table
 from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.models.importance import importance_table
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Baseline, Estimate, FoldScore, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
-from evenfold.reports.charts import cut
+from evenfold.reports.charts import cut, shortened
 from evenfold.reports.page import (
     Block,
     Origin,
@@ -35,11 +36,13 @@ from evenfold.reports.templates import macro
 from markupsafe import Markup
 
 from .calibration import calibration_section
+from .importance import importance_rows, importance_section
 from .pictures import score_pictures
 from .studies import fold_count_pictures, fold_count_table
 from .words import encoding_words, headline, kept_promises, level_score, optimism, resolution, written
 
 MOST_ROWS, MOST_CLASSES, MOST_TILES = 100, 20, 4
+MOST_OF_A_CLASS = 120.0  # pixels of its name in the confusion matrix
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ def evaluation_page(
     """
     pictures = score_pictures(scores, estimates)
     sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(pictures.values())]
+    used = importance_table(scores)
+    sections += importance_section(used, problem.model.metrics[0])
     sections += _by_level(levels)
     sections += _confusion(problem, predictions)
     level = next((each.interval.level for each in estimates if each.interval), 0.95)
@@ -100,7 +105,7 @@ def evaluation_page(
             ),
         ],
         sections=sections,
-        details=_details(problem, scores, estimates, study, split),
+        details=_details(problem, scores, estimates, study, split, used),
         footer=[
             f"{counted(problem.n, 'row')}",
             *([f"split {split.split_id[:12]}"] if split else []),
@@ -113,6 +118,14 @@ def _verdict(audit: Audit | None, estimates: Sequence[Estimate]) -> Verdict:
     """Return the verdict on the split, which deserves a look as well where a model is no better than none."""
     split = verdict_of(None, audit)
     return Verdict.LOOK if split is Verdict.GOOD and any(estimate.warnings for estimate in estimates) else split
+
+
+def listing_page(split: SplitLink, evaluations: Sequence[tuple[str, str, str]]) -> Page:
+    """Return the page that lists the evaluations of a split: name, day and the address of each one's page."""
+    items = [Markup('<li><a href="{}">{}</a>, {}</li>').format(address, *told) for *told, address in evaluations]
+    listed = Markup("<ul>{}</ul>").format(Markup("").join(items)) if items else Paragraph("None yet.")
+    title = f"{counted(len(items), 'evaluation')} on {split.name}"
+    return Page(title, Verdict.NONE, "", sections=[Section("evaluations", "The newest first", [listed, split.block()])])
 
 
 def beside_promises(page: Page, estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> Page:
@@ -219,7 +232,8 @@ def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Secti
         whole = max(sum(counts), 1)
         shaded = [(number(count), round(100 * count / whole)) for count in counts]
         recall, precision = per_class.loc[truth, "recall"], per_class.loc[truth, "precision"]
-        rows.append((str(truth), shaded, [number(sum(counts)), *(_percent(v) for v in (recall, precision))]))
+        shares = [number(sum(counts)), *(_percent(v) for v in (recall, precision))]
+        rows.append((shortened(str(truth), MOST_OF_A_CLASS), shaded, shares))
     right = sum(int(pooled[label, label]) for label in problem.classes)
     worst = per_class["recall"].idxmin()
     title = (
@@ -227,7 +241,7 @@ def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Secti
     )
     head = [
         "true class",
-        *(f"called {label}" for label in problem.classes),
+        *(f"called {shortened(str(label), MOST_OF_A_CLASS)}" for label in problem.classes),
         "rows",
         "found (recall)",
         "right (precision)",
@@ -249,6 +263,7 @@ def _details(
     estimates: Sequence[Estimate],
     study: pd.DataFrame | None,
     split: SplitLink | None,
+    used: pd.DataFrame,
 ) -> list[Section]:
     notes = _notes(estimates)
     model = problem.model
@@ -264,12 +279,17 @@ def _details(
         Section("splits", f"Every split ({len(scores):,})", [_splits(scores)]),
         Section(
             "features",
-            f"Features ({len(problem.features)})" + (f", {len(left)} columns left out" if left else ""),
+            f"Features ({len(problem.features)})" + (f", {counted(len(left), 'column')} left out" if left else ""),
             [
                 Paragraph(", ".join(problem.features)),
                 *([Paragraph(encoding_words(problem.encodings))] if problem.encodings else []),
                 *([facts("Left out", left)] if left else []),
             ],
+        ),
+        *(
+            [Section("importances", f"Importance of {counted(len(used), 'feature')}", [importance_rows(used)])]
+            if len(used)
+            else []
         ),
         Section("model", "What was trained", [facts("What was trained", settings)]),
         *([Section("split", f"Split {split.name}", [split.block()])] if split else []),

@@ -15,6 +15,7 @@ from evenfold.manifests.store.write import counts
 from evenfold.manifests.tables.keys import key_names
 from evenfold.reports.charts import Picture
 from evenfold.reports.page import (
+    EVALUATIONS,
     Block,
     Origin,
     Page,
@@ -29,6 +30,7 @@ from evenfold.reports.page import (
     listed,
     number,
 )
+from markupsafe import Markup
 
 from .data import SplitData, group_sizes, part_figures, see, split_names, target_gap, unit_of
 from .pictures import split_pictures
@@ -70,9 +72,17 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
         tiles=_tiles(seen, audit),
         findings=remarks_of(audit),
         sections=sections,
-        details=_details(seen, audit),
+        details=[*_details(seen, audit), *_evaluations(origin)],
         footer=[f"{counted(manifest.n, 'row')}", f"split {manifest.split_id[:12]}", *(origin or Origin()).words()],
     )
+
+
+def _evaluations(origin: Origin | None) -> list[Section]:
+    """Return a link to the list of evaluations that the record keeps beside the page; nothing of other pages."""
+    if origin is None or not origin.run_id:
+        return []
+    link = Markup('<p><a href="{}">Every evaluation on this split</a>, with the page of each.</p>').format(EVALUATIONS)
+    return [Section("evaluations", "Evaluations", [link])]
 
 
 def verdict_of(balance: BalanceReport | None, audit: Audit | None) -> Verdict:

@@ -220,6 +220,27 @@ def _times(data: Data) -> tuple[NDArray[Any], NDArray[Any]]:
     return time, ends_of(data.roles["label_end"], time) if "label_end" in data.roles else time
 
 
+@check("keeps every block of the map on one side", "blocks_whole")
+def _blocks_whole(splitter: Splitter, data: Data) -> bool:
+    size = np.broadcast_to(splitter.get_params(deep=False)["block_size"], 2)
+    squares = np.floor(np.asarray(data.roles["coordinates"], dtype=np.float64) / size)
+    blocks = np.unique(squares, axis=0, return_inverse=True)[1].reshape(-1)
+    return all(np.intersect1d(blocks[train], blocks[test]).size == 0 for train, test in data.pairs(splitter))
+
+
+@check("trains on no row within the buffer of one that it tests, and on all others", "buffered")
+def _buffered(splitter: Splitter, data: Data) -> bool:
+    places = np.asarray(data.roles["coordinates"], dtype=np.float64)
+    buffer = splitter.get_params(deep=False)["buffer"]
+    for train, test in data.pairs(splitter):
+        apart = np.sqrt(((places[:, None] - places[test]) ** 2).sum(axis=2)).min(axis=1)
+        near = (apart <= buffer * (1 + 1e-9)) & (buffer > 0)
+        wanted = ~near & ~np.isin(np.arange(data.n), test)
+        if not np.array_equal(np.sort(train), np.flatnonzero(wanted)):
+            return False
+    return True
+
+
 @check("tests every row once on every path", "on_every_path")
 def _on_every_path(splitter: Splitter, data: Data) -> bool:
     combinatorial: Any = splitter

@@ -41,7 +41,7 @@ def data_for(splitter: Splitter, n: int, seed: int = 0) -> Data:
     """Return ``n`` made-up rows with what ``splitter`` needs: 3 uneven classes or heavy-tailed numbers, n//4 groups,
     or two columns of entities.
 
-    Targets are known on the day of the row or on the next one.
+    Targets are known on the day of the row or on the next one; places lie on a map of 10 by 10.
     The same on every machine and with every NumPy, like a split.
     """
     stream, needs = Stream(seed, MADE_UP), splitter.needs
@@ -54,6 +54,7 @@ def data_for(splitter: Splitter, n: int, seed: int = 0) -> Data:
         "fixed": np.resize([0, 1, 2, 0, 1, 2, 0, -1, -2, -3], n)[stream.permutation(n)],
     }
     roles["label_end"] = roles["time"] + Stream(seed, MADE_UP, 1).below(2, n)
+    roles["coordinates"] = Stream(seed, MADE_UP, 3).below(100, 2 * n).reshape(n, 2) / 10
     return Data(
         n=n,
         y={"ignored": None, "numbers": 1.0 / (1.0 - stream.uniform(n))}.get(needs.y, classes),

@@ -11,7 +11,7 @@ IntArray = NDArray[np.int64]
 STRETCH = 1 << 14
 
 # The first element of a stream's path says what the stream is for, so that no two purposes share numbers.
-LABELS, DRAWS, HOLDOUT, PACKING, REPEATS, MADE_UP, EXTENDING, AUDITING, LOOKING, CROSSING = range(10)
+LABELS, DRAWS, HOLDOUT, PACKING, REPEATS, MADE_UP, EXTENDING, AUDITING, LOOKING, CROSSING, IMPORTANCE = range(11)
 
 
 class Stream:

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray
 from evenfold.splitters.rows import GroupRows, Rows
 from numpy.typing import NDArray
@@ -151,17 +150,17 @@ def table_to_pack(rows: Rows) -> tuple[IntArray, IntArray, FloatArray]:
     if rows.y_holds == "columns":
         columns = [group_table(entry, n_entries, codes, len(rows.levels[j])) for j, codes in enumerate(rows.y.T)]
         return sizes, *side_by_side(columns)
-    classes = _quantile_bins(rows.y) if rows.y_holds == "numbers" else (rows.y, len(rows.levels))
+    classes = _quantile_bins(rows) if rows.y_holds == "numbers" else (rows.y, len(rows.levels))
     table = group_table(entry, n_entries, *classes)
     return sizes, table, np.ones(table.shape[1])
 
 
-def _quantile_bins(y: NDArray[Any]) -> tuple[IntArray, int]:
+def _quantile_bins(rows: Rows) -> tuple[IntArray, int]:
     """Return the quantile bin of each number, and how many bins there are."""
-    bins = min(QUANTILE_BINS, y.size)
-    ranks = np.empty(y.size, dtype=np.int64)
-    ranks[stable_order(y)] = np.arange(y.size)
-    return ranks * bins // y.size, bins
+    bins = min(QUANTILE_BINS, rows.n)
+    of_row = np.empty(rows.n, dtype=np.int64)
+    of_row[rows.ranked] = np.arange(rows.n) * bins // rows.n
+    return of_row, bins
 
 
 def require_table(n_groups: int, n_classes: int) -> None:

@@ -28,6 +28,7 @@ MOVABLE = 256  # entries a bin, the smallest, that exchanges choose from where t
 ALIKE = 4  # and of entries that are alike, at most so many a bin
 GOOD_ENOUGH = 1.0 / 3.0  # of what rows that fall into the bins one by one would cost
 CLOSE = 1.0 / 48.0  # the same for folds and parts of whole groups: about what the published search reaches
+LEAST_CLOSE = 15  # with fewer entries hardly any packing is so close, and seeds would all find the same
 SLACK = 2.0  # of CLOSE: how much more than the best found packings may cost where that is not close
 
 
@@ -62,12 +63,12 @@ def pack(
 
 
 def pack_to(aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT, *, close: bool = False) -> IntArray:
-    """Return a bin for each entry of ``aim``, as ``pack`` does; with ``close`` few entries come as close as ``CLOSE``.
+    """Return a bin for each entry of ``aim``, as ``pack`` does; with ``close`` 15 entries or more come to ``CLOSE``.
 
     Where that cannot be reached, the seed chooses among packings near the best that half of ``effort`` starts found.
     """
     if aim.sizes.size <= max(FEW if effort != "max" else MOST_ENTRIES, FEW_A_BIN * aim.n_bins):
-        return pack_few(aim, stream, effort, close=close)
+        return pack_few(aim, stream, effort, close=close and aim.sizes.size >= LEAST_CLOSE)
     kind = kinds(np.column_stack([aim.sizes, aim.table]))
     dealt, movable = deal_identical(kind, aim.shares, stream), _movable(aim, kind)
     packings = [_placed(aim, dealt.copy(), stream, movable) for _ in range(MOST_STARTS if effort == "max" else 1)]

@@ -132,9 +132,10 @@ class BalancedGroupKFold(GroupPacker):
     the published one makes folds half as large again as soon as one group is giant. A fold without a class that at
     least k groups have costs 1 more.
     ``effort`` counts rounds of exchanges, never seconds; from 64 on a population of packings moves large groups as
-    well, and "max" searches on, to the proved optimum where groups are few. Otherwise, where groups are few (20, or 6 a
-    fold) and many assignments are good, each seed gives another one, of about the cost that the published search comes
-    to: at most 1/48 of what rows drawn one by one would have, or a little above the best that was found.
+    well, and "max" searches on, to the proved optimum where groups are few. Otherwise, where groups are few and many
+    assignments are good, each seed gives another one: of 15 groups or more (to 20, or 6 a fold) one of about the cost
+    that the published search comes to, at most 1/48 of what rows drawn one by one would have, or a little above the
+    best that was found; of fewer groups one of at most a third of that cost.
     ``optimiser="published"`` is the search of the source, for comparison; its parameters are given as
     ``{"name": "published", "start": "greedy", "min_cost": 1e-5, "max_retries": 100}``.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from math import ceil
 from typing import Any
@@ -56,13 +56,9 @@ class HashSplit(LabelSplitter):
 
     def labels_of(self, key: Any) -> NDArray[Any]:
         """Return the fold or part of each key alone: for rows that arrive one by one, and never an empty-fold error."""
-        words = hashed(key, self.salt)
         if not self.parts:
-            return scaled(words, self.n_splits)
-        # A share times 2^52 is exact, so comparing whole numbers here is comparing u with the share elsewhere.
-        edges = [ceil(share * 2.0**52) for share in accumulate(self.parts.values())][:-1]
-        places = np.searchsorted(np.array(edges, dtype=np.uint64), words >> np.uint64(12), side="right")
-        return np.array(list(self.part_codes().values()))[places]
+            return scaled(hashed(key, self.salt), self.n_splits)
+        return np.array(list(self.part_codes().values()))[share_of_key(key, self.parts.values(), self.salt)]
 
     def _check(self, rows: Rows) -> None:
         if self.parts:
@@ -84,3 +80,10 @@ class HashSplit(LabelSplitter):
                 f"the hashes of these {rows.n:,} keys leave {len(empty)} of {len(wanted)} labels without rows; "
                 "pass more rows, choose fewer folds or another salt, or use KFold."
             )
+
+
+def share_of_key(key: Any, shares: Iterable[float], salt: str) -> NDArray[np.int64]:
+    """Return the number of the share, of those that sum to 1, into which each key falls."""
+    # A share times 2^52 is exact, so comparing whole numbers here is comparing u with the share elsewhere.
+    edges = [ceil(share * 2.0**52) for share in accumulate(shares)][:-1]
+    return np.searchsorted(np.array(edges, dtype=np.uint64), hashed(key, salt) >> np.uint64(12), side="right")

@@ -111,6 +111,10 @@ class Holdout(Splitter):
         """Why the strategy is decided in memory only."""
         return self.inner().in_memory_because
 
+    def seen(self, rows: Rows) -> Rows:
+        """Return the rows as the strategy sees them."""
+        return self.inner().seen(rows)
+
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the strategy's pairs of the rows that are not locked."""
         rest = rest_of(self.inner(), rows, self.locked_of(rows))

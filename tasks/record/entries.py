@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenfold.estimates import Confusion
+from evenfold.estimates import Confusion, FoldScore, importance_table
 from evenfold.manifests import BalanceReport, digest_json
 from evenfold.tasks.outcomes import SplitRef
 from pydantic import BaseModel, ConfigDict
@@ -312,3 +313,9 @@ def child_entry(evaluation: EvaluationRecord, split: SplitRef, score: Mapping[st
 def judged(split: SplitRef, name: str, kind: str, params: Mapping[str, Any]) -> Judged:
     """Return the light model that holds what was judged on a split; a name may not hold what a path or URI does."""
     return Judged(re.sub(r"[/:.%\"']", "-", name), kind, params, f"{split.name}@{split.version}", split.split_id[:32])
+
+
+def importance_artifact(scores: Sequence[FoldScore]) -> dict[str, Any]:
+    """Return the importance of the features as a table that MLflow's pages show; nothing where none was measured."""
+    table = importance_table(scores)
+    return {} if table.empty else {"importance.json": json.loads(table.to_json(orient="split", index=False))}

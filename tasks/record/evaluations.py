@@ -42,11 +42,13 @@ from .entries import (
     child_entry,
     confusion_metrics,
     evaluation_entry,
+    importance_artifact,
     run_key,
     split_entry,
     split_key,
     split_tags,
 )
+from .leaderboard import list_evaluations
 from .lineage import require_client, tell_evaluation, tell_split
 from .links import origin_tags, run_page, runs_on, server_of
 from .reading import RECIPE, recipe_json
@@ -114,6 +116,7 @@ def _recorded_split(
             split.uri, report, split.data, run_id, memory or None, partial(audit_of, split, memory=memory or None)
         )
         tracker.keep(run_id, "split", Path(split.uri))
+        list_evaluations(tracker, split, run_id)
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
         for name, file in shown.files.items():
             tracker.keep(run_id, f"split/{name}", file)
@@ -251,6 +254,7 @@ def _record_of(
                 "left_out": evaluation.left_out,
             },
             "report.html": page.html(),
+            **importance_artifact(evaluation.scores),
             RECIPE: recipe_json(evaluation.split, evaluation.model, estimates),
             **({"levels.json": [asdict(score) for score in evaluation.levels]} if evaluation.levels else {}),
         },
@@ -364,6 +368,7 @@ def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: di
             }
             lead, _, rest = evaluation.note.partition("\n\n")  # the links were not known when it was written
             tracker.tell(run_id, {NOTE: f"{lead}\n\n{linked(links)}\n\n{rest}"})
+    list_evaluations(tracker, split, split_run)
     if evaluation.failure:
         tracker.fail(run_id, evaluation.failure)
     return run_id

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from evenfold.manifests import Manifest
+from evenfold.reports import SplitLink, listing_page
+from evenfold.reports.page import EVALUATIONS
 from evenfold.splitters import SplitError
+from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.runtime.home import Home
 from pydantic import BaseModel, ConfigDict
 
@@ -14,6 +18,7 @@ from .reading import read_split
 from .tracker import Tracker
 
 HEADLINE = "value/"
+MOST_LISTED = 200
 
 
 class Judgement(BaseModel):
@@ -99,6 +104,34 @@ def _judgement(model: Any, metric: str, home: Home) -> Judgement:
         url=run_page(model.experiment_id, model.source_run_id or "", server=server) if server else "",
         **ends,
     )
+
+
+def list_evaluations(tracker: Tracker, split: SplitRef, split_run: str) -> None:
+    """Write the list of a split's evaluations beside its page, which links to it: whatever was recorded by now.
+
+    Nothing while the split's own record waits for its server.
+    """
+    if split_run.startswith("("):
+        return
+    asked = f"tags.`evenfold.split_run_id` = '{split_run}' and tags.`evenfold.record` = 'evaluation'"
+    runs = tracker.client.search_runs([tracker.experiment_id], asked, max_results=MOST_LISTED)
+    rows = [
+        (
+            str(run.info.run_name),
+            f"{datetime.fromtimestamp(run.info.start_time / 1000, UTC):%d %b %Y %H:%M} UTC, run {run.info.run_id[:8]}",
+            _page_of(tracker, run.info.run_id),
+        )
+        for run in runs
+    ]
+    link = SplitLink(f"{split.name} {split.version}", split.split_id, "report.html")
+    tracker.keep(split_run, f"split/{EVALUATIONS}", listing_page(link, rows).html())
+
+
+def _page_of(tracker: Tracker, run_id: str) -> str:
+    """Return where a run's page lies, seen from its split's: beside it on disk, or on the server that shows both."""
+    if tracker.home.tracks_here:
+        return f"../../../{run_id}/artifacts/report.html"
+    return run_page(tracker.experiment_id, run_id, "artifacts/report.html", server_of(tracker.home))
 
 
 def _or(names: list[str]) -> str:

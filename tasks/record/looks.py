@@ -47,6 +47,8 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
     with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{holdout}"):
         by, policy = Settings.here().user or getpass.getuser(), part.policy if part else "refuse"
         known = _runs_of(tracker.client, holdout)
+        if policy == "thresholdout":
+            ledger.noise()  # a look that could not be answered is not opened
         opened = ledger.open_look(
             by=by,
             when=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -90,11 +92,12 @@ def answer_look(split: SplitRef, look: Look, result: FoldResult) -> Answer:
     assert part is not None
     ledger, (metric,) = Ledger(tracker.home.path / "looks", holdout), result.score.test
     with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{holdout}"):
+        seed, secret = ledger.noise() if part.policy == "thresholdout" else (0, "")
         value, own = told(
             part.policy, metric, result.score.apparent[metric], result.score.test[metric], earlier=ledger.answers(),
-            budget=look.budget, step=part.step, seed=int(holdout[:12], 16),
+            budget=look.budget, step=part.step, seed=seed,
         )  # fmt: skip
-        ledger.answered(look.look, {metric: value}, own)
+        ledger.answered(look.look, {metric: value}, own, secret)
         left = None if look.budget is None else look.budget - ledger.spent()
     return Answer(
         score=replace(result.score, test={metric: value}), words=words_of(part.policy, part.step, own), left=left

@@ -33,6 +33,7 @@ from evenfold.tasks.runtime.step import step
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
 
+from .entries import MOST_FOLDS
 from .tracker import Tracker, tracker_of
 
 
@@ -118,6 +119,15 @@ def read_recipe(run_id: str, data: str | None = None) -> Recipe:
         split.model_copy(update={"data": data}) if data else split,
         [Estimate.from_json(each) for each in told["estimates"]],
     )
+
+
+def fit_seconds(run_id: str) -> float | None:
+    """Return what all fits of an evaluation took, as its folds' runs say; None where the folds have none."""
+    tracker = Tracker(Home.here(), "unused")
+    experiment = tracker.client.get_run(run_id).info.experiment_id
+    folds = tracker.client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{run_id}'", max_results=MOST_FOLDS)
+    told = [run.data.metrics for run in folds if "seconds_fit" in run.data.metrics]
+    return sum(each["seconds_fit"] + each.get("seconds_score", 0.0) for each in told) if told else None
 
 
 def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

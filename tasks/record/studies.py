@@ -56,16 +56,18 @@ def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison
     page = comparison_page(comparisons, names if names[0] != names[1] else (f"{names[0]} A", f"{names[1]} B"))
     spec = a.tags.get("evenfold.spec", "").replace("@", " ")
     figures = _with_ends("difference", [(each.metric, each.difference, each.interval) for each in comparisons])
+    repeats = comparisons[0].repeats
+    about = {"run_a": a.run_id, "run_b": b.run_id, "metrics": ", ".join(each.metric for each in comparisons)}
     return record_finding(
         spec.partition(" ")[0] or "comparisons",
         f"{names[0]} and {names[1]} @ {spec}",
         "comparison",
-        {"run_a": a.run_id, "run_b": b.run_id, "metrics": ", ".join(each.metric for each in comparisons)},
+        about | ({"repeats": str(repeats)} if repeats > 1 else {}),
         page.html(),
         page_note(page, {}),
         {},
         _split_tags(a.tags) | origin_tags(),
-        figures,
+        figures | {"repeats": float(repeats), "fits": float(comparisons[0].n_fits)},
     )
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import html
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 Say = Callable[[str, int, int], None]
 
@@ -33,3 +38,61 @@ def saying(what: str) -> Iterator[None]:
     say(what, 0, 1)
     yield
     say(what, 1, 1)
+
+
+@contextmanager
+def shown_in_a_notebook() -> Iterator[None]:
+    """Show in one line of a notebook's cell, which is updated, what is under way inside the block.
+
+    Nothing where somebody listens already, such as a terminal's bar, and where there is no notebook; the log is told
+    as well. When the block ends, the line says how long it took.
+    """
+    display = _display()
+    if display is None or SAY.get() is not _to_the_log:
+        yield
+        return
+    line = _Line(display)
+    token = SAY.set(line.say)
+    try:
+        yield
+        line.end("done")
+    except BaseException:
+        line.end("stopped")
+        raise
+    finally:
+        SAY.reset(token)
+
+
+def _display() -> Any:
+    """Return IPython's ``display`` where a kernel runs this; None elsewhere, and nothing is imported for it."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return None if getattr(shell, "kernel", None) is None else sys.modules["IPython.display"].__dict__["display"]
+
+
+class _Line:
+    """One line below a cell: a bar, what is under way, how much of it, and the seconds since the start."""
+
+    def __init__(self, display: Any) -> None:
+        self._display = display
+        self._begun = time.monotonic()
+        self._handle: Any = None
+        self._guard = threading.Lock()
+
+    def say(self, what: str, done: int, of: int) -> None:
+        _to_the_log(what, done, of)
+        told = f"{what}: {done:,} of {of:,}" if of > 1 else what
+        self._show(f"{told}, {time.monotonic() - self._begun:.0f} s", done, of)
+
+    def end(self, how: str) -> None:
+        if self._handle is not None:
+            self._show(f"{how} after {time.monotonic() - self._begun:.0f} s", 1, 1)
+
+    def _show(self, words: str, done: int, of: int) -> None:
+        bar = f'<progress value="{done}" max="{max(of, 1)}" aria-label="progress"></progress>'
+        shown = {"text/plain": words, "text/html": f"{bar} <span>{html.escape(words)}</span>"}
+        with self._guard:  # fits end in several threads
+            if self._handle is None:
+                self._handle = self._display(shown, raw=True, display_id=True)
+            else:
+                self._handle.update(shown, raw=True)

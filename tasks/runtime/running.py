@@ -29,7 +29,7 @@ from prefect.task_runners import ProcessPoolTaskRunner, ThreadPoolTaskRunner
 from .home import Home
 from .limits import ALONE
 from .locks import locked
-from .progress import say as say, saying as saying
+from .progress import say as say, saying as saying, shown_in_a_notebook
 from .redaction import redacted
 from .runners import task_runner
 from .step import REFRESHING, UNDER_KEY, Step, keep, log, ready
@@ -54,7 +54,8 @@ def running(engine: EngineName, refresh: bool = False) -> Iterator[None]:
     ]  # fmt: skip
     tokens = [(variable, variable.set(value)) for variable, value in settings]
     try:
-        yield
+        with shown_in_a_notebook():
+            yield
     finally:
         for variable, token in tokens:
             variable.reset(token)

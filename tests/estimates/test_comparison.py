@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ from evenfold.splitters import StratifiedKFold
 from scipy import stats
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
+
+ROOT = Path(__file__).parents[2]
 
 
 def frame_of(y: Any, prediction: Any, fold: Any = 0, **more: Any) -> pd.DataFrame:
@@ -248,3 +252,19 @@ def test_where_one_round_of_folds_cannot_tell_the_comparison_says_what_repeats_c
     assert made.resolution is not None
     (note,) = (each for each in made.notes if "repeats" in each)
     assert f"differences of about {made.resolution * np.sqrt((0.1 + 1.25) / 2.25):.2g}" in note
+
+
+def test_the_page_of_estimates_says_what_the_study_of_comparisons_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its table is made of docs/comparisons.json: equal recipes are told apart in at most .07, by any repeats."""
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import comparisons
+
+    told = json.loads((ROOT / "docs" / "comparisons.json").read_text(encoding="utf-8"))
+    found, n_sets = told["rows"], told["sets"]
+    assert comparisons.table(found, n_sets) in (ROOT / "docs" / "estimates.md").read_text(encoding="utf-8")
+    assert n_sets >= 300
+    for each in found:
+        if each["gap"]:
+            assert each["ours"] >= (0.5 if each["repeats"] == 10 else 0.2), each
+        else:
+            assert each["ours"] <= comparisons.MOST + 2 * (0.07 * 0.93 / n_sets) ** 0.5, each

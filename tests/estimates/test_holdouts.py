@@ -129,6 +129,38 @@ def test_thresholdout_answers_the_same_for_a_seed() -> None:
     assert answers[0] == answers[1] != answers[2]
 
 
+def test_the_noise_follows_from_a_secret_that_nobody_else_may_read(tmp_path: Path) -> None:
+    """Not from the locked rows, whose digest is on every page; each home has its own noise, and always the same."""
+    ledger, other = Ledger(tmp_path / "a", "0123"), Ledger(tmp_path / "b", "0123")
+    assert ledger.noise() == ledger.noise()
+    assert ledger.noise()[0] != other.noise()[0]
+    assert ledger.noise()[0] != Ledger(tmp_path / "a", "4567").noise()[0]
+    assert (tmp_path / "a" / "secret").stat().st_mode & 0o777 == 0o600
+    assert Thresholdout(9, seed=ledger.noise()[0]).answer(0.9, 0.5) != Thresholdout(9, seed=0x0123).answer(0.9, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda path: path.unlink(), "cannot be read or made .* stays closed"),
+        (lambda path: path.write_bytes(bytes(32)), "followed from another secret"),
+        (lambda path: path.write_bytes(b"short"), "it was cut"),
+        (lambda path: path.chmod(0o644), r"others may read it \(mode 644\)"),
+    ],
+)
+def test_a_secret_that_is_not_that_of_earlier_answers_keeps_the_holdout_closed(
+    spoil: Any, said: str, tmp_path: Path
+) -> None:
+    """Or whoever deletes it would roll the dice again."""
+    ledger = Ledger(tmp_path, "0123")
+    ledger.open_look("ann", "now", "try", {}, 5, policy="thresholdout")
+    ledger.answered(1, {"accuracy": 0.5}, True, ledger.noise()[1])
+    assert ledger.noise()
+    spoil(tmp_path / "secret")
+    with pytest.raises(SplitError, match=said):
+        ledger.noise()
+
+
 def test_the_ladder_moves_by_steps_and_never_up() -> None:
     """A gain below the step is not told."""
     made, rows = Ladder(step=0.1), np.ones(100)

@@ -9,14 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from evenfold.flows import evaluate, extend, split
+from evenfold.flows import evaluate, extend, retrain, split
 from evenfold.manifests import extend as grow, measure
 from evenfold.manifests.anywhere import verbs
 from evenfold.manifests.store import load
 from evenfold.manifests.tables import read as tables
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home
+from evenfold.tasks import Home, fit_batches
 from evenfold.tasks.record import evaluations
+from evenfold.tasks.runtime.running import run, running
+from evenfold.tasks.work import _work
 from mlflow.tracking import MlflowClient
 
 COLUMNS = {"target": "y", "group": "g", "key": "id"}
@@ -156,7 +158,7 @@ def test_a_table_that_no_model_can_be_given_is_refused_with_its_size(
     made = split(data, **COLUMNS, name="flights", engine="plain", memory="1MB")
     monkeypatch.setenv("EVENFOLD_MEMORY", "1MB")
     monkeypatch.setattr("evenfold.tasks.work.read_table", lambda *_, **__: pytest.fail("the table was read"))
-    with pytest.raises(SplitError, match=r"20,000 rows of 4 columns take about .* GB .*part it by its folds"):
+    with pytest.raises(SplitError, match=r"20,000 rows of 4 columns take about .* GB .*learns batch by batch"):
         evaluate(data, manifest=made.split.uri, model="sklearn.linear_model:Ridge", engine="plain")
 
 
@@ -179,3 +181,37 @@ def test_a_model_that_names_its_features_reads_no_other_column_where_all_do_not_
     found = evaluate(tmp_path / "wide.parquet", **COLUMNS, name="wide", model=model, engine="plain")
     assert [sorted(names) for names in read] == [["g", "id", "x", "y"]]
     assert [e.value for e in found.estimates] == [e.value for e in wanted.estimates]
+
+
+def test_a_table_that_does_not_fit_is_evaluated_batch_by_batch_by_itself(
+    home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a model that has partial_fit, with the scores of fit_batches; others, and fits of all rows, say the size."""
+    rng, rows = np.random.default_rng(1), pq.read_table(data)
+    for i in range(20):
+        rows = rows.append_column(f"f{i}", pa.array(rng.normal(size=rows.num_rows) + (i < 2) * rows["y"].to_numpy()))
+    pq.write_table(rows, data)
+    features = [f"f{i}" for i in range(20)]
+    learns = {"estimator": "sklearn.linear_model:SGDRegressor", "params": {"alpha": 0.001}, "features": features}
+    asked: dict[str, Any] = {**COLUMNS, "name": "wide", "engine": "plain"}
+    whole = evaluate(data, **asked, model=learns)
+    monkeypatch.setenv("EVENFOLD_MEMORY", "4MB")
+    _work.cache_clear()
+    made = evaluate(data, **asked, model=learns, refresh=True)
+    assert made.split.split_id == whole.split.split_id
+    with running("plain"):
+        for each in range(5):
+            assert run(fit_batches, made.split, each, made.model).score.test == made.scores[each].test
+    assert made.estimates[0].value == pytest.approx(whole.estimates[0].value, abs=0.02)
+    assert made.estimates[0].interval is not None
+    assert evaluate(data, **asked, model=learns).n_cached == 5
+    page = Path(MlflowClient(home.tracking_uri).download_artifacts(made.run_id, "report.html"))
+    assert "20 features" in page.read_text(encoding="utf-8")
+    with pytest.raises(SplitError, match=r"about .* GB as a model is given them, and .*partial_fit"):
+        evaluate(data, **asked, model="sklearn.linear_model:Ridge", features=features)
+    with pytest.raises(SplitError, match="name fewer features"):
+        evaluate(data, **asked, model="sklearn.linear_model:SGDRegressor")
+    with pytest.raises(SplitError, match="no model of all rows"):
+        evaluate(data, **asked, model=learns, log_models="final")
+    with pytest.raises(SplitError, match="as a model is given them"):
+        retrain(data, **asked, model=learns)

@@ -21,6 +21,7 @@ from sklearn.model_selection import cross_val_predict
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["neg_mean_squared_error", "r2"]}
 SPEC: dict[str, Any] = {"name": "small", "columns": {"key": "id", "target": "y"}, "strategy": "KFold"}
+SPEC["params"] = {"n_splits": 3}
 
 
 @pytest.fixture
@@ -42,11 +43,11 @@ def test_every_method_can_be_asked_for() -> None:
 
 
 def test_nested_cross_validation_is_one_flag_whose_fits_are_kept(home: Home, data: Path) -> None:
-    """Five folds ask for ten further fits; asked again, none is computed, and the interval is the function's own."""
+    """Three folds ask for three further fits; asked again, none is computed, and the interval is the function's own."""
     one = asked(data, interval="nested", level=0.9)
     two = asked(data, interval="nested", level=0.8)
-    assert (one.n_fits, one.n_cached) == (15, 0)
-    assert (two.n_fits, two.n_cached) == (15, 15)
+    assert (one.n_fits, one.n_cached) == (6, 0)
+    assert (two.n_fits, two.n_cached) == (6, 6)
     work = work_of(one.split, RIDGE)
     labels = np.empty(work.problem.n, dtype=np.int64)
     for i in one.split.splits():
@@ -80,6 +81,29 @@ def test_intervals_for_independent_rows_say_that_a_series_is_none(home: Home, da
     assert any(".38 to .60" in note for note in wald.interval.notes)
     assert z.interval is None
     assert any("mix the past with the future" in note for note in z.notes)
+
+
+@pytest.mark.parametrize("strategy", ["KFold", "ShuffleSplit"])
+def test_scores_that_are_all_alike_give_no_interval_of_no_width(home: Home, data: Path, strategy: str) -> None:
+    """A perfect score on every split says nothing of the next rows by its spread; other methods go by the rows."""
+    frame = pd.read_parquet(data)
+    tree = {"estimator": "sklearn.tree:DecisionTreeClassifier", "features": ["a"], "metrics": ["accuracy"]}
+    spec = SPEC | {"strategy": strategy, "name": strategy.lower()}
+    frame.assign(a=frame["a"] > 0, y=frame["a"] > 0).to_parquet(data)
+    (made,) = asked(data, spec=spec, model=tree, interval="corrected_t").estimates
+    assert (made.value, made.interval) == (1.0, None)
+    assert any("every split has the same score" in note for note in made.notes)
+
+
+@pytest.mark.parametrize("kind", [bool, float])
+def test_a_target_of_truth_values_or_of_numbered_classes_is_recorded(home: Home, data: Path, kind: type) -> None:
+    """The positive class is called as its probabilities are."""
+    frame = pd.read_parquet(data)
+    frame.assign(y=(frame["y"] > 0).astype(kind)).to_parquet(data)
+    model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["recall"], "task": "classification"}
+    outcome = asked(data, spec={"name": "truth", "columns": {"key": "id", "target": "y"}}, model=model)
+    page = Path(MlflowClient(home.tracking_uri).download_artifacts(outcome.run_id, "report.html"))
+    assert "calibration" in page.read_text(encoding="utf-8")
 
 
 def test_a_level_that_is_no_share_is_refused(home: Home, data: Path) -> None:

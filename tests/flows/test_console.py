@@ -139,3 +139,14 @@ def test_the_time_of_what_is_done_stands_still() -> None:
     bar.update(task, completed=10)
     now[0] = 90.0
     assert str(Left().render(bar.tasks[0])) == "0:10"
+
+
+def test_long_names_lose_their_middle_in_tables() -> None:
+    """Of a column and of a row; cells, such as the scores of ten folds, are never cut."""
+    name, scores = "the ward in which a patient was first admitted (2026)", " ".join(["0.123"] * 20)
+    head, row = lined_up([["", name], [name, scores]])
+    assert scores in row
+    for line in (head, row):
+        assert "the ward in which" in line
+        assert "(2026)" in line
+        assert "…" in line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,9 @@ def table(n: int = 400) -> pd.DataFrame:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a home of its own."""
+    shutil.copy(empty_store, tmp_path)
     monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return tmp_path
@@ -89,6 +91,7 @@ def test_nothing_locked_is_nothing_to_look_at() -> None:
 
 
 SPEC = {"name": "locked", "columns": {"key": "id", "target": "y", "group": "g"}, "holdout": {"fraction": 0.25}}
+SPEC["params"] = {"n_splits": 3}
 MODEL = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
 
 
@@ -135,7 +138,7 @@ def test_tuning_looks_once_at_the_end_if_asked(home: Path) -> None:
     assert tuned.look.model.params == tuned.configurations[tuned.chosen]
     assert tuned.scores[tuned.best] == max(tuned.scores)
     assert tuned.low <= tuned.value <= tuned.high
-    assert tuned.n_fits == 15
+    assert tuned.n_fits == 9
     simple = tune(table(), **asked, one_standard_error=True)
     assert simple.look is None
     assert simple.chosen <= simple.best
@@ -146,7 +149,7 @@ def test_neither_another_name_nor_a_deleted_ledger_gives_a_look_back(home: Path)
     spec = SPEC | {"holdout": {"fraction": 0.25, "budget": 2}}
     asked = {"model": MODEL, "engine": "plain", "on": "holdout", "reason": "release"}
     assert evaluate(table(), spec=spec, **asked).look == 1
-    other = spec | {"name": "renamed", "params": {"n_splits": 3}}
+    other = spec | {"name": "renamed", "params": {"n_splits": 4}}
     assert evaluate(table(), spec=other, **asked).look == 2
     for again in (spec, other, spec | {"name": "third"}):
         with pytest.raises(EvaluationError, match="looked at 2 times and its budget is 2"):
@@ -232,8 +235,20 @@ def looked(policy: dict[str, Any], features: list[str], name: str = "guarded", *
     return evaluate(noise(), spec=spec, model=recipe, engine="plain", on="holdout", reason="try it")
 
 
+def keep_secret(home: Path) -> None:
+    """Put a secret that is always the same where the first answer would make one."""
+    (home / "looks").mkdir(parents=True)
+    (home / "looks" / "secret").write_bytes(bytes(range(32)))
+    (home / "looks" / "secret").chmod(0o600)
+
+
+def mlflow_looks(home: Path) -> int:
+    return sum(len(path.read_text().splitlines()) for path in (home / "looks").glob("*.jsonl"))
+
+
 def test_thresholdout_tells_what_training_says_where_it_is_near_and_else_spends_an_answer(home: Path) -> None:
     """A model of shares is told its training score; a tree that learnt by heart spends; then nobody is answered."""
+    keep_secret(home)
     policy = {"policy": "thresholdout", "budget": 2}
     stump = {"params": {"max_depth": 1, "min_samples_leaf": 400}}
     near = looked(policy, ["x0"], **stump)
@@ -249,6 +264,11 @@ def test_thresholdout_tells_what_training_says_where_it_is_near_and_else_spends_
     for name in ("guarded", "renamed"):
         with pytest.raises(EvaluationError, match="gave answers of its own 2 times and its budget is 2"):
             looked(policy, ["x3"], name=name)
+    (home / "looks" / "secret").unlink()
+    looks = mlflow_looks(home)
+    with pytest.raises(EvaluationError, match=r"the secret .* cannot be read or made .* stays closed"):
+        looked({"policy": "thresholdout", "budget": 2}, ["x3"])
+    assert mlflow_looks(home) == looks
     artifacts = next((home / "mlartifacts").glob(f"*/{far.run_id}/artifacts"))
     assert not (artifacts / "predictions.parquet").exists()
     assert not list(artifacts.rglob("predictions*"))

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import ModelError
-from evenfold.flows import evaluate, tune
+from evenfold.flows import evaluate, split, tune
 from evenfold.flows.cli import app
 from evenfold.flows.later import predict_later, score_later
 from evenfold.splitters import SplitError
@@ -106,3 +106,17 @@ def test_the_page_of_an_evaluation_leads_to_its_splits_page(home: Home) -> None:
     (page,) = home.path.glob(f"mlartifacts/*/{made.run_id}/artifacts/report.html")
     (address,) = re.findall(r'<a href="([^"#]+split/report\.html)">', page.read_text("utf-8"))
     assert (page.parent / address).resolve().is_file()
+
+
+def test_the_page_of_a_split_leads_to_those_of_its_evaluations(home: Home) -> None:
+    """Also to those that were made after it was written; before the first there is an empty list."""
+    now, _ = students()
+    made = [evaluate(now, spec=SPEC, model=MODEL | {"params": {"C": c}}, engine="plain") for c in (1.0, 2.0)]
+    (page,) = home.path.glob(f"mlartifacts/*/{made[0].split_run_id}/artifacts/split/report.html")
+    (address,) = re.findall(r'<a href="([^"#]+)">Every evaluation on this split', page.read_text("utf-8"))
+    found = re.findall(r'<li><a href="([^"]+)">', (page.parent / address).read_text("utf-8"))
+    assert {(page.parent / each).resolve().parent.parent.name for each in found} == {each.run_id for each in made}
+    assert all((page.parent / each).resolve().is_file() for each in found)
+    alone = split(now, spec={**SPEC, "name": "alone"}, engine="plain")
+    (page,) = home.path.glob(f"mlartifacts/*/{alone.run_id}/artifacts/split/evaluations.html")
+    assert "None yet" in page.read_text("utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates.levels import LevelScore, widest_gap
+from evenfold.estimates import ModelSpec, Problem
+from evenfold.estimates.draws import DrawScores, RowTotals
+from evenfold.estimates.levels import LevelScore, level_scores_of_draws, widest_gap
 from evenfold.estimates.results import Interval
-from evenfold.flows import evaluate
+from evenfold.flows import evaluate, tune
+from evenfold.flows.outcomes import GateError
 from evenfold.tasks.runtime.home import Home
 from sklearn.metrics import mean_absolute_error, recall_score
 
@@ -30,7 +34,11 @@ def rows(numeric: bool = False) -> pd.DataFrame:
 def test_each_level_has_the_pooled_score_of_its_rows(tmp_path: Path, numeric: bool, metric: str) -> None:
     frame = rows(numeric)
     frame.to_parquet(tmp_path / "rows.parquet")
-    spec = {"name": "attributes", "columns": {"key": "id", "target": "y", "balance_on": "sex"}}
+    spec = {
+        "name": "attributes",
+        "columns": {"key": "id", "target": "y", "balance_on": "sex"},
+        "params": {"n_splits": 3},
+    }
     made = evaluate(
         str(tmp_path / "rows.parquet"), spec=spec, metrics=[metric], level=0.9, engine="plain",
         model="sklearn.linear_model:LinearRegression" if numeric else "sklearn.linear_model:LogisticRegression",
@@ -63,7 +71,11 @@ def test_a_level_that_no_score_is_defined_of_says_so(tmp_path: Path) -> None:
     frame = rows()
     frame.loc[frame["sex"] == "f", "y"] = 1
     frame.to_parquet(tmp_path / "rows.parquet")
-    spec = {"name": "one-class", "columns": {"key": "id", "target": "y", "balance_on": ["sex"]}}
+    spec = {
+        "name": "one-class",
+        "columns": {"key": "id", "target": "y", "balance_on": ["sex"]},
+        "params": {"n_splits": 3},
+    }
     made = evaluate(
         str(tmp_path / "rows.parquet"), spec=spec, metrics=["roc_auc"], engine="plain",
         model="sklearn.linear_model:LogisticRegression",
@@ -77,18 +89,86 @@ def test_a_level_that_no_score_is_defined_of_says_so(tmp_path: Path) -> None:
 def test_a_gate_stops_a_retraining_whose_levels_differ_by_more(tmp_path: Path) -> None:
     """Recall of one sex is far below the other's: with no gate it is noted, beyond one nothing is registered."""
     from evenfold.flows import retrain
-    from evenfold.flows.outcomes import GateError
 
     rows().to_parquet(tmp_path / "rows.parquet")
     asked: dict[str, Any] = {"model": "sklearn.linear_model:LogisticRegression", "metrics": ["recall"]}
     columns = {"key": "id", "target": "y", "balance_on": "sex"}
-    spec = {"name": "gap", "columns": columns, "gates": {"level_gap": 0.05}}
+    spec = {"name": "gap", "columns": columns, "gates": {"level_gap": 0.05}, "params": {"n_splits": 3}}
     with pytest.raises(GateError, match=r"recall by sex is .* for f and .* for m, and their intervals do not overlap"):
         retrain(str(tmp_path / "rows.parquet"), spec=spec, **asked, engine="plain")
-    wide = {"name": "wide", "columns": columns, "gates": {"level_gap": 0.9}}
+    wide = {"name": "wide", "columns": columns, "gates": {"level_gap": 0.9}, "params": {"n_splits": 3}}
     made = retrain(str(tmp_path / "rows.parquet"), spec=wide, **asked, engine="plain")
     assert made.checked is not None
     assert made.checked.passed["level_gap"].startswith("recall by sex is")
+
+
+LOGISTIC: dict[str, Any] = {
+    "model": "sklearn.linear_model:LogisticRegression", "metrics": ["recall"], "engine": "plain"
+}  # fmt: skip
+COLUMNS = {"key": "id", "target": "y", "balance_on": "sex"}
+
+
+def test_a_gate_stops_an_evaluation_and_a_tuning_once_they_are_recorded(tmp_path: Path) -> None:
+    """What was found stays in MLflow, and a gate that has nothing to look at is not passed by."""
+    path = str(tmp_path / "rows.parquet")
+    rows().to_parquet(path)
+    spec: dict[str, Any] = {
+        "name": "gated",
+        "columns": COLUMNS,
+        "gates": {"level_gap": 0.05},
+        "params": {"n_splits": 3},
+    }
+    said = r"run (\w+),? is recorded, and a gate of gated 1.0 failed: Recall by sex is .*level_gap: off"
+    for flow, more in ((evaluate, {}), (tune, {"grid": {"C": [0.1, 1.0]}})):
+        with pytest.raises(GateError, match=re.compile(said, re.IGNORECASE)) as raised:
+            flow(path, spec=spec, **LOGISTIC, **more)
+        found = re.search(said, str(raised.value), re.IGNORECASE)
+        assert found is not None
+        client = mlflow.MlflowClient(Home.here().tracking_uri)
+        known = [run.info.run_id for run in client.search_runs([e.experiment_id for e in client.search_experiments()])]
+        assert any(run_id.startswith(found[1]) for run_id in known)
+    wide = evaluate(path, spec=spec | {"name": "wide", "gates": {"level_gap": 0.9}}, **LOGISTIC)
+    assert wide.levels
+    unwatched = {"key": "id", "target": "y"}
+    with pytest.raises(GateError, match="no column to balance on is named"):
+        evaluate(path, spec=spec | {"name": "unwatched", "columns": unwatched}, **LOGISTIC)
+
+
+def test_levels_of_draws_are_means_over_rows_of_their_losses(tmp_path: Path) -> None:
+    """Accuracy by hand from the losses that the draws kept; AUC is no mean over rows, and says so."""
+    path, frame = str(tmp_path / "rows.parquet"), rows()
+    frame.to_parquet(path)
+    spec = {"name": "drawn", "columns": COLUMNS, "strategy": "Bootstrap", "params": {"n_splits": 20}}
+    made = evaluate(path, spec=spec, **LOGISTIC | {"metrics": ["accuracy", "roc_auc"]})
+    (kept,) = [each for each in map(pd.read_parquet, Home.here().scores.rglob("*.parquet")) if "count" in each]
+    f, f_auc, m, m_auc = made.levels
+    for score, sex in ((f, "f"), (m, "m")):
+        own = kept[(frame["sex"] == sex).to_numpy() & (kept["count"] > 0).to_numpy()]
+        assert score.value == pytest.approx(1 - float((own["accuracy"] / own["count"]).mean()))
+        assert score.interval is not None
+        assert score.interval.low < score.value < score.interval.high
+    assert f.interval is not None
+    assert m.value is not None
+    assert f.interval.low > m.value  # what was planted is seen
+    assert f_auc.value is m_auc.value is None
+    assert "is no mean over rows" in f_auc.reason
+
+
+def test_groups_and_weights_count_in_the_levels_of_draws() -> None:
+    """A level's rows of one group say nothing of other groups; heavy rows weigh more."""
+    frame = pd.DataFrame({"x": np.arange(8.0), "y": [0.0, 1, 2, 3, 4, 5, 6, 8], "w": [1.0, 1, 1, 3, 1, 1, 1, 1]})
+    model = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("neg_mean_absolute_error",), weights="w")
+    problem = Problem.of(frame, model, "y", groups=np.array([0, 0, 1, 1, 2, 2, 2, 2]))
+    totals = {
+        "neg_mean_absolute_error": RowTotals(np.array([2.0, 2, 4, 4, 1, 2, 3, 0]), np.array([2, 1, 2, 1, 1, 1, 1, 0]))
+    }
+    draws = DrawScores(pd.DataFrame({"draw": [0], "n_train": [8]}), totals)
+    attributes = {"sex": (np.array([0, 0, 0, 0, 1, 1, 1, 1]), ["f", "m"])}
+    f, m = level_scores_of_draws(draws, problem, attributes)
+    assert f.value == pytest.approx(-(1 + 2 + 2 + 3 * 4) / 6)
+    assert f.interval is not None
+    assert (m.value, m.n_rows, m.interval) == (pytest.approx(-2.0), 3, None)
+    assert "one group" in m.reason
 
 
 def test_levels_whose_intervals_overlap_have_no_gap() -> None:

@@ -145,6 +145,12 @@ def test_export_import_and_join_go_round(place: Place) -> None:
     joined = ("data.parquet", "trial/1.0", "--fold", "2", "--role", "test", "-o", "out.parquet")
     assert place.run("join", *joined).stdout == "out.parquet: the 40 rows that fold 2 has for test\n"
     assert pd.read_parquet("out.parquet")["id"].tolist() == np.flatnonzero(place.manifest.codes == 2).tolist()
+    told = place.run("join", "data.parquet", "trial/1.0", "-o", "parted", "--memory", "1MB").stdout
+    assert told == "parted: 200 rows, parted by the folds (fold=<code>/rows.parquet)\n"
+    parted = pd.read_parquet("parted").set_index("id")["fold"].astype(int)
+    assert parted.sort_index().tolist() == place.manifest.codes.tolist()
+    with pytest.raises(SplitError, match="--fold and --role go together"):
+        raise place.run("join", "data.parquet", "trial/1.0", "--fold", "2", "-o", "out.csv").exception or AssertionError
 
 
 def test_positions_and_words_come_in_by_flag(place: Place) -> None:

@@ -50,7 +50,9 @@ def home(shared_home: Home) -> Home:
 
 
 def retrain(name: str, frame: pd.DataFrame, model: dict[str, Any] = RIDGE, **fields: Any) -> Retraining:
-    spec = {"name": name, "columns": COLUMNS, "strategy": "KFold", "gates": ANY_TABLE, **fields.pop("spec", {})}
+    spec = {"name": name, "columns": COLUMNS, "strategy": "KFold", "params": {"n_splits": 3}} | {
+        "gates": ANY_TABLE, **fields.pop("spec", {})
+    }  # fmt: skip
     return flows.retrain(frame, engine="plain", spec=spec, model=model, **fields)
 
 

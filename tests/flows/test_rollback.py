@@ -16,7 +16,7 @@ from evenfold import flows
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
 DUMMY = {"estimator": "sklearn.dummy:DummyRegressor", "metrics": ["r2"]}
-SPEC = {"columns": {"key": ["id"], "target": "y"}, "strategy": "KFold"}
+SPEC = {"columns": {"key": ["id"], "target": "y"}, "strategy": "KFold", "params": {"n_splits": 3}}
 
 
 @pytest.fixture(autouse=True)

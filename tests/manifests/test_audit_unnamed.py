@@ -222,3 +222,24 @@ def test_columns_without_a_value_outside_a_fold_stop_no_check() -> None:
     made = audited(frame)
     assert "giveaway_features" in alarms(made)
     assert all(found.ran for found in made.findings)
+
+
+def test_what_was_learnt_already_is_not_learnt_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The audit of a model's features, after that of the split, fits anew only what differs, and finds the same."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from sklearn.tree import DecisionTreeRegressor
+
+    fits: list[str] = []
+    for kind in (HistGradientBoostingRegressor, DecisionTreeRegressor):
+        fit = kind.fit
+        monkeypatch.setattr(kind, "fit", lambda self, *data, of=fit, **more: fits.append("") or of(self, *data, **more))
+    frame, random = plain(seed=17)
+    frame["leak"] = frame["y"] + random.normal(size=N) / 20
+    first, learnt = audited(frame), len(fits)
+    assert learnt > 15
+    assert audited(frame) == first
+    assert len(fits) - learnt < 5
+    frame.loc[frame.index[0], "a"] += 1.0
+    changed, before = audited(frame), len(fits)
+    assert before - learnt > 15
+    assert alarms(changed).keys() == alarms(first).keys() >= {"giveaway_features"}

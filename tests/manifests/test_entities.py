@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from cases import CASES
 from evenfold.manifests import Manifest, audit, decide, extend, measure, read_manifest, read_spec, write_manifest
-from evenfold.splitters import BalancedGroupKFold, ForwardChaining, GroupShuffleSplit, PurgedKFold, SplitError
+from evenfold.splitters import (
+    BalancedGroupKFold,
+    CombinatorialPurgedKFold,
+    Crossed,
+    ForwardChaining,
+    GroupShuffleSplit,
+    PurgedKFold,
+    SplitError,
+)
 
 SPEC: dict[str, Any] = {
     "columns": {"key": "visit", "target": "sick", "group": ["patient", "device"]},
@@ -166,6 +175,53 @@ def test_bare_strategies_join_several_columns_of_groups(splitter: Any) -> None:
         assert train.tolist() == again.tolist()
         for column in entities:
             assert not {*entities[column].iloc[train]} & {*entities[column].iloc[test]}
+
+
+def nested(n_hospitals: int = 16) -> pd.DataFrame:
+    """Return 20 visits of each hospital, of 5 patients who are in no other, of 4 regions."""
+    random = np.random.default_rng(8)
+    hospital = np.repeat(np.arange(n_hospitals), 20)
+    return pd.DataFrame(
+        {
+            "hospital": [f"h{each}" for each in hospital],
+            "patient": hospital * 5 + np.tile(np.arange(5), 4 * n_hospitals),
+            "region": [f"r{each % 4}" for each in hospital],
+            "sick": random.random(hospital.size) < 0.3,
+            "visit": np.arange(hospital.size),
+        }
+    ).sample(frac=1, random_state=3)
+
+
+KEEPING = [each for each in CASES if each.needs.groups and each.portable and not each.needs.fixed]
+
+
+@pytest.mark.parametrize("splitter", KEEPING, ids=repr)
+def test_of_a_hierarchy_hospital_and_patients_are_whole_whatever_the_strategy(splitter: Any) -> None:
+    """And where the groups are joined, the split is that of the hospitals alone: the inner level adds nothing."""
+    rows, needs = nested(), splitter.needs
+    if needs.time:  # hospitals that open one after the other, or every one of them would be tested
+        days = rows["hospital"].str[1:].astype(int) * 3 + rows["visit"] % 3
+        combined = isinstance(splitter, CombinatorialPurgedKFold)
+        splitter = CombinatorialPurgedKFold(3, 1) if combined else type(splitter)(2)
+        time = pd.Timestamp("2026-01-01") + pd.to_timedelta(days, "D")
+    roles = {name: rows["visit"] if name == "key" else time for name in ("key", "time") if getattr(needs, name)}
+    y = {"classes": rows["region"], "ignored": None}.get(needs.y, rows["sick"])
+    both = list(splitter.split(rows, y, rows[["hospital", "patient"]], **roles))
+    assert both
+    for train, test in both:
+        for level in ("hospital", "patient"):
+            assert not set(rows[level].iloc[train]) & set(rows[level].iloc[test])
+    if not isinstance(splitter, Crossed):
+        outer = splitter.split(rows, y, rows["hospital"], **roles)
+        assert all(one[0].tolist() == two[0].tolist() for one, two in zip(both, outer, strict=True))
+
+
+def test_patients_that_are_numbered_anew_in_each_hospital_are_said_to_join_them() -> None:
+    """Patient 1 of two hospitals is not one patient; the error says what to write instead."""
+    rows = nested().assign(patient=lambda frame: frame["patient"] % 5)
+    said = r"join 320 of 320 rows .* would still hold 320. Where values are numbered anew .* write both into one column"
+    with pytest.raises(SplitError, match=said):
+        decide({"columns": {"key": "visit", "target": "sick", "group": ["hospital", "patient"]}}, rows)
 
 
 def test_a_specification_names_one_or_several_columns_as_group() -> None:

@@ -12,6 +12,7 @@ import pytest
 from evenfold.flows import evaluate
 from evenfold.manifests import decide, extend, read_manifest, write_manifest
 from evenfold.splitters import SplitError
+from evenfold.tasks import Home
 
 SPEC = {"name": "people", "columns": {"key": "person", "target": "y"}, "key_encoding": "hmac"}
 
@@ -43,9 +44,8 @@ def test_keys_are_what_hmac_says(bits: int) -> None:
     assert wanted in manifest.keys.column("row_key").to_pylist()
 
 
-def test_no_artifact_holds_an_original_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_artifact_holds_an_original_key(home: Home, tmp_path: Path) -> None:
     """Neither the manifest nor anything that an evaluation keeps or records, as text or as an integer."""
-    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
     numbers = table().assign(person=np.arange(300) + 7_777_000_001)
     for name, frame, needles in (
         ("texts", table(), [b"person-0000"]),
@@ -55,7 +55,7 @@ def test_no_artifact_holds_an_original_key(tmp_path: Path, monkeypatch: pytest.M
         frame.to_parquet(path)
         spec = SPEC | {"name": name}
         evaluate(path, spec=spec, model={"estimator": "sklearn.linear_model:Ridge"}, engine="plain")
-        written = [file for file in (tmp_path / "home").rglob("*") if file.is_file() and file.suffix != ".lock"]
+        written = [file for file in home.path.rglob("*") if file.is_file() and file.suffix != ".lock"]
         assert any(file.name == "predictions.parquet" for file in written)
         for file in written:
             content = file.read_bytes()

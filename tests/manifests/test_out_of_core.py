@@ -9,11 +9,28 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from cases import CASES
-from evenfold.manifests import StoredManifest, audit, decide, join_rows, measure, partition, require_room
+from evenfold.manifests import (
+    StoredManifest,
+    StreamedPlan,
+    as_cv,
+    audit,
+    decide,
+    export,
+    extend,
+    join_rows,
+    measure,
+    partition,
+    planned,
+    require_room,
+    write_join,
+)
 from evenfold.manifests.anywhere.auditing import ROW_BY_ROW
 from evenfold.manifests.engines import ordered
+from evenfold.manifests.tables import csv_files
+from evenfold.manifests.tables.csv_files import about_rows
 from evenfold.splitters import SplitError, Splitter
 from tables import TYPES, assert_alike, figures, shuffled, spec_of, table
 
@@ -223,17 +240,87 @@ def test_a_refusal_leaves_no_folder_behind(tmp_path: Path) -> None:
     assert list((tmp_path / "home").iterdir()) == []
 
 
+@pytest.mark.parametrize("key", ["id", None])
+def test_a_manifest_on_disk_is_a_cv_and_its_folds_are_joined_as_in_memory(tmp_path: Path, key: str | None) -> None:
+    """The same positions in the same order, and the same rows of each role, after growth and deletion as well."""
+    spec = GROUPED | {"columns": {**GROUPED["columns"], "key": key}, "holdout": {"fraction": 0.2}}
+    rows = table()
+    stored = kept(spec, tmp_path / "splits", rows)
+    data = rows if key is None else shuffled(rows)
+    if key:
+        data = data.drop(index=data.index[3]).reset_index(drop=True)
+        stored = extend(stored, data, max_missing=0.5).manifest
+    whole = stored.read()
+    cv, known = as_cv(stored, data, memory="64MB"), whole.as_cv(data)
+    assert cv.get_n_splits() == known.get_n_splits() == 5
+    for (train, test), (learnt, tested) in zip(cv.split(data), known.split(data), strict=True):
+        assert train.tolist() == learnt.tolist()
+        assert test.tolist() == tested.tolist()
+    with pytest.raises(SplitError, match="rows and the manifest was joined to"):
+        cv.split(data.head(5))
+    data.to_parquet(tmp_path / "rows.parquet")
+    for role in ("train", "test"):
+        n = write_join(stored, tmp_path / "rows.parquet", 1, role, tmp_path / "one.parquet", memory="1kB")
+        wanted = join_rows(whole, tmp_path / "rows.parquet", 1, role).replace_schema_metadata(None)
+        assert n == wanted.num_rows
+        assert pq.read_table(tmp_path / "one.parquet").equals(wanted)
+    for asked in ({"fold": 9}, {"fold": 0, "repeat": 2}, {"fold": 0, "role": "both"}):
+        with pytest.raises(SplitError, match="there is no"):
+            write_join(
+                stored, tmp_path / "rows.parquet", **{"role": "test", "to": tmp_path / "x.csv"} | asked, memory=1
+            )
+    assert not (tmp_path / "x.csv").exists()
+
+
+@pytest.mark.parametrize(("to", "suffix"), [("csv", ".csv"), ("h2o", ".csv"), ("spark", ".parquet")])
+def test_folds_are_exported_from_disk_with_the_bytes_of_memory(tmp_path: Path, to: Any, suffix: str) -> None:
+    """With the data and without; where a tool has no word for a fold, it says so and writes nothing."""
+    rows = shuffled(table())
+    rows.to_parquet(tmp_path / "rows.parquet")
+    stored = kept(GROUPED, tmp_path / "splits", rows)
+    for data in (None, tmp_path / "rows.parquet"):
+        ours, theirs = tmp_path / f"ours{suffix}", tmp_path / f"theirs{suffix}"
+        told = export(stored, to, ours, data, memory="1kB")
+        known = export(stored.read(), to, theirs, data)
+        assert (told.rows, told.note) == (known.rows, known.note)
+        assert ours.read_bytes() == theirs.read_bytes()
+    locked = kept(GROUPED | {"name": "locked", "holdout": {"fraction": 0.2}}, tmp_path / "splits", rows)
+    if to != "csv":
+        with pytest.raises(SplitError, match=r"no word for rows locked \(-2\)"):
+            export(locked, to, tmp_path / f"never{suffix}", memory="1kB")
+        assert not (tmp_path / f"never{suffix}").exists()
+
+
 def test_the_room_that_a_model_needs_is_judged_of_csv_and_of_named_columns(tmp_path: Path) -> None:
-    """By the length of the first lines; compressed files, of which nobody knows the rows, are not judged."""
+    """By the length of the first lines, compressed or not."""
     rows = table(5_000).drop(columns="when")
     rows.to_csv(tmp_path / "rows.csv", index=False)
     rows.to_csv(tmp_path / "rows.csv.gz", index=False)
     with pytest.raises(
-        SplitError, match=r"about (4,9\d\d|5,0\d\d) rows of 6 columns take about .* GB .*name fewer features"
+        SplitError, match=r"about (4,9\d\d|5,0\d\d) rows of 8 columns take about .* GB .*name fewer features"
     ):
         require_room(tmp_path / "rows.csv", "1MB")
     require_room(tmp_path / "rows.csv", "10MB")
     require_room(tmp_path / "rows.csv", "1MB", ["id", "number"])
-    with pytest.raises(SplitError, match=r"rows of 2 columns take .*fit batch by batch"):
+    with pytest.raises(SplitError, match=r"rows of 2 columns take .*learns batch by batch"):
         require_room(tmp_path / "rows.csv", "100kB", ["id", "number"])
-    require_room(tmp_path / "rows.csv.gz", "1MB")
+    with pytest.raises(SplitError, match=r"about 5,000 rows of 8 columns"):
+        require_room(tmp_path / "rows.csv.gz", "1MB")
+    require_room(tmp_path / "rows.csv.gz", "10MB")
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst", ".bz2", ".lz4"])
+def test_the_rows_of_a_csv_are_judged_by_how_tightly_its_beginning_is_packed(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a compressed table is split out of core by itself; of a small one the number is exact."""
+    numbers = np.random.default_rng(0).normal(size=120_000)
+    text = "row,number\n" + "".join(f"{row:06},{number:.9f}\n" for row, number in enumerate(numbers))
+    file = tmp_path / f"rows.csv{suffix}"
+    with pa.output_stream(str(file), compression="detect") as stream:
+        stream.write(text.encode())
+    assert about_rows([file]) == pytest.approx(120_000, rel=0.02)
+    monkeypatch.setattr(csv_files, "UNPACKED_BYTES", 1_000_000)
+    assert about_rows([file]) == pytest.approx(120_000, rel=0.5)
+    plan = planned({"columns": {"key": "row"}, "strategy": "KFold"}, file, memory="1MB", to=tmp_path / "splits")
+    assert isinstance(plan, StreamedPlan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sqlite3
 from html import unescape
 from pathlib import Path
@@ -35,9 +36,10 @@ def artifacts(home: Path, run_id: str) -> Path:
 
 
 @pytest.fixture(scope="module", params=["StratifiedKFold", "Bootstrap"])
-def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Any:
     """Evaluate once per strategy, and return the outcome and where its record lies."""
     home = tmp_path_factory.mktemp("home")
+    shutil.copy(empty_store, home)
     frame = load_breast_cancer(as_frame=True).frame.assign(patient=range(569))
     frame["target"] = frame["target"].map({0: "<i>malignant</i>", 1: "benign"})
     columns = {"key": "patient", "target": "target"}
@@ -53,10 +55,12 @@ def test_the_page_says_what_the_estimates_say(recorded: Any) -> None:
     strategy, outcome, home = recorded
     folder = artifacts(home, outcome.run_id)
     page = Page((folder / "report.html").read_text(encoding="utf-8"))
-    pooled = ["confusion", "calibration"] if strategy == "StratifiedKFold" else []
+    folds = strategy == "StratifiedKFold"
+    pooled = ["importance", "confusion", "calibration"] if folds else []
+    details = ["estimates", "notes", "splits", "features", *(["importances"] if folds else []), "model"]
     assert "? Not audited" not in page.words
     assert page.sections[: 2 + len(pooled)] == ["metric-0", "metric-1", *pooled]
-    assert page.sections[2 + len(pooled) :][:5] == ["estimates", "notes", "splits", "features", "model"]
+    assert page.sections[2 + len(pooled) :][: len(details)] == details
     told = []
     for each in json.loads((folder / "estimates.json").read_text(encoding="utf-8")):
         told += [each[name] for name in ("value", "fold_mean", "sd", "se", "apparent", "gap")]

@@ -14,6 +14,7 @@ from evenfold.estimates import Estimate, Interval
 from evenfold.flows import evaluate, tune
 from evenfold.manifests import audit, decide, measure
 from evenfold.splitters.display import Displayed
+from evenfold.tasks import Home
 from mlflow import MlflowClient
 from nbclient import NotebookClient
 from pages import Page
@@ -92,9 +93,8 @@ def test_lines_say_what_matters() -> None:
     assert repr(error) == "Estimate MAE 2.5, 90 % [2, 3]: random splits, 9 splits"
 
 
-def test_what_flows_come_to_is_shown_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_flows_come_to_is_shown_too(home: Home) -> None:
     """An evaluation and a tuning have one line with their scores, and the top of their page."""
-    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path))
     rng = np.random.default_rng(0)
     data = pd.DataFrame({"row": range(80), "a": rng.normal(size=80), "y": rng.normal(size=80)})
     request: dict[str, Any] = {
@@ -108,7 +108,7 @@ def test_what_flows_come_to_is_shown_too(monkeypatch: pytest.MonkeyPatch, tmp_pa
         html = outcome._repr_html_()
         assert Page(html).open == []
         assert 'class="tile"' in html
-    run = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    run = MlflowClient(home.tracking_uri)
     for run_id in (evaluation.run_id, tuning.run_id):
         assert "report.html" in [file.path for file in run.list_artifacts(run_id)]
 
@@ -123,3 +123,38 @@ def test_a_result_that_nothing_draws_shows_its_line() -> None:
 
     assert Own()._repr_html_() is None
     assert repr(Own()) == "Own 1"
+
+
+RUNNING = """
+import os
+os.environ["EVENFOLD_HOME"] = "home"
+from evenfold.flows import evaluate
+made = evaluate(frame, spec=spec, model="sklearn.linear_model:LogisticRegression", metrics=["accuracy"], engine="plain")
+"""
+
+
+class Watched(NotebookClient):
+    """A notebook whose messages of what is displayed are kept, in their order."""
+
+    said: list[tuple[str, dict[str, str]]]
+
+    def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+        if msg["msg_type"] in ("display_data", "update_display_data"):
+            self.said.append((msg["msg_type"], msg["content"]["data"]))
+        return super().process_message(msg, cell, cell_index)
+
+
+def test_a_notebook_shows_one_line_that_goes_on_while_models_are_fitted(tmp_path: Path) -> None:
+    """It is displayed once and updated, and ends with the seconds."""
+    cells = [nbformat.v4.new_code_cell(source) for source in (SETUP, RUNNING)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    client = Watched(notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
+    client.said = []
+    client.execute()
+    kinds, lines = zip(*[(kind, data["text/plain"]) for kind, data in client.said], strict=True)
+    assert kinds == ("display_data",) + ("update_display_data",) * (len(kinds) - 1)
+    assert any(re.fullmatch(r"fitting models: [1-5] of 5, \d+ s", line) for line in lines)
+    assert re.fullmatch(r"done after \d+ s", lines[-1])
+    assert all(data["text/html"].startswith("<progress value=") for _, data in client.said)
+    (shown,) = [each for each in notebook.cells[1].outputs if each.output_type == "display_data"]
+    assert shown.data["text/plain"] == lines[-1]

@@ -84,7 +84,7 @@ SPEC: dict[str, Any] = {
     "name": "visits",
     "columns": {"key": "visit", "target": "y", "group": "patient"},
     "strategy": "BalancedGroupKFold",
-    "params": {"n_splits": 4},
+    "params": {"n_splits": 3},
     "key_encoding": "hmac",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,9 @@ class Evil:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+def home(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    (tmp_path / "home").mkdir(mode=0o700)
+    shutil.copy(empty_store, tmp_path / "home")
     monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
     for name in ("MLFLOW_TRACKING_URI", "EVENFOLD_RESULTS"):
         monkeypatch.delenv(name, raising=False)

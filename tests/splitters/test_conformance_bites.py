@@ -25,6 +25,7 @@ from evenfold.splitters import (
     Rows,
     ShuffleSplit,
     SortedStratifiedKFold,
+    SpatialBlockKFold,
     Splitter,
     StratifiedBootstrap,
     StratifiedKFold,
@@ -52,6 +53,10 @@ def broken(splitter: Splitter, spoil: Callable[[Pairs, Splitter, Rows], Pairs]) 
 def first(change: Callable[[Any, Any], tuple[Any, Any]]) -> Callable[[Pairs, Splitter, Rows], Pairs]:
     """Return a spoiler of the last pair only, which a check that looks at one split would miss."""
     return lambda pairs, splitter, rows: [*pairs[:-1], change(*pairs[-1])]
+
+
+def learn_all_the_rest(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+    return [(np.setdiff1d(np.arange(rows.n), test), test) for _, test in pairs]
 
 
 def draw_globally(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
@@ -355,6 +360,12 @@ FAULTS: list[tuple[Splitter, str]] = [
     (broken(ForwardChaining(), learn_the_row_before), "trains on no row whose label was not known"),
     (broken(PurgedKFold(12), learn_the_row_before), "trains on no row whose label overlaps"),
     (broken(PurgedKFold(embargo="2 days"), learn_the_row_after), "trains on no row whose label overlaps"),
+    (broken(SpatialBlockKFold(block_size=1.5), swap_one_row), "keeps every block of the map"),
+    (broken(SpatialBlockKFold(3, block_size=4, buffer=1), learn_all_the_rest), "trains on no row within the buffer"),
+    (
+        broken(SpatialBlockKFold(3, block_size=4, buffer=1), first(lambda train, test: (train[1:], test))),
+        "trains on no row within the buffer",
+    ),
     (broken(CombinatorialPurgedKFold(8, 2), forget_a_split), "tests every row once on every path"),
     (OneForAll(5), "only appends when more splits"),
     (broken(Bootstrap(5), first(lambda train, test: (train, test[1:]))), "tests every row that train lacks"),

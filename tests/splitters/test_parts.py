@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.splitters import FractionalStratifiedSplit, SplitError, StratifiedSplit
+from evenfold.splitters import BalancedGroupSplit, FractionalStratifiedSplit, HashSplit, SplitError, StratifiedSplit
 from evenfold.splitters.base import part_sizes
 from evenfold.splitters.strategies.stratified_split import rounded
 from hypothesis import given, settings, strategies as st
@@ -65,7 +65,8 @@ def test_text_classes_are_shared_out_to_parts_of_any_shares() -> None:
     ("parts", "message"),
     [
         ({"train": 1.0}, "name two or more"),
-        ({"fit": 0.5, "test": 0.5}, "train among them"),
+        ({"a": 0.4, "b": 0.4, "c": 0.2}, r"which is trained on \('a' and 'b' are as large\); call that one 'train'"),
+        ({"validation": 0.5, "test": 0.5}, r"each is for judging by its name\); call that one 'train'"),
         (["train", "test"], "name two or more"),
         ({"train": 0.8, "test": 0.3}, r"sum to 1\.1; choose shares that sum to 1"),
         ({"train": 0.8, "test": 0.2 + 1e-6}, r"sum to 1\.000001; choose"),
@@ -80,6 +81,31 @@ def test_parts_that_cannot_be_are_refused_with_what_would_work(parts: Any, messa
     """A share, a sum or a size that cannot be is a SplitError in numbers."""
     with pytest.raises(SplitError, match=message):
         FractionalStratifiedSplit(parts).assign(None, np.arange(40.0))
+
+
+@pytest.mark.parametrize(
+    ("parts", "trained", "tested"),
+    [
+        ({"check": 0.3, "fit": 0.7}, "fit", ["check"]),
+        ({"fit": 0.7, "check": 0.2, "exam": 0.1}, "fit", ["check", "exam"]),
+        ({"big": 0.6, "train": 0.2, "other": 0.2}, "train", ["big", "other"]),
+        ({"test": 0.6, "fit": 0.4}, "fit", ["test"]),
+    ],
+)
+def test_parts_of_any_names_train_on_train_or_else_on_the_largest(
+    parts: dict[str, float], trained: str, tested: list[str]
+) -> None:
+    """Whatever strategy has parts; each other part is tested under its own code."""
+    y, groups = np.resize([0, 1], 200), np.arange(200) // 2
+    for strategy in (FractionalStratifiedSplit, StratifiedSplit, BalancedGroupSplit, HashSplit):
+        splitter = strategy(parts=parts)
+        codes, roles = splitter.part_codes(), {"key": np.arange(200)} if strategy is HashSplit else {}
+        assert codes[trained] == -1
+        pairs = list(splitter.split(None, y, groups if splitter.needs.groups else None, **roles))
+        assert len(pairs) == splitter.get_n_splits() == len(tested)
+        for (train, test), name in zip(pairs, tested, strict=True):
+            assert abs(train.size - 200 * parts[trained]) <= (40 if strategy is HashSplit else 2)
+            assert abs(test.size - 200 * parts[name]) <= (40 if strategy is HashSplit else 2)
 
 
 @pytest.mark.parametrize(

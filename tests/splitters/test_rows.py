@@ -261,3 +261,11 @@ def test_rows_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         rows.n = 5  # type: ignore[misc]
     assert rows.class_counts().tolist() == [2, 1]
+
+
+def test_numbers_are_ranked_once_with_ties_by_position() -> None:
+    """Who shares them out and who keeps their edges go by the same order."""
+    y = np.array([3.5, -1.0, 3.5, 0.0, -1.0, np.pi])
+    rows = Rows.of(y=y, needs=Needs(y="numbers"))
+    assert rows.ranked.tolist() == np.argsort(y, kind="stable").tolist()
+    assert rows.ranked is rows.ranked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,8 +33,10 @@ for state in [nightly(*sys.argv[1:3], return_state=True) for _ in "ab"]:
 """
 
 
-def nightly(folder: Path, more: dict[str, str]) -> list[dict[str, object]]:
+def nightly(folder: Path, more: dict[str, str], store: Path) -> list[dict[str, object]]:
     """Return what two runs of the example came to: the run in MLflow, and the state and tags of each task run."""
+    (folder / "home").mkdir()
+    shutil.copy(store, folder / "home")
     env = environment(folder, {"EVENFOLD_HOME": str(folder / "home"), "PYTHONUNBUFFERED": "1", **more})
     env |= {"PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
     pd.read_parquet(ROOT / "examples" / "flights.parquet")[::10].to_parquet(folder / "flights.parquet")
@@ -61,15 +64,15 @@ def check_runs(first: dict[str, object], second: dict[str, object]) -> None:
     assert first["run_id"] == second["run_id"]
 
 
-def test_a_foreign_flow_uses_our_tasks_on_a_server(prefect_server: str, tmp_path: Path) -> None:
+def test_a_foreign_flow_uses_our_tasks_on_a_server(prefect_server: str, tmp_path: Path, empty_store: Path) -> None:
     """The second run of the example finds split and fits in the cache; names and tags say strategy and version."""
-    check_runs(*nightly(tmp_path, {"PREFECT_API_URL": prefect_server}))
+    check_runs(*nightly(tmp_path, {"PREFECT_API_URL": prefect_server}, empty_store))
 
 
 @pytest.mark.soak
-def test_a_foreign_flow_uses_our_tasks_on_an_embedded_server(tmp_path: Path) -> None:
+def test_a_foreign_flow_uses_our_tasks_on_an_embedded_server(tmp_path: Path, empty_store: Path) -> None:
     """The same without a server of its own."""
-    check_runs(*nightly(tmp_path, {}))
+    check_runs(*nightly(tmp_path, {}, empty_store))
 
 
 def test_what_the_room_offers_are_tasks_that_work_without_prefect_too(tmp_path: Path) -> None:

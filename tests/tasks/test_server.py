@@ -18,11 +18,11 @@ from evenfold.tasks.runtime.server import Used, keep_server, kept_server, stop_s
 from servers import ROOT, answers, environment, free_port, wait_until
 
 CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
-THREE = """
+TWO = """
 import subprocess
 import pandas as pd
 from evenfold.flows import split
-for name in ("one", "two", "three"):
+for name in ("one", "two"):
     rows = pd.DataFrame({"id": range(20), "y": [0, 1] * 10})
     split(rows, key="id", target="y", name=name, strategy="KFold")
     told = subprocess.run(["ps", "-e", "-o", "args"], capture_output=True, text=True).stdout
@@ -45,21 +45,21 @@ def environment_of(home: Home) -> dict[str, str]:
 
 @pytest.mark.usefixtures("prefect_folder")
 def test_flows_share_a_server_and_a_kept_one_is_found(home: Home) -> None:
-    """Three flows in one process start one server; with a kept one none is started; it is ended when it is told to."""
+    """Two flows in one process start one server; with a kept one none is started; it is ended when it is told to."""
     env = environment_of(home)
 
     def up_here(*more: str) -> object:
         return json.loads(evenfold(home.path, "up", *more, "--json", EVENFOLD_HOME=str(home.path)).stdout)
 
-    assert told([sys.executable, "-c", THREE], env).split() == ["1", "1", "1"]
+    assert told([sys.executable, "-c", TWO], env).split() == ["1", "1"]
     up = json.loads(told([*CLI, "up", "--json"], env))
     assert up["started"]
     assert answers(f"{up['address']}/api/health")
-    assert told([sys.executable, "-c", THREE], env).split() == ["1", "1", "1"]
+    assert told([sys.executable, "-c", TWO], env).split() == ["1", "1"]
     assert up_here() == {**up, "started": False}
     runs = urllib.request.Request(f"{up['address']}/api/flow_runs/count", b"{}", {"Content-Type": "application/json"})
     with urllib.request.urlopen(runs) as answer:  # the history of both processes is one
-        assert json.load(answer) == 6
+        assert json.load(answer) == 4
     assert up_here("--stop") == {"stopped": True}
     assert not answers(f"{up['address']}/api/health")
     assert up_here("--stop") == {"stopped": False}

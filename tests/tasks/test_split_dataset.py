@@ -27,9 +27,8 @@ def evaluated(folder: Path, alpha: float) -> Evaluation:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
-    return tmp_path
+def place(home: Home) -> Path:
+    return home.path.parent
 
 
 def test_a_split_is_found_ranked_and_loaded_by_mlflow_alone(place: Path) -> None:

@@ -8,9 +8,8 @@ from functools import cache
 
 import numpy as np
 from evenfold.manifests.audits.findings import ByTime, Found, NotAsked, Remedy, Together, Without
-from threadpoolctl import threadpool_limits
 
-from .models import design, is_usable, predict_boosted, predict_from_all
+from .models import design, in_one_thread, is_usable, predict_boosted, predict_from_all
 from .sample import BLOCKS, LEAST_ROWS, Array, Codes, Column, Sample, Target
 
 
@@ -32,7 +31,7 @@ def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Foun
         sample = read()
         if found.remedy is None or isinstance(sample, NotAsked) or not _is_learnable(sample.learned):
             return found
-        with threadpool_limits(1):
+        with in_one_thread():
             impact = _scores(sample.learned, as_split(sample.learned), found.remedy)
         if impact is None:
             return found

@@ -2,17 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from .sample import Array, Codes, Column
 
 MOST_LEAVES = 64
+MOST_KNOWN = 256  # predictions that a process keeps, of at most 20,000 rows each
 MOST_CATEGORIES = 60
 PRIOR_ROWS = 5.0  # a level's mean counts this many rows of the overall mean
+
+
+@cache
+def _pools() -> ThreadpoolController:
+    import sklearn.ensemble  # noqa: F401, what starts threads is looked for once, and must be loaded by then
+
+    return ThreadpoolController()
+
+
+def in_one_thread() -> AbstractContextManager[Any]:
+    """Return a context in which small models learn in one thread.
+
+    Sums in parallel differ in their last bits, and threads that wait for one another burn more than they save.
+    """
+    limits: AbstractContextManager[Any] = _pools().limit(limits=1)
+    return limits
+
+
+def _once(learn: Callable[..., Array]) -> Callable[..., Array]:
+    """Return ``learn`` such that a process that asks the very same again has the answer at once.
+
+    The audit of a split and that of a model's features learn mostly the same: the fits are nearly all of their time.
+    """
+    known: dict[bytes, Array] = {}
+
+    @wraps(learn)
+    def run(*arguments: Any) -> Array:
+        digest = hashlib.blake2b(learn.__name__.encode())
+        for each in arguments:
+            array = np.ascontiguousarray(each)
+            digest.update(f"{array.dtype} {array.shape} ".encode())
+            digest.update(array.data)
+        key = digest.digest()
+        if key not in known:
+            learnt = learn(*arguments)
+            for oldest in list(known)[: max(0, len(known) + 1 - MOST_KNOWN)]:
+                known.pop(oldest, None)
+            known[key] = learnt
+        return known[key].copy()
+
+    return run
 
 
 def predict_from_one(column: Column, outcomes: Array, blocks: Codes) -> Array:
@@ -38,12 +84,17 @@ def _level_means(column: Column, outcomes: Array, train: NDArray[np.bool_], test
 
 
 def _tree(column: Column, outcomes: Array, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Array:
+    return _grown(column.values[train], outcomes[train], column.values[test])
+
+
+@_once
+def _grown(values: Array, outcomes: Array, asked: Array) -> Array:
     from sklearn.tree import DecisionTreeRegressor
 
-    least = max(5, int(np.count_nonzero(train)) // 250)
+    least = max(5, values.size // 250)
     tree = DecisionTreeRegressor(max_leaf_nodes=MOST_LEAVES, min_samples_leaf=least, random_state=0)
-    tree.fit(column.values[train, None], outcomes[train])
-    return np.asarray(tree.predict(column.values[test, None])).reshape(-1, outcomes.shape[1])
+    tree.fit(values[:, None], outcomes)
+    return np.asarray(tree.predict(asked[:, None])).reshape(-1, outcomes.shape[1])
 
 
 def predict_from_all(columns: Sequence[Column], outcomes: Array, blocks: Codes) -> Array:
@@ -67,12 +118,16 @@ def predict_boosted(
 
     Columns without two values among those others are left out; where none is left their mean is said.
     """
-    train = X[~test]
+    return _learnt(X[~test], outcome[~test], X[test], categorical, rounds)
+
+
+@_once
+def _learnt(train: Array, outcome: Array, asked: Array, categorical: list[bool], rounds: int) -> Array:
     kept = [i for i, column in enumerate(train.T) if np.unique(column[~np.isnan(column)]).size > 1]
     if not kept:
-        return np.full(int(np.count_nonzero(test)), outcome[~test].mean())
-    model = _boosted([categorical[i] for i in kept], rounds).fit(train[:, kept], outcome[~test])
-    predicted: Array = model.predict(X[test][:, kept])
+        return np.full(asked.shape[0], outcome.mean())
+    model = _boosted([categorical[i] for i in kept], rounds).fit(train[:, kept], outcome)
+    predicted: Array = model.predict(asked[:, kept])
     return predicted
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.estimates import Estimate, ModelError, ModelSpec, compare, metric_of
-from evenfold.estimates.levels import LevelScore, widest_gap
+from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.manifests import Audit
 from evenfold.manifests.audits.findings import MODEL_GATES, Check, Found, NotAsked, Outcome, gates_with
@@ -20,7 +20,7 @@ from evenfold.tasks.outcomes import Champion, FinalModel, SplitRef
 from evenfold.tasks.record.reading import Recorded, read_evaluation
 from evenfold.tasks.record.tracker import load_final
 from evenfold.tasks.runtime.step import step
-from evenfold.tasks.scores import kept_scores
+from evenfold.tasks.scores import gap_of_levels, kept_scores
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
 
@@ -200,15 +200,7 @@ class _New:
 
     def level_gap(self) -> Outcome:
         """Compare the scores of the levels of what is balanced on, where their intervals do not overlap."""
-        if not self.levels:
-            return NotAsked("no column to balance on is named, or draws keep no predictions of rows")
-        found = widest_gap(self.levels, self.metric)
-        if found is None:
-            return None
-        (gap, better, worse), title = found, metric_of(self.metric)
-        told = (f"{title.shown(float(each.value or 0.0)):.4g} for {each.level}" for each in (better, worse))
-        said = f"{title.title} by {better.attribute} is {' and '.join(told)}, and their intervals do not overlap."
-        return Found(gap, said, {"attribute": better.attribute, "better": better.level, "worse": worse.level})
+        return gap_of_levels(self.levels, self.metric)
 
     def _champion_is_constant(self) -> bool:
         if self.recorded is None:

@@ -1,0 +1,113 @@
+"""What a model uses: on test rows, without further fits, the same each time, and cheap beside the scoring."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import (
+    FoldScore,
+    ModelSpec,
+    Problem,
+    fit_and_score,
+    fitted,
+    importance_table,
+    permutation_importance,
+    score_key,
+)
+from evenfold.reports.evaluations.importance import importance_section, importance_words
+from sklearn.inspection import permutation_importance as theirs
+
+RIDGE = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("r2",))
+DRAW = np.random.default_rng(0)
+X = pd.DataFrame(DRAW.normal(size=(900, 3)), columns=["much", "some", "nothing"])
+X["kind"] = DRAW.choice(["a", "b"], 900)
+TABLE = X.assign(y=3 * X["much"] + X["some"] + (X["kind"] == "a") + DRAW.normal(size=900))
+PROBLEM = Problem.of(TABLE, RIDGE, "y")
+TRAIN, TEST = np.arange(600), np.arange(600, 900)
+
+
+def scored(problem: Problem = PROBLEM, **more: Any) -> FoldScore:
+    return fit_and_score(problem.model, problem, TRAIN, TEST, seed=0, name="fold 0", **more)[0]
+
+
+def test_it_agrees_with_scikit_learns_and_repeats_itself() -> None:
+    """Within the spread of twenty of its repeats; text is shuffled as one feature."""
+    made = fitted(PROBLEM.model, PROBLEM, TRAIN, seed=0, name="")
+    ours = permutation_importance(made, PROBLEM, TEST, 600, seed=0, path=(0, 0))
+    known = theirs(made, PROBLEM.X.iloc[TEST], PROBLEM.y[TEST], n_repeats=20, random_state=0, scoring="r2")
+    for name, mean, spread in zip(PROBLEM.features, known.importances_mean, known.importances_std, strict=True):
+        assert ours[name] == pytest.approx(mean, abs=4 * spread)
+    assert list(ours) == ["much", "some", "nothing", "kind"]
+    assert ours == permutation_importance(made, PROBLEM, TEST, 600, seed=0, path=(0, 0))
+    assert ours != permutation_importance(made, PROBLEM, TEST, 600, seed=0, path=(0, 1))
+
+
+class Counting:
+    """Says the mean, and counts the rows that it is asked about."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def predict(self, rows: pd.DataFrame) -> Any:
+        self.rows += len(rows)
+        return np.asarray(rows.iloc[:, 0], dtype=float)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.linear_model import Ridge
+
+        return Ridge().__sklearn_tags__()
+
+
+@pytest.mark.parametrize("n_features", [1, 8, 30, 70, 200])
+@pytest.mark.parametrize("n", [60, 500, 40_000])
+def test_it_never_predicts_more_than_half_of_what_scoring_does(n: int, n_features: int) -> None:
+    """Or 5,000 rows, where that is more; features too many for it are not measured at all."""
+    table = pd.DataFrame(np.zeros((n, n_features)), columns=[f"f{i}" for i in range(n_features)])
+    table["f0"] = np.arange(n)
+    problem = Problem.of(table.assign(y=np.arange(n) / 7.0), RIDGE, "y")
+    counting, test = Counting(), np.arange(n // 5)
+    found = permutation_importance(counting, problem, test, n - n // 5, seed=0, path=())
+    assert counting.rows <= max(5_000, n // 2)
+    assert counting.rows == 0 or set(found) == set(problem.features)
+    assert bool(found) == ((n, n_features) not in {(60, each) for each in (1, 8, 30, 70, 200)} | {(500, 200)})
+
+
+def test_it_is_measured_where_a_fold_asks_and_the_model_does_not_decline() -> None:
+    """A model that declines has another key, and the usual one has the key that it always had."""
+    assert scored().importance == {}
+    assert scored(importance=True).importance.keys() == set(PROBLEM.features)
+    none = Problem.of(TABLE, RIDGE.model_copy(update={"importance": "none"}), "y")
+    assert scored(none, importance=True).importance == {}
+    assert "importance" not in PROBLEM.model.canonical()
+    keys = [score_key(each.model, membership="m", fingerprint="f", seed=0) for each in (PROBLEM, none)]
+    assert keys[0] != keys[1]
+
+
+def test_a_metric_that_the_rows_cannot_have_is_no_failure() -> None:
+    """One class among the sampled rows: the fold has its score, and no importance."""
+    y = np.where(np.arange(900) < 300, "a", "b")
+    problem = Problem.of(X.assign(y=y), ModelSpec(estimator="sklearn.linear_model:LogisticRegression"), "y")
+    made = fitted(problem.model, problem, np.arange(900), seed=0, name="")
+    assert permutation_importance(made, problem, TEST, 600, seed=0, path=()) == {}
+    assert permutation_importance(made, problem, np.arange(150, 450), 600, seed=0, path=()) != {}
+
+
+def test_the_table_the_sentence_and_the_picture_say_the_same() -> None:
+    """Means, spread and ends over the folds, the largest first."""
+    scores = [FoldScore(f"fold {i}", 0, i, {}, {}, 9, 9, 0, 0, (), {"b": 0.1 * i, "a": -0.01}) for i in (1, 2, 3)]
+    table = importance_table([*scores, scored()])
+    assert table["feature"].tolist() == ["b", "a"]
+    assert table.loc[0, ["mean", "sd", "least", "most"]].tolist() == pytest.approx([0.2, 0.1, 0.1, 0.3])
+    assert table["folds"].tolist() == [3, 3]
+    assert importance_words(scores, "r2") == (
+        "Importance: R2 falls by this much where a feature's values change places: b 0.20."
+    )
+    assert importance_words(scores, "neg_mean_absolute_error").startswith("Importance: MAE rises by this much")
+    assert importance_words([scored()], "r2") == ""
+    (section,) = importance_section(table, "r2")
+    assert section.title == "b matters most: R2 falls by 0.20 where its values change places"
+    assert "b: 0.200, in folds 0.100 to 0.300" in str(section.blocks[0].__html__())
+    assert importance_section(importance_table([]), "r2") == []

@@ -1,0 +1,200 @@
+"""Comparisons over repeats of the folds: both recipes fitted anew where that is cheap, and a sentence where not."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import evenfold
+from evenfold.estimates import Comparison, compare
+from evenfold.flows import Evaluation, compare as compare_flow, comparison, evaluate, extend
+from evenfold.flows.comparison import compare_runs
+from evenfold.splitters import BalancedGroupKFold, Repeated, SplitError
+from evenfold.tasks import Home
+from evenfold.tasks.work import further_pairs, work_of
+from mlflow.tracking import MlflowClient
+from sklearn.linear_model import Ridge
+
+RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["neg_mean_squared_error"]}
+GROUPED: dict[str, Any] = {"name": "small", "columns": {"key": "id", "target": "y", "group": "g"}}
+FAR = {"params": {"alpha": 1000.0}}
+
+
+def table(n: int = 90) -> pd.DataFrame:
+    """Return rows whose key order is not the file's."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": rng.permutation(n) + 1000, "a": rng.normal(size=n), "b": rng.normal(size=n)})
+    frame["g"], frame["day"] = frame["id"] % 45, pd.Timestamp("2025-01-01") + pd.to_timedelta(frame["id"], "D")
+    return frame.assign(y=frame["a"] + 0.5 * frame["b"] + rng.normal(size=n), part=frame["id"] % 3)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    table().to_parquet(tmp_path / "small.parquet")
+    return tmp_path / "small.parquet"
+
+
+def asked(data: Path, **fields: Any) -> Evaluation:
+    return evaluate(data, **({"engine": "plain", "spec": GROUPED, "model": RIDGE} | fields))
+
+
+def two(data: Path, **fields: Any) -> tuple[str, str]:
+    return asked(data, **fields).run_id, asked(data, **fields, model=RIDGE | FAR).run_id
+
+
+def by_hand(frame: pd.DataFrame, alpha: float, n_repeats: int) -> pd.DataFrame:
+    """Return the predictions over repeats of grouped folds, made without the product's flows."""
+    ordered = frame.sort_values("id").reset_index(drop=True)
+    folds = Repeated(BalancedGroupKFold(5), n_repeats).assign(ordered, ordered["y"], ordered["g"])
+    parts = []
+    for repeat, labels in enumerate(folds.T):
+        for fold in range(5):
+            train, test = ordered[labels != fold], ordered[labels == fold]
+            said = Ridge(alpha=alpha).fit(train[["a", "b"]], train["y"]).predict(test[["a", "b"]])
+            columns = {"id": test["id"], "y": test["y"], "group": test["g"], "prediction": said}
+            parts.append(pd.DataFrame(columns).assign(repeat=repeat, fold=fold))
+    return pd.concat(parts)
+
+
+def test_the_verdict_is_that_of_ten_repeats_of_the_strategy_and_their_fits_are_kept(home: Home, data: Path) -> None:
+    """Against repeats by hand, whose first is the recorded round; asked again, nothing is fitted."""
+    model = RIDGE | {"features": ["a", "b"]}
+    runs = asked(data, model=model).run_id, asked(data, model=model | FAR).run_id
+    (made,) = compare_runs(*runs)
+    assert (made.repeats, made.n_fits, made.n_rows) == (10, 100, 90)
+    found = re.search(r"100 fits, of which 10 were recorded, (\d+) kept and (\d+) made now", made.notes[0])
+    assert found is not None
+    assert sum(map(int, found.groups())) == 90  # a fold that comes out as in another repeat is fitted once
+    assert int(found[2]) > 60
+    a, b = (by_hand(table(), alpha, 10) for alpha in (1.0, 1000.0))
+    known = compare(a, b, "neg_mean_squared_error", on=["id"])
+    assert (made.a, made.b, made.p) == pytest.approx((known.a, known.b, known.p), rel=1e-9)
+    assert made.se == pytest.approx(known.se, rel=1e-9)
+    (again,) = compare_runs(*runs)
+    assert "90 kept and 0 made now" in again.notes[0]
+    (one,) = compare_runs(*runs, repeats=1)
+    assert (one.repeats, one.n_fits) == (1, 10)
+
+
+def test_no_repeat_parts_a_group_or_touches_a_locked_row(home: Home, data: Path) -> None:
+    """In a split that has grown as well: each row in use is tested once a repeat, by a model of all other groups."""
+    spec = GROUPED | {"holdout": {"fraction": 0.2}}
+    outcome = asked(data, spec=spec)
+    more = table().assign(id=lambda frame: frame["id"] + 500, g=lambda frame: frame["g"] + 50)
+    both = pd.concat([table(), more.head(30)])
+    grown = extend(outcome.split.uri, both, engine="plain").split
+    for split in (outcome.split, grown):
+        work = work_of(split, RIDGE)
+        manifest, groups = work.manifest, work.problem.groups
+        assert groups is not None
+        open_rows = set(work.place[manifest.in_use.unlocked].tolist())
+        assert 0 < len(open_rows) < manifest.n
+        pairs = further_pairs(work, 4)
+        assert len(pairs) == 15
+        for repeat in range(3):
+            tested = np.concatenate([test for _, test in pairs[5 * repeat : 5 * repeat + 5]])
+            assert sorted(tested.tolist()) == sorted(open_rows)
+        for train, test in pairs:
+            assert set(train.tolist()) == open_rows - set(test.tolist())
+            assert not set(groups[train]) & set(groups[test])
+        assert [test.tolist() for _, test in further_pairs(work, 3)] == [test.tolist() for _, test in pairs[:10]]
+
+
+def test_versions_of_a_split_are_compared_as_recorded_and_say_what_to_do(home: Home, data: Path) -> None:
+    first = asked(data)
+    both = pd.concat([table(), table().assign(id=lambda frame: frame["id"] + 500).head(20)])
+    both.to_parquet(data)
+    grown = extend(first.split.uri, data, engine="plain").split
+    second = asked(data, spec=None, manifest=grown.uri, model=RIDGE | FAR)
+    (made,) = compare_runs(first.run_id, second.run_id)
+    assert made.repeats == 1
+    assert any("(--manifest small@1.1), and compare the two" in note for note in made.notes)
+    again = asked(data, spec=None, manifest=grown.uri)
+    (made,) = compare_runs(again.run_id, second.run_id)
+    assert made.repeats == 10
+
+
+ODD: dict[str, dict[str, Any]] = {
+    "ForwardChaining has no other folds": {"columns": {"key": "id", "target": "y", "time": "day"}},
+    "Predefined has no other folds": {
+        "strategy": "Predefined", "columns": {"key": "id", "target": "y", "fold": "part"},
+    },
+    "has nothing to repeat": {"strategy": "HashSplit", "columns": {"key": "id", "target": "y"}},
+    "FractionalStratifiedSplit has no other folds": {
+        "strategy": "FractionalStratifiedSplit", "columns": {"key": "id", "target": "y"},
+        "params": {"parts": {"train": 0.6, "validation": 0.4}},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", ODD)
+def test_what_has_no_other_folds_is_compared_as_recorded_and_says_so(home: Home, data: Path, reason: str) -> None:
+    runs = two(data, spec={"name": "odd"} | ODD[reason])
+    (made,) = compare_runs(*runs)
+    assert made.repeats == 1
+    assert [reason in note for note in made.notes].count(True) == 1
+    with pytest.raises(SplitError, match=reason):
+        compare_runs(*runs, repeats=3)
+
+
+def test_long_fits_are_not_repeated_unasked(home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many repeats as the seconds allow; the command that has the rest is told, and does."""
+    runs = two(data)
+    monkeypatch.setattr(comparison, "fit_seconds", lambda run_id: 5.0)  # for a round of five folds
+    (made,) = compare_runs(*runs)
+    assert made.repeats == 7
+    assert any(
+        "would take about 90 s of further fits, and 60 s is what is taken unasked" in note for note in made.notes
+    )
+    (told,) = (note for note in made.notes if "to have them" in note)
+    assert told.endswith(f"evenfold compare {runs[0][:8]} {runs[1][:8]} --repeats 10.")
+    monkeypatch.setattr(comparison, "fit_seconds", lambda run_id: 500.0)
+    assert compare_runs(*runs)[0].repeats == 1
+    monkeypatch.setattr(comparison, "fit_seconds", lambda run_id: None)
+    (silent,) = compare_runs(*runs)
+    assert silent.repeats == 1
+    assert any("do not say what their fits took" in note for note in silent.notes)
+    assert compare_runs(*runs, repeats=10)[0].repeats == 10
+
+
+def test_other_data_than_then_are_not_learnt_from(home: Home, data: Path) -> None:
+    runs = two(data)
+    table().assign(a=0.0).to_parquet(data)
+    (made,) = compare_runs(*runs)
+    assert made.repeats == 1
+    assert any("small.parquet holds other values than those that run" in note for note in made.notes)
+    data.unlink()
+    (made,) = compare_runs(*runs)
+    assert any("evaluate it again: evenfold evaluate TABLE --manifest small@1.0" in note for note in made.notes)
+
+
+def test_the_terminal_the_page_and_the_record_say_how_many_repeats(home: Home, data: Path, tmp_path: Path) -> None:
+    runs = two(data)
+    command = ["compare", *runs, "--engine", "plain", "--repeats", "3"]
+    shown = evenfold(tmp_path, *command, "-o", "page.html")
+    assert "the same 90 rows, tested by both, in 3 repeats of the folds" in " ".join(shown.stdout.split())
+    assert "30 fits, of which 10 were recorded" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    (told,) = json.loads(evenfold(tmp_path, *command, "--json").stdout)
+    assert (told["repeats"], told["n_fits"]) == (3, 30)
+    client = MlflowClient(home.tracking_store)
+    experiment = client.get_experiment_by_name("small").experiment_id
+    (run,) = client.search_runs([experiment], "tags.`evenfold.record` = 'comparison'")
+    assert run.data.params["repeats"] == "3"
+    assert (run.data.metrics["repeats"], run.data.metrics["fits"]) == (3.0, 30.0)
+    for wrong in ("0", "-1", "many", "2.5"):
+        refused = evenfold(tmp_path, "compare", *runs, f"--repeats={wrong}")
+        assert (refused.returncode, "choose auto, or a number such as 10" in refused.stderr) == (2, True)
+
+
+def test_prefect_runs_the_repeats_as_tasks_that_find_what_the_plain_engine_kept(prefect_home: Home, data: Path) -> None:
+    runs = two(data)
+    compare_runs(*runs, repeats=2)
+    made: list[Comparison] = compare_flow(*runs, repeats=3)
+    assert made[0].repeats == 3
+    assert any("20 fits" not in note and "made now" in note for note in made[0].notes)
+    assert made[0].se == compare_runs(*runs, repeats=3)[0].se

@@ -1,0 +1,84 @@
+"""Splits of places: from the specification to the manifest, its locked part, and what a model is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.flows import evaluate
+from evenfold.manifests import Columns, audit, decide, measure, read_manifest, write_manifest
+from evenfold.splitters import SplitError
+from evenfold.tasks.runtime.home import Home
+
+COLUMNS = {"key": "id", "target": "y", "coordinates": ["east", "north"]}
+SPEC: dict[str, Any] = {"columns": COLUMNS, "params": {"n_splits": 4, "block_size": 20, "buffer": 3}}
+
+
+def plots(n: int = 500) -> pd.DataFrame:
+    """Return rows whose target has a level of its own on each square of 20 by 20."""
+    random = np.random.default_rng(5)
+    frame = pd.DataFrame({"id": np.arange(n) * 3, **{name: random.uniform(0, 100, n) for name in ("east", "north")}})
+    square = (frame["east"] // 20 * 5 + frame["north"] // 20).astype(int)
+    frame["soil"] = random.normal(size=n)
+    frame["y"] = random.normal(size=25)[square] * 2 + frame["soil"] + random.normal(size=n) * 0.3
+    return frame
+
+
+def test_coordinates_choose_the_strategy_and_the_order_of_rows_nothing(tmp_path: Path) -> None:
+    """The same membership of rows in any order, and from the file; what the strategy does not read does not matter."""
+    frame = plots()
+    made = decide(SPEC, frame)
+    assert made.spec.strategy == "SpatialBlockKFold"
+    other = decide(SPEC, frame.sample(frac=1, random_state=1).assign(soil=0))
+    assert (other.split_id, other.plan_id) == (made.split_id, made.plan_id)
+    assert decide(SPEC, frame.assign(north=frame["north"] + 1e-9)).plan_id != made.plan_id
+    assert read_manifest(write_manifest(made, tmp_path)).split_id == made.split_id
+    assert measure(made, frame).worst
+    assert not audit(made, frame).failed
+
+
+def test_a_locked_part_is_whole_blocks_beyond_the_buffer() -> None:
+    frame = plots()
+    made = decide(SPEC | {"holdout": 0.2}, frame)
+    locked, used = made.membership.locked, np.unique(np.concatenate([side for pair in made.pairs() for side in pair]))
+    where = frame[["east", "north"]].to_numpy()
+    apart = np.hypot(*(where[used][:, None] - where[locked]).transpose(2, 0, 1))
+    assert 70 < locked.size < 130
+    assert apart.min() > 3
+    assert not set(map(tuple, where[used] // 20)) & set(map(tuple, where[locked] // 20))
+
+
+def test_places_are_features_where_a_model_lists_them_and_blocks_are_one_in_its_interval(tmp_path: Path) -> None:
+    """Rows of a square share a level, so an interval that took them one by one would be far too narrow."""
+    plots().to_parquet(tmp_path / "plots.parquet")
+    asked: dict[str, Any] = {"spec": SPEC, "model": "sklearn.linear_model:Ridge", "metrics": ["r2"], "engine": "plain"}
+    told = evaluate(str(tmp_path / "plots.parquet"), **asked, features=["soil", "east"])
+    assert told.features == ["soil", "east"]
+    assert set(Columns(**COLUMNS).kept_from_models(None)) >= {"east", "north"}
+    kept = mlflow.MlflowClient(Home.here().tracking_uri).download_artifacts(told.run_id, "predictions.parquet")
+    assert pd.read_parquet(kept)["group"].nunique() == 25
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (
+            {"columns": COLUMNS, "strategy": "KFold"},
+            "KFold does not look at where rows lie, and the coordinates .* are named",
+        ),
+        (
+            {"columns": {"key": "id"}, **{"strategy": "SpatialBlockKFold", "params": {"block_size": 5}}},
+            "no coordinates",
+        ),
+        ({"columns": COLUMNS}, "SpatialBlockKFold cannot be made: .*block_size"),
+        ({"columns": COLUMNS | {"coordinates": ["east"]}}, "name two columns, such as"),
+        ({"columns": COLUMNS | {"group": "soil"}, "params": {"block_size": 5}}, "does not keep groups whole"),
+    ],
+)
+def test_what_is_missing_or_would_be_ignored_is_said(spec: Any, said: str) -> None:
+    with pytest.raises(SplitError, match=said):
+        decide(spec, plots(50))
