@@ -98,6 +98,7 @@ def notes() -> str:
     seconds = " | ".join(f"{told[tool]['seconds'] / len(told[tool]['alarms']):.1f}" for tool in _tools())
     lines += [f"| *warned where nothing is planted* | {clean} |", f"| *warned of real tables* | {real} |"]
     lines += [f"| *CPU seconds a made table* | {seconds} |"]
+    alone = told["real"]["alarmed"]["evenfold"] / told["real"]["tables"]
     failures = [f"{tool} failed on {len(told[tool]['errors'])}" for tool in PEERS if told[tool]["errors"]]
     return (
         "\n".join(lines)
@@ -107,6 +108,6 @@ def notes() -> str:
         "and each table with and without its key column. leakhound-ml stops at missing values and got them filled. "
         "The kinds were planted by the authors of the first column. "
         f"{'; '.join(failures)}{' tables.' if failures else ''}{_unfinished(told)}"
-        f" Of the {told['real']['tables']} real tables alone evenfold warns of "
-        f"{told['real']['alarmed']['evenfold'] / told['real']['tables']:.0%}. {told['about'].get('remark', '')}".rstrip()
+        f" Of the {told['real']['tables']} real tables alone evenfold warns of {alone:.0%}. "
+        f"{told['about'].get('remark', '')}".rstrip()
     )
