@@ -36,7 +36,7 @@ def _deployment(described: dict[str, Any]) -> Any:
         parameters=described["parameters"],
         concurrency_limit=ConcurrencyLimitConfig(**described["concurrency_limit"]),
         enforce_parameter_schema=described["enforce_parameter_schema"],
-        schedules=[_schedule(each) for each in described.get("schedules", [])],
+        schedules=[_schedule(schedule) for schedule in described.get("schedules", [])],
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
 

@@ -224,8 +224,8 @@ def bootstrap_aggregate(
 
 def _of_fold_scores(scores: Sequence[FoldScore]) -> DrawScores:
     rows = [
-        {"draw": each.fold, "error": None, **each.test, **{f"apparent_{k}": v for k, v in each.apparent.items()}}
-        for each in scores
+        {"draw": score.fold, "error": None, **score.test, **{f"apparent_{k}": v for k, v in score.apparent.items()}}
+        for score in scores
     ]
     return DrawScores(pd.DataFrame(rows), {})
 
@@ -279,15 +279,15 @@ def _with_intervals(
     """Return one metric's estimates with their intervals, or with the reason why there is none."""
     metric = metric_of(estimates[0].metric)
     if interval != "auto":
-        why = f"There is no interval: {interval} {OF_ROWS}; choose auto."
-        return [replace(each, notes=(*each.notes, why)) for each in estimates]
+        return [_with_interval(estimate, Declined(f"{interval} {OF_ROWS}; choose auto.")) for estimate in estimates]
     if metric.loss is None or metric.name not in draws.totals:
-        why = f"There is no interval: {OF_A_MEAN.format(metric.title)}"
-        return [replace(each, notes=(*each.notes, why)) for each in estimates]
+        return [_with_interval(estimate, Declined(OF_A_MEAN.format(metric.title))) for estimate in estimates]
     spread, err1 = _spread(metric, draws, predictions, problem, drawn)
     return [
-        _with_interval(each, interval_of_draws(metric, each.value, err1, spread, level)) if each.ingredients else each
-        for each in estimates
+        _with_interval(estimate, interval_of_draws(metric, estimate.value, err1, spread, level))
+        if estimate.ingredients
+        else estimate
+        for estimate in estimates
     ]
 
 

@@ -95,7 +95,7 @@ def compare(
     a, b, notes = _paired(predictions_a, predictions_b, list(on), names)
     labels = _classes(metric, a) if classes is None else classes
     values = [[score_of(metric, part, labels) for _, part in frame.groupby("repeat")] for frame in (a, b)]
-    score_a, score_b = (float(np.mean(each)) for each in values)
+    score_a, score_b = (float(np.mean(value)) for value in values)
     difference = score_b - score_a
     if groups is None and "group" in a and "group" in b:
         groups = "group"

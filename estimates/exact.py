@@ -94,7 +94,7 @@ def _equal_groups(frame: pd.DataFrame) -> NDArray[np.int64] | None:
     if "group" not in frame:
         return None
     rows = list(frame.groupby("group", sort=False).indices.values())
-    return np.stack(rows) if len({len(each) for each in rows}) == 1 and len(rows[0]) > 1 else None
+    return np.stack(rows) if len({len(row) for row in rows}) == 1 and len(rows[0]) > 1 else None
 
 
 def _placed(values: NDArray[Any], blocks: NDArray[np.int64]) -> NDArray[Any]:

@@ -76,7 +76,7 @@ def _beside(
     asked = None if interval == "none" or estimate.pooled is None else level
     baseline = best_baseline(evidence, baselines, estimate.value, asked)
     words = (no_better(estimate.metric, estimate.value, baseline), *of_model)
-    return replace(estimate, baseline=baseline, warnings=tuple(each for each in words if each))
+    return replace(estimate, baseline=baseline, warnings=tuple(word for word in words if word))
 
 
 def pooled_score(metric: str, predictions: pd.DataFrame, problem: Problem) -> float | None:
@@ -101,14 +101,14 @@ def _called(scores: Sequence[FoldScore], parts: Sequence[str]) -> str:
         return f"{' and '.join(parts)} part{'s' if len(parts) > 1 else ''}"
     if len(scores) == 1:
         return "one split"
-    return "repeated cross-validation" if len({each.repeat for each in scores}) > 1 else "cross-validation"
+    return "repeated cross-validation" if len({score.repeat for score in scores}) > 1 else "cross-validation"
 
 
 def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[str]) -> Estimate:
     metric, scores = evidence.metric, evidence.scores
-    test = [each.test[metric.name] for each in scores if metric.name in each.test]
+    test = [score.test[metric.name] for score in scores if metric.name in score.test]
     mean, spread = float(np.mean(test)) if test else None, sample_sd(test)
-    repeated = len({each.repeat for each in scores}) > 1
+    repeated = len({score.repeat for score in scores}) > 1
     pooled = _pooled(evidence)
     value = mean if pooled is None else pooled
     if value is None:
@@ -117,7 +117,9 @@ def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[s
             "neg_mean_absolute_error or accuracy."
         )
     made = Declined("") if pooled is None else interval_for(evidence, method, level)
-    seen = [each.apparent[metric.name] for each in scores if each.apparent]  # none of models that learn batch by batch
+    seen = [
+        score.apparent[metric.name] for score in scores if score.apparent
+    ]  # none of models that learn batch by batch
     apparent = float(np.mean(seen)) if seen else None
     notes = [
         _of_spread(test, repeated) if test else None,

@@ -44,7 +44,9 @@ def widest_gap(levels: Sequence[LevelScore], metric: str) -> tuple[float, LevelS
 
     Of pairs whose intervals do not overlap alone: small levels differ by chance. None where there is no such pair.
     """
-    told = [each for each in levels if each.metric == metric and each.value is not None and each.interval is not None]
+    told = [
+        level for level in levels if level.metric == metric and level.value is not None and level.interval is not None
+    ]
     apart = [
         (float(better.value or 0.0) - float(worse.value or 0.0), better, worse)
         for better in told

@@ -321,7 +321,7 @@ def choose_by_draws(
     Raises ModelError where no draw has a score of every configuration.
     """
     name = metric_of(metric).name
-    table = np.stack([each.table[name].to_numpy(dtype=np.float64) for each in draws])
+    table = np.stack([draw.table[name].to_numpy(dtype=np.float64) for draw in draws])
     defined = np.all(np.isfinite(table), axis=0)
     if not defined.any():
         raise ModelError(f"{name} is undefined for some configuration in each of {defined.size:,} draws.")
@@ -346,11 +346,11 @@ def _of_rows(
 ) -> tuple[float, Interval, str] | None:
     """Return what is to be added to the choice's score, and the interval, by the losses of rows; None without any."""
     loss = metric_of(name).loss
-    if loss is None or any(name not in each.totals for each in draws):
+    if loss is None or any(name not in draw.totals for draw in draws):
         return None
-    totals = [each.totals[name] for each in draws]
-    seen = np.all([each.counts > 0 for each in totals], axis=0)
-    losses = np.column_stack([each.sums[seen] / each.counts[seen] for each in totals])
+    totals = [draw.totals[name] for draw in draws]
+    seen = np.all([total.counts > 0 for total in totals], axis=0)
+    losses = np.column_stack([total.sums[seen] / total.counts[seen] for total in totals])
     groups, weights = (None if of is None else of[seen] for of in (problem.groups, problem.weights))
     table = draws[0].table
     worth = bias_corrected_best(

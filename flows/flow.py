@@ -251,8 +251,8 @@ class Flow(prefect.Flow[P, R]):
         try:
             asked = self.asked(**given)
         except ValidationError as error:
-            for each in error.errors():
-                cause = each.get("ctx", {}).get("error")
+            for problem in error.errors():
+                cause = problem.get("ctx", {}).get("error")
                 if isinstance(cause, OURS):
                     raise cause from None
             raise SplitError(explain(error, "the request", self.asked)) from None

@@ -89,7 +89,7 @@ def score_later(
         rows=problem.n,
         known_groups=_known_groups(later),
         estimates=estimates,
-        promised=[each for each in later.recipe.estimates if each.metric in on_test],
+        promised=[estimate for estimate in later.recipe.estimates if estimate.metric in on_test],
         confusion=Confusion.of(problem, said),
         notes=[_few(later)] if problem.n < FEW else [],
     )

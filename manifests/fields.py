@@ -46,7 +46,7 @@ class Columns(Strict):
         group = given.get("group") if isinstance(given, Mapping) else None
         if not isinstance(group, (list, tuple)):
             return given
-        names, rest = list(dict.fromkeys(group)), {name: each for name, each in given.items() if name != "group"}
+        names, rest = list(dict.fromkeys(group)), {name: value for name, value in given.items() if name != "group"}
         if len(names) < 2:
             return rest | {"group": names[0] if names else None}
         if rest.get("entities") not in (None, [], names):

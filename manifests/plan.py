@@ -238,7 +238,9 @@ def _grouped(table: pa.Table, names: list[str]) -> Coded | None:
     columns = [coded(table.column(name)) for name in names]
     if len(columns) < 2:
         return columns[0] if columns else None
-    return Coded(np.column_stack([each.codes for each in columns]), [each.levels for each in columns], tuple(names))
+    return Coded(
+        np.column_stack([column.codes for column in columns]), [column.levels for column in columns], tuple(names)
+    )
 
 
 def _group_table(rows: Rows, table: pa.Table, columns: Columns, membership: Membership) -> pa.Table | None:

@@ -206,10 +206,10 @@ def read_spec(source: Any) -> SplitSpec:
 
 def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpec) -> str:
     """Return a validation error as one sentence: what each field is, or what it may have been meant to be."""
-    unknown = [each for each in error.errors() if each["type"] == "extra_forbidden"]
+    unknown = [problem for problem in error.errors() if problem["type"] == "extra_forbidden"]
     if unknown:
         return _unknown_field(str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model)
-    told = [_told(each) for each in error.errors()]
+    told = [_told(problem) for problem in error.errors()]
     more = f"; and {len(told) - MOST_TOLD:,} more" if len(told) > MOST_TOLD else ""
     return f"{what} does not fit: " + "; ".join(told[:MOST_TOLD]) + f"{more}."
 

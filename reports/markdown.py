@@ -89,12 +89,14 @@ ESTIMATE_HEAD = ("metric", "method", "value", "interval", "without a model", "sd
 def estimate_rows(estimates: Iterable[Estimate]) -> list[dict[str, str]]:
     """Return each estimate as a row of text."""
     rows = []
-    for each in estimates:
-        title, value, interval = headline(each)
-        seen = "-" if each.apparent is None else written(metric_of(each.metric).shown(each.apparent))
-        beside = "-" if each.baseline is None else written(metric_of(each.metric).shown(each.baseline.value))
-        spread = "-" if each.sd is None else written(each.sd)
-        cells = (title, each.method, value, interval or "-", beside, spread, seen)
+    for estimate in estimates:
+        title, value, interval = headline(estimate)
+        seen = "-" if estimate.apparent is None else written(metric_of(estimate.metric).shown(estimate.apparent))
+        beside = (
+            "-" if estimate.baseline is None else written(metric_of(estimate.metric).shown(estimate.baseline.value))
+        )
+        spread = "-" if estimate.sd is None else written(estimate.sd)
+        cells = (title, estimate.method, value, interval or "-", beside, spread, seen)
         rows.append(dict(zip(ESTIMATE_HEAD, cells, strict=True)))
     return rows
 

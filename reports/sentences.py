@@ -35,4 +35,4 @@ def model_sentence(estimator: str, n_features: int, n_fits: int, n_cached: int) 
 
 def score_sentences(estimates: Sequence[Estimate]) -> list[str]:
     """Return every score with its interval, as people read them."""
-    return [" ".join(filter(None, [*headline(each), f"({each.method})"])) for each in estimates]
+    return [" ".join(filter(None, [*headline(estimate), f"({estimate.method})"])) for estimate in estimates]

@@ -20,7 +20,6 @@ from .strategies.bootstraps import (
 )
 from .strategies.crossed import Crossed as Crossed
 from .strategies.forward_chaining import ForwardChaining as ForwardChaining
-from .strategies.fractional_stratified_split import FractionalStratifiedSplit as FractionalStratifiedSplit
 from .strategies.given import FromSklearn as FromSklearn, Predefined as Predefined, PredefinedPairs as PredefinedPairs
 from .strategies.group_stratified_shuffle_split import (
     GroupStratifiedShuffleSplit as GroupStratifiedShuffleSplit,
@@ -50,4 +49,7 @@ from .strategies.shuffles import (
     StratifiedShuffleSplit as StratifiedShuffleSplit,
 )
 from .strategies.spatial import SpatialBlockKFold as SpatialBlockKFold
-from .strategies.stratified_split import StratifiedSplit as StratifiedSplit
+from .strategies.stratified_splits import (
+    FractionalStratifiedSplit as FractionalStratifiedSplit,
+    StratifiedSplit as StratifiedSplit,
+)

@@ -265,7 +265,7 @@ def distribution_of(thing: type) -> str:
 
 @cache
 def _distribution(top: str) -> str:
-    found = next((each for each in distributions() if _holds(each, top)), None)
+    found = next((distribution for distribution in distributions() if _holds(distribution, top)), None)
     return f"{found.metadata['Name']}=={found.version}" if found else top
 
 

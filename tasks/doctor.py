@@ -117,13 +117,13 @@ def _prefect(home: Home) -> Iterator[Finding]:
     yield from of_server
     if not of_server[0].ok:
         return
-    silent = [each.name for each in _scheduled() if not _runs(each.id)]
+    silent = [deployment.name for deployment in _scheduled() if not _runs(deployment.id)]
     fix = "Look at the server's log; with sqlalchemy 2.1 the scheduler fails in silence: pip install 'sqlalchemy<2.1'."
     message = (
         f"active schedules without a scheduled run: {', '.join(silent[:5])}" if silent else "every one has its next"
     )
     yield Finding("Prefect schedules", not silent, message, fix if silent else "")
-    late = [each.name for each in _scheduled() if _runs(each.id, before=time.time() - LATE_SECONDS)]
+    late = [deployment.name for deployment in _scheduled() if _runs(deployment.id, before=time.time() - LATE_SECONDS)]
     message = f"no run was taken for {LATE_SECONDS} s of: {', '.join(late[:5])}" if late else "no run waits for one"
     fix = "Start a worker for their pool (prefect worker start --pool ...), or look at its log." if late else ""
     yield Finding("Prefect workers", not late, message, fix)
@@ -132,14 +132,14 @@ def _prefect(home: Home) -> Iterator[Finding]:
 
 
 def _scheduled() -> list[Any]:
-    return [each for each in _deployments() if any(schedule.active for schedule in each.schedules)]
+    return [deployment for deployment in _deployments() if any(schedule.active for schedule in deployment.schedules)]
 
 
 def _deployments() -> list[Any]:
     from prefect import get_client
 
     with get_client(sync_client=True) as client:
-        return [each for each in client.read_deployments() if not each.paused]
+        return [deployment for deployment in client.read_deployments() if not deployment.paused]
 
 
 def _runs(deployment: Any, before: float | None = None) -> list[Any]:
@@ -163,7 +163,7 @@ def _read(deployment: Any, asked: dict[str, Any], order: str, most: int) -> list
 def _since_success() -> Iterator[Finding]:
     """Yield what broke off since the last run that completed, and what runs without a sign of life."""
     broken, silent = [], []
-    for each in [each for each in _deployments() if OURS in each.tags]:
+    for each in [deployment for deployment in _deployments() if OURS in deployment.tags]:
         ended = {"state": {"type": {"any_": ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]}}}
         for run in _read(each.id, ended, "EXPECTED_START_TIME_DESC", MOST_RUNS):
             if run.state.is_completed():
@@ -204,7 +204,9 @@ def _lives(run: Any) -> bool:
 
 def _retrainings() -> Iterator[Finding]:
     """Yield how old the last successful retraining of each schedule is, against how often it is due."""
-    for each in [each for each in _scheduled() if each.entrypoint and each.entrypoint.endswith("retrain")]:
+    for each in [
+        deployment for deployment in _scheduled() if deployment.entrypoint and deployment.entrypoint.endswith("retrain")
+    ]:
         coming = _read(each.id, {"state": {"type": {"any_": ["SCHEDULED"]}}}, "EXPECTED_START_TIME_ASC", 3)
         if len(coming) < 2:
             continue

@@ -133,7 +133,7 @@ def _runs_beginning(tracker: Tracker, digits: str) -> Iterator[Any]:
 
 def every_run(tracker: Tracker, filter_string: str = "") -> Iterator[Any]:
     """Yield every run of the store, the newest first."""
-    ids = [each.experiment_id for each in tracker.client.search_experiments()]
+    ids = [experiment.experiment_id for experiment in tracker.client.search_experiments()]
     token = None
     while ids:
         page = tracker.client.search_runs(ids, filter_string, max_results=1_000, page_token=token)

@@ -272,7 +272,7 @@ def _of_folds(
     level: float,
 ) -> list[Estimate]:
     tested = {(score.repeat, score.fold) for score in scores}
-    splits = (each for each in _splits(work) if each[:2] in tested)
+    splits = (split for split in _splits(work) if split[:2] in tested)
     return fold_estimates(
         scores,
         predictions,

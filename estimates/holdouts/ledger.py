@@ -140,7 +140,7 @@ class Ledger:
         locked rows nor anything that is recorded tells the noise. The same secret gives the same noise. Raises
         SplitError where it cannot be made, others may read it, or it is not that of earlier answers.
         """
-        earlier = {str(each["noise"]) for each in self.answers() if "noise" in each}
+        earlier = {str(answer["noise"]) for answer in self.answers() if "noise" in answer}
         secret = _secret_in(self.folder / "secret", made_before=bool(earlier))
         name = hmac.digest(secret, b"evenfold noise", "sha256").hex()[:16]
         if earlier - {name}:
@@ -153,7 +153,7 @@ class Ledger:
     def spent(self) -> int:
         """Return how many answers of its own the holdout gave; a look that broke off before its answer is one."""
         answers = self.answers()
-        return sum(bool(each["spent"]) for each in answers) + len(self.looks()) - len(answers)
+        return sum(bool(answer["spent"]) for answer in answers) + len(self.looks()) - len(answers)
 
     def _require_policy(self, policy: str, earlier: set[str]) -> None:
         other = sorted(earlier - {policy})

@@ -42,14 +42,14 @@ def told(
     """
     if policy == "thresholdout":
         guard = Thresholdout(budget or 1, seed=seed)
-        guard.replay(bool(each["spent"]) for each in earlier)
+        guard.replay(bool(look["spent"]) for look in earlier)
         before = guard.left
         answer = guard.answer(training, holdout)
         return min(max(answer, 0.0), 1.0), guard.left < before
     loss = metric_of(metric).loss
     assert loss is not None
     board = Ladder(step)
-    board.best = min((loss.score(each["told"][metric]) for each in earlier if metric in each["told"]), default=np.inf)
+    board.best = min((loss.score(look["told"][metric]) for look in earlier if metric in look["told"]), default=np.inf)
     before_best = board.best
     best = board.answer(np.array([loss.score(holdout)]))
     return loss.score(min(max(best, 0.0), 1.0)), best < before_best

@@ -98,7 +98,7 @@ def not_nestable(evidence: Evidence) -> str:
             "choose corrected_wald or bootstrap."
         )
     n = evidence.rows.size
-    trained = any(each.n_train + each.n_test != n for each in evidence.scores)
+    trained = any(score.n_train + score.n_test != n for score in evidence.scores)
     if trained or any(part.shape[0] != n for part in evidence.parts):
         return (
             "nested cross-validation needs folds that test every row, and train on all others; choose corrected_wald."

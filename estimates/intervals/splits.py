@@ -72,12 +72,12 @@ def of_splits(evidence: Evidence, level: float) -> Made:
     """Return the corrected t interval of the mean over splits."""
     if evidence.stratified:
         return Declined(f"{STRATIFIED} Choose corrected_wald, or random folds.")
-    values = [each.test[evidence.metric.name] for each in evidence.scores if evidence.metric.name in each.test]
+    values = [score.test[evidence.metric.name] for score in evidence.scores if evidence.metric.name in score.test]
     if len(values) < 2:
         return Declined("the corrected t needs the scores of 2 splits, and there is 1; use more splits.")
     if min(values) == max(values):
         return Declined(f"{ALIKE} Choose corrected_wald.")
-    sizes = ([each.n_train for each in evidence.scores], [each.n_test for each in evidence.scores])
+    sizes = ([score.n_train for score in evidence.scores], [score.n_test for score in evidence.scores])
     interval = corrected_resampled_t(values, *sizes, level=level).interval
     return interval.within(evidence.metric.low, evidence.metric.high)
 

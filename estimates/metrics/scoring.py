@@ -73,7 +73,7 @@ def of_positive(metrics: Sequence[str], classes: tuple[Any, ...], given: Any) ->
     positive = positive_class(classes, given)
     if positive is None or (given is None and 1 in list(classes)):
         return tuple(metrics)
-    return tuple(f"{each}{OF}{positive}" if each in OF_ONE_CLASS else each for each in metrics)
+    return tuple(f"{metric}{OF}{positive}" if metric in OF_ONE_CLASS else metric for metric in metrics)
 
 
 def score(metric: str, answers: Any, y: NDArray[Any], weights: NDArray[Any] | None = None) -> float:

@@ -95,7 +95,7 @@ def _named(columns: Any, seen: pd.DataFrame) -> set[str]:
 
 def _listed(columns: Any) -> list[str]:
     several = isinstance(columns, (Sequence, pd.Index)) and not isinstance(columns, str)
-    return [each for each in columns if isinstance(each, str)] if several else []
+    return [column for column in columns if isinstance(column, str)] if several else []
 
 
 def _in_parameters(model: ModelSpec, estimator: Any) -> set[str]:

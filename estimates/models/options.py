@@ -198,7 +198,9 @@ def _check_taken(name: str, model: ModelSpec, estimator: Any) -> None:
     parts = parts_of(estimator)
     if any(takes(part, name) for part in parts) or _takes_anything(estimator):
         return
-    accepted = sorted({each for part in parts for each in signature(part.fit).parameters} - {"X", "y", "self"})
+    accepted = sorted(
+        {parameter for part in parts for parameter in signature(part.fit).parameters} - {"X", "y", "self"}
+    )
     said = "weights" if name == "sample_weight" and model.weights else f"fit parameter {name!r}"
     raise ModelError(f"{said} is taken by no part of {model.estimator!r}{nearest(name, accepted)}")
 
@@ -206,7 +208,7 @@ def _check_taken(name: str, model: ModelSpec, estimator: Any) -> None:
 def _takes_anything(estimator: Any) -> bool:
     # A meta-estimator that passes parameters on; scikit-learn's routing tells it where, or raises.
     inside = any(isinstance(value, BaseEstimator) for value in estimator.get_params(deep=False).values())
-    kinds = [each.kind for each in signature(estimator.fit).parameters.values()]
+    kinds = [parameter.kind for parameter in signature(estimator.fit).parameters.values()]
     return Parameter.VAR_KEYWORD in kinds and inside
 
 

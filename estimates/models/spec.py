@@ -79,8 +79,8 @@ def infer_task(target: pd.Series) -> Task:
 def nearest(name: str, among: Iterable[str]) -> str:
     """Return ``; did you mean 'a' or 'b'?`` with the closest of ``among``, or their list where none is close."""
     names = [str(each) for each in among]
-    by_lower = {each.lower(): each for each in reversed(names)}
-    close = [by_lower[each] for each in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)]
+    by_lower = {known.lower(): known for known in reversed(names)}
+    close = [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)]
     if close:
         return f"; did you mean {' or '.join(repr(each) for each in close)}?"
     shown = ", ".join(names[:12])
@@ -317,7 +317,7 @@ def _without_infinities(value: Any) -> Any:
     if isinstance(value, float) and isinf(value):
         return ".inf" if value > 0 else "-.inf"
     if isinstance(value, dict):
-        return {name: _without_infinities(each) for name, each in value.items()}
+        return {name: _without_infinities(entry) for name, entry in value.items()}
     return [_without_infinities(each) for each in value] if isinstance(value, list) else value
 
 
@@ -326,7 +326,7 @@ def _transformer_of(model: ModelSpec) -> str | None:
 
 
 def _sentence(error: ValidationError) -> str:
-    told = [_of_field(each["type"], each["loc"], each["msg"], each["input"]) for each in error.errors()]
+    told = [_of_field(problem["type"], problem["loc"], problem["msg"], problem["input"]) for problem in error.errors()]
     return "; ".join(told[:MOST_TOLD]) + (f"; and {len(told) - MOST_TOLD:,} more." if len(told) > MOST_TOLD else "")
 
 

@@ -97,7 +97,7 @@ def deployed(
     if asked.strategy is not None:
         asked.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
     given = {name: read[name] for name in ("spec", "model") if read.get(name) is not None}
-    parameters = {name: each.model_dump(mode="json", exclude_unset=True) for name, each in given.items()}
+    parameters = {name: value.model_dump(mode="json", exclude_unset=True) for name, value in given.items()}
     parameters["data"] = data
     schedule = _checked(cron, timezone, Cron)
     with _server(home):

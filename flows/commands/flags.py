@@ -92,10 +92,10 @@ def values_of(flag: str, given: list[str] | None, example: str) -> dict[str, Any
     from evenfold.splitters import SplitError
 
     values: dict[str, Any] = {}
-    for each in given or []:
-        name, equals, value = each.partition("=")
+    for text in given or []:
+        name, equals, value = text.partition("=")
         if not equals:
-            raise SplitError(f"{flag} {each!r} has no '='; write {example}.")
+            raise SplitError(f"{flag} {text!r} has no '='; write {example}.")
         try:
             values[name] = json.loads(value)
         except json.JSONDecodeError:

@@ -33,11 +33,11 @@ def counts_of(given: str) -> list[int]:
     """Return the numbers of folds in ``5..100`` (eight, evenly apart), ``5:100:5`` (every fifth) or ``5,10,20``."""
     try:
         if ":" in given:
-            low, high, step = (int(each) for each in given.split(":"))
+            low, high, step = (int(part) for part in given.split(":"))
             return list(range(low, high + 1, step))
         if ".." not in given:
-            return [int(each) for each in given.split(",")]
-        low, high = (int(each) for each in given.split(".."))
+            return [int(part) for part in given.split(",")]
+        low, high = (int(part) for part in given.split(".."))
     except ValueError:
         raise SplitError(f"--k {given!r}; write 5..100, 5:100:5 (every fifth), or 5,10,20.") from None
     return sorted({low + (high - low) * step // 7 for step in range(8)})

@@ -114,7 +114,7 @@ def _print_look(out: Any, header: dict[str, Any]) -> None:
     counts = [[str(meanings.get(int(code), f"fold {code}")), f"{rows:,}"] for code, rows in header["counts"].items()]
     out.print("\n".join(lined_up([["fold or part", "rows"], *counts])), markup=False, soft_wrap=True)
     if len(header["generations"]) > 1:
-        joined = ", ".join(f"{each['n']}: {each['rows']:,}" for each in header["generations"])
+        joined = ", ".join(f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"])
         out.print(f"  rows that joined with each generation: {joined}")
 
 

@@ -46,7 +46,7 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
         console.print(first_that_fits(console, score_tables(outcome.scores, outcome.estimates)), markup=False)
         console.print()
     show_confusion(console, outcome.confusion)
-    for warning in dict.fromkeys(words for each in outcome.estimates for words in each.warnings):
+    for warning in dict.fromkeys(words for estimate in outcome.estimates for words in estimate.warnings):
         console.say(f"  {warning}", hang=2, style="yellow")
     for words in filter(None, (
         optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels),
@@ -76,7 +76,7 @@ def _show_look(console: Words, outcome: Evaluation) -> None:
         return
     left = f", and {outcome.looks_left:,} left" if outcome.looks_left is not None else ""
     console.say(f"  this is look {outcome.look} at the locked part of {outcome.split.name}{left}; it is recorded")
-    level = next((each.interval.level for each in outcome.estimates if each.interval), None)
+    level = next((estimate.interval.level for estimate in outcome.estimates if estimate.interval), None)
     if level is not None:
         console.say(f"  {look_words(level)}", hang=2)
 
@@ -110,10 +110,10 @@ def show_later(console: Words, scored: LaterScore) -> None:
     promised = {each.metric: each for each in reversed(scored.promised)}
     ends = {each.metric: _interval(each) for each in scored.estimates}
     rows = [["", "later rows", "interval", "promised", "interval"]]
-    for each in scored.estimates:
-        before = promised.get(each.metric)
+    for estimate in scored.estimates:
+        before = promised.get(estimate.metric)
         told = [_score(before, before.value), _interval(before)] if before else ["", ""]
-        rows.append([metric_of(each.metric).title, _score(each, each.value), ends[each.metric], *told])
+        rows.append([metric_of(estimate.metric).title, _score(estimate, estimate.value), ends[estimate.metric], *told])
     console.print("\n".join(lined_up(rows)), markup=False, soft_wrap=True)
     console.print()
     show_confusion(console, scored.confusion)
@@ -129,16 +129,16 @@ def show_later(console: Words, scored: LaterScore) -> None:
 
 def score_tables(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> Iterator[list[str]]:
     """Yield the estimates in tables of fewer and fewer columns: a row per metric and method, as people read them."""
-    methods = list(dict.fromkeys(each.method for each in estimates))
+    methods = list(dict.fromkeys(estimate.method for estimate in estimates))
     head = methods[0] if len(methods) == 1 else "score"
-    levels = {in_percent(each.interval.level) for each in estimates if each.interval}
+    levels = {in_percent(estimate.interval.level) for estimate in estimates if estimate.interval}
     columns = {
-        "": [_title(each, methods) for each in estimates],
-        head: [_score(each, each.value) for each in estimates],
-        f"{levels.pop() if len(levels) == 1 else ''} interval".strip(): [_interval(each) for each in estimates],
-        _heading(scores): [_folds(each, scores) for each in estimates],
-        "training rows": [_training(each) for each in estimates],
-        "baseline": [_score(each, each.baseline.value) if each.baseline else "" for each in estimates],
+        "": [_title(estimate, methods) for estimate in estimates],
+        head: [_score(estimate, estimate.value) for estimate in estimates],
+        f"{levels.pop() if len(levels) == 1 else ''} interval".strip(): [_interval(estimate) for estimate in estimates],
+        _heading(scores): [_folds(estimate, scores) for estimate in estimates],
+        "training rows": [_training(estimate) for estimate in estimates],
+        "baseline": [_score(estimate, estimate.baseline.value) if estimate.baseline else "" for estimate in estimates],
     }
     shown = {name: cells for name, cells in columns.items() if name == "" or any(cells)}
     folds = _heading(scores)
@@ -195,9 +195,9 @@ def _training(estimate: Estimate) -> str:
 def remarks(estimates: Sequence[Estimate], target: str | None = None) -> list[str]:
     """Return what has to be known of the estimates, each sentence once; that sd is a spread is said where sd stands."""
     said: dict[str, list[str]] = {}
-    for each in estimates:
-        for note in (*each.notes, *(each.interval.notes if each.interval else ())):
-            said.setdefault(note, []).append(metric_of(each.metric).title)
+    for estimate in estimates:
+        for note in (*estimate.notes, *(estimate.interval.notes if estimate.interval else ())):
+            said.setdefault(note, []).append(metric_of(estimate.metric).title)
     known = ("sd is the spread", "se = sd", "There is no se", "There is one split")
     n_metrics = len({each.metric for each in estimates})
     told = [_of(titles, note, n_metrics) for note, titles in said.items() if not note.startswith(known)]
@@ -268,15 +268,15 @@ def show_comparisons(console: Words, comparisons: Sequence[Comparison], names: t
     console.print(f"A [bold]{a}[/]   B [bold]{b}[/]   the same {counted(first.n_rows, 'row')}, tested by both{often}\n")
     level = next((f"{in_percent(each.interval.level)} " for each in comparisons if each.interval), "")
     rows = [["", "A", "B", "B - A", f"{level}interval", "better"]]
-    for each in comparisons:
-        metric = metric_of(each.metric)
-        interval = each.interval
+    for comparison in comparisons:
+        metric = metric_of(comparison.metric)
+        interval = comparison.interval
         half = (interval.high - interval.low) / 2 if interval else None
         ends = sorted((metric.shown(interval.low), metric.shown(interval.high))) if interval else []
-        better = {"better": "B", "worse": "A", "equivalent": "neither"}.get(each.verdict, "cannot be told")
-        move = metric.shown(each.difference)
+        better = {"better": "B", "worse": "A", "equivalent": "neither"}.get(comparison.verdict, "cannot be told")
+        move = metric.shown(comparison.difference)
         rows.append([
-            metric.title, *(written(metric.shown(value), half) for value in (each.a, each.b)),
+            metric.title, *(written(metric.shown(value), half) for value in (comparison.a, comparison.b)),
             ("+" if move > 0 else "") + written(move, half), " to ".join(written(end, half) for end in ends), better,
         ])  # fmt: skip
     console.print("\n".join(lined_up(rows)), markup=False, soft_wrap=True)
@@ -334,7 +334,7 @@ def show_retraining(console: Words, outcome: Retraining) -> None:
 
 
 def _scores_of(estimates: Sequence[Estimate]) -> list[str]:
-    last = {each.metric: each for each in estimates}.values()
+    last = {estimate.metric: estimate for estimate in estimates}.values()
     told = [
         f"{metric_of(e.metric).title} {_score(e, e.value)}" + (f" ({_interval(e)})" if e.interval else "") for e in last
     ]

@@ -243,9 +243,9 @@ def show_audit(console: Words, made: Audit) -> None:
     features = ", ".join(made.features) or "none"
     rows = counted(made.n_rows, "row")
     console.print(f"[bold]{made.name} {made.version}[/]   {_kinds(made)}   {rows}, features: {escape(features)}\n")
-    for each in made.findings:
-        mark = "FAILED" if each.gate == "failed" else each.severity
-        console.say(f"  {mark:8} {each.message} [{each.check}]", hang=9, style=_STYLES[each.severity])
+    for finding in made.findings:
+        mark = "FAILED" if finding.gate == "failed" else finding.severity
+        console.say(f"  {mark:8} {finding.message} [{finding.check}]", hang=9, style=_STYLES[finding.severity])
     for each in made.ignored:
         console.say(f"  ignored  {each.message} [{each.code} {each.check}] Reason: {each.reason}", hang=9)
     if made.findings or made.ignored:
@@ -261,7 +261,7 @@ def _kinds(audit: Audit) -> str:
     """Return how many checks failed, warned, noted something and passed."""
     found = [(len(audit.failed), "failed")]
     for severity, word in (("warning", "warning"), ("note", "note")):
-        found.append((sum(each.severity == severity for each in audit.findings), word))
+        found.append((sum(finding.severity == severity for finding in audit.findings), word))
     told = [f"{n} {word}" if word == "failed" else counted(n, word) for n, word in found if n]
     return ", ".join([*told, counted(len(audit.passed), "check") + " passed"])
 

@@ -39,7 +39,7 @@ def missing_classes(joined: Joined) -> Outcome:
                 _class_name(levels, c): np.flatnonzero(empty[:, c]).tolist()
                 for c in np.flatnonzero(empty.any(axis=0))[:20].tolist()
             }
-    cells = sum(len(splits) for each in figures.values() for splits in each.values())
+    cells = sum(len(splits) for figure in figures.values() for splits in figure.values())
     return Found(cells, "; ".join(sentences) + ".", {k: v for k, v in figures.items() if v}) if sentences else None
 
 

@@ -53,7 +53,7 @@ def judged(
         split_id=manifest.split_id,
         n_rows=n_rows,
         features=features,
-        failed=[each.check for each in findings if each.gate == "failed"],
+        failed=[finding.check for finding in findings if finding.gate == "failed"],
         findings=sorted(findings, key=lambda each: _SEVERITIES.index(each.severity)),
         passed={name: _within(outcome) for name, gate, outcome in outcomes if _is_passed(gate, outcome)},
         not_asked={name: outcome.reason for name, _, outcome in outcomes if isinstance(outcome, NotAsked)},

@@ -200,7 +200,7 @@ def _compared(a: Manifest, b: Manifest, data: Any) -> dict[str, Any]:
     match = Match(a, b, data)
     moved, n_moved = match.moved()
     added, removed = match.added(), match.removed()
-    n_added, n_removed = (sum(each.rows for each in rows) for rows in (added, removed))
+    n_added, n_removed = (sum(row.rows for row in rows) for rows in (added, removed))
     lines = (_told("moved", n_moved, moved), _told("added", n_added, added), _told("removed", n_removed, removed))
     return {
         "compared": True,

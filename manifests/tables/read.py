@@ -215,7 +215,7 @@ def _from_frame(frame: Any, wanted: list[str] | None) -> pa.Table:
 def _beyond(frame: nw.DataFrame[Any], names: list[str]) -> str:
     """Return the names of the columns that hold a whole number beyond 64 bits."""
     return ", ".join(
-        name for name in names if any(isinstance(each, int) and abs(each) >= 2**63 for each in frame[name].to_list())
+        name for name in names if any(isinstance(value, int) and abs(value) >= 2**63 for value in frame[name].to_list())
     )
 
 

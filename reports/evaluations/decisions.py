@@ -88,7 +88,9 @@ def _winners(comparisons: Sequence[Comparison], names: tuple[str, str]) -> str:
     """Return which model is better on which metric, in a sentence."""
     words = []
     for name in (*names, "no difference", "not known"):
-        titles = [metric_of(each.metric).title for each in comparisons if _better(each, names) == name]
+        titles = [
+            metric_of(comparison.metric).title for comparison in comparisons if _better(comparison, names) == name
+        ]
         if titles:
             on = listed(titles)
             words.append(f"{name} is better on {on}" if name in names else
@@ -345,7 +347,7 @@ def look_page(
         for metric, value in score.test.items()
     ]
     before, of = counted(look - 1, "time"), f" of {budget}" if budget else ""
-    level = next((each.interval.level for each in of_metric if each.interval), None)
+    level = next((comparison.interval.level for comparison in of_metric if comparison.interval), None)
     again = Remark("warning", f"These rows were looked at {before} before: what was chosen since then was chosen with "
                               "them in mind, and their score flatters it.")  # fmt: skip
     return Page(

@@ -85,7 +85,7 @@ def evaluation_page(
     sections += importance_section(used, problem.model.metrics[0])
     sections += _by_level(levels)
     sections += _confusion(problem, predictions)
-    level = next((each.interval.level for each in estimates if each.interval), 0.95)
+    level = next((estimate.interval.level for estimate in estimates if estimate.interval), 0.95)
     sections += calibration_section(problem, predictions, level)
     if study is not None:
         curves = fold_count_pictures(study)
@@ -130,8 +130,8 @@ def listing_page(split: SplitLink, evaluations: Sequence[tuple[str, str, str]]) 
 
 def beside_promises(page: Page, estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> Page:
     """Return the page of a score on later rows: what was promised stands beside it, and the lead says what was kept."""
-    before = {each.metric: " ".join(filter(None, headline(each)[1:])) for each in reversed(promised)}
-    told = [f"promised {before[each.metric]}" if each.metric in before else "" for each in estimates]
+    before = {estimate.metric: " ".join(filter(None, headline(estimate)[1:])) for estimate in reversed(promised)}
+    told = [f"promised {before[estimate.metric]}" if estimate.metric in before else "" for estimate in estimates]
     tiles = [replace(tile, note=words) for tile, words in zip(page.tiles, told, strict=False)]
     lead = " ".join(kept_promises(estimates, promised))
     return replace(page, verdict=Verdict.NONE, lead=lead, tiles=tiles, findings=warnings_of(estimates))
@@ -194,7 +194,7 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
 
 def warnings_of(estimates: Sequence[Estimate]) -> list[Remark]:
     """Return what has to be known of the model before its scores are read, each sentence once."""
-    return [Remark("warning", words) for words in dict.fromkeys(w for each in estimates for w in each.warnings)]
+    return [Remark("warning", words) for words in dict.fromkeys(w for estimate in estimates for w in estimate.warnings)]
 
 
 def evaluation_band(title: str, lead: str, scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> str:

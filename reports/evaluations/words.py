@@ -101,16 +101,16 @@ def look_words(level: float) -> str:
 def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> list[str]:
     """Return a sentence for each metric that came out beyond the interval that the evaluation gave."""
     said = []
-    for each in estimates:
-        before = next((one for one in reversed(promised) if one.metric == each.metric and one.interval), None)
+    for estimate in estimates:
+        before = next((one for one in reversed(promised) if one.metric == estimate.metric and one.interval), None)
         if before is None or before.interval is None:
             continue
-        apart = each.interval is not None and (
-            each.interval.high < before.interval.low or each.interval.low > before.interval.high
+        apart = estimate.interval is not None and (
+            estimate.interval.high < before.interval.low or estimate.interval.low > before.interval.high
         )
         if apart:
-            side = "worse" if each.value < before.value else "better"
-            said.append(f"{metric_of(each.metric).title} is {side} than promised: the intervals do not meet.")
+            side = "worse" if estimate.value < before.value else "better"
+            said.append(f"{metric_of(estimate.metric).title} is {side} than promised: the intervals do not meet.")
     return said or ["The scores are what was promised, as far as the intervals can tell."]
 
 

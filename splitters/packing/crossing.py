@@ -90,7 +90,7 @@ class Crossing:
         """Return what each bin keeps (1 + classes, bins)."""
         where = self.bin_of_rows(bins)
         kept = np.flatnonzero(where >= 0)
-        sums = [np.bincount(where[kept], each[kept], self.shares.size) for each in self.counts]
+        sums = [np.bincount(where[kept], count[kept], self.shares.size) for count in self.counts]
         return np.stack(sums).astype(np.int64)
 
     @cached_property

@@ -138,5 +138,5 @@ def _with_all_that_fit(entities: IntArray, codes: NDArray[Any]) -> NDArray[Any]:
         of_level = np.full(int(column.max()) + 1, LEFT_OUT, dtype=codes.dtype)
         np.maximum.at(of_level, column, codes)
         of_rows.append(of_level[column])
-    agreed = np.logical_and.reduce([each == of_rows[0] for each in of_rows])
+    agreed = np.logical_and.reduce([row == of_rows[0] for row in of_rows])
     return np.where(agreed, of_rows[0], codes)

@@ -233,19 +233,19 @@ def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]
     Of a bootstrap also oob/r2, 632/r2 and 632plus/r2, the last of which is the value. All else is in estimates.json.
     """
     metrics: dict[str, float | None] = {}
-    for each in estimates:
-        metric = each["metric"]
-        metrics[f"value/{metric}"] = each["value"]
-        metrics |= {f"{side}/{metric}": (each.get("interval") or {}).get(side) for side in ("low", "high")}
-        if each["method"] in _BOOTSTRAP:
-            metrics[f"{_BOOTSTRAP[each['method']]}/{metric}"] = each["value"]
+    for estimate in estimates:
+        metric = estimate["metric"]
+        metrics[f"value/{metric}"] = estimate["value"]
+        metrics |= {f"{side}/{metric}": (estimate.get("interval") or {}).get(side) for side in ("low", "high")}
+        if estimate["method"] in _BOOTSTRAP:
+            metrics[f"{_BOOTSTRAP[estimate['method']]}/{metric}"] = estimate["value"]
         else:
-            mean = each.get("fold_mean")
-            metrics[f"mean/{metric}"] = each["value"] if mean is None else mean
-        metrics[f"apparent/{metric}"] = each["apparent"]
-        if each.get("interval"):
-            metrics[f"resolution/{metric}"] = (each["interval"]["high"] - each["interval"]["low"]) / 2
-        if beside := each.get("baseline"):
+            mean = estimate.get("fold_mean")
+            metrics[f"mean/{metric}"] = estimate["value"] if mean is None else mean
+        metrics[f"apparent/{metric}"] = estimate["apparent"]
+        if estimate.get("interval"):
+            metrics[f"resolution/{metric}"] = (estimate["interval"]["high"] - estimate["interval"]["low"]) / 2
+        if beside := estimate.get("baseline"):
             ends = beside["interval"] or {}
             metrics |= {f"baseline/{metric}": beside["value"], f"above_baseline/{metric}": beside["difference"]}
             metrics |= {f"above_baseline_{side}/{metric}": ends.get(side) for side in ("low", "high")}

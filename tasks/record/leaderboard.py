@@ -78,7 +78,7 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
 
 
 def _judged_on(tracker: Tracker, manifest: Manifest, order: str, most: int) -> list[Any]:
-    experiments = [each.experiment_id for each in tracker.client.search_experiments()]
+    experiments = [experiment.experiment_id for experiment in tracker.client.search_experiments()]
     on = {"dataset_name": f"{manifest.name}@{manifest.version}", "dataset_digest": manifest.split_id[:32]}
     by: dict[str, Any] = {"field_name": order, "ascending": False}
     if order.startswith("metrics."):
@@ -89,7 +89,7 @@ def _judged_on(tracker: Tracker, manifest: Manifest, order: str, most: int) -> l
 
 def _value(model: Any, name: str) -> float | None:
     # Of several runs of one recipe, or a value that changed, the last is meant.
-    told = sorted((each.timestamp, each.value) for each in model.metrics or [] if each.key == name)
+    told = sorted((metric.timestamp, metric.value) for metric in model.metrics or [] if metric.key == name)
     return float(told[-1][1]) if told else None
 
 

@@ -119,9 +119,9 @@ def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
         return len(looks), []
     client = Tracker(home, "").client
     known: dict[str, str] = {}
-    for each in _runs_of(client, ledger.holdout):
-        tags = each.data.tags
-        known[tags.get("evenfold.look_digest", "")] = f"look {tags.get('evenfold.look')} (run {each.info.run_id[:8]})"
+    for run in _runs_of(client, ledger.holdout):
+        tags = run.data.tags
+        known[tags.get("evenfold.look_digest", "")] = f"look {tags.get('evenfold.look')} (run {run.info.run_id[:8]})"
     lost = ledger.missing(known)
     said = f"the ledger {ledger.path} lacks {', '.join(sorted(lost))}, which MLflow knows of; restore it from a copy."
     return len(looks), [said] if lost else []
@@ -147,10 +147,10 @@ def record_look_scores(
     """
     tracker = tracker_of(split)
     figures = {f"holdout/{metric}": value for metric, value in result.score.test.items()}
-    for each in estimates or ():
-        if each.interval is not None:
-            ends = {"low": each.interval.low, "high": each.interval.high}
-            figures |= {f"holdout/{each.metric}_ci_{side}": end for side, end in ends.items()}
+    for estimate in estimates or ():
+        if estimate.interval is not None:
+            ends = {"low": estimate.interval.low, "high": estimate.interval.high}
+            figures |= {f"holdout/{estimate.metric}_ci_{side}": end for side, end in ends.items()}
     tracker.measured(look.run_id, figures)
     if whole:
         tracker.keep_table(look.run_id, "predictions.parquet", pd.read_parquet(result.predictions.path))
@@ -220,7 +220,7 @@ def record_tuning(
     key = run_key(kind="tune", split_id=split.split_id, **how, **asked)
     chosen = choice.to_json()
     figures = {f"choice/{name}": chosen[name] for name in ("best", "chosen", "naive", "value", "low", "high")}
-    inside = None if nested is None else next(each for each in nested.estimates if each.metric == metric)
+    inside = None if nested is None else next(estimate for estimate in nested.estimates if estimate.metric == metric)
     figures |= {} if inside is None else {f"nested/{n}": v for n, v in estimate_metrics([inside.to_json()]).items()}
     name = f"{_named(recipe)} @ {split.name} {split.version} tuning"
     params = {f"chosen.{name}": value for name, value in tried[choice.chosen].params.items()}

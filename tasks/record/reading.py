@@ -117,7 +117,7 @@ def read_recipe(run_id: str, data: str | None = None) -> Recipe:
         str(run.info.run_name),
         ModelSpec.of_others(told["model"], ModelSpec()),
         split.model_copy(update={"data": data}) if data else split,
-        [Estimate.from_json(each) for each in told["estimates"]],
+        [Estimate.from_json(estimate) for estimate in told["estimates"]],
     )
 
 
@@ -187,7 +187,7 @@ def recorded_models(home: Home) -> list[dict[str, Any]]:
     found = []
     for model in Tracker(home, "").client.search_registered_models():
         when = datetime.fromtimestamp(model.last_updated_timestamp / 1000).astimezone()
-        newest = max((int(each.version) for each in model.latest_versions), default=0)
+        newest = max((int(version.version) for version in model.latest_versions), default=0)
         champion = dict(model.aliases).get("champion", "none")
         found.append({
             "model": model.name, "newest": newest, "champion": champion, "uri": f"models:/{model.name}@champion",
@@ -249,7 +249,7 @@ def load_split(reference: str, data: str = "") -> SplitRef:
 
 
 def _found(tracker: Tracker, reference: str) -> Any:
-    experiments = [each.experiment_id for each in tracker.client.search_experiments()]
+    experiments = [experiment.experiment_id for experiment in tracker.client.search_experiments()]
     names = ["split_id", "plan_id"] if HEX.fullmatch(reference) else ["spec"]
     wanted = "=" if HEX.fullmatch(reference) or "@" in reference else "LIKE"
     value = reference if wanted == "=" else f"{reference}@%"

@@ -55,9 +55,15 @@ def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison
     names = (a.name.partition(" @ ")[0], b.name.partition(" @ ")[0])
     page = comparison_page(comparisons, names if names[0] != names[1] else (f"{names[0]} A", f"{names[1]} B"))
     spec = a.tags.get("evenfold.spec", "").replace("@", " ")
-    figures = _with_ends("difference", [(each.metric, each.difference, each.interval) for each in comparisons])
+    figures = _with_ends(
+        "difference", [(comparison.metric, comparison.difference, comparison.interval) for comparison in comparisons]
+    )
     repeats = comparisons[0].repeats
-    about = {"run_a": a.run_id, "run_b": b.run_id, "metrics": ", ".join(each.metric for each in comparisons)}
+    about = {
+        "run_a": a.run_id,
+        "run_b": b.run_id,
+        "metrics": ", ".join(comparison.metric for comparison in comparisons),
+    }
     return record_finding(
         spec.partition(" ")[0] or "comparisons",
         f"{names[0]} and {names[1]} @ {spec}",
@@ -96,7 +102,7 @@ def record_later(
     split: SplitRef, name: str, scored: Mapping[str, Any], estimates: Sequence[Estimate], page: Page
 ) -> str:
     """Record what a recorded model scores on later rows, with its page, beside the evaluation; return the run."""
-    figures = _with_ends("later", [(each.metric, each.value, each.interval) for each in estimates])
+    figures = _with_ends("later", [(estimate.metric, estimate.value, estimate.interval) for estimate in estimates])
     return record_finding(
         split.name,
         name,
@@ -104,7 +110,7 @@ def record_later(
         {key: str(value) for key, value in scored.items()},
         page.html(),
         page_note(page, {}),
-        {"later.json": [each.to_json() for each in estimates]},
+        {"later.json": [estimate.to_json() for estimate in estimates]},
         short_tags(split) | {"evenfold.split_id": split.split_id} | origin_tags(),
         figures,
     )

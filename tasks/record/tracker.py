@@ -195,7 +195,7 @@ class Tracker:
         held = {(name, 0): value for name, value in run.data.metrics.items() if name not in entry.series}
         for name in set(entry.series) & set(run.data.metrics):
             history = self.client.get_metric_history(run.info.run_id, name)
-            held |= {(name, each.step): each.value for each in sorted(history, key=lambda one: one.timestamp)}
+            held |= {(name, point.step): point.value for point in sorted(history, key=lambda one: one.timestamp)}
         return held
 
     def _log(
@@ -212,10 +212,10 @@ class Tracker:
         if entry is not None and entry.judged is not None:
             on = {"dataset_name": entry.judged.dataset_name, "dataset_digest": entry.judged.dataset_digest}
             metrics = [
-                Metric(each.key, each.value, each.timestamp, each.step, model_id, run_id=run_id, **on)
-                if entry.judges(each.key)
-                else each
-                for each in metrics
+                Metric(metric.key, metric.value, metric.timestamp, metric.step, model_id, run_id=run_id, **on)
+                if entry.judges(metric.key)
+                else metric
+                for metric in metrics
             ]
         self.client.log_batch(run_id, metrics[:BATCH], params=list(params), tags=list(tags))
         for start in range(BATCH, len(metrics), BATCH):
@@ -349,7 +349,7 @@ def load_final(file: str) -> tuple[Any, list[str]]:
         return load_skops(file)
     import skops.io  # half a second for whoever loads no model
 
-    types = [str(each) for each in skops.io.get_untrusted_types(file=file)]
+    types = [str(found) for found in skops.io.get_untrusted_types(file=file)]
     return skops.io.load(file, trusted=types), types
 
 

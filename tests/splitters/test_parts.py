@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from evenfold.splitters import BalancedGroupSplit, FractionalStratifiedSplit, HashSplit, SplitError, StratifiedSplit
 from evenfold.splitters.base import part_sizes
-from evenfold.splitters.strategies.stratified_split import rounded
+from evenfold.splitters.strategies.stratified_splits import rounded
 from hypothesis import given, settings, strategies as st
 
 

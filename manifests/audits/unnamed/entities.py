@@ -67,8 +67,12 @@ def unnamed_entities(sample: Sample) -> Outcome:
     if present.size < LEAST_ROWS:
         return NotAsked(f"{present.size} rows have a target; {LEAST_ROWS} would do")
     sample = sample.take(present)
-    candidates = [each for each in _candidates(sample) if _may_be_an_entity(each, sample)]
-    effects = {each: effect for each in candidates if (effect := _effect_beyond_chance(each, sample, len(candidates)))}
+    candidates = [candidate for candidate in _candidates(sample) if _may_be_an_entity(candidate, sample)]
+    effects = {
+        candidate: effect
+        for candidate in candidates
+        if (effect := _effect_beyond_chance(candidate, sample, len(candidates)))
+    }
     effects = effects or _combined(sample)
     crossing = {each: found for each in effects if (found := _crossing(each, sample)) >= LEAST_CROSSING}
     if not crossing:

@@ -46,8 +46,8 @@ def _once(learn: Callable[..., Array]) -> Callable[..., Array]:
     @wraps(learn)
     def run(*arguments: Any) -> Array:
         digest = hashlib.blake2b(learn.__name__.encode())
-        for each in arguments:
-            array = np.ascontiguousarray(each)
+        for argument in arguments:
+            array = np.ascontiguousarray(argument)
             digest.update(f"{array.dtype} {array.shape} ".encode())
             digest.update(array.data)
         key = digest.digest()

@@ -135,9 +135,9 @@ def nearly_equal_pairs(columns: list[Column]) -> Look:
             break  # no near hit, whatever the near misses are
         sets = _some_of(list(combinations(range(n_columns), r)))
         pairs = [_all_pairs(total - hashes[list(chosen)].sum(axis=0, dtype=np.uint64)) for chosen in sets]
-        if any(each is None for each in pairs):
+        if any(pair is None for pair in pairs):
             break  # so many that columns of so few values bring them forth
-        a, b = _once(_joined_pairs([_NO_PAIRS, *(each for each in pairs if each is not None)]))
+        a, b = _once(_joined_pairs([_NO_PAIRS, *(pair for pair in pairs if pair is not None)]))
         differ = (hashes[:, a] != hashes[:, b]).sum(axis=0) == r
         found.append((a[differ], b[differ]))
         counts.append(np.count_nonzero(differ) * comb(n_columns, r) / len(sets))
@@ -255,7 +255,7 @@ def _views(space: Array) -> list[Array]:
     if dimensions <= (MOST_DIMENSIONS if rows <= MOST_SEARCHED else PROJECTED):
         return [space]
     signs = [1.0 - 2.0 * Stream(0, AUDITING, 8, i).below(2, dimensions * PROJECTED) for i in range(2)]
-    return [space @ each.reshape(dimensions, PROJECTED) for each in signs]
+    return [space @ sign.reshape(dimensions, PROJECTED) for sign in signs]
 
 
 def _distances(space: Array, nearest: Codes) -> Array:

@@ -38,9 +38,10 @@ BEYOND = 1.0
 def scores_tag(estimates: Sequence[Estimate]) -> str:
     """Return what a version's tag says of its recipe's scores: value and interval by metric and method."""
     told = [
-        {"metric": each.metric, "method": each.method, "value": each.value, "sd": each.sd,
-         "low": each.interval.low if each.interval else None, "high": each.interval.high if each.interval else None}
-        for each in estimates[:MOST_SCORES]
+        {"metric": estimate.metric, "method": estimate.method, "value": estimate.value, "sd": estimate.sd,
+         "low": estimate.interval.low if estimate.interval else None,
+         "high": estimate.interval.high if estimate.interval else None}
+        for estimate in estimates[:MOST_SCORES]
     ]  # fmt: skip
     return json.dumps(told)
 
@@ -122,7 +123,7 @@ class _New:
         """Compare the score with the champion's recorded one, on the rows that both tested."""
         if self.champion is None or self.champion.model is None or not self._is_its_recipe():
             return NotAsked("the recipe is not the champion's")
-        both = ((each, self._before(each)) for each in self.estimates if each.metric == self.metric)
+        both = ((estimate, self._before(estimate)) for estimate in self.estimates if estimate.metric == self.metric)
         now, before = next(((now, before) for now, before in both if before), (None, None))
         if now is None or before is None:
             return NotAsked(f"the champion's {self.metric} was not recorded with an interval")
@@ -138,7 +139,7 @@ class _New:
     def _is_its_recipe(self) -> bool:
         assert self.champion is not None
         assert self.champion.model is not None
-        theirs, ours = (each.canonical() for each in (self.champion.model, self.work.problem.model))
+        theirs, ours = (recipe.canonical() for recipe in (self.champion.model, self.work.problem.model))
         # Being scored by another metric as well is no other recipe.
         return {**theirs, "metrics": None} == {**ours, "metrics": None}
 

@@ -139,9 +139,11 @@ def register_model(
     """
     tracker, name, work = tracker_of(split), name or split.name, work_of(split, model)
     client, key = tracker.client, tracker.client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
-    if not any(each.name == name for each in client.search_registered_models(f"name = '{_quoted(name)}'")):
+    if not any(registered.name == name for registered in client.search_registered_models(f"name = '{_quoted(name)}'")):
         client.create_registered_model(name, description="Retrained by evenfold.")
-    known = [each for each in client.search_model_versions(f"name = '{name}'") if each.tags.get(RUN_KEY) == key]
+    known = [
+        version for version in client.search_model_versions(f"name = '{name}'") if version.tags.get(RUN_KEY) == key
+    ]
     recipe = work.problem.model.model_dump(mode="json", exclude_defaults=True)
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: key, MODEL: json.dumps(recipe)}
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
@@ -230,7 +232,7 @@ def _earlier(client: Any, name: str, champion: str | None, versions: list[str]) 
     tags = client.get_model_version(name, champion).tags if champion is not None else {}
     before = tags.get(REPLACES) or _aliases(client, name).get(PREVIOUS)
     if before not in versions:
-        others = ", ".join(each for each in versions if each != champion)
+        others = ", ".join(version for version in versions if version != champion)
         where = f"before version {champion} " if champion else ""
         told = f"name one of the versions {others} (--to)" if others else "it has one version"
         raise SplitError(f"{name} remembers no champion {where}that is still there; {told}.")
