@@ -192,7 +192,7 @@ def _attack(truth: np.ndarray, board: Any) -> float:
 
 def test_bad_parameters_are_refused_in_numbers() -> None:
     """What is, then what would work."""
-    for make in (lambda: Thresholdout(0), lambda: Ladder(2.0), lambda: level_of_look(0)):
+    for make in (lambda: Thresholdout(0), lambda: Ladder(0.0), lambda: Ladder(1.0), lambda: level_of_look(0)):
         with pytest.raises(SplitError):
             make()
     with pytest.raises(SplitError, match="scale them first"):

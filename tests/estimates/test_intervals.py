@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from evenfold.estimates import (
     pooled_interval,
     resampled_interval,
 )
-from evenfold.estimates.intervals.rows import interval_of
+from evenfold.estimates.intervals.rows import interval_of, stretches, within_range
 from evenfold.splitters import KFold
 from scipy import stats
 from sklearn.datasets import load_diabetes
@@ -242,6 +243,50 @@ def test_resampling_agrees_with_influence(metric: str) -> None:
     evidence = Evidence(METRICS[metric], CANCER, predictions=together)
     slow = resampled_interval(evidence, n_resamples=199, method="percentile")
     assert slow.high - slow.low == pytest.approx(quick.high - quick.low, rel=0.25)
+
+
+def test_each_scale_has_its_own_interval() -> None:
+    """Without ends the score itself; below an end the logarithm of the distance from it; half a t on each side."""
+    t = stats.t.ppf(0.95, 9)
+    free = replace(METRICS["r2"], low=-np.inf, high=np.inf)
+    assert within_range(free, 2.0, 0.5, 9, 0.9) == pytest.approx((2 - t / 2, 2 + t / 2))
+    assert within_range(METRICS["r2"], 0.5, 0.1, 9, 0.9) == pytest.approx(tuple(1 - 0.5 * np.exp([t / 5, -t / 5])))
+
+
+def test_the_jackknife_leaves_each_row_out_once() -> None:
+    """Where a metric has no formula: n - 1 times what the score loses without the row, less the mean of these."""
+    few = pd.concat(CANCER_FRAMES).groupby("y").head(15).reset_index(drop=True)
+    evidence = Evidence(METRICS["average_precision"], CANCER, predictions=few)
+    assert influence_of("average_precision", evidence.answered(evidence.parts[0])) is None
+    whole, moves, _ = evidence.influence
+    (part,) = evidence.parts
+    lost = [whole - evidence.score(part[part["row"] != row]) for row in evidence.rows]
+    assert whole == evidence.score(part)
+    assert moves == pytest.approx((len(few) - 1) * (np.array(lost) - np.mean(lost)))
+
+
+def test_each_fold_of_a_series_is_one_observation() -> None:
+    """Batch means: the folds' rows count as one each, its variance times 1 + n / n_train; 2 are too few to say."""
+    together = pd.concat(DIABETES_FRAMES)
+    evidence = Evidence(METRICS["neg_mean_squared_error"], DIABETES, predictions=together, scores=DIABETES_SCORES)
+    made = stretches(evidence, 0.95)
+    assert isinstance(made, Interval)
+    assert "stretches of time" in made.method
+    losses = np.square(together["y"] - together["prediction"]).to_numpy()
+    alone = pooled_interval(losses, groups=together["fold"].to_numpy())
+    # Of an error the interval is made on the logarithm: half of it is t times se over the error.
+    half = (alone.high - alone.low) / 2 / losses.mean() * (1 + evidence.train_ratio) ** 0.5
+    assert np.log([-made.low, -made.high]) - np.log(losses.mean()) == pytest.approx([half, -half], rel=0.02)
+    two = Evidence(METRICS["r2"], DIABETES, predictions=together[together["fold"] < 2], scores=DIABETES_SCORES[:2])
+    assert "2 stretches are too few" in stretches(two, 0.95).reason
+
+
+def test_a_metric_that_is_defined_nowhere_is_a_sentence() -> None:
+    """Not in a fold and not for all rows: neither a number nor a missing one is returned."""
+    ones = [frame[frame["y"] == 1] for frame in CANCER_FRAMES]
+    model = CANCER.model.model_copy(update={"metrics": ("roc_auc",)})
+    with pytest.raises(EvaluationError, match="undefined in every fold and for all predictions together"):
+        aggregate([replace(score, test={}) for score in CANCER_SCORES], ones, CANCER, model)
 
 
 def test_the_interval_of_folds_is_that_of_their_pooled_rows() -> None:

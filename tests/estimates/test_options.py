@@ -23,7 +23,12 @@ from evenfold.estimates import (
     metric_of,
     score_draws,
 )
+from evenfold.estimates.draws import DrawScores
+from evenfold.estimates.metrics.no_information import of_distances
+from evenfold.estimates.metrics.record import Answered
+from evenfold.estimates.models.confusion import thresholds
 from evenfold.estimates.models.fit import inner_pairs
+from evenfold.estimates.models.options import reads_names
 from evenfold.splitters import BalancedGroupKFold, Bootstrap, KFold, StratifiedKFold, Stream
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -41,6 +46,8 @@ from sklearn.metrics import (
     recall_score,
 )
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 HERE = __name__
 LOGISTIC = "sklearn.linear_model:LogisticRegression"
@@ -600,3 +607,44 @@ def test_a_positive_class_that_cannot_be_is_said_so() -> None:
     with pytest.raises(ModelError, match="positive names one of two classes, and the target holds numbers"):
         Problem.of(CREDIT, ModelSpec(positive="Bad", features=["z"]), "x")
     assert metric_of("recall of x").one_sided is METRICS["recall"].one_sided is True
+
+
+class Picks(BaseEstimator):
+    """Of another module than scikit-learn's: it may look for columns by name."""
+
+
+def test_a_frame_is_given_where_any_part_may_read_names() -> None:
+    """One part of somebody else's is enough; scikit-learn's own take an array."""
+    assert not reads_names(make_pipeline(StandardScaler(), LogisticRegression()))
+    assert reads_names(make_pipeline(Picks(), LogisticRegression()))
+
+
+def test_without_a_threshold_half_the_probability_decides() -> None:
+    """Lowest and highest are one number where no fold has its own; a given one is told as it is."""
+    for given, wanted in ({}, 0.5), ({"threshold": 0.2}, 0.2):
+        made = problem(CANCER, "target", estimator=LOGISTIC, **given)
+        assert thresholds(made, pd.DataFrame()) == (wanted, wanted)
+
+
+class Said:
+    """A model that has said what it says."""
+
+    def __init__(self, predicted: Any) -> None:
+        self.predicted = predicted
+
+    def predict(self, rows: Any) -> Any:
+        return self.predicted
+
+
+def test_the_error_without_information_is_that_of_all_pairs() -> None:
+    """Each target beside each prediction, by their weights, ties and values beyond each other's range among them."""
+    draw = np.random.default_rng(0)
+    y, predicted, weights = draw.normal(size=40).round(1), draw.normal(size=40).round(1) * 3, draw.uniform(size=40)
+    wanted = np.average(np.average(np.abs(y[:, None] - predicted), axis=1, weights=weights), weights=weights)
+    assert of_distances(Answered(Said(predicted), y, weights=weights)) == pytest.approx(-wanted)
+
+
+def test_merged_blocks_of_draws_are_one_table() -> None:
+    """In the blocks' order, with positions of its own."""
+    blocks = [DrawScores(pd.DataFrame({"draw": draws}), {}) for draws in ([0, 1], [2], [3, 4])]
+    assert DrawScores.merge(blocks).table.equals(pd.DataFrame({"draw": range(5)}))
