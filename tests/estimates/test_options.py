@@ -640,6 +640,7 @@ def test_the_error_without_information_is_that_of_all_pairs() -> None:
     """Each target beside each prediction, by their weights, ties and values beyond each other's range among them."""
     draw = np.random.default_rng(0)
     y, predicted, weights = draw.normal(size=40).round(1), draw.normal(size=40).round(1) * 3, draw.uniform(size=40)
+    y[:2] = -20, 20
     wanted = np.average(np.average(np.abs(y[:, None] - predicted), axis=1, weights=weights), weights=weights)
     assert of_distances(Answered(Said(predicted), y, weights=weights)) == pytest.approx(-wanted)
 
