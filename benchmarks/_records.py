@@ -1,13 +1,14 @@
 """What a record costs: 100 evaluations of 5 folds on SQLite and PostgreSQL, before and after folds had models.
 
 ``python -m benchmarks._records BEFORE`` measures the version that is installed in the folder BEFORE
-(``pip install --no-deps --target BEFORE``) and this one in turns, and writes docs/records.json.
+(``pip install --no-deps --target BEFORE``) and this one in turns, and writes docs/records.json and the table of it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "docs" / "records.json"
+RESULTS, PAGE = ROOT / "docs" / "records.json", ROOT / "docs" / "operations.md"
 EVALUATIONS, ROUNDS = 100, 3
 RECORD = """
 import json, sys, time
@@ -110,7 +111,21 @@ def main(before: Path) -> None:
         for kind, versions in figures.items()
     }
     told = {"date": datetime.now(UTC).date().isoformat(), "evaluations": EVALUATIONS, "rounds": ROUNDS}
-    RESULTS.write_text(json.dumps(told | {"per evaluation": medians}, indent=1) + "\n")
+    told["per evaluation"] = medians
+    RESULTS.write_text(json.dumps(told, indent=1) + "\n")
+    page = PAGE.read_text(encoding="utf-8")
+    mark = re.compile(r"(<!-- records -->\n).*?(<!-- /records -->)", re.S)
+    PAGE.write_text(mark.sub(lambda found: f"{found[1]}{table(told)}{found[2]}", page), encoding="utf-8")
+
+
+def table(told: dict[str, Any]) -> str:
+    """Return the results as Markdown: a row for each store and version."""
+    lines = ["| store | version | rows | ms | ms of this process's CPU |", "|---|---|---|---|---|"]
+    for store, versions in told["per evaluation"].items():
+        for version, figures in versions.items():
+            numbers = f"{figures['rows']:.0f} | {figures['ms']:.0f} | {figures['cpu_ms']:.0f}"
+            lines.append(f"| {store} | {version} | {numbers} |")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

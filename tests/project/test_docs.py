@@ -94,6 +94,17 @@ def test_the_picture_of_the_readme_is_what_the_code_draws() -> None:
     assert module.leak_picture() == (DOCS / "leak.svg").read_text(encoding="utf-8"), "make readme"
 
 
+def test_what_a_record_costs_is_told_by_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of operations.md is made of docs/records.json, and no store takes longer than before."""
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import _records
+
+    told = json.loads(_records.RESULTS.read_text(encoding="utf-8"))
+    assert _records.table(told) in _records.PAGE.read_text(encoding="utf-8")
+    for versions in told["per evaluation"].values():
+        assert versions["after"]["cpu_ms"] <= versions["before"]["cpu_ms"]
+
+
 def test_the_benchmarks_of_the_readme_are_those_of_the_results(tmp_path: Path) -> None:
     """A row that missed its target is always named, the others are counted."""
     module = loaded("regenerate")
