@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
 from evenfold.estimates.models.fit import inner_pairs
+from evenfold.estimates.models.importance import MOST_FOLDS
 from evenfold.manifests import Manifest
 from evenfold.splitters import SplitError, Splitter
 from numpy.typing import NDArray
@@ -98,7 +99,7 @@ def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
         return fit_and_score(
             work.problem.model, work.problem, train, test, seed=work.manifest.spec.seed,
             name=split_title(work.manifest, i), repeat=repeat, fold=fold, inner=work.inner, validation=validation,
-            importance=True,
+            importance=i < MOST_FOLDS,
         )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from .warned import hearing
 
 MOST_ROWS, FEWEST_ROWS, REPEATS = 300, 40, 2
 AT_LEAST = 5_000  # predictions that are cheap beside any fit
+MOST_FOLDS = 10  # of which it is measured: the first ones, for more would say the same at the cost of short fits
 
 
 def permutation_importance(

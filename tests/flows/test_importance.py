@@ -43,3 +43,13 @@ def test_importance_is_on_the_page_in_the_record_and_in_one_line(
     assert "Importance" not in capsys.readouterr().out
     app([*words, "--engine", "plain"], standalone_mode=False)
     assert "Importance: R2 falls by this much where a feature's values change places: age 1." in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("home")
+def test_many_short_folds_do_not_pay_for_it_each() -> None:
+    """The first ten say what the others would."""
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": range(600), "age": draw.normal(size=600), "cost": draw.normal(size=600)})
+    asked = {"target": "cost", "key": "id", "strategy": "KFold", "n_splits": 12, "engine": "plain"}
+    made = evaluate(frame, name="many", model="sklearn.linear_model:Ridge", **asked)
+    assert [bool(score.importance) for score in made.scores] == [True] * 10 + [False] * 2
