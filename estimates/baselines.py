@@ -48,7 +48,7 @@ def baseline_predictions(
 
 def _said(problem: Problem, train: IntArray, times: NDArray[Any] | None) -> dict[str, dict[str, Any]]:
     y = problem.y[train]
-    weights = np.ones(train.size) if problem.weights is None else problem.weights[train]
+    weights = problem.mass(train)
     if problem.classes:
         shares = np.array([np.sum(weights[y == label]) for label in problem.classes]) / np.sum(weights)
         chances = {f"proba_{label}": share for label, share in zip(problem.classes, shares.tolist(), strict=True)}

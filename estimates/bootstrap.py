@@ -305,12 +305,10 @@ def _spread(
     rows, totals = predictions["row"].to_numpy(), draws.totals[metric.name]
     seen = totals.counts[rows] > 0
     per_row = np.divide(totals.sums[rows], totals.counts[rows], out=np.zeros(rows.size), where=seen)
-    mass = np.ones(rows.size) if problem.weights is None else problem.weights[rows]
-    mass = np.where(seen, mass, 0.0)
-    units = None if problem.groups is None else np.unique(problem.groups[rows], return_inverse=True)[1].reshape(-1)
+    mass = np.where(seen, problem.mass(rows), 0.0)
     scores = draws.table.set_index("draw")[metric.name].reindex(drawn.numbers).to_numpy(dtype=np.float64)
     err1 = float(np.average(per_row, weights=mass))
-    return spread_of_draws(per_row, mass, units, drawn, metric.loss.best - scores), err1
+    return spread_of_draws(per_row, mass, problem.units(rows), drawn, metric.loss.best - scores), err1
 
 
 def _ingredients(

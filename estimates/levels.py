@@ -13,7 +13,7 @@ import pandas as pd
 from .draws import DrawScores
 from .intervals.evidence import Declined, Evidence
 from .intervals.registry import interval_for
-from .intervals.rows import standard_error, within_range
+from .intervals.rows import moves, standard_error, within_range
 from .metrics.registry import metric_of
 from .models.problem import IntArray, Problem
 from .results import FoldScore, Interval
@@ -131,13 +131,12 @@ def _score_of_draws(
     if not rows.size:
         return LevelScore(attribute, level_name, name, 0, None, reason="no draw tested a row of it.")
     losses = totals.sums[rows] / totals.counts[rows]
-    mass = np.ones(rows.size) if problem.weights is None else problem.weights[rows]
+    mass, units = problem.mass(rows), problem.units(rows)
     mean = float(np.average(losses, weights=mass))
     value = metric.loss.score(mean)
-    units = None if problem.groups is None else np.unique(problem.groups[rows], return_inverse=True)[1].reshape(-1)
     n_units = rows.size if units is None else int(units.max()) + 1
     influence = (losses - mean) * mass * (rows.size / mass.sum())
-    if n_units < LEAST_ROWS or not np.any(np.abs(influence) > 1e-12 * max(abs(mean), 1.0)):
+    if n_units < LEAST_ROWS or not moves(influence, mean):
         why = "its rows are of one group." if n_units < LEAST_ROWS else "every row has the same loss."
         return LevelScore(attribute, level_name, name, rows.size, value, reason=f"there is no interval: {why}")
     se, df = standard_error(influence, units, tails=not metric.loss.share)

@@ -66,7 +66,10 @@ def has_fits(run_a: str, run_b: str, repeats: Repeats = "auto") -> bool:
 
 @dataclass(frozen=True)
 class _Plan:
-    """How many repeats of the folds a comparison rests on, the recipes to fit for them, and why there are no more."""
+    """How many repeats of the folds a comparison rests on, the recipes to fit for them, and why there are no more.
+
+    ``seconds``: what the longer of the recipes' fits take, one by one; None where nothing says it.
+    """
 
     repeats: int
     recipes: tuple[Recipe, ...] = ()
@@ -99,7 +102,7 @@ class _Pair:
     @property
     def recorded_fits(self) -> int:
         """The fits of both runs."""
-        return sum(each.predictions.groupby(["repeat", "fold"]).ngroups for each in (self.a, self.b))
+        return sum(_n_fits(each) for each in (self.a, self.b))
 
     def plan(self, repeats: Repeats) -> _Plan:
         """Return how often the folds are to be repeated; SplitError where a number of repeats cannot be had."""
@@ -114,8 +117,10 @@ class _Pair:
                 raise
             return _Plan(known, why=f"The folds were not repeated: {error}")
         taken = [fit_seconds(each.run_id) for each in (self.a, self.b)]
+        fits = (seconds / _n_fits(run) for run, seconds in zip((self.a, self.b), taken, strict=True) if seconds)
+        a_fit = max(fits, default=None)
         if repeats != "auto":
-            return _Plan(wanted, recipes, max((each for each in taken if each), default=None))
+            return _Plan(wanted, recipes, a_fit)
         if None in taken:
             why = f"the runs do not say what their fits took; to repeat the folds: {self._command(wanted)}."
             return _Plan(known, why=f"The folds were not repeated: {why}")
@@ -125,7 +130,7 @@ class _Pair:
             f"{wanted} repeats of the folds would take about {(wanted - known) * a_repeat:,.0f} s of further fits, and "
             f"{MOST_SECONDS:.0f} s is what is taken unasked; to have them: {self._command(wanted)}."
         )  # fmt: skip
-        return _Plan(affordable, recipes if affordable > known else (), a_repeat, why)
+        return _Plan(affordable, recipes if affordable > known else (), a_fit, why)
 
     def _command(self, repeats: int) -> str:
         return f"evenfold compare {self.a.run_id[:8]} {self.b.run_id[:8]} --repeats {repeats}"
@@ -151,6 +156,10 @@ class _Pair:
         if not all(np.array_equal(*tests) for tests in zip(*folds, strict=True)):
             raise SplitError("the tables of the runs differ in the columns that decide folds; evaluate both on one.")
         return tuple(recipes)
+
+
+def _n_fits(run: Recorded) -> int:
+    return int(run.predictions.groupby(["repeat", "fold"]).ngroups)
 
 
 def _order(spec: str) -> tuple[int, ...]:

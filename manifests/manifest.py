@@ -19,7 +19,7 @@ from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 
 from .identity import digest_codes, digest_json, digest_keys, split_id
-from .membership import EXCLUDED, Kind, Labels, Membership
+from .membership import EXCLUDED, Kind, Labels, Membership, require_fold
 from .spec import SplitSpec
 from .state import State
 
@@ -217,10 +217,7 @@ class Manifest(Displayed):
         """Return the number of the split that ``fold`` of ``repeat`` is; SplitError where there is none."""
         repeats = self.membership.n_repeats
         folds = self.n_splits // repeats
-        for what, number, count in (("repeat", repeat, repeats), ("fold", fold, folds)):
-            if not 0 <= number < count:
-                choice = f"choose 0 to {count - 1}" if count > 1 else "choose 0"
-                raise SplitError(f"there is no {what} {number} in {self.name} {self.version}; {choice}.")
+        require_fold(fold, folds, repeat, repeats, f"{self.name} {self.version}")
         return repeat * folds + fold
 
     def pairs(self) -> Iterator[Pair]:

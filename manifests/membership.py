@@ -22,9 +22,24 @@ from .identity import digest_resample, resample_counts
 Kind = Literal["labels", "draws", "pairs"]
 Codes = NDArray[Any]
 Ranks = NDArray[np.int64]
+Role = Literal["train", "test"]
 
 NEVER_TESTED, LOCKED, EXCLUDED = -1, -2, -3
 MOST_MEASURED = 200  # draws and pairs that a report, an audit or a comparison makes
+
+
+def require_role(role: str) -> None:
+    """Raise SplitError for anything but train and test."""
+    if role not in ("train", "test"):
+        raise SplitError(f"there is no role {role!r}; choose 'train' or 'test'.")
+
+
+def require_fold(fold: int, folds: int, repeat: int, repeats: int, title: str) -> None:
+    """Raise SplitError for a repeat or a fold that ``title`` does not have."""
+    for what, number, count in (("repeat", repeat, repeats), ("fold", fold, folds)):
+        if not 0 <= number < count:
+            choice = f"choose 0 to {count - 1}" if count > 1 else "choose 0"
+            raise SplitError(f"there is no {what} {number} in {title}; {choice}.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,7 +41,7 @@ def fit_one_by_batches(
     repeats = len([column for column in stored.column_names if column.startswith("fold")])
     repeat, fold = divmod(i, stored.n_splits // repeats)
     parted = _parted(split, repeat, memory)
-    names = [fromkey for fromkey in dict.fromkeys([*recipe.features, target, recipe.weights]) if fromkey]
+    names = [column for column in dict.fromkeys([*recipe.features, target, recipe.weights]) if column]
     require_room(parted.test_file(fold), memory, [*names, *key])
     test = parted.read(fold, "test", [*dict.fromkeys([*key, *names]), PLACE])
     problem = _problem(test, names, recipe, target, parted)

@@ -298,11 +298,8 @@ MOST_FOR_SPREAD = 1_000  # draws, by which a standard error is known to some hun
 
 
 def _multiplicities(work: Work, rows: NDArray[np.int64]) -> Multiplicities:
-    groups, weights = work.problem.groups, work.problem.weights
-    units = None if groups is None else np.unique(groups[rows], return_inverse=True)[1].reshape(-1)
-    mass = np.ones(rows.size) if weights is None else weights[rows]
     draws = ((i, work.pair(i)) for i in range(min(work.manifest.n_splits, MOST_FOR_SPREAD)))
-    return Multiplicities.of(draws, rows, units, mass)
+    return Multiplicities.of(draws, rows, work.problem.units(rows), work.problem.mass(rows))
 
 
 def _of_draws(work: Work) -> tuple[str, pd.DataFrame]:

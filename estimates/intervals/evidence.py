@@ -78,9 +78,7 @@ class Evidence:
     @cached_property
     def units(self) -> Codes | None:
         """The group of each of ``rows``, as codes; None where each row stands for itself."""
-        if self.problem.groups is None:
-            return None
-        return np.unique(self.problem.groups[self.rows], return_inverse=True)[1].reshape(-1).astype(np.int64)
+        return self.problem.units(self.rows)
 
     @cached_property
     def influence(self) -> tuple[float, Floats, Codes | None] | None:

@@ -101,6 +101,11 @@ def wilson(share: float, n: float, quantile: float) -> tuple[float, float]:
     return max(centre - half, 0.0), min(centre + half, 1.0)
 
 
+def moves(influence: Floats, value: float) -> bool:
+    """Return whether any row moves a score, beyond what sums in floating point do."""
+    return bool(np.any(np.abs(influence) > 1e-12 * max(abs(value), 1.0)))
+
+
 def _of_certain(evidence: Evidence, value: float, units: Codes | None, inflation: float, level: float) -> Made:
     """Return the interval where no row moves the score: all right (or all wrong), which is no proof of certainty."""
     metric = evidence.metric
@@ -127,7 +132,7 @@ def _from_rows(evidence: Evidence, level: float, name: str, inflation: float, un
     n_units = influence.size if units is None else int(units.max()) + 1
     if n_units < 2:
         return Declined(f"an interval needs 2 independent rows or groups, and there is {n_units}.")
-    if not np.any(np.abs(influence) > 1e-12 * max(abs(value), 1.0)):
+    if not moves(influence, value):
         return _of_certain(evidence, value, units, inflation, level)
     shares = evidence.metric.loss is not None and evidence.metric.loss.share  # Wilson knows how uncertain they are
     se, df = standard_error(influence, units, tails=not shares)

@@ -32,8 +32,10 @@ def text_for(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -
     names = [name for name, kind in kinds.items() if kind == "text"]
     if not names:
         return {}
-    own, chooses = read_by_itself(model, table, kinds), model.estimator is not None and _selects(_made(model))
-    return {name: "" if name in own else _reason(table[name], model, bool(own) or chooses) for name in names}
+    estimator = _made(model)
+    own = _read_by(estimator, model, table, kinds)
+    others = bool(own) or (estimator is not None and _selects(estimator))
+    return {name: "" if name in own else _reason(table[name], model, others) for name in names}
 
 
 def _reason(column: pd.Series, model: ModelSpec, others: bool) -> str:
@@ -58,10 +60,13 @@ def read_by_itself(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Ki
     These are what a ``ColumnTransformer`` in it names or selects, what a parameter such as ``cat_features`` names,
     and everything where an encoder of categories comes first.
     """
+    return _read_by(_made(model), model, table, kinds) if {"text", "category"} & {*kinds.values()} else frozenset()
+
+
+def _read_by(estimator: Any, model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -> frozenset[str]:
     names = [name for name, kind in kinds.items() if kind in ("text", "category")]
-    if not names or model.estimator is None:
+    if estimator is None:
         return frozenset()
-    estimator = _made(model)
     if _begins_with_an_encoder(estimator):
         return frozenset(names)
     parts = [part for part in parts_of(estimator) if isinstance(part, ColumnTransformer)]
@@ -72,7 +77,8 @@ def read_by_itself(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Ki
 
 
 def _made(model: ModelSpec) -> Any:
-    return named_estimator(str(model.estimator), model.params)
+    """Return the estimator that a recipe names, None for the default one."""
+    return None if model.estimator is None else named_estimator(str(model.estimator), model.params)
 
 
 def _selects(estimator: Any) -> bool:

@@ -236,6 +236,16 @@ class Problem:
             own=read_by_itself(model, table, kinds),
         )
 
+    def units(self, rows: IntArray) -> IntArray | None:
+        """Return the numbers, 0, 1, ..., of the groups of some rows, which err together; None where there are none."""
+        if self.groups is None:
+            return None
+        return np.unique(self.groups[rows], return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+    def mass(self, rows: IntArray) -> NDArray[np.float64]:
+        """Return the weights of some rows, 1 where there are none."""
+        return np.ones(rows.size) if self.weights is None else self.weights[rows]
+
     def metric(self, name: str) -> str:
         """Return a metric, or its alias, as it is named for this target; raises ModelError if it cannot score that."""
         (named,) = of_positive((ALIASES.get(name.lower(), name),), self.classes, self.model.positive)

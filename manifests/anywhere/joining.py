@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from evenfold.manifests.engines.engine import bytes_of_memory, in_order
 from evenfold.manifests.engines.ordered import Canonical, Ordered, ShardWriter
 from evenfold.manifests.engines.sources import Source, source_of
 from evenfold.manifests.engines.stored import StoredManifest, room_beside
-from evenfold.manifests.membership import NEVER_TESTED
+from evenfold.manifests.membership import NEVER_TESTED, Role, require_role
 from evenfold.manifests.store.write import appear
 from evenfold.manifests.tables.canonical import listed, require_columns
 from evenfold.manifests.tables.keys import key_names
@@ -28,7 +28,6 @@ MOST_PARTS = 1_000
 HELD_ROWS = 200_000
 PLACE = "fold_place"  # a row's rank in key order; columns of a table may not begin with "fold"
 DESCRIPTION = "_partitions.json"  # readers of Parquet pass over such a name
-Role = Literal["train", "test"]
 
 
 @dataclass(frozen=True)
@@ -102,12 +101,6 @@ class Partitions:
         table = pa.concat_tables(self.batches(split, role, [*dict.fromkeys([*names, PLACE])]))
         order = np.argsort(table.column(PLACE).to_numpy(), kind="stable")
         return table.select(names).take(pa.array(order))
-
-
-def require_role(role: str) -> None:
-    """Raise SplitError for anything but train and test."""
-    if role not in ("train", "test"):
-        raise SplitError(f"there is no role {role!r}; choose 'train' or 'test'.")
 
 
 def partition(

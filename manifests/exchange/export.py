@@ -10,14 +10,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import Draws, fold_column
+from evenfold.manifests.membership import Draws, Role, fold_column, require_role
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import key_values
 from evenfold.manifests.tables.read import read_table, write_whole
 from evenfold.splitters import SplitError
 from pydantic import BaseModel, ConfigDict
 
-from .kept import folds_of_kept, in_order_of, kept_keys, kept_rows, labels_of, require_data
+from .kept import FOLDS, folds_of_kept, in_order_of, kept_keys, kept_rows, labels_of, require_data, require_no_folds
 from .parts import with_words
 from .positions import for_data_foundry, for_openml, for_torch
 from .samples import for_croissant, for_split_graph
@@ -108,6 +108,14 @@ def named_for(to: Format, path: str | Path) -> Path:
 
 
 Content = Any  # an array, an Arrow table or text
+Writer = Callable[[Manifest, Any, int], tuple[Content, str]]
+# How a table of folds is taken; the forms that are also written row after row.
+NOTES = {
+    "csv": "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded.",
+    "h2o": "h2o takes fold_column='fold'.",
+    "autogluon": "AutoGluon takes TabularPredictor(groups='fold').",
+    "spark": "CrossValidator takes foldCol='fold'.",
+}
 
 
 def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
@@ -117,26 +125,13 @@ def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, s
     return in_order_of(manifest, data, folds), note
 
 
-def _for_h2o(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
-    return _with_fold(manifest, data, repeat, "h2o"), "h2o takes fold_column='fold'."
-
-
-def _for_autogluon(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
-    return _with_fold(manifest, data, repeat, "autogluon"), "AutoGluon takes TabularPredictor(groups='fold')."
-
-
-def _for_spark(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
-    return _with_fold(manifest, data, repeat, "spark"), "CrossValidator takes foldCol='fold'."
-
-
 def _with_fold(manifest: Manifest, data: Any, repeat: int, to: str) -> pa.Table:
     folds = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32())
     if data is None:
-        return kept_keys(manifest).append_column("fold", folds)
+        return kept_keys(manifest).append_column(FOLDS, folds)
     table = read_table(data, types=manifest.spec.types)
-    if "fold" in table.column_names:
-        raise SplitError("the data have a column 'fold' already; rename it, or export without the data.")
-    return table.take(pa.array(manifest.positions(table)[kept_rows(manifest)])).append_column("fold", folds)
+    require_no_folds(table.column_names)
+    return table.take(pa.array(manifest.positions(table)[kept_rows(manifest)])).append_column(FOLDS, folds)
 
 
 def _for_groups(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
@@ -161,40 +156,47 @@ def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
     labels, table, kept = labels_of(manifest, "csv"), kept_keys(manifest), kept_rows(manifest)
     for repeat in range(labels.n_repeats):
         table = table.append_column(fold_column(repeat), pa.array(labels.column(repeat)[kept]))
-    return table, "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded."
+    return table, NOTES["csv"]
 
 
 def _for_sql(manifest: Manifest, dialect: Dialect, table: str) -> tuple[Content, str]:
     return warehouse_sql(manifest, dialect, table), f"{dialect} SQL; its last statement selects the rows with folds."
 
 
-WRITERS: dict[str, tuple[tuple[str, ...], Callable[[Manifest, Any, int], tuple[Content, str]]]] = {
+def _tabled(to: str) -> Writer:
+    return lambda manifest, data, repeat: (_with_fold(manifest, data, repeat, to), NOTES[to])
+
+
+def _worded(to: str) -> Writer:
+    return lambda manifest, data, repeat: with_words(manifest, data, to)
+
+
+WRITERS: dict[str, tuple[tuple[str, ...], Writer]] = {
     "sklearn": ((".npy",), _for_sklearn),
-    "h2o": ((".csv", ".parquet"), _for_h2o),
-    "spark": ((".parquet",), _for_spark),
+    "h2o": ((".csv", ".parquet"), _tabled("h2o")),
+    "spark": ((".parquet",), _tabled("spark")),
     "nnunet": ((".json",), _for_nnunet),
     "csv": ((".csv",), _for_csv),
     "groups": ((".parquet", ".csv"), _for_groups),
-    "autogluon": ((".csv", ".parquet"), _for_autogluon),
+    "autogluon": ((".csv", ".parquet"), _tabled("autogluon")),
     "data-foundry": ((".json",), for_data_foundry),
     "openml": ((".arff",), for_openml),
     "torch": ((".json",), for_torch),
-    "vertex": ((".csv", ".parquet"), lambda manifest, data, repeat: with_words(manifest, data, "vertex")),
-    "databricks": ((".csv", ".parquet"), lambda manifest, data, repeat: with_words(manifest, data, "databricks")),
-    "bigquery": ((".csv", ".parquet"), lambda manifest, data, repeat: with_words(manifest, data, "bigquery")),
+    "vertex": ((".csv", ".parquet"), _worded("vertex")),
+    "databricks": ((".csv", ".parquet"), _worded("databricks")),
+    "bigquery": ((".csv", ".parquet"), _worded("bigquery")),
     "croissant": ((".json",), for_croissant),
     "splitgraph": ((".json",), for_split_graph),
 }
 
 
-def join_rows(manifest: Manifest, data: Any, fold: int, role: Literal["train", "test"], repeat: int = 0) -> pa.Table:
+def join_rows(manifest: Manifest, data: Any, fold: int, role: Role, repeat: int = 0) -> pa.Table:
     """Return the rows of ``data`` (a file or a frame) that ``fold`` trains on or tests, in key order.
 
     ``fold`` counts from 0, as do draws and pairs; of parts there is a fold for each part that is tested (validation,
     or test beside train alone). A row that a bootstrap draws twice is there twice. Locked rows are in neither role.
     Raises SplitError for a fold, role or repeat that there is not, and where the data are not those of the manifest.
     """
-    if role not in ("train", "test"):
-        raise SplitError(f"there is no role {role!r}; choose 'train' or 'test'.")
+    require_role(role)
     table = read_table(data, types=manifest.spec.types)
     return manifest.train_test(table, fold, repeat)[role == "test"]

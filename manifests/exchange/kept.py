@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
+
+FOLDS = "fold"  # the column of exports
 
 
 def require_data(data: Any, to: str) -> None:
@@ -42,12 +45,23 @@ def folds_of_kept(manifest: Manifest, repeat: int, to: str, least: int) -> NDArr
     folds = labels.column(repeat)[kept_rows(manifest)]
     unfit = folds[folds < least]
     if unfit.size:
-        which = listed(f"{labels.code_name(code)} ({code})" for code in np.unique(unfit)[::-1].tolist())
-        raise SplitError(
-            f"{to} has no word for {amount(unfit.size, 'row')} {which}; it would train on or test them. Export to csv, "
-            "and pass on the rows with a fold of 0 or more."
-        )
+        raise no_word_for(amount(unfit.size, "row"), unfit, labels, to)
     return np.asarray(folds)
+
+
+def no_word_for(rows: str, codes: NDArray[Any], labels: Labels, to: str) -> SplitError:
+    """Return the error of a form that has no word for the codes of some ``rows``."""
+    which = listed(f"{labels.code_name(code)} ({code})" for code in np.unique(codes)[::-1].tolist())
+    return SplitError(
+        f"{to} has no word for {rows} {which}; it would train on or test them. Export to csv, and pass on the rows "
+        "with a fold of 0 or more."
+    )
+
+
+def require_no_folds(names: Collection[str]) -> None:
+    """Raise SplitError where the data have a column of the name that the folds get."""
+    if FOLDS in names:
+        raise SplitError("the data have a column 'fold' already; rename it, or export without the data.")
 
 
 def labels_of(manifest: Manifest, to: str) -> Labels:

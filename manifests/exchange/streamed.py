@@ -11,29 +11,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.anywhere.beside import Beside, beside, labels_of
-from evenfold.manifests.anywhere.joining import PLACE, Role, in_table_order, ordered_places, require_role
+from evenfold.manifests.anywhere.joining import PLACE, in_table_order, ordered_places
 from evenfold.manifests.anywhere.verbs import fits_whole, read_whole
 from evenfold.manifests.engines.engine import bytes_of_memory, in_order
 from evenfold.manifests.engines.sources import Source, source_of
 from evenfold.manifests.engines.stored import StoredManifest, room_beside
 from evenfold.manifests.manifest import DELETED, Manifest, ManifestCV
-from evenfold.manifests.membership import Labels, fold_column
+from evenfold.manifests.membership import Labels, Role, fold_column, require_fold, require_role
 from evenfold.manifests.store.rows import STATUS, codes_in_use
-from evenfold.manifests.tables.canonical import listed
 from evenfold.manifests.tables.keys import key_names
 from evenfold.manifests.tables.read import write_whole
-from evenfold.splitters import SplitError
 
-from .export import Exported, Format, export as export_rows, join_rows, named_for
+from .export import NOTES, Exported, Format, export as export_rows, join_rows, named_for
+from .kept import FOLDS, no_word_for, require_no_folds
 from .warehouse import Dialect
-
-FOLDS = "fold"
-STREAMED = {
-    "csv": "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded.",
-    "h2o": "h2o takes fold_column='fold'.",
-    "autogluon": "AutoGluon takes TabularPredictor(groups='fold').",
-    "spark": "CrossValidator takes foldCol='fold'.",
-}
 
 
 def as_cv(manifest: Manifest | StoredManifest, data: Any, memory: str | int | None = None) -> ManifestCV:
@@ -110,7 +101,7 @@ def export(
     if isinstance(manifest, Manifest):
         return export_rows(manifest, to, path, data, **how)
     source = None if data is None else source_of(data, dict(manifest.spec.types))
-    if to not in STREAMED or not manifest.streams or fits_whole(manifest, source, memory):
+    if to not in NOTES or not manifest.streams or fits_whole(manifest, source, memory):
         return export_rows(read_whole(manifest, memory), to, path, data, **how)
     file, counted = named_for(to, path), [0]
     if to == "csv":
@@ -121,7 +112,7 @@ def export(
         with _joined(manifest, source, bytes_of_memory(memory)) as rows:
             beside_data = _beside_data(rows, source, to, repeat)
             write_whole(file, _counted(_by_place(beside_data, rows), counted))
-    return Exported(path=str(file), to=to, rows=counted[0], note=STREAMED[to])
+    return Exported(path=str(file), to=to, rows=counted[0], note=NOTES[to])
 
 
 @contextmanager
@@ -141,10 +132,7 @@ def _by_place(parts: Iterator[pa.Table], rows: Beside) -> Iterator[pa.Table]:
 
 
 def _tested(manifest: StoredManifest, labels: Labels, fold: int, repeat: int) -> int:
-    for what, number, count in (("repeat", repeat, labels.n_repeats), ("fold", fold, len(labels.tested))):
-        if not 0 <= number < count:
-            choice = f"choose 0 to {count - 1}" if count > 1 else "choose 0"
-            raise SplitError(f"there is no {what} {number} in {manifest.name} {manifest.version}; {choice}.")
+    require_fold(fold, len(labels.tested), repeat, labels.n_repeats, f"{manifest.name} {manifest.version}")
     return int(labels.tested[fold])
 
 
@@ -174,8 +162,7 @@ def _one_fold(manifest: StoredManifest, to: str, repeat: int) -> Iterator[pa.Tab
 
 
 def _beside_data(rows: Beside, source: Source, to: str, repeat: int) -> Iterator[pa.Table]:
-    if FOLDS in source.schema.names:
-        raise SplitError("the data have a column 'fold' already; rename it, or export without the data.")
+    require_no_folds(source.schema.names)
     _tested(rows.manifest, rows.labels, 0, repeat)
     for table, codes in in_table_order(rows, source, repeat):
         yield table.append_column(FOLDS, _folds(codes, rows.labels, to))
@@ -183,13 +170,9 @@ def _beside_data(rows: Beside, source: Source, to: str, repeat: int) -> Iterator
 
 def _folds(codes: Any, labels: Labels, to: str) -> pa.Array:
     """Return folds as other tools read them; SplitError where they have no word for one."""
-    unfit = np.unique(codes[codes < 0])[::-1].tolist()
-    if unfit:
-        which = listed(f"{labels.code_name(code)} ({code})" for code in unfit)
-        raise SplitError(
-            f"{to} has no word for rows {which}; it would train on or test them. Export to csv, and pass on the rows "
-            "with a fold of 0 or more."
-        )
+    unfit = codes[codes < 0]
+    if unfit.size:
+        raise no_word_for("rows", unfit, labels, to)
     return pa.array(codes.astype(np.int32))
 
 
