@@ -23,6 +23,7 @@ from evenfold.tasks.parameters import (
     GroupMode,
     Holdout,
     Importance,
+    Impute,
     Intervals,
     Key,
     Level,
@@ -138,6 +139,7 @@ def evaluate(
     exclude: Exclude = None,
     task: ModelTask = None,
     positive: Positive = None,
+    impute: Impute = None,
     importance: Importance = "auto",
     manifest: OnManifest = None,
     on: On = "folds",
@@ -172,7 +174,7 @@ def evaluate(
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,
-        importance="" if importance == "auto" else importance,
+        impute=impute, importance="" if importance == "auto" else importance,
     )  # fmt: skip
     with running(engine, refresh):
         return run_evaluation(
@@ -207,6 +209,7 @@ def tune(
     exclude: Exclude = None,
     task: ModelTask = None,
     positive: Positive = None,
+    impute: Impute = None,
     manifest: OnManifest = None,
     n_random: NRandom = None,
     metric: Metric = None,
@@ -241,8 +244,9 @@ def tune(
         holdout=holdout,
     )  # fmt: skip
     recipe = recipe_of(
-        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive
-    )
+        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,
+        impute=impute,
+    )  # fmt: skip
     with running(engine, refresh):
         return run_tuning(
             data, asked, recipe, grid, manifest=manifest, n_random=n_random, metric=metric,
@@ -301,6 +305,7 @@ def retrain(
     exclude: Exclude = None,
     task: ModelTask = None,
     positive: Positive = None,
+    impute: Impute = None,
     registered_name: RegisteredName = None,
     metric: Metric = None,
     gates: Gates = True,
@@ -335,8 +340,9 @@ def retrain(
         holdout=holdout,
     )  # fmt: skip
     recipe = recipe_of(
-        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive
-    )
+        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,
+        impute=impute,
+    )  # fmt: skip
     with running(engine, refresh):
         return run_retraining(
             data, asked, recipe, registered_name=registered_name, metric=metric, gates=gates, merged=merged,

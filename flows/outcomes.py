@@ -44,6 +44,7 @@ class Evaluation(Displayed, Outcome):
     features: list[str]
     left_out: dict[str, str]
     encoded: dict[str, str] = {}
+    imputed: list[str] = []
     scores: list[FoldScore]
     apparent: FoldScore | None
     estimates: list[Estimate]

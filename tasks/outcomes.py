@@ -201,6 +201,7 @@ class Evaluated(Outcome):
     features: list[str]
     left_out: dict[str, str]
     encoded: dict[str, str] = {}
+    imputed: list[str] = []
     folds: list[FoldResult] = []
     blocks: list[FoldsResult] = []
     draws: list[DrawsResult] = []

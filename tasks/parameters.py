@@ -217,6 +217,11 @@ ModelTask = Annotated[
     Field(description="What is predicted: classification (classes) or regression (numbers)."),
     Flag(takes="TASK", panel="Model"),
 ]
+Impute = Annotated[
+    Literal["median", "mean", "most_frequent"] | None,
+    Field(description="Fill missing numbers with what the training rows of each fold say."),
+    Flag(panel="Model"),
+]
 Positive = Annotated[
     str | None,
     Field(description="The class of two that recall, F1, sensitivity, specificity and thresholds are about."),

@@ -15,6 +15,7 @@ from evenfold.reports.evaluations.words import (
     by_level,
     encoding_words,
     headline,
+    imputing_words,
     kept_promises,
     look_words,
     optimism,
@@ -51,6 +52,7 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     for words in filter(None, (
         optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels),
         importance_words(outcome.scores, outcome.model.metrics[0]), encoding_words(outcome.encoded),
+        imputing_words(outcome.model, outcome.imputed),
     )):  # fmt: skip
         console.say(f"  {words}", hang=2)
     for remark in remarks(outcome.estimates, outcome.balance.target):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,9 +40,19 @@ from .calibration import calibration_section
 from .importance import importance_rows, importance_section
 from .pictures import score_pictures
 from .studies import fold_count_pictures, fold_count_table
-from .words import encoding_words, headline, kept_promises, level_score, optimism, resolution, written
+from .words import (
+    encoding_words,
+    headline,
+    imputing_words,
+    kept_promises,
+    level_score,
+    optimism,
+    resolution,
+    written,
+)
 
 MOST_ROWS, MOST_CLASSES, MOST_TILES = 100, 20, 4
+TOLD_APART = {"estimator", "params", "task", "features", "exclude", "metrics"}  # of a model's settings
 MOST_OF_A_CLASS = 120.0  # pixels of its name in the confusion matrix
 
 
@@ -272,6 +283,11 @@ def _details(
         ("estimator", model.estimator),
         ("parameters", ", ".join(f"{name} = {value}" for name, value in model.params.items()) or "defaults"),
         ("task", problem.task),
+        *(
+            (name, value if isinstance(value, str) else json.dumps(value))
+            for name, value in model.canonical().items()
+            if name not in TOLD_APART
+        ),
     ]
     sections = [
         Section("estimates", "Every estimate in figures", [estimates_table(estimates)]),
@@ -282,7 +298,11 @@ def _details(
             f"Features ({len(problem.features)})" + (f", {counted(len(left), 'column')} left out" if left else ""),
             [
                 Paragraph(", ".join(problem.features)),
-                *([Paragraph(encoding_words(problem.encodings))] if problem.encodings else []),
+                *(
+                    Paragraph(words)
+                    for words in (encoding_words(problem.encodings), imputing_words(model, problem.imputed))
+                    if words
+                ),
                 *([facts("Left out", left)] if left else []),
             ],
         ),

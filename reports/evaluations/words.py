@@ -8,6 +8,7 @@ from math import floor, isfinite, log10
 from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.models.spec import ModelSpec
 from evenfold.estimates.results import Estimate, Interval, in_percent
 from evenfold.reports.page import listed
 
@@ -112,6 +113,14 @@ def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -
             side = "worse" if estimate.value < before.value else "better"
             said.append(f"{metric_of(estimate.metric).title} is {side} than promised: the intervals do not meet.")
     return said or ["The scores are what was promised, as far as the intervals can tell."]
+
+
+def imputing_words(model: ModelSpec, imputed: Sequence[str]) -> str:
+    """Return one sentence: which features had missing numbers, and what stands for them; else nothing."""
+    if model.impute is None or not imputed:
+        return ""
+    value = {"most_frequent": "most frequent value"}.get(model.impute, model.impute)
+    return f"Missing numbers: filled in each fold with the {value} of its training rows: {listed(imputed)}."
 
 
 WAYS = {

@@ -217,6 +217,7 @@ def _record_of(
             "features.json": {
                 "used": evaluation.features,
                 "encoded": evaluation.encoded,
+                "imputed": evaluation.imputed,
                 "left_out": evaluation.left_out,
             },
             "report.html": page.html(),
