@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .models import predict_from_one
-from .sample import LEAST_ROWS, Array, Codes, Column, Sample
+from .sample import LEAST_ROWS, Array, Column, Sample
 
 CHANCE = 1e-6
 LEAST_COLUMNS, MOST_COLUMNS, MOST_PRODUCTS = 3, 400, 1e9
@@ -177,7 +178,7 @@ def fills(column: Column, sample: Sample) -> str | None:
     )
 
 
-def _told(column: Column, sample: Sample, rows: Codes) -> float | None:
+def _told(column: Column, sample: Sample, rows: NDArray[np.bool_]) -> float | None:
     assert sample.target is not None
     target, blocks = sample.target.take(rows), sample.blocks[rows]
     if target.outcomes.shape[0] < LEAST_ROWS / 2 or np.unique(blocks).size < 2:
