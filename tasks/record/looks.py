@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.estimates import Choice, Estimate, ModelSpec
@@ -22,14 +22,16 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import step
-from mlflow import MlflowClient
-from mlflow.entities import Run
 
 from .datasets import data_input, split_input
 from .entries import MOST_FOLDS, Entry, estimate_metrics, judged, run_key, short_tags, split_tags
 from .links import origin_tags, run_page, runs_on
 from .reading import RECIPE, recipe_json
 from .tracker import NOTE, Tracker, tracker_of
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 
 @step(run_name=lambda split, **_: f"record a look at {split.name}")
