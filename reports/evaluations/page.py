@@ -49,6 +49,7 @@ from .words import (
     once,
     optimism,
     resolution,
+    why_good,
     written,
 )
 
@@ -106,7 +107,7 @@ def evaluation_page(
     return Page(
         title=title,
         verdict=verdict,
-        lead=_lead(problem, scores) + (_why_good(estimates) if verdict is Verdict.GOOD else ""),
+        lead=_lead(problem, scores) + (why_good(estimates) if verdict is Verdict.GOOD else ""),
         tiles=score_tiles(estimates),
         findings=[
             *remarks_of(audit),
@@ -131,14 +132,6 @@ def _verdict(audit: Audit | None, estimates: Sequence[Estimate]) -> Verdict:
     """Return the verdict on the split, which deserves a look as well where a model is no better than none."""
     split = verdict_of(None, audit)
     return Verdict.LOOK if split is Verdict.GOOD and any(estimate.warnings for estimate in estimates) else split
-
-
-def _why_good(estimates: Sequence[Estimate]) -> str:
-    """Return what a good verdict rests on: an audit, and where there is a baseline that the model has learnt more."""
-    besides = [each.baseline for each in estimates if each.baseline]
-    named = " or ".join(dict.fromkeys(beside.name for beside in besides if beside.difference > 0))
-    better = all(beside.difference > 0 for beside in besides) and named
-    return f" The split passed its audit{f', and the model is better than predicting {named}' if better else ''}."
 
 
 def listing_page(split: SplitLink, evaluations: Sequence[tuple[str, str, str]]) -> Page:

@@ -108,6 +108,14 @@ def resolution(estimates: Sequence[Estimate]) -> str:
     )
 
 
+def why_good(estimates: Sequence[Estimate]) -> str:
+    """Return what a good verdict rests on: an audit, and where there is a baseline that the model has learnt more."""
+    besides = [each.baseline for each in estimates if each.baseline]
+    named = " or ".join(dict.fromkeys(beside.name for beside in besides if beside.difference > 0))
+    better = all(beside.difference > 0 for beside in besides) and named
+    return f" The split passed its audit{f', and the model is better than predicting {named}' if better else ''}."
+
+
 def _last(estimates: Sequence[Estimate]) -> list[Estimate]:
     """Return the last estimate of each metric, the one that is meant to be read."""
     return list({estimate.metric: estimate for estimate in estimates}.values())
