@@ -289,7 +289,7 @@ def shares_of_parts(parts: Mapping[str, float]) -> dict[str, float]:
 
 def merged_folds(parts: Mapping[str, float]) -> int:
     """Return how many folds are merged to parts, by the least whole numbers of the same shares; 0 for fractions."""
-    counts = [count for count in parts.values() if is_whole(count) and count >= 1]
+    counts = [int(count) for count in parts.values() if is_whole(count) and count >= 1]
     return sum(counts) // gcd(*counts) if len(counts) == len(parts) else 0
 
 
