@@ -146,6 +146,12 @@ BalanceOn = Annotated[
     ),
     Flag(takes="COLUMN", panel="Data"),
 ]
+Coordinates = Annotated[
+    SeveralNames | None,
+    BeforeValidator(_several),
+    Field(description="Column that says where a row lies, in a plane; give two: x, and y in the same unit."),
+    Flag(takes="COLUMN", panel="Data"),
+]
 Time = Annotated[
     str | None, Field(description="Column that says when a row happened."), Flag(takes="COLUMN", panel="Data")
 ]

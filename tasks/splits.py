@@ -47,6 +47,7 @@ from evenfold.splitters import SplitError
 from .outcomes import SplitAudit, SplitRef
 from .parameters import (
     BalanceOn,
+    Coordinates,
     Data,
     DataEngine,
     Group,
@@ -86,6 +87,7 @@ def specification(
     key: Any = None,
     stratify: Any = None,
     balance_on: Any = None,
+    coordinates: Any = None,
     time: str | None = None,
     strategy: str | None = None,
     n_splits: int | None = None,
@@ -97,7 +99,7 @@ def specification(
     """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
     base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
     columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
-    columns["balance_on"] = balance_on
+    columns |= {"balance_on": balance_on, "coordinates": coordinates}
     fields: dict[str, Any] = {
         "strategy": strategy,
         "group_mode": group_mode,
@@ -155,6 +157,7 @@ def split(
     key: Key = None,
     stratify: Stratify = None,
     balance_on: BalanceOn = None,
+    coordinates: Coordinates = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -177,7 +180,7 @@ def split(
     plan = _planned(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout, data_engine=data_engine, memory=memory,
+        holdout=holdout, coordinates=coordinates, data_engine=data_engine, memory=memory,
     )  # fmt: skip
     if isinstance(plan, StreamedPlan) and plan.cleared:  # found before, and now it is to be written after all
         place = from_anywhere(data_reference(data, Home.here()))

@@ -18,6 +18,7 @@ from evenfold.reports.evaluations.words import (
     imputing_words,
     kept_promises,
     look_words,
+    once,
     optimism,
     read_ends,
     resolution,
@@ -47,7 +48,7 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
         console.print(first_that_fits(console, score_tables(outcome.scores, outcome.estimates)), markup=False)
         console.print()
     show_confusion(console, outcome.confusion)
-    for warning in dict.fromkeys(words for estimate in outcome.estimates for words in estimate.warnings):
+    for warning in once(words for estimate in outcome.estimates for words in estimate.warnings):
         console.say(f"  {warning}", hang=2, style="yellow")
     for words in filter(None, (
         optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels),
