@@ -12,6 +12,7 @@ from evenfold.tasks.parameters import (
     Apparent,
     BalanceOn,
     Batch,
+    Coordinates,
     Data,
     DataEngine,
     Engine,
@@ -23,6 +24,7 @@ from evenfold.tasks.parameters import (
     GroupMode,
     Holdout,
     Importance,
+    Impute,
     Intervals,
     Key,
     Level,
@@ -80,6 +82,7 @@ def split(
     key: Key = None,
     stratify: Stratify = None,
     balance_on: BalanceOn = None,
+    coordinates: Coordinates = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -108,7 +111,7 @@ def split(
     asked = specification(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout,
+        holdout=holdout, coordinates=coordinates,
     )  # fmt: skip
     with running(engine, refresh):
         return run_split(data, asked, data_engine, memory)
@@ -125,6 +128,7 @@ def evaluate(
     key: Key = None,
     stratify: Stratify = None,
     balance_on: BalanceOn = None,
+    coordinates: Coordinates = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -138,6 +142,7 @@ def evaluate(
     exclude: Exclude = None,
     task: ModelTask = None,
     positive: Positive = None,
+    impute: Impute = None,
     importance: Importance = "auto",
     manifest: OnManifest = None,
     on: On = "folds",
@@ -168,11 +173,11 @@ def evaluate(
     asked = specification(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout,
+        holdout=holdout, coordinates=coordinates,
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,
-        importance="" if importance == "auto" else importance,
+        impute=impute, importance="" if importance == "auto" else importance,
     )  # fmt: skip
     with running(engine, refresh):
         return run_evaluation(
@@ -194,6 +199,7 @@ def tune(
     key: Key = None,
     stratify: Stratify = None,
     balance_on: BalanceOn = None,
+    coordinates: Coordinates = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -207,6 +213,7 @@ def tune(
     exclude: Exclude = None,
     task: ModelTask = None,
     positive: Positive = None,
+    impute: Impute = None,
     manifest: OnManifest = None,
     n_random: NRandom = None,
     metric: Metric = None,
@@ -238,11 +245,12 @@ def tune(
     asked = specification(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout,
+        holdout=holdout, coordinates=coordinates,
     )  # fmt: skip
     recipe = recipe_of(
-        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive
-    )
+        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,
+        impute=impute,
+    )  # fmt: skip
     with running(engine, refresh):
         return run_tuning(
             data, asked, recipe, grid, manifest=manifest, n_random=n_random, metric=metric,
@@ -288,6 +296,7 @@ def retrain(
     key: Key = None,
     stratify: Stratify = None,
     balance_on: BalanceOn = None,
+    coordinates: Coordinates = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -301,6 +310,7 @@ def retrain(
     exclude: Exclude = None,
     task: ModelTask = None,
     positive: Positive = None,
+    impute: Impute = None,
     registered_name: RegisteredName = None,
     metric: Metric = None,
     gates: Gates = True,
@@ -332,11 +342,12 @@ def retrain(
     asked = specification(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout,
+        holdout=holdout, coordinates=coordinates,
     )  # fmt: skip
     recipe = recipe_of(
-        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive
-    )
+        model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,
+        impute=impute,
+    )  # fmt: skip
     with running(engine, refresh):
         return run_retraining(
             data, asked, recipe, registered_name=registered_name, metric=metric, gates=gates, merged=merged,

@@ -69,7 +69,7 @@ def require_reason(reason: str) -> None:
         raise SplitError("a look at the holdout needs a reason, which is recorded; pass --reason.")
 
 
-MODEL_FIELDS = ("metrics", "features", "exclude", "task", "positive")
+MODEL_FIELDS = ("metrics", "features", "exclude", "task", "positive", "impute")
 
 
 def run_evaluation(
@@ -163,6 +163,7 @@ def _evaluation(
         features=outcome.features,
         left_out=outcome.left_out,
         encoded=outcome.encoded,
+        imputed=outcome.imputed,
         scores=outcome.scores,
         apparent=outcome.apparent.score if outcome.apparent else None,
         estimates=outcome.estimates,
@@ -233,6 +234,7 @@ def look_at_holdout(
         features=list(work.problem.features),
         left_out=work.problem.left_out,
         encoded=work.problem.encodings,
+        imputed=list(work.problem.imputed),
         scores=[result.score],
         apparent=None,
         estimates=estimates,

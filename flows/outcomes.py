@@ -44,6 +44,7 @@ class Evaluation(Displayed, Outcome):
     features: list[str]
     left_out: dict[str, str]
     encoded: dict[str, str] = {}
+    imputed: list[str] = []
     scores: list[FoldScore]
     apparent: FoldScore | None
     estimates: list[Estimate]
@@ -142,5 +143,6 @@ class Tuning(Displayed, Outcome):
         )
         each = self.nested.estimates if self.nested else []
         inside = next((estimate for estimate in each if estimate.metric == self.metric), None)
-        page = tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice, nested=inside)
+        what = f"{str(self.model.estimator).rpartition(':')[2]} on {self.split.name} {self.split.version}"
+        page = tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice, None, inside, what)
         return page.band()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
-from evenfold.manifests.tables.canonical import ColumnType
+from evenfold.manifests.tables.canonical import ColumnType, listed
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.catalogue import strategy_named
 from evenfold.splitters.deployed import reason_of, require_readable, shown
@@ -260,6 +260,12 @@ def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitt
                 f"did you mean {nearest[0]}?" if nearest else f"it has {', '.join(sorted(known - {'random_state'}))}."
             )
             raise SplitError(f"{strategy.__name__} has no parameter {name!r}; {hint}")
+    missing = sorted(known - {"random_state"} - params.keys() - _defaults(strategy).keys())
+    if missing:
+        raise SplitError(
+            f"{strategy.__name__} needs {listed(missing)}, and nothing is given for "
+            f"{'it' if len(missing) == 1 else 'them'}; write params: {{{missing[0]}: ...}}, or --param {missing[0]}=..."
+        )
     try:
         return strategy(**params, **({"random_state": seed} if "random_state" in known else {}))
     except TypeError as error:
@@ -284,7 +290,7 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
     if needs.coordinates and not columns.coordinates:
         raise SplitError(
             f"{strategy} needs to know where rows lie, and no coordinates are named; name two columns "
-            "(columns.coordinates: [x, y])."
+            "(columns.coordinates: [x, y], or --coordinates x --coordinates y)."
         )
     if columns.coordinates and not needs.coordinates:
         raise SplitError(

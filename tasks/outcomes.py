@@ -90,6 +90,14 @@ class SplitRef(Outcome):
             return False
 
 
+class SplitAudit(Audit, Outcome):
+    """An audit as its task returns it."""
+
+    def intact(self) -> bool:
+        """Return whether every check could run: what stood in the way of one may be gone the next time."""
+        return all(finding.ran for finding in self.findings)
+
+
 class KeptFile(Outcome):
     """A file that a task has written, and the SHA-256 of its bytes."""
 
@@ -193,6 +201,7 @@ class Evaluated(Outcome):
     features: list[str]
     left_out: dict[str, str]
     encoded: dict[str, str] = {}
+    imputed: list[str] = []
     folds: list[FoldResult] = []
     blocks: list[FoldsResult] = []
     draws: list[DrawsResult] = []

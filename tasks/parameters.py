@@ -146,6 +146,12 @@ BalanceOn = Annotated[
     ),
     Flag(takes="COLUMN", panel="Data"),
 ]
+Coordinates = Annotated[
+    SeveralNames | None,
+    BeforeValidator(_several),
+    Field(description="Column that says where a row lies, in a plane; give two: x, and y in the same unit."),
+    Flag(takes="COLUMN", panel="Data"),
+]
 Time = Annotated[
     str | None, Field(description="Column that says when a row happened."), Flag(takes="COLUMN", panel="Data")
 ]
@@ -216,6 +222,11 @@ ModelTask = Annotated[
     Literal["classification", "regression"] | None,
     Field(description="What is predicted: classification (classes) or regression (numbers)."),
     Flag(takes="TASK", panel="Model"),
+]
+Impute = Annotated[
+    Literal["median", "mean", "most_frequent"] | None,
+    Field(description="Fill missing numbers with what the training rows of each fold say."),
+    Flag(panel="Model"),
 ]
 Positive = Annotated[
     str | None,

@@ -142,6 +142,7 @@ def unaggregated(
         features=list(work.problem.features),
         left_out=work.problem.left_out,
         encoded=work.problem.encodings,
+        imputed=list(work.problem.imputed),
         folds=[fit for fit in results if isinstance(fit, FoldResult)],
         blocks=[fit for fit in results if isinstance(fit, FoldsResult)],
         draws=[fit for fit in results if isinstance(fit, DrawsResult)],

@@ -7,11 +7,13 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakSet
 
 import pyarrow as pa
+import sklearn
 from evenfold.manifests import (
     Audit,
     Manifest,
@@ -33,6 +35,7 @@ from evenfold.manifests import (
     read_table,
     require_columns,
     require_complete,
+    stays_on_disk,
     write_manifest,
     write_streamed,
 )
@@ -41,9 +44,10 @@ from evenfold.manifests.spec import name_like
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import SplitError
 
-from .outcomes import SplitRef
+from .outcomes import SplitAudit, SplitRef
 from .parameters import (
     BalanceOn,
+    Coordinates,
     Data,
     DataEngine,
     Group,
@@ -65,6 +69,7 @@ from .results.files import data_reference, from_anywhere, set_aside
 from .results.store import results_of
 from .runtime.home import Home
 from .runtime.locks import locked
+from .runtime.running import finished_here
 from .runtime.settings import Settings
 from .runtime.step import is_refreshing, step
 
@@ -82,6 +87,7 @@ def specification(
     key: Any = None,
     stratify: Any = None,
     balance_on: Any = None,
+    coordinates: Any = None,
     time: str | None = None,
     strategy: str | None = None,
     n_splits: int | None = None,
@@ -93,7 +99,7 @@ def specification(
     """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
     base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
     columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
-    columns["balance_on"] = balance_on
+    columns |= {"balance_on": balance_on, "coordinates": coordinates}
     fields: dict[str, Any] = {
         "strategy": strategy,
         "group_mode": group_mode,
@@ -151,6 +157,7 @@ def split(
     key: Key = None,
     stratify: Stratify = None,
     balance_on: BalanceOn = None,
+    coordinates: Coordinates = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -173,7 +180,7 @@ def split(
     plan = _planned(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout, data_engine=data_engine, memory=memory,
+        holdout=holdout, coordinates=coordinates, data_engine=data_engine, memory=memory,
     )  # fmt: skip
     if isinstance(plan, StreamedPlan) and plan.cleared:  # found before, and now it is to be written after all
         place = from_anywhere(data_reference(data, Home.here()))
@@ -302,7 +309,20 @@ def folder_of(manifest: SplitRef | str | Path) -> Path:
     return Path(manifest.uri if isinstance(manifest, SplitRef) else manifest)
 
 
-@step(run_name=lambda split, **_: f"audit {split.name}", retries=0)
+def _audit_key(
+    split: SplitRef, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: Any = None,
+    memory: str | None = None,
+) -> str | None:  # fmt: skip
+    content = stamp(split.data)
+    if content == (split.data,):  # nothing says when it is written again
+        return None
+    known = split.stored()
+    how = [_named_features(split, features), sorted(exclude), gates, stays_on_disk(known, split.data, _limit(memory))]
+    versions = [version("evenfold"), sklearn.__version__]
+    return f"audit/{digest_json([known.header, str(content), *how, *versions])}"
+
+
+@step(key_of=_audit_key, run_name=lambda split, **_: f"audit {split.name}", retries=0)
 def audit_split(
     split: SplitRef,
     *,
@@ -310,24 +330,33 @@ def audit_split(
     exclude: tuple[str, ...] = (),
     gates: Any = None,
     memory: str | None = None,
-) -> Audit:
-    """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError."""
-    if exclude or gates:
-        return audit(split.manifest(), split.data, features=features, exclude=exclude, gates=gates)
-    return audit_of(split, features, memory)
+) -> SplitAudit:
+    """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError.
+
+    What was found is kept until the manifest or a file of its data is written again; a check that could not run is
+    tried again.
+    """
+    held = held_manifest(split.uri, split.data, _limit(memory))
+    named = _named_features(split, features)
+    found = audit(held, split.data, features=named, exclude=exclude, gates=gates, memory=_limit(memory))
+    return SplitAudit(**dict(found))
 
 
 def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None) -> Audit:
-    """Return the audit of a split of its data; a process that asks again, as for the page, has it at once."""
-    if features is not None and are_all_columns(features, StoredManifest(Path(split.uri)).spec, split.data):
-        features = None
-    named, content = None if features is None else tuple(features), (stamp(split.data), split.split_id)
-    return _audit(split.uri, split.data, content, named, memory or Settings.here().memory)
+    """Return the audit of a split of its data, as ``audit_split`` does and keeps it, without a task run."""
+    named = None if features is None else list(features)
+    return finished_here(audit_split, split, features=named, memory=memory).value
 
 
-@lru_cache(maxsize=4)
-def _audit(uri: str, data: str, _content: Any, features: tuple[str, ...] | None, memory: str | None) -> Audit:
-    return audit(held_manifest(uri, data, memory), data, features=features, memory=memory)
+def _named_features(split: SplitRef, features: Sequence[str] | None) -> list[str] | None:
+    """Return the features to audit by name; None where they are all, which out of core is the only audit there is."""
+    if features is None or are_all_columns(features, split.stored().spec, split.data):
+        return None
+    return list(features)
+
+
+def _limit(memory: str | None) -> str | None:
+    return memory or Settings.here().memory
 
 
 def _intact(folder: Path) -> bool:

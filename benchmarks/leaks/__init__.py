@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from benchmarks.leaks import study
+from benchmarks.leaks.real import CLEAN
 
 PEERS = ("leaklens-ml", "trustcv", "tabaudit", "leakhound-ml")
 MOST_FALSE = 0.05
@@ -21,7 +22,7 @@ def _rows(told: dict[str, Any]) -> list[dict[str, Any]]:
     shares = {tool: _share([hit for hits in study.found(told, tool).values() for hit in hits]) for tool in _tools()}
     clean = {tool: _share(study.warned(told, tool)) for tool in _tools()}
     # Of those in which something is wrong, what others say of them is not judged: theirs are at least so many.
-    real = {tool: told["real"]["alarmed"][tool] / study.REAL for tool in _tools()}
+    real = {tool: told["real"]["alarmed"][tool] / CLEAN for tool in _tools()}
     every = study.audited(told)
     n_planted, n_clean = sum(name in every for name in told["about"]["without"]), len(study.warned(told, "evenfold"))
     best = max(PEERS, key=lambda tool: shares[tool])
@@ -41,7 +42,7 @@ def _rows(told: dict[str, Any]) -> list[dict[str, Any]]:
             for what, rates, least in (
                 (f"tables ({n_clean}) in which nothing was planted", clean, quiet[0]),
                 (
-                    f"real tables ({study.REAL}), nothing being wrong with {told['real']['tables']} of them,",
+                    f"real tables ({CLEAN}), nothing being wrong with {told['real']['tables']} of them,",
                     real,
                     quiet[1],
                 ),

@@ -1,23 +1,24 @@
 """Other tools' audits of the same tables, run by the Python of an environment that holds them.
 
-``python peers.py FOLDER`` reads what study.py wrote there and writes told.json beside it: per tool and table, what it
-warns of, and the seconds that it took. It imports nothing of ours: the tools' versions need not fit ours. Each tool
-gets the most that it can use: every fold is its test set once where it asks for one, and a table is shown with and
-without its key column.
+``python peers.py FOLDER KEPT`` reads the tables that study.py wrote into a folder, and adds to a file what each tool
+warns of and the seconds that it took; what stands there for the same version and table is not asked again. It imports
+nothing of ours: the tools' versions need not fit ours. Each tool gets the most that it can use: every fold is its test
+set once where it asks for one, and a table is shown with and without its key column.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from kept import Answer, Kept
 
 Alarms = set[str]
 Audited = Callable[[pd.DataFrame, pd.Series, str, dict[str, str]], Alarms]
@@ -87,37 +88,25 @@ TOOLS: dict[str, Audited] = {
 }
 
 
-def _alarms(
-    audited: Audited, shown: pd.DataFrame, folds: pd.Series, about: dict[str, Any], errors: dict[str, str], name: str
-) -> Alarms:
+def _answer(audited: Audited, shown: pd.DataFrame, folds: pd.Series, about: dict[str, Any]) -> Answer:
     try:
-        return audited(shown, folds, about["target"], about["roles"])
+        return sorted(audited(shown, folds, about["target"], about["roles"])), ""
     except Exception as error:  # a tool that fails on a table has found nothing there, and it is said
-        errors[name] = f"{type(error).__name__}: {error}"[:200]
-        return set()
+        return [], f"{type(error).__name__}: {error}"[:200]
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, kept: Kept) -> None:
     warnings.simplefilter("ignore")
-    told: dict[str, dict[str, Any]] = {
-        tool: {"version": version(tool), "seconds": 0.0, "alarms": {}, "errors": {}} for tool in TOOLS
-    }
     for name, about in json.loads((folder / "tables.json").read_text(encoding="utf-8")).items():
         data = pd.read_parquet(folder / f"{name}.parquet")
         folds = data.pop("fold")
         without = data.drop(columns=about["key"], errors="ignore")
+        tables = [without, data] if about["planted"] else [without]
         for tool, audited in TOOLS.items():
-            started = time.process_time()
-            alarms = [
-                _alarms(audited, shown, folds, about, told[tool]["errors"], name)
-                for shown in ([without, data] if about["planted"] else [without])
-            ]
-            told[tool]["seconds"] += (time.process_time() - started) / len(alarms)
-            told[tool]["alarms"][name] = sorted(set().union(*alarms))
+            looks = partial(map, partial(_answer, audited, folds=folds, about=about), tables)
+            kept.ask(tool, version(tool), about["digest"], looks)
         print(name, file=sys.stderr, flush=True)
-        # Hours pass: what is known so far is kept.
-        (folder / "told.json").write_text(json.dumps(told), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Kept(Path(sys.argv[2])))

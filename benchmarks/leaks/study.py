@@ -10,26 +10,32 @@ import json
 import os
 import subprocess
 import sys
-import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property, partial
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import yaml
 
+from .kept import Kept
 from .kinds import KINDS
 from .ours import alarms, frame_alarms
-from .real import tables
+from .real import CLEAN, tables
 from .tables import SIZES, Table, clean
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "planted.json"
 PEERS_PYTHON = Path(os.environ.get("EVENFOLD_PEERS_PYTHON", ".venv-peers/bin/python"))
-SEED, CLEAN_SEEDS, REAL = 11, range(101, 106), 100
-GROWN, UNTOUCHED = "grown without a leak", "nothing planted"
+KEPT = HERE.parent.parent / ".bench" / "leaks.jsonl"
+SEED, CLEAN_SEEDS = 11, range(101, 106)
+GROWN, UNTOUCHED, REAL = "grown without a leak", "nothing planted", "real table"
 Planted = tuple[str, str, str, Table]  # name, kind, name of the table without it, table
 
 
@@ -57,59 +63,100 @@ def untouched() -> Iterator[Planted]:
                 yield name, "", "", clean(size, numeric, seed)
 
 
+@dataclass(frozen=True)
+class Case:
+    """A table as it is shown: a frame with the column ``fold``, what is said of it, and what we find in it."""
+
+    name: str
+    frame: pd.DataFrame
+    about: dict[str, Any]
+    ours: Callable[[], Iterable[str]]
+
+    @cached_property
+    def digest(self) -> str:
+        """The same for the same rows, folds and roles, whatever the versions of what writes them."""
+        rows = pd.util.hash_pandas_object(self.frame, index=False).to_numpy().tobytes()
+        columns = json.dumps([list(map(str, self.frame)), self.about], sort_keys=True).encode()
+        return sha256(rows + columns).hexdigest()[:32]
+
+
 def main() -> None:
-    """Audit all tables with every tool, and write what was found."""
-    cases = [*planted(), *untouched()]
-    told: dict[str, Any] = {"evenfold": {"seconds": 0.0, "alarms": {}, "errors": {}}}
-    with TemporaryDirectory() as made, warnings.catch_warnings():
+    """Audit all tables with every tool, and write what was found once all have answered.
+
+    Answers are kept in ``.bench/leaks.jsonl`` as they come, those of small tables first: a run that was stopped goes on
+    where it was, and asks again only what is new, changed, or of another version of the tool.
+    """
+    made = [*planted(), *untouched()]
+    cases = sorted([*_made(made), *_real()], key=lambda case: case.frame.size)
+    KEPT.parent.mkdir(exist_ok=True)
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        folder, about = Path(made), {}
-        for name, _, _, table in cases:
-            started = time.process_time()
-            told["evenfold"]["alarms"][name] = sorted(alarms(table))
-            told["evenfold"]["seconds"] += time.process_time() - started
-            print(name, told["evenfold"]["alarms"][name], flush=True)
-            about[name] = {"key": "id", "target": "y", "roles": table.roles, "planted": not name.startswith(UNTOUCHED)}
-            folds = (table.frame.index >= table.n - table.grown).astype(int) if table.grown else table.folds
-            table.frame.assign(fold=folds).to_parquet(folder / f"{name}.parquet")
-        (folder / "tables.json").write_text(json.dumps(about), encoding="utf-8")
-        told |= _peers(folder)
-    told["real"] = _real()
-    told["about"] = {
+        for case in cases:
+            case.frame.to_parquet(Path(folder) / f"{case.name}.parquet")
+        shown = {case.name: case.about | {"digest": case.digest} for case in cases}
+        (Path(folder) / "tables.json").write_text(json.dumps(shown), encoding="utf-8")
+        subprocess.run([PEERS_PYTHON, HERE / "peers.py", folder, KEPT], stdout=sys.stderr, check=True)
+        kept, code = Kept(KEPT), _version_of_ours()
+        for case in cases:
+            told = kept.ask("evenfold", code, case.digest, lambda case=case: [(sorted(case.ours()), "")])
+            print(case.name, told["alarms"], flush=True)
+    about = {
         "date": datetime.now(UTC).date().isoformat(),
-        "kinds": {name: kind for name, kind, _, _ in cases},
-        "without": {name: without for name, _, without, _ in cases if without},
+        "kinds": {name: kind for name, kind, _, _ in made},
+        "without": {name: without for name, _, without, _ in made if without},
     }
-    RESULTS.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    told = _told(kept, cases, {"evenfold": code} | _versions(kept))
+    RESULTS.write_text(json.dumps(told | {"about": about}, indent=1) + "\n", encoding="utf-8")
 
 
-def _peers(folder: Path) -> dict[str, Any]:
-    script = Path(__file__).with_name("peers.py")
-    subprocess.run([PEERS_PYTHON, script, folder], stdout=sys.stderr, check=True)
-    told: dict[str, Any] = json.loads((folder / "told.json").read_text(encoding="utf-8"))
-    return told
+def _made(made: list[Planted]) -> Iterator[Case]:
+    for name, _, _, table in made:
+        about = {"key": "id", "target": "y", "roles": table.roles, "planted": not name.startswith(UNTOUCHED)}
+        folds = (table.frame.index >= table.n - table.grown).astype(int) if table.grown else table.folds
+        yield Case(name, table.frame.assign(fold=folds), about, partial(alarms, table))
 
 
-def _real() -> dict[str, Any]:
-    """Return the real tables of which each tool says something, of those whose alarms are not true of the data."""
+def _real() -> Iterator[Case]:
+    """Yield the real tables, of those whose alarms are not true of the data."""
     deserved = yaml.safe_load((HERE / "deserved.yaml").read_text(encoding="utf-8"))["deserved"]
-    ours: dict[str, int] = {}
-    with TemporaryDirectory() as made:
-        folder, about = Path(made), {}
-        for place, (name, frame, target) in enumerate(tables(0, REAL)):
-            if name in deserved:
-                continue
-            ours[name] = len(frame_alarms(frame, target, "rownames"))
-            about[f"table {place}"] = {"key": "rownames", "target": target, "roles": {}, "planted": False}
-            frame = frame.drop(columns="rownames")
-            frame.assign(fold=[row % 5 for row in range(len(frame))]).to_parquet(folder / f"table {place}.parquet")
-        (folder / "tables.json").write_text(json.dumps(about), encoding="utf-8")
-        peers = _peers(folder)
-    alarmed = {"evenfold": sum(count > 0 for count in ours.values())}
-    return {
-        "tables": len(ours),
-        "alarmed": alarmed | {tool: sum(map(bool, told["alarms"].values())) for tool, told in peers.items()},
+    for place, (name, frame, target) in enumerate(tables(0, CLEAN)):
+        if name not in deserved:
+            about = {"key": "rownames", "target": target, "roles": {}, "planted": False}
+            ours = partial(frame_alarms, frame, target, "rownames")
+            shown = frame.drop(columns="rownames").assign(fold=np.arange(len(frame)) % 5)
+            yield Case(f"{REAL} {place}", shown, about, ours)
+
+
+def _version_of_ours() -> str:
+    """Return what changes whenever anything does that our audit may depend on."""
+    root = HERE.parent.parent
+    files = sorted([*(root / "manifests").rglob("*.py"), *(root / "splitters").rglob("*.py"), HERE / "ours.py"])
+    return sha256(b"".join(sha256(file.read_bytes()).digest() for file in files)).hexdigest()[:16]
+
+
+def _versions(kept: Kept) -> dict[str, str]:
+    """Return the version of each other tool that answered last."""
+    return {tool: version for tool, version, _ in kept.known if tool != "evenfold"}
+
+
+def _told(kept: Kept, cases: list[Case], versions: dict[str, str]) -> dict[str, Any]:
+    """Return what each tool says of the made tables, and how many of the real ones it says something of."""
+    answers = {
+        tool: {case.name: kept.known[tool, version, case.digest] for case in cases}
+        for tool, version in versions.items()
     }
+    real = {tool: [each for name, each in said.items() if name.startswith(REAL)] for tool, said in answers.items()}
+    told: dict[str, Any] = {}
+    for tool, said in answers.items():
+        made = {name: each for name, each in said.items() if not name.startswith(REAL)}
+        told[tool] = {
+            "version": versions[tool],
+            "seconds": sum(each["seconds"] for each in made.values()),
+            "alarms": {name: each["alarms"] for name, each in made.items()},
+            "errors": {name: each["error"] for name, each in made.items() if each["error"]},
+        }
+    alarmed = {tool: sum(bool(each["alarms"]) for each in said) for tool, said in real.items()}
+    return told | {"real": {"tables": len(real["evenfold"]), "alarmed": alarmed}}
 
 
 def audited(told: dict[str, Any]) -> set[str]:

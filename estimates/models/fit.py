@@ -284,7 +284,10 @@ def _missing(error: Exception, problem: Problem) -> str:
     if not names:
         return ""
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return f" Missing values are in {shown}: exclude what holds them, or write impute: median in the model file"
+    return (
+        f" Missing values are in {shown}: fill them with --impute median (impute: median in a model file), exclude "
+        "what holds them, or leave the model out: the default model takes them as they are"
+    )
 
 
 def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:

@@ -14,6 +14,7 @@ from evenfold.estimates.metrics.scoring import of_positive, positive_class, take
 from evenfold.estimates.results import ModelError
 from evenfold.splitters.deployed import reason_of, shown
 from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
 from sklearn.base import is_classifier, is_regressor
 
 from .columns import (
@@ -167,6 +168,12 @@ class Problem:
     def encodings(self) -> dict[str, str]:
         """How each feature that is text or a category becomes numbers."""
         return encodings(self.model, self.model.build(0), self.X, self.encoded, self.own) if self.encoded else {}
+
+    @property
+    def imputed(self) -> tuple[str, ...]:
+        """The numeric features with missing values, where the model asks for them to be filled."""
+        numeric = [name for name in self.features if is_numeric_dtype(self.X[name].dtype)] if self.model.impute else []
+        return tuple(name for name in numeric if self.X[name].isna().any())
 
     @property
     def n(self) -> int:

@@ -15,8 +15,10 @@ from evenfold.reports.evaluations.words import (
     by_level,
     encoding_words,
     headline,
+    imputing_words,
     kept_promises,
     look_words,
+    once,
     optimism,
     read_ends,
     resolution,
@@ -46,11 +48,12 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
         console.print(first_that_fits(console, score_tables(outcome.scores, outcome.estimates)), markup=False)
         console.print()
     show_confusion(console, outcome.confusion)
-    for warning in dict.fromkeys(words for estimate in outcome.estimates for words in estimate.warnings):
+    for warning in once(words for estimate in outcome.estimates for words in estimate.warnings):
         console.say(f"  {warning}", hang=2, style="yellow")
     for words in filter(None, (
         optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels),
         importance_words(outcome.scores, outcome.model.metrics[0]), encoding_words(outcome.encoded),
+        imputing_words(outcome.model, outcome.imputed),
     )):  # fmt: skip
         console.say(f"  {words}", hang=2)
     for remark in remarks(outcome.estimates, outcome.balance.target):

@@ -16,7 +16,7 @@ from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 
 from .crossings import crossings, where
-from .features import Features
+from .features import Features, hash_of_nothing
 from .findings import ByTime, Found, NotAsked, Outcome, Together
 from .unnamed.near_duplicates import happen_by_chance
 from .unnamed.sample import column_of
@@ -66,10 +66,11 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
     """Look for rows whose features stand on the other side of a split too, target and key aside.
 
     The figure is 0 where features of few values repeat by chance: then at least as many pairs of rows differ in one
-    feature as in none. At most 200,000 rows are compared for that.
+    feature as in none. At most 200,000 rows are compared for that. Rows without any value repeat nothing.
     """
     ranked = np.sort(features.hashes)
     repeated = np.unique(ranked[1:][ranked[1:] == ranked[:-1]])
+    repeated = repeated[repeated != hash_of_nothing(features.sample)]
     if not repeated.size:
         return None
     place = np.minimum(np.searchsorted(repeated, features.hashes), repeated.size - 1)

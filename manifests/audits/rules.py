@@ -146,6 +146,22 @@ RULES = (
         "Compute it inside each fold's training rows, as a target encoder in the model's pipeline does.",
     ),
     Rule(
+        "EF305", "computed_target", 0, False,
+        "1 where the target is a sum, a product or a limit of several features",
+        "Parts that add up to the target, or a margin whose sign it is, are known no sooner than the target itself; no "
+        "single one of them need look suspicious.",
+        "`total` is `first_half` + `second_half`; `won` is `goals` > `goals_against`.",
+        "Leave the parts out, or silence this if they are known in time.",
+    ),
+    Rule(
+        "EF306", "strong_features", None, False,
+        "features that tell most of the target where all others together tell little",
+        "It may be what the study is about, or something that is written down after the target is known; only who "
+        "knows how the column came about can tell.",
+        "`gate_wait` explains .90 of the delay's ranks, all other features together .12.",
+        "Ask when the column is known. Leave it out if that is after the target.",
+    ),
+    Rule(
         "EF401", "time_overlap", 0, True,
         "training rows that are not before every tested time, with the gap between",
         "A model that will predict tomorrow must not have seen it.", "Random folds over a year of days.",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 from evenfold.manifests import Audit, BalanceReport, data_files
 from evenfold.reports import verdict_of
 from evenfold.tasks.outcomes import SplitRef
-from mlflow.entities import Dataset, DatasetInput, InputTag
+
+if TYPE_CHECKING:
+    from mlflow.entities import DatasetInput
 
 # What MLflow calls the types of our columns.
 COLUMN_TYPES = {"int": "long", "float": "double", "text": "string", "bool": "boolean"}
@@ -44,15 +46,13 @@ def split_input(
         counts = {f"{severity}s": found.count(severity) for severity in ("error", "warning", "note")}
         profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **counts}
     return _input(
-        Dataset(
-            name=split_name(split),
-            digest=split_digest(split),
-            source_type="evenfold_split",
-            source=json.dumps(source | {"artifact": f"runs:/{run_id}/split"}),
-            schema=_schema({name: manifest.types.get(name, "text") for name in keys} | {"fold": "int"}),
-            profile=json.dumps(profile),
-        ),
         "split",
+        name=split_name(split),
+        digest=split_digest(split),
+        source_type="evenfold_split",
+        source=json.dumps(source | {"artifact": f"runs:/{run_id}/split"}),
+        schema=_schema({name: manifest.types.get(name, "text") for name in keys} | {"fold": "int"}),
+        profile=json.dumps(profile),
     )
 
 
@@ -62,15 +62,13 @@ def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
     Of Parquet files all columns are told, of others those that the split read.
     """
     return _input(
-        Dataset(
-            name=Path(split.data).name[:500],
-            digest=digest[:32],
-            source_type="local",
-            source=json.dumps({"uri": split.data}),
-            schema=_schema(_columns(split)),
-            profile=json.dumps({"rows": split.n_rows}),
-        ),
         context,
+        name=Path(split.data).name[:500],
+        digest=digest[:32],
+        source_type="local",
+        source=json.dumps({"uri": split.data}),
+        schema=_schema(_columns(split)),
+        profile=json.dumps({"rows": split.n_rows}),
     )
 
 
@@ -91,5 +89,7 @@ def _schema(types: dict[str, str]) -> str:
     return json.dumps({"mlflow_colspec": columns})
 
 
-def _input(dataset: Dataset, context: str) -> DatasetInput:
-    return DatasetInput(dataset, [InputTag("mlflow.data.context", context)])
+def _input(context: str, **dataset: str) -> DatasetInput:
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    return DatasetInput(Dataset(**dataset), [InputTag("mlflow.data.context", context)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,10 @@ from evenfold.manifests import BalanceReport, digest_json, held_manifest, measur
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.markdown import (
     balance_rows,
-    balance_table,
     estimate_table,
-    figures_table,
-    linked,
     page_note,
     split_report,
 )
-from evenfold.reports.pictures import scores_figures, split_pages
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.runtime.home import Home
@@ -34,26 +29,21 @@ from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import audit_of, stamp
 from evenfold.tasks.work import Work, kept_study, work_of
 
-from .datasets import data_input, split_input
 from .entries import (
     MOST_FOLDS,
     EvaluationRecord,
     KeptModel,
-    child_entry,
     confusion_metrics,
-    evaluation_entry,
     importance_artifact,
     run_key,
-    split_entry,
     split_key,
-    split_tags,
 )
-from .leaderboard import list_evaluations
 from .lineage import require_client, tell_evaluation, tell_split
-from .links import origin_tags, run_page, runs_on, server_of
+from .links import origin_tags, run_page, server_of
 from .reading import RECIPE, recipe_json
-from .spool import survives_outage, unreachable
-from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
+from .recorders import see_complete, seen_complete, split_content, write_evaluation, write_split
+from .spool import unreachable
+from .tracker import CONTENT, Tracker, tracker_of
 
 
 def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
@@ -72,7 +62,12 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     require_client()
     measured = report or balance_of(split, memory)
     limit = memory or Settings.here().memory or ""
-    run = _ref(split, _record_split(split, measured, split.stored().fingerprint, origin_tags(), limit))
+    content = split_content(split, measured)
+    run_id = seen_complete(Home.here(), content)
+    if run_id is None:
+        run_id = write_split(split, measured, split.stored().fingerprint, origin_tags(), limit)
+        see_complete(split, content, run_id, "split/report.html")
+    run = _ref(split, run_id)
     tell_split(split, measured)
     told = f"{split_report(split.model_dump(), measured)}\n\n{_where(run, 'The split in MLflow')}"
     publish(f"split-{split.name}", told, f"What the newest split of {split.name} is, and how even.")
@@ -99,40 +94,6 @@ def _ref(split: SplitRef, run_id: str) -> RunRef:
     if not server or run_id.startswith("("):
         return RunRef(run_id=run_id)
     return RunRef(run_id=run_id, url=run_page(Tracker(home, split.name).experiment_id, run_id, server=server))
-
-
-def _recorded_split(
-    split: SplitRef, report: BalanceReport, fingerprint: str, tags: dict[str, str], memory: str = ""
-) -> str:
-    tracker, entry = tracker_of(split), split_entry(split, report, tags)
-    tracker.end_lost()
-    content = digest_json([report.model_dump(mode="json"), split.uri, str(stamp(split.data)), version("evenfold")])
-    known = None if is_refreshing() else tracker.complete(entry.key, content, {"report.html", "manifest.json"}, "split")
-    if known is not None:
-        tracker.tell(known, tags)
-        return known
-    with tracker.run(entry) as run_id:
-        shown = split_pages(
-            split.uri, report, split.data, run_id, memory or None, partial(audit_of, split, memory=memory or None)
-        )
-        tracker.keep(run_id, "split", Path(split.uri))
-        list_evaluations(tracker, split, run_id)
-        tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
-        for name, file in shown.files.items():
-            tracker.keep(run_id, f"split/{name}", file)
-        reads = split_input(split, run_id, report, shown.audit)
-        tracker.reads(run_id, data_input(split, fingerprint, "training"), reads)
-        links = {
-            "The split's page": run_page(tracker.experiment_id, run_id, "artifacts/split/report.html"),
-            "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
-        }
-        note = page_note(shown.page, links, figures_table(report), balance_table(report))
-        tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content})
-    return run_id
-
-
-_recorded_split.__name__ = "record_split"  # as records that wait for a server name it
-_record_split = survives_outage(_recorded_split)
 
 
 def failure_of(errors: Sequence[str], n_splits: int) -> str:
@@ -164,12 +125,17 @@ def record_evaluation(
     split_run = split_run_id or Tracker(Home.here(), split.name).find(split_key(split)) or record_split.fn(split).run_id
     work = work_of(split, evaluation.model)
     content = _content_of(evaluation, work, split_run, models or {})
-    known = None if is_refreshing() else _complete(evaluation, work, run_label, content)
+    labelled = digest_json([content, run_label])
+    known = seen_complete(Home.here(), labelled)
     if known is None:
-        record = _record_of(evaluation, work, split_run, run_label, n_cached, content, models or {})
-        known = _record_evaluation(split, record, origin_tags())
-    else:
-        tracker_of(split).tell(known, origin_tags() | _told_tags(work, run_label, n_cached))
+        known = None if is_refreshing() else _complete(evaluation, work, run_label, content)
+        if known is None:
+            record = _record_of(evaluation, work, split_run, run_label, n_cached, content, models or {})
+            known = write_evaluation(split, record, origin_tags())
+        else:
+            tracker_of(split).tell(known, origin_tags() | _told_tags(work, run_label, n_cached))
+        if evaluation.estimates:
+            see_complete(split, labelled, known, "report.html", split_run)
     run, recipe = _ref(split, known), str(evaluation.model.estimator).rpartition(":")[2]
     key = _identity_of(evaluation, work, run_label)[0]
     tell_evaluation(split, recipe, key, evaluation.estimates, _failure_of(evaluation))
@@ -251,6 +217,7 @@ def _record_of(
             "features.json": {
                 "used": evaluation.features,
                 "encoded": evaluation.encoded,
+                "imputed": evaluation.imputed,
                 "left_out": evaluation.left_out,
             },
             "report.html": page.html(),
@@ -342,58 +309,3 @@ def _scores_of_draws(evaluation: Evaluated) -> list[FoldScore]:
         for row in table
         if row["error"] is None
     ]
-
-
-def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: dict[str, str]) -> str:
-    tracker = tracker_of(split)
-    split_run = _split_run(tracker, split, evaluation.split_run_id)
-    shared = split_tags(split) | {"evenfold.split_run_id": split_run} | tags
-    with tracker.run(evaluation_entry(evaluation, split, shared)) as run_id:
-        tracker.reads(run_id, data_input(split, evaluation.fingerprint, "training"), split_input(split, split_run))
-        _keep_folds(tracker, run_id, split, evaluation)
-        keep_model_of(tracker, run_id, evaluation.models.get("all rows"), evaluation.model["estimator"])
-        for name, value in evaluation.artifacts.items():
-            tracker.keep(run_id, name, value)
-        if evaluation.estimates:
-            for name, picture in scores_figures(evaluation.estimates, evaluation.children).items():
-                tracker.keep(run_id, name, picture)
-        for name, files in evaluation.tables.items():
-            if files:
-                tracker.keep_table(run_id, name, frame_of(files))
-        if evaluation.note:
-            links = {
-                "The evaluation's page": run_page(tracker.experiment_id, run_id, "artifacts/report.html"),
-                f"Its split, {split.name} {split.version}": run_page(tracker.experiment_id, split_run),
-                "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
-            }
-            lead, _, rest = evaluation.note.partition("\n\n")  # the links were not known when it was written
-            tracker.tell(run_id, {NOTE: f"{lead}\n\n{linked(links)}\n\n{rest}"})
-    list_evaluations(tracker, split, split_run)
-    if evaluation.failure:
-        tracker.fail(run_id, evaluation.failure)
-    return run_id
-
-
-def _keep_folds(tracker: Tracker, run_id: str, split: SplitRef, evaluation: EvaluationRecord) -> None:
-    """Give each of up to 100 folds a run below the evaluation's; of more, keep one table of their scores."""
-    if split.kind == "draws" or not evaluation.children:
-        return
-    if len(evaluation.children) > MOST_FOLDS:
-        flat = [{name: score[name] for name in ("name", "repeat", "fold", "n_train", "n_test", "seconds_fit")}
-                | score["test"] | {f"apparent {name}": value for name, value in score["apparent"].items()}
-                for score in evaluation.children]  # fmt: skip
-        tracker.keep_table(run_id, "scores.parquet", pd.DataFrame(flat))
-        return
-    for score in evaluation.children:
-        with tracker.run(child_entry(evaluation, split, score), parent=run_id) as child:
-            keep_model_of(tracker, child, evaluation.models.get(score["name"]), evaluation.model["estimator"])
-
-
-_recorded_evaluation.__name__ = "record_evaluation"
-_record_evaluation = survives_outage(_recorded_evaluation)
-
-
-def _split_run(tracker: Tracker, split: SplitRef, run_id: str) -> str:
-    """Return the split's run, which was not known yet while its record waited for the server."""
-    waited = run_id.startswith("(")
-    return (tracker.find(split_key(split)) or run_id) if waited else run_id

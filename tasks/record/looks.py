@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.estimates import Choice, Estimate, ModelSpec
@@ -22,14 +22,16 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import step
-from mlflow import MlflowClient
-from mlflow.entities import Run
 
 from .datasets import data_input, split_input
 from .entries import MOST_FOLDS, Entry, estimate_metrics, judged, run_key, short_tags, split_tags
 from .links import origin_tags, run_page, runs_on
 from .reading import RECIPE, recipe_json
 from .tracker import NOTE, Tracker, tracker_of
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 
 @step(run_name=lambda split, **_: f"record a look at {split.name}")
@@ -223,6 +225,7 @@ def record_tuning(
     inside = None if nested is None else next(estimate for estimate in nested.estimates if estimate.metric == metric)
     figures |= {} if inside is None else {f"nested/{n}": v for n, v in estimate_metrics([inside.to_json()]).items()}
     name = f"{_named(recipe)} @ {split.name} {split.version} tuning"
+    what = f"{_named(recipe)} on {split.name} {split.version}"
     params = {f"chosen.{name}": value for name, value in tried[choice.chosen].params.items()}
     records = [[estimate.to_json() for estimate in trial.estimates] for trial in tried]
     by_try = {f"tried/{metric}": dict(enumerate(_of(metric, trial).value for trial in tried))}
@@ -239,7 +242,7 @@ def record_tuning(
         of_metric = [_of(metric, trial) for trial in tried]
         means, spreads = [estimate.value for estimate in of_metric], [estimate.sd for estimate in of_metric]
         origin = Origin(Path(split.data).name, run_id)
-        page = tuning_page(metric, [trial.params for trial in tried], means, spreads, choice, origin, inside)
+        page = tuning_page(metric, [trial.params for trial in tried], means, spreads, choice, origin, inside, what)
         tracker.keep(run_id, "report.html", page.html())
         _tell(tracker, run_id, split, page)
     return run_id

@@ -109,7 +109,7 @@ def replay(home: Home) -> int:
 
 
 def _sent(home: Home) -> Iterator[Path]:
-    from . import evaluations  # noqa: F401, the recorders that a record may name
+    from . import recorders  # noqa: F401, that a record may name
     from .models import registry  # noqa: F401
 
     for path in waiting(home):

@@ -1,4 +1,4 @@
-"""The record in MLflow. The only file that imports it.
+"""The record in MLflow, which is imported by whoever first asks its store: two seconds for those who never do.
 
 Everything goes through a client with explicit run ids: MLflow's active run belongs to a thread, and tasks run in many.
 Recording is idempotent: the same key finds and completes the same run. A run that is FINISHED is complete.
@@ -15,10 +15,8 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import mlflow
-import mlflow.sklearn
 import pandas as pd
 from evenfold.splitters.deployed import is_deployed
 from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
@@ -28,12 +26,12 @@ from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.orphans import has_ended, process_mark
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
-from mlflow.entities import DatasetInput, LoggedModelStatus, Metric, Param, RunTag
-from mlflow.models import Model
-from mlflow.tracking import MlflowClient
 
 from .entries import Entry, Judged, KeptModel, Point, allowed, news
 from .models.stored_models import load_skops, load_stored, signature_of
+
+if TYPE_CHECKING:
+    from mlflow.entities import DatasetInput, Param, RunTag
 
 logging.getLogger("alembic").setLevel(logging.WARNING)
 # What goes wrong in the store is raised, and said by us in a sentence; this would print the traceback as well.
@@ -65,6 +63,8 @@ class Tracker:
         self.experiment = experiment
         self._made: set[str] = set()
         home.make()
+        from mlflow.tracking import MlflowClient
+
         with self._alone():
             self.client = MlflowClient(tracking_uri=home.tracking_store)
 
@@ -175,6 +175,8 @@ class Tracker:
         self._log(run_id, news(points, known, run.info.start_time))
 
     def _fill(self, run: Any, entry: Entry, known: bool) -> None:
+        from mlflow.entities import Param, RunTag
+
         run_id = run.info.run_id
         model_id = self._judge(run, entry.judged) if entry.judged else None
         held = self._held(run, entry) if known else {}
@@ -208,6 +210,8 @@ class Tracker:
         tags: Sequence[RunTag] = (),
     ) -> None:
         """Log points, each with the model and the split that it belongs to, parameters and tags: one call for most."""
+        from mlflow.entities import Metric
+
         metrics = [Metric(name, value, when, step, run_id=run_id) for name, step, value, when in points]
         if entry is not None and entry.judged is not None:
             on = {"dataset_name": entry.judged.dataset_name, "dataset_digest": entry.judged.dataset_digest}
@@ -223,6 +227,8 @@ class Tracker:
 
     def _judge(self, run: Any, judged: Judged) -> str:
         """Return the light model of a run, made once; no artifact belongs to it."""
+        from mlflow.entities import LoggedModelStatus
+
         made = run.data.tags.get(JUDGED)
         if made is None:
             model = self.client.create_logged_model(
@@ -253,6 +259,8 @@ class Tracker:
 
     def tell(self, run_id: str, tags: Mapping[str, Any]) -> None:
         """Set tags of a run, such as its description, in one call."""
+        from mlflow.entities import RunTag
+
         self.client.log_batch(run_id, tags=[RunTag(*tag) for tag in _cut(tags).items()])
 
     def keep(self, run_id: str, name: str, value: Any) -> None:
@@ -278,6 +286,8 @@ class Tracker:
 
         MLflow writes that to the environment, where it would decide about every later home: it is put back.
         """
+        import mlflow
+
         if mlflow.get_tracking_uri() == self.home.tracking_store:
             yield
             return
@@ -298,6 +308,9 @@ class Tracker:
 
         With an ``example`` of what it reads, the model has a signature and shows it.
         """
+        import mlflow.sklearn
+        from mlflow.models import Model
+
         # Left to itself MLflow puts the model into its own default experiment, below the working directory.
         made = self.client.create_logged_model(self.experiment_id, "model", source_run_id=run_id).model_id
         kept = {"sk_model": model, "pip_requirements": requirements, "skops_trusted_types": trusted}

@@ -220,9 +220,10 @@ def _told(step: Step[..., R], state: Any) -> Finished[R]:
 def finished_here(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
     """Return what a step came to without a task run of its own; its result is kept and found where a task's is."""
     try:
-        if step.key_of is None:
+        key = step.key_of(*args, **kwargs) if step.key_of else None
+        if key is None:
             return Finished(step, step.fn(*args, **kwargs))
-        return _kept_plainly(step, step.key_of(*args, **kwargs), args, kwargs)
+        return _kept_plainly(step, key, args, kwargs)
     except Exception as error:
         return Finished(step, error=error)
 

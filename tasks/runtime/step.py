@@ -53,7 +53,7 @@ class ByContent(CachePolicy):
     a key is checked first, and computed anew where it is damaged or gone.
     """
 
-    key_of: Callable[..., str] | None = None
+    key_of: Callable[..., str | None] | None = None
 
     def compute_key(
         self, task_ctx: TaskRunContext, inputs: dict[str, Any], flow_parameters: dict[str, Any], **kwargs: Any
@@ -64,7 +64,8 @@ class ByContent(CachePolicy):
             key = self.key_of(**inputs)
         except (SplitError, ModelError, EvaluationError):
             return None
-        ready(key)
+        if key is not None:
+            ready(key)
         return key
 
 
@@ -103,14 +104,15 @@ def keep(key: str, value: Outcome) -> None:
 class Step(Task[P, R]):
     """A task of evenfold's: a ``prefect.Task`` that keeps its results below the home that is in force when it runs.
 
-    ``key_of`` takes the task's parameters and returns the key of its result; without it nothing is ever cached.
+    ``key_of`` takes the task's parameters and returns the key of its result; without it, or where it returns None,
+    nothing is ever cached.
     ``run_name`` and ``run_tags`` take the same and return what the task run is called and found by.
     """
 
     def __init__(
         self,
         fn: Callable[P, R],
-        key_of: Callable[..., str] | None = None,
+        key_of: Callable[..., str | None] | None = None,
         run_name: Callable[..., str] | None = None,
         run_tags: Callable[..., list[str]] | None = None,
         retries: int = 2,
@@ -229,7 +231,7 @@ def _or(otherwise: R, function: Callable[..., R] | None, parameters: dict[str, A
 
 
 def step(
-    key_of: Callable[..., str] | None = None,
+    key_of: Callable[..., str | None] | None = None,
     run_name: Callable[..., str] | None = None,
     run_tags: Callable[..., list[str]] | None = None,
     retries: int = 2,

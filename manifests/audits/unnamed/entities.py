@@ -23,9 +23,12 @@ LEAST_WORDS, MOST_ROWS_A_WORD = 40, 100.0  # levels without a digit are mostly d
 LEAST_SHARED = 0.5  # share of rows that have another row of their level
 LEAST_CROSSING = 0.5  # share of those levels that lie in several folds
 CHANCE = 1e-6  # of all columns together
-LEAST_EFFECT = 0.2  # share of the target's variance that lies between levels (the intraclass correlation)
+# Share of the target's variance that lies between levels (the intraclass correlation): of names, and of words, which
+# may be descriptions, as states and trades are.
+LEAST_EFFECT, LEAST_EFFECT_OF_WORDS = 0.05, 0.2
 CHI_SQUARE_AT_TWO_THIRDS = 0.9364  # the quantile of one squared standard normal number
 ROUGH = 1.0  # von Neumann's ratio of means in no order is 2, along a curve nearly 0
+COUNTED = 0.5  # that ratio of the levels' rows, or their rank correlation: of names, rows do not go by their order
 LEAST_OF_A_PAIR = 5  # levels of each of two columns
 LEAST_PAIR_EFFECT, MOST_ROWS_A_PAIR, MOST_PAIRED = 0.2, 50.0, 12
 
@@ -53,9 +56,10 @@ def unnamed_entities(sample: Sample) -> Outcome:
     """Look for levels (patients, devices, shops) that lie in several folds and share their target.
 
     A column counts if most rows share their level with another, most such levels cross folds, and the target's
-    variance between levels is beyond chance (an F test with a probability of 1e-6 over all columns) and at least .2 of
-    the whole. Whole numbers and times are compared with the next level only, which no smooth influence fools; levels
-    without a digit are taken for descriptions unless there are 40 and few rows each. Where a group is named, its rows'
+    variance between levels is beyond chance (an F test with a probability of 1e-6 over all columns) and at least .05 of
+    the whole. Whole numbers and times are compared with the next level only, which no smooth influence fools, and are
+    no names where their frequency is smooth as that of counts is; levels without a digit are taken for descriptions
+    unless there are 40, few rows each, and .2 of the variance between them. Where a group is named, its rows'
     mean is one observation. Then combinations of two columns, beyond what either says. O(columns x n log n).
     """
     target, joined = sample.target, sample.joined
@@ -148,8 +152,19 @@ def _may_be_an_entity(candidate: Candidate, sample: Sample) -> bool:
     if column is None:
         return True
     if candidate.ordered:
-        return sizes.size >= LEAST_NUMBERS and not column.fractional and n <= MOST_ROWS_A_WORD * sizes.size
+        names = sizes.size >= LEAST_NUMBERS and not column.fractional and not _are_counts(sizes)
+        return names and n <= MOST_ROWS_A_WORD * sizes.size
     return _is_coded(column) and (_has_digits(column) or n <= MOST_ROWS_A_WORD * sizes.size)
+
+
+def _are_counts(sizes: Codes) -> bool:
+    """Return whether levels have rows by their order, as quantities do: smoothly, or the more the smaller they are."""
+    from scipy.stats import rankdata
+
+    logs, ranks = np.log(sizes), rankdata(sizes)
+    smooth = np.square(np.diff(logs)).sum() < COUNTED * np.square(logs - logs.mean()).sum()
+    falling = bool(np.ptp(ranks)) and abs(np.corrcoef(np.arange(sizes.size), ranks)[0, 1]) >= COUNTED
+    return bool(smooth or falling)
 
 
 def _has_digits(column: Column) -> bool:
@@ -165,7 +180,11 @@ def _effect_beyond_chance(candidate: Candidate, sample: Sample, tests: int) -> E
     assert sample.target is not None
     outcomes, codes = _units(sample.target.outcomes, candidate.codes, sample.groups)
     effect = level_effect(outcomes, codes, candidate.ordered)
-    return effect if effect.chance * tests < CHANCE and effect.share >= LEAST_EFFECT else None
+    column = sample.columns.get(candidate.group.removeprefix("group: "))
+    words = column is not None and column.kind == "category" and not _has_digits(column)
+    many = candidate.codes.size > MOST_ROWS_A_WORD * (int(candidate.codes.max()) + 1)
+    least = LEAST_EFFECT_OF_WORDS if words or many else LEAST_EFFECT
+    return effect if effect.chance * tests < CHANCE and effect.share >= least else None
 
 
 def _units(outcomes: Array, codes: Codes, groups: Codes | None) -> tuple[Array, Codes]:

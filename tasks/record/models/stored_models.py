@@ -7,11 +7,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import mlflow.artifacts
 import pandas as pd
 from evenfold.splitters import UntrustedNameError
 from evenfold.splitters.importing import is_trusted_part
-from mlflow.models import infer_signature
 
 
 def load_skops(file: str | Path, estimator: str = "") -> tuple[Any, list[str]]:
@@ -48,6 +46,8 @@ def typical_row(X: pd.DataFrame) -> pd.DataFrame:
 
 def signature_of(model: Any, example: pd.DataFrame) -> Any:
     """Return what a model reads and answers, by names and types, as MLflow's registry shows and checks it."""
+    from mlflow.models import infer_signature
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whole numbers may be missing one day, which MLflow says at length
         return infer_signature(example, model.predict(example))
@@ -59,6 +59,8 @@ def load_stored(uri: str, estimator: str = "") -> Any:
     MLflow would unpickle what the stored model's own header calls a pickle, and trust the types that it lists: here
     the header is not asked.
     """
+    import mlflow.artifacts
+
     with tempfile.TemporaryDirectory() as folder:
         place = Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, dst_path=folder))
         files = sorted(place.rglob("*.skops"))

@@ -1,0 +1,178 @@
+"""How a split and an evaluation are written into MLflow, and when it need not be asked whether they are there."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from evenfold.manifests import BalanceReport, digest_json
+from evenfold.reports.markdown import balance_table, figures_table, linked, page_note
+from evenfold.reports.pictures import scores_figures, split_pages
+from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.results.files import write_aside
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.step import is_refreshing
+from evenfold.tasks.scores import frame_of
+from evenfold.tasks.splits import audit_of, stamp
+
+from .datasets import data_input, split_input
+from .entries import MOST_FOLDS, EvaluationRecord, child_entry, evaluation_entry, split_entry, split_key, split_tags
+from .leaderboard import list_evaluations
+from .links import run_page, runs_on
+from .spool import survives_outage, waiting
+from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
+
+SEEN = "recorded.json"
+
+
+def seen_complete(home: Home, content: str) -> str | None:
+    """Return the run that holds a record of ``content``, complete with its page; None where MLflow has to be asked.
+
+    It need not be asked about the home's own store where nothing has been written there since it was seen: a person
+    who evaluates the same again waits two seconds less, for MLflow is not even imported.
+    """
+    store = _state_of_store(home)
+    if store is None or is_refreshing() or waiting(home):
+        return None
+    try:
+        seen = json.loads((home.path / SEEN).read_text(encoding="utf-8"))
+        run_id, page = seen["records"][content]
+        return str(run_id) if seen["store"] == store and (home.path / page).is_file() else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # not there, or none of ours
+        return None
+
+
+def see_complete(split: SplitRef, content: str, run_id: str, page: str, split_run: str = "") -> None:
+    """Remember that a run which was just written or looked at is complete, and the split's run that it rests on."""
+    home = Home.here()
+    store = _state_of_store(home)
+    if store is None or run_id.startswith("("):
+        return
+    place = Path("mlartifacts") / split.name / run_id / "artifacts" / page
+    records: dict[str, Any] = {content: [run_id, str(place)]}
+    if split_run:
+        # Somebody may have deleted it while models were fitted: it is looked at again, after the state was taken.
+        run = tracker_of(split).client.get_run(split_run)
+        if (run.info.status, run.info.lifecycle_stage) == ("FINISHED", "active"):
+            try:
+                before = json.loads((home.path / SEEN).read_text(encoding="utf-8"))["records"]
+                records |= {key: kept for key, kept in before.items() if kept[0] == split_run}
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+                pass
+    text = json.dumps({"store": store, "records": records})
+    write_aside(home.path / SEEN, lambda aside: aside.write_text(text, encoding="utf-8"))
+
+
+def _state_of_store(home: Home) -> list[int] | None:
+    """Return what changes with each transaction in the home's own SQLite file; None for any other store.
+
+    Its header counts them: times of files alone are told apart by milliseconds only.
+    https://www.sqlite.org/fileformat2.html#file_change_counter
+    """
+    path = home.path / "mlflow.db"
+    if not home.tracks_here or any(path.with_name(f"{path.name}-{end}").exists() for end in ("wal", "journal")):
+        return None
+    try:
+        with path.open("rb") as file:
+            header, status = file.read(100), path.stat()
+    except OSError:
+        return None
+    return [int.from_bytes(header[24:28], "big"), status.st_mtime_ns, status.st_size, status.st_ino]
+
+
+def split_content(split: SplitRef, report: BalanceReport) -> str:
+    """Return the digest of all that a split's record is made of."""
+    return digest_json([report.model_dump(mode="json"), split.uri, str(stamp(split.data)), version("evenfold")])
+
+
+def _recorded_split(
+    split: SplitRef, report: BalanceReport, fingerprint: str, tags: dict[str, str], memory: str = ""
+) -> str:
+    tracker, entry = tracker_of(split), split_entry(split, report, tags)
+    tracker.end_lost()
+    content = split_content(split, report)
+    known = None if is_refreshing() else tracker.complete(entry.key, content, {"report.html", "manifest.json"}, "split")
+    if known is not None:
+        tracker.tell(known, tags)
+        return known
+    with tracker.run(entry) as run_id:
+        shown = split_pages(
+            split.uri, report, split.data, run_id, memory or None, partial(audit_of, split, memory=memory or None)
+        )
+        tracker.keep(run_id, "split", Path(split.uri))
+        list_evaluations(tracker, split, run_id)
+        tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
+        for name, file in shown.files.items():
+            tracker.keep(run_id, f"split/{name}", file)
+        reads = split_input(split, run_id, report, shown.audit)
+        tracker.reads(run_id, data_input(split, fingerprint, "training"), reads)
+        links = {
+            "The split's page": run_page(tracker.experiment_id, run_id, "artifacts/split/report.html"),
+            "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
+        }
+        note = page_note(shown.page, links, figures_table(report), balance_table(report))
+        tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content})
+    return run_id
+
+
+_recorded_split.__name__ = "record_split"  # as records that wait for a server name it
+write_split = survives_outage(_recorded_split)
+
+
+def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: dict[str, str]) -> str:
+    tracker = tracker_of(split)
+    split_run = _split_run(tracker, split, evaluation.split_run_id)
+    shared = split_tags(split) | {"evenfold.split_run_id": split_run} | tags
+    with tracker.run(evaluation_entry(evaluation, split, shared)) as run_id:
+        tracker.reads(run_id, data_input(split, evaluation.fingerprint, "training"), split_input(split, split_run))
+        _keep_folds(tracker, run_id, split, evaluation)
+        keep_model_of(tracker, run_id, evaluation.models.get("all rows"), evaluation.model["estimator"])
+        for name, value in evaluation.artifacts.items():
+            tracker.keep(run_id, name, value)
+        if evaluation.estimates:
+            for name, picture in scores_figures(evaluation.estimates, evaluation.children).items():
+                tracker.keep(run_id, name, picture)
+        for name, files in evaluation.tables.items():
+            if files:
+                tracker.keep_table(run_id, name, frame_of(files))
+        if evaluation.note:
+            links = {
+                "The evaluation's page": run_page(tracker.experiment_id, run_id, "artifacts/report.html"),
+                f"Its split, {split.name} {split.version}": run_page(tracker.experiment_id, split_run),
+                "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
+            }
+            lead, _, rest = evaluation.note.partition("\n\n")  # the links were not known when it was written
+            tracker.tell(run_id, {NOTE: f"{lead}\n\n{linked(links)}\n\n{rest}"})
+    list_evaluations(tracker, split, split_run)
+    if evaluation.failure:
+        tracker.fail(run_id, evaluation.failure)
+    return run_id
+
+
+def _keep_folds(tracker: Tracker, run_id: str, split: SplitRef, evaluation: EvaluationRecord) -> None:
+    """Give each of up to 100 folds a run below the evaluation's; of more, keep one table of their scores."""
+    if split.kind == "draws" or not evaluation.children:
+        return
+    if len(evaluation.children) > MOST_FOLDS:
+        flat = [{name: score[name] for name in ("name", "repeat", "fold", "n_train", "n_test", "seconds_fit")}
+                | score["test"] | {f"apparent {name}": value for name, value in score["apparent"].items()}
+                for score in evaluation.children]  # fmt: skip
+        tracker.keep_table(run_id, "scores.parquet", pd.DataFrame(flat))
+        return
+    for score in evaluation.children:
+        with tracker.run(child_entry(evaluation, split, score), parent=run_id) as child:
+            keep_model_of(tracker, child, evaluation.models.get(score["name"]), evaluation.model["estimator"])
+
+
+_recorded_evaluation.__name__ = "record_evaluation"
+write_evaluation = survives_outage(_recorded_evaluation)
+
+
+def _split_run(tracker: Tracker, split: SplitRef, run_id: str) -> str:
+    """Return the split's run, which was not known yet while its record waited for the server."""
+    waited = run_id.startswith("(")
+    return (tracker.find(split_key(split)) or run_id) if waited else run_id

@@ -1,0 +1,73 @@
+"""Missing values: what refuses them names the flag that fills them, and everywhere the same request does."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.flows import evaluate, retrain, tune
+from evenfold.flows.cli import main
+from evenfold.tasks import Home
+from mlflow import MlflowClient
+
+LOGISTIC = "sklearn.linear_model:LogisticRegression"
+
+
+@pytest.fixture
+def passengers(tmp_path: Path) -> Path:
+    """Return a table whose ages are missing in a fifth of the rows."""
+    draw = np.random.default_rng(0)
+    table = pd.DataFrame({"id": range(200), "age": draw.normal(30, 9, 200), "fare": draw.gamma(2, 15, 200)})
+    table["survived"] = (table["fare"] + draw.normal(0, 15, 200) > 30).astype(int)
+    table.loc[draw.random(200) < 0.2, "age"] = np.nan
+    table.to_csv(tmp_path / "passengers.csv", index=False)
+    return tmp_path / "passengers.csv"
+
+
+def called(*words: str) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["evenfold", *words])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+    return int(stopped.value.code or 0)
+
+
+def test_the_refusal_names_the_flag_and_the_flag_does_what_it_says(
+    home: Home, passengers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is pasted from the sentence works; the terminal, the page and MLflow say which columns were filled."""
+    asked = ["evaluate", str(passengers), "--target", "survived", "--key", "id", "-k", "2", "--engine", "plain"]
+    assert called(*asked, "--model", LOGISTIC) == 3
+    refused = capsys.readouterr().err
+    assert "Missing values are in age: fill them with --impute median (impute: median in a model file)" in refused
+    assert "the default model takes them as they are" in refused
+    assert called(*asked, "--model", LOGISTIC, "--impute", "median", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["model"]["impute"], told["imputed"]) == ("median", ["age"])
+    assert called(*asked, "--model", LOGISTIC, "--impute", "median") == 0
+    line = "Missing numbers: filled in each fold with the median of its training rows: age."
+    assert line in capsys.readouterr().out
+    artifacts = Path(MlflowClient(home.tracking_uri).download_artifacts(told["run_id"], ""))
+    page = (artifacts / "report.html").read_text(encoding="utf-8")
+    assert line in page
+    assert re.search(r"impute</t[hd]>\s*<t[hd][^>]*>\s*median", page)
+    assert json.loads((artifacts / "features.json").read_text(encoding="utf-8"))["imputed"] == ["age"]
+    assert called(*asked) == 0
+    assert "Missing numbers" not in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("home")
+def test_every_flow_that_fits_a_model_takes_it(passengers: Path) -> None:
+    """In Python it is the same parameter of evaluate, tune and retrain, and it goes over the model's own."""
+    asked = {"target": "survived", "key": "id", "n_splits": 2, "engine": "plain", "impute": "most_frequent"}
+    made = evaluate(passengers, model={"estimator": LOGISTIC, "impute": "mean"}, **asked)
+    assert made.model.impute == "most_frequent"
+    assert tune(passengers, model=LOGISTIC, grid={"C": [0.1, 1]}, **asked).model.impute == "most_frequent"
+    assert retrain(passengers, model=LOGISTIC, **asked).registered is not None
+    for flow in (evaluate, tune, retrain):
+        assert "impute" in flow.parameters.properties

@@ -1,0 +1,109 @@
+"""An audit and a record are made once for a split and its data, and again as soon as something is another."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from evenfold.flows import Evaluation, evaluate
+from evenfold.manifests.audits.findings import Finding
+from evenfold.tasks import Home, audit_split, split
+from evenfold.tasks.outcomes import SplitAudit
+from evenfold.tasks.record.recorders import SEEN
+from evenfold.tasks.runtime.running import finished_here
+from mlflow.tracking import MlflowClient
+
+
+def rows(n: int = 200) -> pd.DataFrame:
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": range(n), "x": draw.normal(size=n), "z": draw.normal(size=n)})
+    return frame.assign(y=frame["x"] + draw.normal(size=n))
+
+
+def test_an_audit_is_kept_until_a_file_is_written_again(home: Home, tmp_path: Path) -> None:
+    """The second one is the first, word for word; a leak that comes with the same rows and targets is found at once."""
+    path = tmp_path / "rows.parquet"
+    rows().to_parquet(path)
+    made = split.fn(str(path), key="id", target="y", strategy="KFold")
+    first, second = finished_here(audit_split, made), finished_here(audit_split, made)
+    assert (first.cached, second.cached) == (False, True)
+    assert second.value == first.value
+    assert not second.value.failed
+    rows().assign(z=rows()["y"] * 3).to_parquet(path)
+    third = finished_here(audit_split, made)
+    assert not third.cached
+    assert "EF302" in {finding.code for finding in third.value.findings}, third.value.findings
+
+
+def test_other_features_gates_and_exclusions_are_other_audits(home: Home, tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    rows().assign(copy=rows()["y"]).to_parquet(path)
+    made = split.fn(str(path), key="id", target="y", strategy="KFold")
+    asked: list[dict[str, Any]] = [
+        {},
+        {"features": ["x"]},
+        {"exclude": ("copy",)},
+        {"gates": {"duplicate_rows": "off"}},
+    ]
+    told = [finished_here(audit_split, made, **how) for how in asked]
+    assert [one.cached for one in told] == [False] * 4
+    assert [bool(one.value.failed) for one in told] == [True, False, False, True]
+    assert [finished_here(audit_split, made, **how).cached for how in asked] == [True] * 4
+
+
+def test_an_audit_whose_check_could_not_run_is_made_again() -> None:
+    broken = Finding(check="duplicate_rows", severity="warning", gate="passed", message="no memory", ran=False)
+    known: dict[str, Any] = {"name": "rows", "version": "1.0", "split_id": "0", "n_rows": 2, "features": [], "off": []}
+    told = SplitAudit(**known, failed=[], findings=[broken], passed={}, not_asked={})
+    assert not told.intact()
+    assert told.model_copy(update={"findings": []}).intact()
+
+
+RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
+AGAIN = """
+import json, sys
+from evenfold.flows import evaluate
+made = evaluate(sys.argv[1], key="id", target="y", strategy="KFold", engine="plain", model=json.loads(sys.argv[2]))
+print(json.dumps([made.run_id, made.split_run_id, sorted({"mlflow", "sqlalchemy"} & set(sys.modules))]))
+"""
+
+
+def evaluated(path: Path, **asked: Any) -> Evaluation:
+    return evaluate(str(path), key="id", target="y", strategy="KFold", engine="plain", **{"model": RIDGE} | asked)
+
+
+def test_who_evaluates_the_same_again_waits_for_no_import_of_mlflow(home: Home, tmp_path: Path) -> None:
+    """What was seen complete in the home's own store is complete while nobody has written there."""
+    path = tmp_path / "rows.parquet"
+    rows().to_parquet(path)
+    first = evaluated(path)
+    command = [sys.executable, "-c", AGAIN, str(path), json.dumps(RIDGE)]
+    again = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+    assert json.loads(again) == [first.run_id, first.split_run_id, []]
+
+
+def test_a_record_that_somebody_deleted_is_made_again(home: Home, tmp_path: Path) -> None:
+    """In MLflow, or its page on disk; whatever else was written there makes us look again, not write."""
+    path = tmp_path / "rows.parquet"
+    rows().to_parquet(path)
+    first, client = evaluated(path), MlflowClient(home.tracking_store)
+    client.set_tag(first.run_id, "looked", "at")
+    assert evaluated(path).run_id == first.run_id
+    page = next((home.path / "mlartifacts").glob(f"*/{first.run_id}/artifacts/report.html"))
+    page.unlink()
+    assert evaluated(path).run_id == first.run_id
+    assert page.is_file()
+    client.delete_run(first.run_id)
+    second = evaluated(path)
+    assert second.run_id != first.run_id
+    client.delete_run(str(first.split_run_id))
+    third = evaluated(path)
+    assert third.split_run_id != first.split_run_id
+    (home.path / SEEN).write_text('{"store": 1, "records": [[[')
+    assert evaluated(path).run_id == third.run_id
+    assert evaluated(path, run_label="another").run_id != third.run_id
