@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Without it every process of the tests would compile the whole house again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo lowest compat test partners bench soak readme docs constraints clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import Splitter, codes_of
+from evenfold.splitters.base import Splitter, codes_of, shares_of_parts
 from evenfold.splitters.encoding import encode
 from evenfold.splitters.times import ends_of, gap_of, rows_in, times_of
 from numpy.typing import NDArray
@@ -156,7 +155,7 @@ def _parts(splitter: Splitter, data: Data) -> bool:
 @check("makes parts whose sizes are within 1 row of their shares", "exact_parts")
 def _exact_parts(splitter: Splitter, data: Data) -> bool:
     labels, codes = data.labels(splitter), codes_of(splitter.get_params(deep=False)["parts"])
-    shares: Mapping[str, float] = splitter.get_params(deep=False)["parts"]
+    shares = shares_of_parts(splitter.get_params(deep=False)["parts"])
     return all(abs(np.sum(labels == codes[name]) - share * data.n) < 1 + 1e-6 for name, share in shares.items())
 
 

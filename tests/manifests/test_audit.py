@@ -384,7 +384,7 @@ def test_a_feature_that_names_rows_is_found_and_a_float_is_not() -> None:
     """A running number is an id; a measurement may well have as many values as rows."""
     data = clean()
     found = the("id_like_features", audit(split(data), data))
-    assert found.message == "1 feature names rows: day (100.0% distinct); leave them out, or use them as the key."
+    assert found.message == "1 feature names rows: day (100.0% distinct); leave it out, or use it as the key."
     data["day"] = data["day"] // 2
     assert "id_like_features" in audit(split(data), data).passed
 
