@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.flows.outcomes import ExtendOutcome, SplitOutcome
-from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Verification, read_header
+from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Finding, Verification, read_header
 from evenfold.manifests.figures import RowsBalance, points
 from evenfold.reports.page import counted, listed
 from evenfold.reports.splits.data import target_gap
@@ -264,16 +264,25 @@ def show_audit(console: Words, made: Audit) -> None:
     console.print(f"[bold]{made.name} {made.version}[/]   {_kinds(made)}   {rows}, features: {escape(features)}\n")
     for finding in made.findings:
         mark = "FAILED" if finding.gate == "failed" else finding.severity
-        console.say(f"  {mark:8} {finding.message} [{finding.check}]", hang=9, style=_STYLES[finding.severity])
+        console.say(f"  {mark:8} {finding.message} {_called(finding)}", hang=9, style=_STYLES[finding.severity])
     for each in made.ignored:
-        console.say(f"  ignored  {each.message} [{each.code} {each.check}] Reason: {each.reason}", hang=9)
+        console.say(f"  ignored  {each.message} {_called(each)} Reason: {each.reason}", hang=9)
     if made.findings or made.ignored:
         console.print()
+    silent = next((finding for finding in made.findings if finding.code and finding.severity != "note"), None)
+    if silent:
+        console.say(
+            f"  No fault here? Ignore it and say why, in three words or more: --ignore {silent.code}='...'", hang=2
+        )
     if made.not_asked:
         reasons = "; ".join(dict.fromkeys(made.not_asked.values()))
         console.say(f"  {counted(len(made.not_asked), 'check')} had nothing to check: {reasons}.", hang=2)
     if made.off:
         console.say(f"  off: {', '.join(made.off)}")
+
+
+def _called(finding: Finding) -> str:
+    return f"[{f'{finding.code} {finding.check}'.strip()}]"
 
 
 def _kinds(audit: Audit) -> str:

@@ -146,9 +146,9 @@ def id_like_features(joined: Joined, features: Features) -> Outcome:
         return None
     shown = listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
     sentence = f"{amount(len(alike), 'feature')} {verb(len(alike), 'names', 'name')} rows: {shown}"
-    return Found(
-        len(alike), f"{sentence}; leave them out, or use them as the key.", {"features": alike}, Without(tuple(alike))
-    )
+    them = verb(len(alike), "it", "them")
+    message = f"{sentence}; leave {them} out, or use {them} as the key."
+    return Found(len(alike), message, {"features": alike}, Without(tuple(alike)))
 
 
 def _numbers_rows(column: pa.ChunkedArray) -> bool:
@@ -188,7 +188,8 @@ def target_like_features(joined: Joined, features: Features) -> Outcome:
         return None
     shown = listed(f"{each} ({target.measure} {value:.4f})" for each, value in alike.items())
     sentence = f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {name!r}: {shown}"
-    remedy = "leave them out unless they are known before the target is"
+    they = verb(len(alike), "it is", "they are")
+    remedy = f"leave {verb(len(alike), 'it', 'them')} out unless {they} known before the target is"
     return Found(len(alike), f"{sentence}{features.looked_at}; {remedy}.", {"features": alike}, Without(tuple(alike)))
 
 

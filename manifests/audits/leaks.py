@@ -42,7 +42,7 @@ def group_in_two_folds(joined: Joined) -> Outcome:
     if not told:
         return None
     ours = names == joined.manifest.spec.columns.grouped
-    remedy = "run extend, which quarantines them" if ours else f"split by group {listed(map(repr, names))}"
+    remedy = "run `evenfold extend`, which quarantines them" if ours else f"split by group {listed(map(repr, names))}"
     units = joined.units(names[0]) if len(names) == 1 else joined.together()
     kept = None if units is None else Together(units)
     return Found(total, f"{'; '.join(told)}; {remedy}.", {"rows": n_rows, "folds": all_places}, kept)
@@ -110,9 +110,9 @@ def similar_keys(joined: Joined) -> Outcome:
     crossing = crossings(joined, first)
     twin = int(np.flatnonzero(first == first[rows[0]])[1])
     message = (
-        f"{amount(rows.size, 'row')} have a key that is equal to another's after trimming, case-folding and NFKC (first"
-        f": rows {rows[0]} and {twin}), and {crossing.count:,} of them lie apart from it; correct the keys if they mean"
-        " the same."
+        f"{amount(rows.size, 'row')} have a key that differs from another's in spaces, capitals or Unicode form alone "
+        f"(first: rows {rows[0]} and {twin}), and {crossing.count:,} of them are on the other side of a split; correct "
+        "the keys if they mean the same."
     )
     return Found(rows.size, message, {"apart": crossing.count, "folds": crossing.places})
 
@@ -169,9 +169,12 @@ def time_overlap(joined: Joined) -> Outcome:
     splits = [place.removeprefix("split ") for place in found]
     what = f"overlap a tested one in {name!r}" if purged else f"are not before every tested {name!r}"
     known = "" if rows.label_end is None or purged else " with a target that was known"
+    remedy = "split again by time"
+    if not made.needs.time:
+        remedy += f" (--strategy ForwardChaining --time {name})"
     message = (
         f"{amount(total, 'training row')} of {amount(len(found), 'split')} ({listed(splits)}) {what}{known}"
-        f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; split again by time."
+        f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; {remedy}."
     )
     return Found(total, message, {"splits": dict(zip(splits, found.values(), strict=True))}, ByTime(name))
 

@@ -107,9 +107,11 @@ RULES = (
     Rule(
         "EF204", "near_duplicates", 0, False,
         "rows that nearly repeat a row on the other side of a split",
-        "Re-entered, rounded, re-measured and reworded rows are repeats that no comparison of equals finds.",
+        "Re-entered, rounded, re-measured and reworded rows are repeats that no comparison of equals finds. Rows that "
+        "were made between two others to even out classes (SMOTE) repeat both.",
         "The same person measured again: every value within a twentieth of its spread.",
-        "Drop the repeats, or keep them together as a group.",
+        "Drop the repeats, or keep them together as a group. Make synthetic rows of each fold's training rows alone: "
+        "`balance` of a model does.",
     ),
     Rule(
         "EF205", "unnamed_entities", 0, False,
@@ -140,8 +142,9 @@ RULES = (
     ),
     Rule(
         "EF304", "carried_targets", 0, False,
-        "features that are made of other rows' targets",
-        "Rates over all rows hold the targets of tested rows; in use there are none.",
+        "features that were computed with targets, those of tested rows included",
+        "Rates over all rows, scores of a model that saw them and gaps filled by class hold the targets of tested "
+        "rows; in use there are none.",
         "`zip_rate` is the mean target of each ZIP code, tested rows included.",
         "Compute it inside each fold's training rows, as a target encoder in the model's pipeline does.",
     ),

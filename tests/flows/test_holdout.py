@@ -299,7 +299,7 @@ def test_a_policy_can_be_left_by_no_other_name_and_not_by_deleting_the_ledger(ho
     with pytest.raises(EvaluationError, match=r"line 2 .* was changed"):
         looked({"policy": "ladder"}, ["x1"])
     ledger.unlink()
-    with pytest.raises(EvaluationError, match="1 looks at the holdout are known and its ledger"):
+    with pytest.raises(EvaluationError, match="were looked at once, and the ledger"):
         looked({"policy": "ladder"}, ["x1"])
     with pytest.raises(EvaluationError, match="looked at under the policy 'ladder'"):
         looked({}, ["x1"], name="renamed")

@@ -49,7 +49,7 @@ def carried_targets(sample: Sample) -> Outcome:
         return None
     shown = listed(f"{name} ({sign})" for name, sign in found.items())
     message = (
-        f"{amount(len(found), 'feature')} {verb(len(found), 'carries', 'carry')} targets of other rows: "
+        f"{amount(len(found), 'feature')} {verb(len(found), 'was', 'were')} computed with targets of tested rows: "
         f"{shown}{sample.looked_at}; compute {verb(len(found), 'it', 'them')} from the training rows alone."
     )
     return Found(len(found), message, {"features": found}, Without(tuple(found)))
@@ -60,7 +60,7 @@ def _sign(column: Column, sample: Sample, looks: list[tuple[Array, Fits]]) -> st
         for codes, levels in _levels_of(column, sample) if column.fractional else ():
             ratio = rate_scatter(column.values, outcome, codes)
             if ratio is not None:
-                return f"the mean target of {levels}, with {ratio:.0%} of the scatter of chance"
+                return f"the mean target of {levels}, with {ratio:.0%} of the scatter that chance would bring"
             if _falls_with_own(column.values, outcome, codes):
                 return f"the mean target of {levels} without the row's own"
         shift = _neighbours_explain(column.values, outcome, sample)

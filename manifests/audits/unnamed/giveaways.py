@@ -48,8 +48,8 @@ def giveaway_features(sample: Sample) -> Outcome:
     beside = f"all {len(others)} others together reach {together:.3f}" if others else "there is no other feature"
     message = (
         f"{amount(len(alike), 'feature')} alone {verb(len(alike), 'gives', 'give')} {target.name!r} nearly away: "
-        f"{shown}; {beside}{sample.looked_at}; leave {verb(len(alike), 'it', 'them')} out unless known before the "
-        "target is."
+        f"{shown}; {beside}{sample.looked_at}; leave {verb(len(alike), 'it', 'them')} out unless "
+        f"{verb(len(alike), 'it is', 'they are')} known before the target is."
     )
     return Found(len(alike), message, {"features": alike, "others_together": together}, Without(tuple(alike)))
 
