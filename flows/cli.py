@@ -140,7 +140,7 @@ def _stop_at(error: Any) -> None:
 
 def _of_number(error: Any) -> str:
     """Return which flag takes a number and what was typed instead; nothing where it is something else."""
-    first = next(iter(getattr(error.__cause__, "errors", list)()), {})
+    first: dict[str, Any] = next(iter(getattr(error.__cause__, "errors", list)()), {})
     kinds = {"int_parsing": "a whole number", "int_from_float": "a whole number", "float_parsing": "a number"}
     kind, flag = kinds.get(first.get("type", "")), getattr(error, "param", None)
     return f"{' / '.join(flag.opts)} takes {kind}, and {first['input']!r} is none" if kind and flag else ""
