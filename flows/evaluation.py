@@ -257,5 +257,5 @@ def _announced(split: Split, work: Work, reason: str) -> Look:
     try:
         return run(record_look, split.ref, work.problem.model, reason)
     except Exception as error:
-        why = " ".join(str(error).split())[:200]
-        raise EvaluationError(f"the look could not be recorded ({why}), so the holdout stays closed.") from error
+        why = " ".join(str(error).split())[:300].rstrip(".")
+        raise EvaluationError(f"the look could not be recorded, so the holdout stays closed: {why}.") from error

@@ -208,7 +208,9 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
     """Return a validation error as one sentence: what each field is, or what it may have been meant to be."""
     unknown = [problem for problem in error.errors() if problem["type"] == "extra_forbidden"]
     if unknown:
-        return _unknown_field(str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model)
+        return _unknown_field(
+            str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model, unknown[0]["input"]
+        )
     told = [_told(problem) for problem in error.errors()]
     more = f"; and {len(told) - MOST_TOLD:,} more" if len(told) > MOST_TOLD else ""
     return f"{what} does not fit: " + "; ".join(told[:MOST_TOLD]) + f"{more}."
@@ -220,13 +222,15 @@ def _told(each: Any) -> str:
     return (f"{place}: " if place else "") + said[:1].lower() + said[1:]
 
 
-def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel]) -> str:
+def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel], given: Any) -> str:
     for step in place:
         inside = [arg for arg in (model.model_fields[step].annotation, *get_args(model.model_fields[step].annotation))]
         model = next(arg for arg in inside if isinstance(arg, type) and issubclass(arg, BaseModel))
     where = f"{what}'s {'.'.join(place)}" if place else what
     if model is SplitSpec and name in Columns.model_fields:
         return f"there is no field {name!r} in {where}; it belongs in columns."
+    if model is SplitSpec and any(name in strategy._get_param_names() for strategy in all_strategies().values()):
+        return f"there is no field {name!r} in {where}; write params: {{{name}: {shown(repr(given))}}}."
     nearest = difflib.get_close_matches(name, model.model_fields, n=1)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(model.model_fields)}."
     return f"there is no field {name!r} in {where}; {hint}"

@@ -224,9 +224,9 @@ ModelTask = Annotated[
     Flag(takes="TASK", panel="Model"),
 ]
 Impute = Annotated[
-    Literal["median", "mean", "most_frequent"] | None,
-    Field(description="Fill missing numbers with what the training rows of each fold say."),
-    Flag(panel="Model"),
+    Literal["mean", "median", "most_frequent"] | None,
+    Field(description="Fill missing numbers with the median, mean or most_frequent of each fold's training rows."),
+    Flag(takes="METHOD", panel="Model"),
 ]
 Positive = Annotated[
     str | None,

@@ -118,7 +118,7 @@ def specification(
 
 def name_of(data: Any) -> str:
     """Return what a split of some data is called where nobody says: as their file."""
-    stem = Path(data).stem if isinstance(data, (str, Path)) else ""
+    stem = Path(str(data).removesuffix(".gz")).stem if isinstance(data, (str, Path)) else ""
     return name_like(stem) or "split"
 
 

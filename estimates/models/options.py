@@ -39,8 +39,9 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
             lacking = isinstance(error, AttributeError)
             needs = f"it needs {' or '.join(method_of(metric))}." if lacking else first_line(error)
             named = f" ({', '.join(shown(repr(each)) for each in classes[:MOST_SHOWN_CLASSES])})" if classes else ""
+            alike = "".join(f"{name}, " for name in sorted(known) if name.startswith(f"{metric}_"))
             raise ModelError(
-                f"metric {metric!r} cannot score this {task} target{named}: {needs} Metrics that can: {suited}."
+                f"metric {metric!r} cannot score this {task} target{named}: {needs} Metrics that can: {alike}{suited}."
             ) from None
 
 

@@ -114,6 +114,25 @@ def show_balance(console: Words, report: BalanceReport, split: SplitRef, cached:
         console.print("\n".join(lined_up(rows)) + "\n", markup=False, soft_wrap=True)
     console.say(f"  {_worst(report)}", hang=2)
     console.say(f"  id {split.split_id[:12]}, {'decided before' if cached else 'decided now'}")
+    show_other_decision(console, split, cached)
+
+
+DECIDING = ("columns", "types", "strategy", "params", "seed", "group_mode", "holdout", "key_encoding", "on_new_rows")
+
+
+def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
+    """Print why a split of a known name got a new major version: what was asked otherwise before."""
+    major, _, minor = split.version.partition(".")
+    before = Path(split.uri).parent / f"{int(major) - 1}.0"
+    if cached or minor != "0" or not (before / "manifest.json").is_file():
+        return
+    now, then = read_header(Path(split.uri)), read_header(before)
+    asked = [name for name in DECIDING if now["spec"].get(name) != then["spec"].get(name)]
+    same_columns = not {"columns", "types", "strategy"} & {*asked}  # other columns have another fingerprint
+    data = ["the data"] if same_columns and now["fingerprint"] != then["fingerprint"] else []
+    if found := [*data, *asked]:
+        were = f"{listed(found)} {'was' if found == ['strategy'] else 'were'} different for {before.name}"
+        console.say(f"  {split.version} because {were}, which stays; --name keeps them apart", hang=2)
 
 
 def amount(split: SplitRef, header: dict[str, Any]) -> str:
@@ -163,7 +182,7 @@ def _places(report: BalanceReport, header: dict[str, Any]) -> list[list[str]]:
 
 
 def _worst(report: BalanceReport) -> str:
-    told = [figure.sentence.format(figure.text(value)) for figure, value, _ in report.shown() if figure.sentence]
+    told = [figure.said(value) for figure, value, _ in report.shown() if figure.sentence]
     gap = target_gap(report) if report.folds and report.n_rows else None
     random = f" (95 % of random ones: {points(gap.random)})" if gap is not None else ""
     return "; ".join(told) + random

@@ -67,12 +67,13 @@ def _tiles_of_choice(reading: Metric, choice: Choice, n_tried: int) -> list[Tile
     half = (choice.high - choice.low) / 2
     low, high = sorted((reading.shown(choice.low), reading.shown(choice.high)))
     interval = f"{in_percent(choice.level)} [{written(low, half)}, {written(high, half)}]"
-    luck = abs(reading.shown(choice.naive) - reading.shown(choice.value))
+    luck = choice.naive - choice.value
+    flattered = f"too good by {written(luck, half)}" if luck > 0 else "no luck was found in it"
     return [
         Tile(written(reading.shown(choice.value), half), f"{reading.title} to expect {interval}",
              "corrected for having been chosen"),
         Tile(written(reading.shown(choice.naive), half), f"{reading.title} of the chosen one, as it scored",
-             f"too good by {written(luck, half)}"),
+             flattered),
         Tile(f"{n_tried:,}", "configurations tried", "each on every split"),
     ]  # fmt: skip
 

@@ -366,6 +366,14 @@ def test_an_entity_of_a_tenth_of_the_variance_is_found() -> None:
     assert "`group: teacher`" in found["unnamed_entities"]
 
 
+def test_an_entity_of_as_many_rows_each_is_found() -> None:
+    """Three rows of each of 400 patients: there is no order in their numbers of rows."""
+    frame, random = plain()
+    codes = random.permutation(np.repeat(np.arange(400), 3))
+    frame["y"] = random.normal(size=400)[codes] + frame["a"]
+    assert "`group: patient`" in alarms(audited(frame.assign(patient=codes)))["unnamed_entities"]
+
+
 def test_a_count_is_no_entity() -> None:
     """Small counts are common and large ones are rare, while names have rows in no order."""
     frame, random = plain()

@@ -94,6 +94,10 @@ def test_configurations_of_several_parameters_are_told_apart_in_a_narrow_window(
     choice = Choice(0, 0, 0.5, 0.5, 0.4, 0.6, (), 0.95)
     made = tuning_page("r2", tried, [0.5, 0.4, 0.3, 0.2], [0.1] * 4, choice, what="Forest on flights 1.0")
     assert made.title == "Tuning Forest on flights 1.0"
+    unlucky = tuning_page("r2", tried, [0.5, 0.4, 0.3, 0.2], [0.1] * 4, replace(choice, value=0.51))
+    assert [page.tiles[1].note for page in (made, unlucky)] == ["no luck was found in it"] * 2
+    lucky = tuning_page("r2", tried, [0.5, 0.4, 0.3, 0.2], [0.1] * 4, replace(choice, value=0.45))
+    assert lucky.tiles[1].note == "too good by 0.05"
     picture = made.sections[0].blocks[0]
     assert isinstance(picture, Picture)
     narrow = picture.svg(360)
