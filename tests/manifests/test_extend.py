@@ -366,6 +366,8 @@ def test_a_batch_with_known_rows_is_refused() -> None:
     """Otherwise a whole table passed as a batch would be half ignored."""
     with pytest.raises(SplitError, match="10 of 20 rows of the batch are in the manifest already"):
         extend(decide(PLAIN, table(50)), table(20, start=40), batch=True)
+    with pytest.raises(SplitError, match=r"20 of 31 rows of the batch are in the manifest already \(first key 120\)"):
+        extend(decide(PLAIN, table(20, start=40)), table(31, start=29), batch=True)
     with pytest.raises(SplitError, match=r"1 of 31 rows of the batch are in the manifest already \(first key 0\)"):
         extend(decide(PLAIN, table(50)), pd.concat([table(30, start=50), table(1)]), batch=True)
 
