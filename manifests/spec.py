@@ -301,6 +301,12 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
             f"{strategy} does not look at where rows lie, and the coordinates {listed_names(columns.coordinates)} are "
             "named; choose SpatialBlockKFold, or leave them out."
         )
+    _require_shared_out(spec, needs)
+    _require_named(spec, needs)
+
+
+def _require_shared_out(spec: SplitSpec, needs: Needs) -> None:
+    columns, strategy = spec.columns, spec.strategy
     if columns.stratify and needs.y == "ignored":
         raise SplitError(
             f"{strategy} shares nothing out evenly, and {'+'.join(columns.stratify)} is named to stratify; "
@@ -311,6 +317,10 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
             f"{strategy} shares out one column, and {len(columns.stratify)} are named to stratify "
             f"({', '.join(columns.stratify)}); name one, or choose BalancedKFold or BalancedGroupKFold."
         )
+
+
+def _require_named(spec: SplitSpec, needs: Needs) -> None:
+    columns, strategy = spec.columns, spec.strategy
     for what, needed, named in (
         ("target", needs.y in ("classes", "numbers"), columns.stratify or columns.target),
         ("group", needs.groups is True, columns.grouped),

@@ -78,7 +78,7 @@ def _show_look(console: Words, outcome: Evaluation) -> None:
     """Print which look at the locked part this is, how many are left, and what its interval is worth."""
     if not outcome.look:
         return
-    left = f", and {outcome.looks_left:,} left" if outcome.looks_left is not None else ""
+    left = "" if outcome.looks_left is None else f", and {outcome.looks_left or 'none'} left"
     console.say(f"  this is look {outcome.look} at the locked part of {outcome.split.name}{left}; it is recorded")
     level = next((estimate.interval.level for estimate in outcome.estimates if estimate.interval), None)
     if level is not None:

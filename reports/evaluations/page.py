@@ -270,6 +270,20 @@ def _percent(value: float) -> str:
 # ---------------------------------------------------------------- folded at the end
 
 
+def _features(problem: Problem) -> Section:
+    left = list(problem.left_out.items())
+    words = encoding_words(problem.encodings), imputing_words(problem.model, problem.imputed)
+    return Section(
+        "features",
+        f"Features ({len(problem.features)})" + (f", {counted(len(left), 'column')} left out" if left else ""),
+        [
+            Paragraph(", ".join(problem.features)),
+            *(Paragraph(told) for told in words if told),
+            *([facts("Left out", left)] if left else []),
+        ],
+    )
+
+
 def _details(
     problem: Problem,
     scores: Sequence[FoldScore],
@@ -280,7 +294,6 @@ def _details(
 ) -> list[Section]:
     notes = _notes(estimates)
     model = problem.model
-    left = [(name, why) for name, why in problem.left_out.items()]
     settings: list[tuple[str, Any]] = [
         ("estimator", model.estimator),
         ("parameters", ", ".join(f"{name} = {value}" for name, value in model.params.items()) or "defaults"),
@@ -295,19 +308,7 @@ def _details(
         Section("estimates", "Every estimate in figures", [estimates_table(estimates)]),
         Section("notes", f"About these numbers ({len(notes)})", notes or [Paragraph("Nothing.")]),
         Section("splits", f"Every {_unit(scores)} ({len(scores):,})", [_splits(scores)]),
-        Section(
-            "features",
-            f"Features ({len(problem.features)})" + (f", {counted(len(left), 'column')} left out" if left else ""),
-            [
-                Paragraph(", ".join(problem.features)),
-                *(
-                    Paragraph(words)
-                    for words in (encoding_words(problem.encodings), imputing_words(model, problem.imputed))
-                    if words
-                ),
-                *([facts("Left out", left)] if left else []),
-            ],
-        ),
+        _features(problem),
         *(
             [Section("importances", f"Importance of {counted(len(used), 'feature')}", [importance_rows(used)])]
             if len(used)

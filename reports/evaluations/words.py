@@ -123,7 +123,8 @@ def _last(estimates: Sequence[Estimate]) -> list[Estimate]:
 
 def look_words(level: float) -> str:
     """Return what the interval of a look at locked rows is worth, beside those of all other looks."""
-    return f"The interval is one of {in_percent(level)}, so that it holds together with those of all other looks."
+    wider = f"The interval is one of {in_percent(level)}, wider than for a single look"
+    return f"{wider}, so that it holds together with those of all other looks."
 
 
 def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> list[str]:

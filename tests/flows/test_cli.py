@@ -279,6 +279,11 @@ def test_no_command_at_all_shows_help(capsys: pytest.CaptureFixture[str]) -> Non
         (["evalute"], "there is no command 'evalute'; did you mean evaluate or audit?"),
         (["split", "--tagret", "x"], "there is no option --tagret; did you mean --target?"),
         (["split"], "missing argument 'FILE'; evenfold split --help shows what it takes."),
+        (
+            ["audit", "m", "f", "--format", "html"],
+            "invalid value for '--format': 'html' is not one of 'json', 'md', 'sarif'; evenfold audit --help shows "
+            "what it takes.",
+        ),
     ):
         assert call(*words) == 2
         assert capsys.readouterr().err == f"evenfold: {said}\n"

@@ -55,7 +55,7 @@ def computed_target(sample: Sample) -> Outcome:
         return None
     said, names, score = found
     message = (
-        f"features make up {target.name!r}: {said}{sample.looked_at}; leave them out unless they are known before the "
+        f"features make up {target.name!r}: {said}{sample.looked_at}; leave out those that are not known before the "
         "target is."
     )
     return Found(1, message, {"features": names, "score": score}, Without(tuple(names)))

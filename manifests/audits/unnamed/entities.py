@@ -175,9 +175,11 @@ def _are_counts(sizes: Codes) -> bool:
     """Return whether levels have rows by their order, as quantities do: smoothly, or the more the smaller they are."""
     from scipy.stats import rankdata
 
+    if np.ptp(sizes) == 0:
+        return False
     logs, ranks = np.log(sizes), rankdata(sizes)
     smooth = np.square(np.diff(logs)).sum() < COUNTED * np.square(logs - logs.mean()).sum()
-    falling = bool(np.ptp(ranks)) and abs(np.corrcoef(np.arange(sizes.size), ranks)[0, 1]) >= COUNTED
+    falling = abs(np.corrcoef(np.arange(sizes.size), ranks)[0, 1]) >= COUNTED
     return bool(smooth or falling)
 
 

@@ -66,7 +66,7 @@ class Fits:
         every column it was made of; what an honest prediction leaves is so only by chance. And the first component of
         partial least squares weighs each column by its product with the target.
         """
-        if name not in self.names or len(self.names) <= LEAST_COLUMNS:
+        if name not in self.names or len(self.names) <= LEAST_COLUMNS or self.total <= 0:
             return None
         j = self.names.index(name)
         if j in self.derived and self._is_component(j):
@@ -90,7 +90,7 @@ class Fits:
         # By maximum likelihood: at its own scale, it leaves nothing that goes with another column.
         weight = float(np.copysign(self.spread[j], slope))
         left = self.total - 2.0 * weight * float(self.with_target[j]) + weight * weight * self.n
-        if not 1e-6 * self.total < left < (1.0 - LEAST_EXPLAINED) * self.total:
+        if not 0.5 < slope / weight < 2.0 or left < 1e-6 * self.total:
             return False
         others = [i for i in range(len(self.names)) if i != j]
         rest = self.with_target[others] - weight * self.products[others, j]
