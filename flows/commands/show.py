@@ -204,7 +204,8 @@ def show_findings(console: Words, audit: Audit | None, split: SplitRef) -> None:
 
 def show_extension(console: Words, outcome: ExtendOutcome) -> None:
     """Print what an extension came to: rows that joined and left, and that none moved."""
-    show_balance(console, outcome.balance, outcome.split, cached=False)
+    moves = (outcome.added, outcome.deleted, outcome.returned, outcome.quarantined, outcome.moved)
+    show_balance(console, outcome.balance, outcome.split, cached=not any(moves))
     console.print(
         f"  {outcome.added:,} rows added, {outcome.deleted:,} deleted, {outcome.returned:,} back, "
         f"{outcome.quarantined:,} quarantined, {outcome.moved} moved"

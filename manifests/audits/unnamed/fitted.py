@@ -81,7 +81,7 @@ class Fits:
 
         # By least squares: all columns together tell these rows' targets no better than this one does.
         left = self.total - slope * slope * self.n
-        if left < 1e-6 * self.total:
+        if left <= 1e-6 * self.total:  # equal where the target is constant
             return False
         explained, rank = self.explained
         beyond = max(explained - slope * slope * self.n, 0.0) * self.n / left
