@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Without it every process of the tests would compile the whole house again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo lowest compat test partners bench soak readme docs constraints clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -20,8 +23,10 @@ test: $(VENV)/.installed
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/types . > build/wheel.log
 	cd build/types && ../../$(BIN)/python -m zipfile -e *.whl .
 	cd build/types && ../../$(BIN)/lint-imports --config ../../pyproject.toml
-	MYPYPATH=build/types $(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+	# Types are checked while the tests wait for servers; what they came to is printed last, and counts.
+	MYPYPATH=build/types $(BIN)/mypy > build/types.log 2>&1 & types=$$!; \
+		$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder; tests=$$?; \
+		wait $$types; types=$$?; cat build/types.log; exit $$((tests + types))
 
 # The extras are pinned as well: install them first, '.[dev,dask,ray,s3,servers]' and moto[server].
 constraints:

@@ -26,6 +26,8 @@ cross_validate(HistGradientBoostingRegressor(random_state=0), frame[features], f
                scoring=metrics, return_train_score=True)
 """
 
+# What a person waits at most who asks for the same again: without Prefect, with its embedded server, with one kept.
+AGAIN_SECONDS = {"plain": 4.0, "prefect": 14.0, "kept": 5.0}
 # Fits of 100 ms each, on both sides in threads, as many at once: what differs is what stands around them.
 SHORT = """
 import json, sys, time
@@ -47,7 +49,7 @@ frame = pd.DataFrame({"id": range(5_000), **{f"x{i}": draw.normal(size=5_000) fo
 frame["y"] = frame["x0"] + draw.normal(size=5_000)
 params = {"n_estimators": trees, "max_samples": 0.1, "n_jobs": 1, "random_state": 0}
 model = {"estimator": "sklearn.ensemble:RandomForestRegressor", "params": params, "metrics": ["r2"]}
-model = ModelSpec.of(model)
+model = ModelSpec.of(model | {"importance": "none"})  # it is more work, which the other side does not do
 problem = Problem.of(frame, model, "y", ["id", "y"])
 pairs = list(KFold(folds).split(frame))
 
@@ -115,7 +117,8 @@ def _flights() -> list[dict[str, Any]]:
                 taken = _seconds(
                     [*command, "examples/flights.parquet", *COLUMNS, "--engine", engine], f"{home}/{engine}"
                 )
-                told.append(_row(f"evaluate 20,000 flights, 5 folds, engine {engine}, {turn}", taken, loop))
+                work = f"evaluate 20,000 flights, 5 folds, engine {engine}, {turn}"
+                told.append(_row(work, taken, loop, AGAIN_SECONDS[engine] if turn == "second run" else None))
         told += _kept(f"{home}/kept", loop)
     return told
 
@@ -130,18 +133,17 @@ def _kept(home: str, loop: float) -> list[dict[str, Any]]:
     finally:
         _run([*command, "up", "--stop"], home)
     work = "evaluate 20,000 flights, 5 folds, a server kept by evenfold up"
-    quick = {"target": "5 s", "met": second <= 5.0}
-    return [_row(f"{work}, first run", first, loop), _row(f"{work}, second run", second, loop) | quick]
+    return [_row(f"{work}, first run", first, loop), _row(f"{work}, second run", second, loop, AGAIN_SECONDS["kept"])]
 
 
-def _row(work: str, ours: float, loop: float) -> dict[str, Any]:
+def _row(work: str, ours: float, loop: float, most: float | None = None) -> dict[str, Any]:
     return {
         "work": work,
         "ours": f"{ours:.1f} s",
         "peer": f"{loop:.1f} s in a plain loop of the same fits",
         "ratio": round(ours / loop, 2),
-        "target": "published",
-        "met": True,
+        "target": f"<= {most:g} s" if most else "published",
+        "met": not most or ours <= most,
     }
 
 

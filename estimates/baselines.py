@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import sqrt
+from math import floor, isfinite, log10, sqrt
 from typing import Any
 
 import numpy as np
@@ -169,7 +169,7 @@ def no_better(metric: str, value: float, baseline: Baseline | None) -> str | Non
     if baseline is None or metric_of(metric).one_sided:
         return None
     reading, made = metric_of(metric), baseline.interval
-    scores = f"{reading.title} {reading.shown(value):.3g} against {reading.shown(baseline.value):.3g}"
+    scores = f"{reading.title} {_alike(reading.shown(value), reading.shown(baseline.value))}"
     if baseline.difference <= 0:
         return f"The model does no better than predicting {baseline.name} for every row: {scores}."
     if made is None or made.low > 0:
@@ -178,6 +178,13 @@ def no_better(metric: str, value: float, baseline: Baseline | None) -> str | Non
         f"These rows do not show that the model is better than predicting {baseline.name} for every row: {scores}; "
         f"better by {baseline.difference:.2g}, {in_percent(made.level)} [{made.low:.2g}, {made.high:.2g}]."
     )
+
+
+def _alike(value: float, other: float) -> str:
+    """Return two scores with as many decimals as give the larger three digits."""
+    largest = max(abs(value), abs(other))
+    decimals = min(max(2 - floor(log10(largest)), 0), 6) if isfinite(largest) and largest else 2
+    return f"{value:.{decimals}f} against {other:.{decimals}f}"
 
 
 MOST_NAMED = 5

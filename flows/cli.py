@@ -125,7 +125,7 @@ def main() -> None:
 
 def _stop_at(error: Any) -> None:
     """Say what is typed wrongly in our words; where nothing is typed, show the help."""
-    said, context = error.format_message(), error.ctx
+    said, context = error.format_message().replace("Value error, ", ""), error.ctx
     if "\n" in said:
         typer.echo(said)
         sys.exit(BAD_INPUT)
@@ -134,7 +134,17 @@ def _stop_at(error: Any) -> None:
         near = error.possibilities or []
         meant = f"did you mean {' or '.join(near)}?" if near else f"{path} --help lists those that there are."
         _stop(f"there is no option {error.option_name}; {meant}", BAD_INPUT)
-    _stop(f"{said[:1].lower()}{said[1:].rstrip('.')}; {path} --help shows what it takes.", BAD_INPUT)
+    said = said.replace(": Value error, ", ": ")  # what checked it is not what is wrong with it
+    told = _of_number(error) or f"{said[:1].lower()}{said[1:].rstrip('.')}"
+    _stop(f"{told}; {path} --help shows {'more' if _of_number(error) else 'what it takes'}.", BAD_INPUT)
+
+
+def _of_number(error: Any) -> str:
+    """Return which flag takes a number and what was typed instead; nothing where it is something else."""
+    first: dict[str, Any] = next(iter(getattr(error.__cause__, "errors", list)()), {})
+    kinds = {"int_parsing": "a whole number", "int_from_float": "a whole number", "float_parsing": "a number"}
+    kind, flag = kinds.get(first.get("type", "")), getattr(error, "param", None)
+    return f"{' / '.join(flag.opts)} takes {kind}, and {first['input']!r} is none" if kind and flag else ""
 
 
 def _code_of(error: Exception) -> int | None:

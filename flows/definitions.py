@@ -12,6 +12,7 @@ from evenfold.tasks.parameters import (
     Apparent,
     BalanceOn,
     Batch,
+    Coordinates,
     Data,
     DataEngine,
     Engine,
@@ -81,6 +82,7 @@ def split(
     key: Key = None,
     stratify: Stratify = None,
     balance_on: BalanceOn = None,
+    coordinates: Coordinates = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -109,7 +111,7 @@ def split(
     asked = specification(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout,
+        holdout=holdout, coordinates=coordinates,
     )  # fmt: skip
     with running(engine, refresh):
         return run_split(data, asked, data_engine, memory)
@@ -126,6 +128,7 @@ def evaluate(
     key: Key = None,
     stratify: Stratify = None,
     balance_on: BalanceOn = None,
+    coordinates: Coordinates = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -170,7 +173,7 @@ def evaluate(
     asked = specification(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout,
+        holdout=holdout, coordinates=coordinates,
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,
@@ -196,6 +199,7 @@ def tune(
     key: Key = None,
     stratify: Stratify = None,
     balance_on: BalanceOn = None,
+    coordinates: Coordinates = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -241,7 +245,7 @@ def tune(
     asked = specification(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout,
+        holdout=holdout, coordinates=coordinates,
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,
@@ -292,6 +296,7 @@ def retrain(
     key: Key = None,
     stratify: Stratify = None,
     balance_on: BalanceOn = None,
+    coordinates: Coordinates = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -337,7 +342,7 @@ def retrain(
     asked = specification(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout,
+        holdout=holdout, coordinates=coordinates,
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,

@@ -193,6 +193,15 @@ def _models(split: SplitRef, recipe: ModelSpec, log_models: str) -> dict[str, Fi
     return models
 
 
+def _answering(work: Work) -> str | None:
+    """Return the policy that answers for the holdout, where one does; raises ModelError for metrics that it cannot."""
+    part = work.manifest.spec.holdout
+    if part is None or part.policy == "refuse":
+        return None
+    require_answerable(part.policy, work.problem.model.metrics)
+    return part.policy
+
+
 def look_at_holdout(
     split: Split,
     split_run_id: str,
@@ -209,14 +218,11 @@ def look_at_holdout(
     """
     started, work = time.monotonic(), work_of(split.ref, model)
     work.manifest.locked_pair()  # where nothing is locked there is nothing to record either
-    part = work.manifest.spec.holdout
-    policy = part.policy if part else "refuse"
-    if policy != "refuse":
-        require_answerable(policy, work.problem.model.metrics)
+    policy = _answering(work)
     look = _announced(split, work, reason)
     result = run(fit_holdout, split.ref, model, time_limit=time_limit)
     left, words = None if look.budget is None else look.budget - look.look, ""
-    if policy != "refuse":
+    if policy is not None:
         answer = run(answer_look, split.ref, look, result)
         result, words = result.model_copy(update={"score": answer.score}), answer.words
         left = answer.left if policy == "thresholdout" else left
@@ -251,5 +257,5 @@ def _announced(split: Split, work: Work, reason: str) -> Look:
     try:
         return run(record_look, split.ref, work.problem.model, reason)
     except Exception as error:
-        why = " ".join(str(error).split())[:200]
-        raise EvaluationError(f"the look could not be recorded ({why}), so the holdout stays closed.") from error
+        why = " ".join(str(error).split())[:300].rstrip(".")
+        raise EvaluationError(f"the look could not be recorded, so the holdout stays closed: {why}.") from error

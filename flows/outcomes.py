@@ -143,5 +143,6 @@ class Tuning(Displayed, Outcome):
         )
         each = self.nested.estimates if self.nested else []
         inside = next((estimate for estimate in each if estimate.metric == self.metric), None)
-        page = tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice, nested=inside)
+        what = f"{str(self.model.estimator).rpartition(':')[2]} on {self.split.name} {self.split.version}"
+        page = tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice, None, inside, what)
         return page.band()

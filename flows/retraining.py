@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,12 @@ class Course:
     log_models: str
     allow_partial: bool
 
+    @cached_property
+    def recorded(self) -> tuple[Split, str]:
+        """The split and the run that records it, for every recipe that is evaluated on it."""
+        split = Split(self.split, True, balance_of(self.split))
+        return split, recorded(split)
+
 
 def run_retraining(
     data: str,
@@ -305,9 +312,8 @@ def _audited(course: Course) -> Audit:
 
 def _evaluated(course: Course, model: ModelSpec) -> Evaluation:
     """Return the evaluation of a recipe on the retraining's folds; what did not change comes from the cache."""
-    split = Split(course.split, True, balance_of(course.split))
     return evaluated(
-        split, recorded(split), model, interval=course.interval, level=course.level, run_label=course.run_label,
+        *course.recorded, model, interval=course.interval, level=course.level, run_label=course.run_label,
         time_limit=course.time_limit, log_models=course.log_models, allow_partial=course.allow_partial,
     )  # fmt: skip
 

@@ -143,7 +143,8 @@ class BalanceFigure:
 
     ``value`` and ``least`` (what no split of the same rows can be below) come from the report, None where it says
     nothing. ``title`` stands on pages, ``form`` prints a number with its unit, ``sentence`` stands in the terminal
-    (where it is empty, the figure does not), ``metric`` is the name in MLflow, below ``balance/``.
+    (``exact`` where the value is 0; where it is empty, the figure does not), ``metric`` is the name in MLflow, below
+    ``balance/``.
     """
 
     name: str
@@ -151,12 +152,17 @@ class BalanceFigure:
     value: Callable[[BalanceReport], float | None]
     form: Callable[[float], str] = significant
     sentence: str = ""
+    exact: str = ""
     least: Callable[[BalanceReport], float | None] = lambda report: None
     metric: str = "worst_{name}"
 
     def text(self, value: float) -> str:
         """Return a value with its unit."""
         return self.form(value)
+
+    def said(self, value: float) -> str:
+        """Return a value in words; nothing for a figure that stands on pages alone."""
+        return self.exact if self.exact and value == 0 else self.sentence.format(self.text(value))
 
     def metrics(self, value: float, least: float | None) -> dict[str, float]:
         """Return the metrics by which a run shows the value, and what it could be at best."""
@@ -226,6 +232,7 @@ FIGURES: tuple[BalanceFigure, ...] = (
         _size,
         form="{:.2%}".format,
         sentence="sizes within {} of what was asked",
+        exact="sizes exactly as asked",
         least=_least_size,
     ),
     BalanceFigure(

@@ -11,7 +11,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import listed
+from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import Lookup, key_table, positions_in
 from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import Pair, SplitError, Splitter
@@ -66,6 +66,10 @@ class ManifestCV:
 
     def __len__(self) -> int:
         return self.get_n_splits()
+
+    def __repr__(self) -> str:
+        of = f" of {self.manifest.name} {self.manifest.version}" if isinstance(self.manifest, Manifest) else ""
+        return f"ManifestCV{of}: {amount(len(self), 'split')} of {amount(self.n_rows, 'row')}"
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of splits."""

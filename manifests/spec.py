@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
-from evenfold.manifests.tables.canonical import ColumnType
+from evenfold.manifests.tables.canonical import ColumnType, listed
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.catalogue import strategy_named
 from evenfold.splitters.deployed import reason_of, require_readable, shown
@@ -208,7 +208,9 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
     """Return a validation error as one sentence: what each field is, or what it may have been meant to be."""
     unknown = [problem for problem in error.errors() if problem["type"] == "extra_forbidden"]
     if unknown:
-        return _unknown_field(str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model)
+        return _unknown_field(
+            str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model, unknown[0]["input"]
+        )
     told = [_told(problem) for problem in error.errors()]
     more = f"; and {len(told) - MOST_TOLD:,} more" if len(told) > MOST_TOLD else ""
     return f"{what} does not fit: " + "; ".join(told[:MOST_TOLD]) + f"{more}."
@@ -220,13 +222,15 @@ def _told(each: Any) -> str:
     return (f"{place}: " if place else "") + said[:1].lower() + said[1:]
 
 
-def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel]) -> str:
+def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel], given: Any) -> str:
     for step in place:
         inside = [arg for arg in (model.model_fields[step].annotation, *get_args(model.model_fields[step].annotation))]
         model = next(arg for arg in inside if isinstance(arg, type) and issubclass(arg, BaseModel))
     where = f"{what}'s {'.'.join(place)}" if place else what
     if model is SplitSpec and name in Columns.model_fields:
         return f"there is no field {name!r} in {where}; it belongs in columns."
+    if model is SplitSpec and any(name in strategy._get_param_names() for strategy in all_strategies().values()):
+        return f"there is no field {name!r} in {where}; write params: {{{name}: {shown(repr(given))}}}."
     nearest = difflib.get_close_matches(name, model.model_fields, n=1)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(model.model_fields)}."
     return f"there is no field {name!r} in {where}; {hint}"
@@ -260,6 +264,12 @@ def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitt
                 f"did you mean {nearest[0]}?" if nearest else f"it has {', '.join(sorted(known - {'random_state'}))}."
             )
             raise SplitError(f"{strategy.__name__} has no parameter {name!r}; {hint}")
+    missing = sorted(known - {"random_state"} - params.keys() - _defaults(strategy).keys())
+    if missing:
+        raise SplitError(
+            f"{strategy.__name__} needs {listed(missing)}, and nothing is given for "
+            f"{'it' if len(missing) == 1 else 'them'}; write params: {{{missing[0]}: ...}}, or --param {missing[0]}=..."
+        )
     try:
         return strategy(**params, **({"random_state": seed} if "random_state" in known else {}))
     except TypeError as error:
@@ -284,13 +294,19 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
     if needs.coordinates and not columns.coordinates:
         raise SplitError(
             f"{strategy} needs to know where rows lie, and no coordinates are named; name two columns "
-            "(columns.coordinates: [x, y])."
+            "(columns.coordinates: [x, y], or --coordinates x --coordinates y)."
         )
     if columns.coordinates and not needs.coordinates:
         raise SplitError(
             f"{strategy} does not look at where rows lie, and the coordinates {listed_names(columns.coordinates)} are "
             "named; choose SpatialBlockKFold, or leave them out."
         )
+    _require_shared_out(spec, needs)
+    _require_named(spec, needs)
+
+
+def _require_shared_out(spec: SplitSpec, needs: Needs) -> None:
+    columns, strategy = spec.columns, spec.strategy
     if columns.stratify and needs.y == "ignored":
         raise SplitError(
             f"{strategy} shares nothing out evenly, and {'+'.join(columns.stratify)} is named to stratify; "
@@ -301,6 +317,10 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
             f"{strategy} shares out one column, and {len(columns.stratify)} are named to stratify "
             f"({', '.join(columns.stratify)}); name one, or choose BalancedKFold or BalancedGroupKFold."
         )
+
+
+def _require_named(spec: SplitSpec, needs: Needs) -> None:
+    columns, strategy = spec.columns, spec.strategy
     for what, needed, named in (
         ("target", needs.y in ("classes", "numbers"), columns.stratify or columns.target),
         ("group", needs.groups is True, columns.grouped),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from evenfold.splitters import LabelSplitter, Rows, Splitter
+from evenfold.splitters.base import shares_of_parts
 from evenfold.splitters.encoding import encode
 from numpy.typing import NDArray
 
@@ -24,8 +25,8 @@ def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, floa
     """Return the share of all rows that each code wants: equal for folds, as asked for parts; -2 for a locked part."""
     codes = splitter.part_codes() if isinstance(splitter, LabelSplitter) else {}
     if codes:
-        parts = getattr(splitter, "parts")  # noqa: B009 - only strategies of parts have it
-        shares = {code: float(parts[name]) for name, code in codes.items()}
+        parts = shares_of_parts(getattr(splitter, "parts"))  # noqa: B009 - only strategies of parts have it
+        shares = {code: parts[name] for name, code in codes.items()}
     else:
         shares = {fold: 1.0 / n_folds for fold in range(n_folds)}
     if not locked:

@@ -1,10 +1,10 @@
 from .charts import Picture as Picture
+from .evaluations.configurations import tuning_page as tuning_page
 from .evaluations.decisions import (
     audit_page as audit_page,
     comparison_page as comparison_page,
     look_page as look_page,
     retraining_page as retraining_page,
-    tuning_page as tuning_page,
 )
 from .evaluations.page import (
     SplitLink as SplitLink,

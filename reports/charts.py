@@ -37,7 +37,11 @@ def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[f
 
 def breadth(text: str) -> float:
     """Return about how many pixels a text takes at 12 pixels height; full-width letters take twice those of Latin."""
-    return sum(0.0 if combining(c) else 12.0 if east_asian_width(c) in "WF" else 6.7 for c in text)
+    return sum(0.0 if combining(c) else 12.0 if east_asian_width(c) in "WF" else _of_letter(c) for c in text)
+
+
+def _of_letter(letter: str) -> float:
+    return 10.5 if letter in "MWmw@%" else 8.4 if letter.isupper() else 6.7
 
 
 def shortened(text: str, room: float) -> str:
@@ -199,7 +203,7 @@ class Picture:
 
     def _scale(self, width: int) -> Scale:
         longest = max((breadth(name) for _, name in self._y_ticks()), default=0.0)
-        left = min(max(longest + 12.0, 34.0), width * 0.34)
+        left = min(max(longest + 12.0, 34.0), width * 0.4)
         return Scale(left, width - RIGHT, TOP if self.y_label else 8, self.height - BOTTOM, self.x_range, self.y_range)
 
     def _y_ticks(self) -> Ticks:

@@ -17,9 +17,7 @@ def split_sentences(split: Mapping[str, Any], report: BalanceReport, cached: boo
     kept = f" and {locked:,} rows locked away" if locked else ""
     amount = f"{split['n_rows']:,} rows, {split['n_splits']:,} {what}{kept}"
     origin = "from the cache" if cached else "decided now"
-    even = "; ".join(
-        figure.sentence.format(figure.text(value)) for figure, value, _ in report.shown() if figure.sentence
-    )
+    even = "; ".join(figure.said(value) for figure, value, _ in report.shown() if figure.sentence)
     return [
         f"{split['name']} {split['version']}: {split['strategy']}, {amount}, {origin}",
         f"split_id {split['split_id'][:16]}   {even}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import fsum
+from math import fsum, gcd
 from typing import Any, ClassVar, Literal, TypeVar, cast
 
 import numpy as np
@@ -232,7 +232,9 @@ TRAIN_AND_TEST: Mapping[str, float] = {"train": 0.8, "test": 0.2}
 
 
 class PartSplitter(LabelSplitter):
-    """A strategy that gives each row one of the named ``parts``, whose shares sum to 1.
+    """A strategy that gives each row one of the named ``parts``: shares that sum to 1, or whole numbers of folds.
+
+    ``{"train": 89, "test": 11}`` are 89 and 11 folds of a hundred, merged (``shares_of_parts``).
 
     Codes: train -1, validation 0, test -2, further parts 1, 2, ... in the given order; with no more than train and
     test, test is 0. Where none is called train, the one with the largest share is trained on (``trained_part``).
@@ -279,6 +281,18 @@ def codes_of(parts: Mapping[str, float]) -> dict[str, int]:
     return {name: named[name] if name in named else 1 + others.index(name) for name in parts}
 
 
+def shares_of_parts(parts: Mapping[str, float]) -> dict[str, float]:
+    """Return the share of each part: as it is given, or its part of all where whole numbers count folds to merge."""
+    whole = fsum(parts.values()) if merged_folds(parts) else 1.0
+    return {name: share / whole for name, share in parts.items()}
+
+
+def merged_folds(parts: Mapping[str, float]) -> int:
+    """Return how many folds are merged to parts, by the least whole numbers of the same shares; 0 for fractions."""
+    counts = [int(count) for count in parts.values() if is_whole(count) and count >= 1]
+    return sum(counts) // gcd(*counts) if len(counts) == len(parts) else 0
+
+
 def part_sizes(parts: Mapping[str, float], n: int) -> IntArray:
     """Return how many of ``n`` rows each part gets: within 1 of share x n, n in all (largest remainders).
 
@@ -292,9 +306,13 @@ def part_sizes(parts: Mapping[str, float], n: int) -> IntArray:
 
 
 def check_parts(parts: Any, n: int) -> None:
-    """Raise SplitError unless ``parts`` are shares above 0 that sum to 1, one to train on, each worth a row of n."""
+    """Raise SplitError unless ``parts`` are shares above 0 that sum to 1, one to train on, each worth a row of n.
+
+    Whole numbers of folds are shares of their sum.
+    """
     if not isinstance(parts, Mapping) or len(parts) < 2:
         raise SplitError(f"parts={parts!r}; name two or more with their shares, such as {_EXAMPLE}.")
+    parts = shares_of_parts(parts) if merged_folds(parts) else parts
     unfit = {name: share for name, share in parts.items() if not (is_real(share) and 0 < share < 1)}
     if unfit:
         raise SplitError(f"parts={parts!r}: {unfit!r} is not a share; choose numbers above 0 and below 1.")

@@ -146,6 +146,12 @@ BalanceOn = Annotated[
     ),
     Flag(takes="COLUMN", panel="Data"),
 ]
+Coordinates = Annotated[
+    SeveralNames | None,
+    BeforeValidator(_several),
+    Field(description="Column that says where a row lies, in a plane; give two: x, and y in the same unit."),
+    Flag(takes="COLUMN", panel="Data"),
+]
 Time = Annotated[
     str | None, Field(description="Column that says when a row happened."), Flag(takes="COLUMN", panel="Data")
 ]
@@ -218,9 +224,9 @@ ModelTask = Annotated[
     Flag(takes="TASK", panel="Model"),
 ]
 Impute = Annotated[
-    Literal["median", "mean", "most_frequent"] | None,
-    Field(description="Fill missing numbers with what the training rows of each fold say."),
-    Flag(panel="Model"),
+    Literal["mean", "median", "most_frequent"] | None,
+    Field(description="Fill missing numbers with the median, mean or most_frequent of each fold's training rows."),
+    Flag(takes="METHOD", panel="Model"),
 ]
 Positive = Annotated[
     str | None,

@@ -16,6 +16,7 @@ import pyarrow as pa
 import sklearn
 from evenfold.manifests import (
     Audit,
+    Header,
     Manifest,
     Plan,
     SplitSpec,
@@ -47,6 +48,7 @@ from evenfold.splitters import SplitError
 from .outcomes import SplitAudit, SplitRef
 from .parameters import (
     BalanceOn,
+    Coordinates,
     Data,
     DataEngine,
     Group,
@@ -86,6 +88,7 @@ def specification(
     key: Any = None,
     stratify: Any = None,
     balance_on: Any = None,
+    coordinates: Any = None,
     time: str | None = None,
     strategy: str | None = None,
     n_splits: int | None = None,
@@ -97,7 +100,7 @@ def specification(
     """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
     base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
     columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
-    columns["balance_on"] = balance_on
+    columns |= {"balance_on": balance_on, "coordinates": coordinates}
     fields: dict[str, Any] = {
         "strategy": strategy,
         "group_mode": group_mode,
@@ -116,7 +119,7 @@ def specification(
 
 def name_of(data: Any) -> str:
     """Return what a split of some data is called where nobody says: as their file."""
-    stem = Path(data).stem if isinstance(data, (str, Path)) else ""
+    stem = Path(str(data).removesuffix(".gz")).stem if isinstance(data, (str, Path)) else ""
     return name_like(stem) or "split"
 
 
@@ -155,6 +158,7 @@ def split(
     key: Key = None,
     stratify: Stratify = None,
     balance_on: BalanceOn = None,
+    coordinates: Coordinates = None,
     time: Time = None,
     strategy: Strategy = None,
     n_splits: NSplits = None,
@@ -177,7 +181,7 @@ def split(
     plan = _planned(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout, data_engine=data_engine, memory=memory,
+        holdout=holdout, coordinates=coordinates, data_engine=data_engine, memory=memory,
     )  # fmt: skip
     if isinstance(plan, StreamedPlan) and plan.cleared:  # found before, and now it is to be written after all
         place = from_anywhere(data_reference(data, Home.here()))
@@ -381,7 +385,7 @@ def newest(home: Home, spec: SplitSpec) -> Path | None:
     return last if known.spec.decision(known.types) == spec.decision(known.types) else None
 
 
-def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _headers(folder: Path) -> Iterator[tuple[Path, Header]]:
     for path in sorted(folder.glob("[0-9]*.[0-9]*/manifest.json")):
         try:
             yield path.parent, read_header(path.parent)

@@ -23,8 +23,16 @@ for name in [name for name in os.environ if name.startswith(("PREFECT_", "MLFLOW
         del os.environ[name]
 # Two workers share two cores: threads that spin while they wait for one another cost more than they save.
 os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+# A store waits for the disk at every commit; in memory it does not, and nothing here need outlive a power cut.
+MEMORY, ENOUGH_BYTES = Path("/dev/shm"), 2 << 30
+if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH_BYTES:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 _session = tempfile.TemporaryDirectory(prefix="evenfold-tests-")
 os.environ["EVENFOLD_HOME"] = _session.name
+
+# Hypothesis's own deadline would be a timed test, red on a busy machine.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 from evenfold.tasks import Home, prepare_environment  # noqa: E402
 

@@ -101,8 +101,8 @@ class Ledger:
         self._require_policy(policy, {*known_as, *(str(look.get("policy", "refuse")) for look in looks)})
         if policy != "refuse" and elsewhere > len(looks):
             raise SplitError(
-                f"{elsewhere} looks at the holdout are known and its ledger {self.path} holds {len(looks)}; what was "
-                "told then decides what may be told now, so restore the ledger from a copy."
+                f"these locked rows were looked at {_times(elsewhere)}, and the ledger {self.path} holds {len(looks)} "
+                "of that; what was told then decides what may be told now, so restore the ledger from a copy."
             )
         number = max(looks[-1]["look"] if looks else 0, elsewhere) + 1
         budget = min((told for told in [budget, *(look["budget"] for look in looks)] if told is not None), default=None)
@@ -110,7 +110,7 @@ class Ledger:
         if budget is not None and used >= budget:
             done = "gave answers of its own" if policy == "thresholdout" else "was looked at"
             raise SplitError(
-                f"the holdout {done} {used} times and its budget is {budget}; lock fresh rows away (split new data "
+                f"the holdout {done} {_times(used)} and its budget is {budget}; lock fresh rows away (split new data "
                 "with a holdout of their own)."
             )
         look: dict[str, Any] = {
@@ -173,7 +173,7 @@ class Ledger:
         except OSError as error:
             why = error.strerror or str(error)
             raise SplitError(
-                f"the look cannot be written to {self.path} ({why}), so the holdout stays closed."
+                f"the look cannot be written to {self.path} ({why}), so the holdout stays closed; make it writable."
             ) from None
 
     def _checked(self, line: str, earlier: list[dict[str, Any]]) -> dict[str, Any]:
@@ -185,13 +185,25 @@ class Ledger:
         except json.JSONDecodeError:
             look = None
         if not isinstance(look, dict) or set(look) - _MAY not in (_LOOK, _ANSWER):
-            raise SplitError(f"{where} is not a whole record; the ledger was cut or written to by something else.")
+            raise SplitError(
+                f"{where} is not a whole record; the ledger was cut, or something else wrote to it: restore it from a "
+                "copy."
+            )
         if look["digest"] != digest_of(look) or look["holdout"] != self.holdout:
-            raise SplitError(f"{where} was changed: its digest is not that of what it says; restore the ledger.")
+            raise SplitError(
+                f"{where} was changed: its digest is not that of what it says; restore the ledger from a copy."
+            )
         in_turn = look["look"] > number if "look" in look else look["answers"] <= number
         if look["before"] != before or not in_turn:
-            raise SplitError(f"a look is missing before {where}: it names another one than precedes it; restore it.")
+            raise SplitError(
+                f"a look is missing before {where}, which follows another than the one above it; restore the ledger "
+                "from a copy."
+            )
         return look
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def digest_of(look: Mapping[str, Any]) -> str:

@@ -292,7 +292,7 @@ def _missing(error: Exception, problem: Problem) -> str:
 
 def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:
     """Return the features as a frame, or as an array where that is asked for and gives the same model."""
-    use_array = arrays and problem.array is not None and not reads_names(estimator)
+    use_array = arrays and problem.array is not None and not reads_names(estimator, problem.features)
     return problem.array if use_array else problem.X
 
 

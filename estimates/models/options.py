@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any
 
@@ -12,7 +12,7 @@ from evenfold.estimates.metrics.responses import Replay
 from evenfold.estimates.metrics.scoring import MOST_SHOWN_CLASSES, OF, first_line, method_of, score
 from evenfold.estimates.results import ModelError
 from evenfold.splitters.deployed import reason_of, shown
-from evenfold.splitters.importing import TRANSFORMER
+from evenfold.splitters.importing import TRANSFORMER, distribution_of
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import get_scorer_names
@@ -39,8 +39,9 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
             lacking = isinstance(error, AttributeError)
             needs = f"it needs {' or '.join(method_of(metric))}." if lacking else first_line(error)
             named = f" ({', '.join(shown(repr(each)) for each in classes[:MOST_SHOWN_CLASSES])})" if classes else ""
+            alike = "".join(f"{name}, " for name in sorted(known) if name.startswith(f"{metric}_"))
             raise ModelError(
-                f"metric {metric!r} cannot score this {task} target{named}: {needs} Metrics that can: {suited}."
+                f"metric {metric!r} cannot score this {task} target{named}: {needs} Metrics that can: {alike}{suited}."
             ) from None
 
 
@@ -212,17 +213,23 @@ def _takes_anything(estimator: Any) -> bool:
     return Parameter.VAR_KEYWORD in kinds and inside
 
 
-def reads_names(estimator: Any) -> bool:
+def reads_names(estimator: Any, features: Collection[str]) -> bool:
     """Return whether an estimator may look at columns by name, so that it must be given a frame.
 
-    False only where every part is scikit-learn's own and none selects columns: then an array gives the same model.
+    False only where all parts come with scikit-learn, whose estimators take columns by name where a parameter tells
+    them to, and no parameter holds a feature's name or a function: then an array gives the same model.
     """
-    parts = [estimator, *(part for part in estimator.get_params().values() if isinstance(part, BaseEstimator))]
-    return any(_may_read_names(part) for part in parts)
+    parameters = estimator.get_params().values()
+    parts = [estimator, *(part for part in parameters if isinstance(part, BaseEstimator))]
+    foreign = any(distribution_of(type(part)) != distribution_of(BaseEstimator) for part in parts)
+    return foreign or any(_may_name(value, features) for value in parameters)
 
 
-def _may_read_names(part: Any) -> bool:
-    ours = type(part).__module__.partition(".")[0] == "sklearn"
-    selects = type(part).__name__ in ("ColumnTransformer", "FunctionTransformer")
-    named = [getattr(part, name, None) for name in ("categorical_features", "monotonic_cst", "interaction_cst")]
-    return not ours or selects or any(not (value is None or str(value) == "from_dtype") for value in named)
+def _may_name(value: Any, features: Collection[str]) -> bool:
+    if isinstance(value, Mapping):
+        value = [*value, *value.values()]
+    if isinstance(value, (list, tuple, set, frozenset, np.ndarray)):
+        return any(_may_name(each, features) for each in value)
+    if isinstance(value, str):
+        return value in features
+    return callable(value) and not isinstance(value, type)

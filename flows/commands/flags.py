@@ -6,6 +6,7 @@ import difflib
 import inspect
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -79,8 +80,8 @@ def _as_typed(kind: Any, flag: Flag) -> Any:
     options = [option for option in get_args(kind) if option is not type(None)] or [kind]
     if flag.example or any(get_origin(option) is Sequence for option in options):
         return list[str]
-    if get_origin(kind) is Literal:
-        return kind
+    if len(options) == 1 and get_origin(options[0]) is Literal:
+        return options[0]
     if any(get_origin(option) is Literal for option in options):  # a word, or what else it may be
         return str
     plain = [option for option in options if option in (bool, int, float, str, Path)]
@@ -144,7 +145,26 @@ TYPES = {"<str>": "TEXT", "<list[str]>": "TEXT", "<path>": "PATH", "<int>": "N",
 
 
 class Grouped(TyperCommand):
-    """A command whose help shows its options below what they are about: data, split, model, output."""
+    """A command whose help shows its options below what they are about: data, split, model, output.
+
+    An option that takes one value and is given twice is refused: the first would be forgotten without a word.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Return what is left of the words; raises SplitError for an option of one value that is given again."""
+        once = {
+            name: max(option.opts, key=len)
+            for option in self.get_params(ctx)
+            if option.param_type_name == "option" and not getattr(option, "multiple", True)
+            for name in option.opts
+        }
+        given = Counter(once[name] for word in args if (name := word.partition("=")[0]) in once)
+        for name, times in given.items():
+            if times > 1:
+                from evenfold.splitters import SplitError
+
+                raise SplitError(f"{name} is given {times} times, and only the last would count; give it once.")
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and each group of options."""

@@ -142,18 +142,22 @@ def audit(
     if store:
         write_whole(manifest / "audit.json", made.model_dump_json(indent=1))
     if record:
-        from evenfold.tasks import Home, prepare_environment
-
-        prepare_environment(Home.here())
-        from evenfold.tasks.record.studies import record_audit
-
-        record_audit(audited.split_id, made)
+        _record(audited.split_id, made)
     if kind:
         typer.echo(formatted(made, data, kind.value))
     else:
         _print(made, as_json, show_audit)
     if made.failed:
         raise typer.Exit(GATE_FAILED)
+
+
+def _record(split_id: str, made: Any) -> None:
+    from evenfold.tasks import Home, prepare_environment
+
+    prepare_environment(Home.here())
+    from evenfold.tasks.record.studies import record_audit
+
+    record_audit(split_id, made)
 
 
 @commands.command(cls=Grouped)

@@ -18,6 +18,7 @@ from evenfold.reports.evaluations.words import (
     imputing_words,
     kept_promises,
     look_words,
+    once,
     optimism,
     read_ends,
     resolution,
@@ -27,7 +28,7 @@ from evenfold.reports.page import counted, listed
 from evenfold.tasks import Home, Retraining
 
 from .console import Words, first_that_fits, lined_up
-from .show import amount, show_extension, show_findings, show_split, show_where
+from .show import amount, show_extension, show_findings, show_other_decision, show_split, show_where
 
 if TYPE_CHECKING:
     from evenfold.tasks.record.leaderboard import Leaderboard
@@ -47,7 +48,7 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
         console.print(first_that_fits(console, score_tables(outcome.scores, outcome.estimates)), markup=False)
         console.print()
     show_confusion(console, outcome.confusion)
-    for warning in dict.fromkeys(words for estimate in outcome.estimates for words in estimate.warnings):
+    for warning in once(words for estimate in outcome.estimates for words in estimate.warnings):
         console.say(f"  {warning}", hang=2, style="yellow")
     for words in filter(None, (
         optimism(outcome.estimates), resolution(outcome.estimates), *by_level(outcome.levels),
@@ -68,6 +69,7 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     _show_look(console, outcome)
     reused = f", {outcome.n_cached:,} of them from the cache" if outcome.n_cached else ""
     show_where(console, outcome.run_id, f", {counted(outcome.n_fits, 'fit')}{reused}, {outcome.seconds:.0f} s")
+    show_other_decision(console, split, outcome.cached)
     if len(outcome.run_id) == 32 and not outcome.look:
         console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
 
@@ -76,7 +78,7 @@ def _show_look(console: Words, outcome: Evaluation) -> None:
     """Print which look at the locked part this is, how many are left, and what its interval is worth."""
     if not outcome.look:
         return
-    left = f", and {outcome.looks_left:,} left" if outcome.looks_left is not None else ""
+    left = "" if outcome.looks_left is None else f", and {outcome.looks_left or 'none'} left"
     console.say(f"  this is look {outcome.look} at the locked part of {outcome.split.name}{left}; it is recorded")
     level = next((estimate.interval.level for estimate in outcome.estimates if estimate.interval), None)
     if level is not None:
@@ -228,8 +230,10 @@ def show_tuning(console: Words, outcome: Tuning) -> None:
     console.say(f"  take {_params(outcome, outcome.chosen)}", hang=2)
     value, scored = (written(metric.shown(v), half) for v in (outcome.value, outcome.scores[outcome.chosen]))
     interval = f"{in_percent(outcome.level)} interval {written(low, half)} to {written(high, half)}"
-    flattered = f"it scored {scored} where it was chosen, which flatters it"
-    console.say(f"  expect {metric.title} {value}, {interval}; {flattered}", hang=2)
+    flattered = ", which flatters it" if outcome.scores[outcome.chosen] > outcome.value else ""
+    console.say(
+        f"  expect {metric.title} {value}, {interval}; it scored {scored} where it was chosen{flattered}", hang=2
+    )
     if outcome.nested:
         inside = next(estimate for estimate in outcome.nested.estimates if estimate.metric == outcome.metric)
         winners = ", ".join(f"{number + 1}" for number in outcome.nested.chosen)
@@ -283,7 +287,8 @@ def show_comparisons(console: Words, comparisons: Sequence[Comparison], names: t
         ])  # fmt: skip
     console.print("\n".join(lined_up(rows)), markup=False, soft_wrap=True)
     console.print()
-    for sentence in dict.fromkeys(text for each in comparisons for text in (each.words, *each.notes)):
+    notes = once(note for each in comparisons for note in each.notes)
+    for sentence in dict.fromkeys([*(each.words for each in comparisons), *notes]):
         console.say(f"  {sentence}", hang=2)
 
 

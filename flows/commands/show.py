@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.flows.outcomes import ExtendOutcome, SplitOutcome
-from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Verification, read_header
+from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Finding, Header, Verification, read_header
 from evenfold.manifests.figures import RowsBalance, points
 from evenfold.reports.page import counted, listed
 from evenfold.reports.splits.data import target_gap
@@ -114,9 +114,28 @@ def show_balance(console: Words, report: BalanceReport, split: SplitRef, cached:
         console.print("\n".join(lined_up(rows)) + "\n", markup=False, soft_wrap=True)
     console.say(f"  {_worst(report)}", hang=2)
     console.say(f"  id {split.split_id[:12]}, {'decided before' if cached else 'decided now'}")
+    show_other_decision(console, split, cached)
 
 
-def amount(split: SplitRef, header: dict[str, Any]) -> str:
+DECIDING = ("columns", "types", "strategy", "params", "seed", "group_mode", "holdout", "key_encoding", "on_new_rows")
+
+
+def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
+    """Print why a split of a known name got a new major version: what was asked otherwise before."""
+    major, _, minor = split.version.partition(".")
+    before = Path(split.uri).parent / f"{int(major) - 1}.0"
+    if cached or minor != "0" or not (before / "manifest.json").is_file():
+        return
+    now, then = read_header(Path(split.uri)), read_header(before)
+    asked = [name for name in DECIDING if now["spec"].get(name) != then["spec"].get(name)]
+    same_columns = not {"columns", "types", "strategy"} & {*asked}  # other columns have another fingerprint
+    data = ["the data"] if same_columns and now["fingerprint"] != then["fingerprint"] else []
+    if found := [*data, *asked]:
+        were = f"{listed(found)} {'was' if found == ['strategy'] else 'were'} different for {before.name}"
+        console.say(f"  {split.version} because {were}, which stays; --name keeps them apart", hang=2)
+
+
+def amount(split: SplitRef, header: Header) -> str:
     """Return how many rows are in how many folds, draws or parts, and what stays together."""
     counts, parts = header.get("counts", {}), header.get("parts", [])
     if parts:
@@ -131,14 +150,14 @@ def amount(split: SplitRef, header: dict[str, Any]) -> str:
     return f"{counted(split.n_rows, 'row')} in {counted(split.n_splits, what)}{whole}{locked}{out}"
 
 
-def _group_of(header: dict[str, Any]) -> str:
+def _group_of(header: Header) -> str:
     """Return the column whose rows stay together, or several; nothing where there is none."""
     columns = header.get("spec", {}).get("columns", {})
     named = columns.get("group") or columns.get("entities") or []
     return listed([named] if isinstance(named, str) else named)
 
 
-def _places(report: BalanceReport, header: dict[str, Any]) -> list[list[str]]:
+def _places(report: BalanceReport, header: Header) -> list[list[str]]:
     """Return a table of the folds or parts: rows, groups, and the mean of the target or its rarest class."""
     parts = {part["code"]: part["name"] for part in header.get("parts", [])}
     tested = [parts[code] for code in sorted(parts) if code >= 0]
@@ -163,7 +182,7 @@ def _places(report: BalanceReport, header: dict[str, Any]) -> list[list[str]]:
 
 
 def _worst(report: BalanceReport) -> str:
-    told = [figure.sentence.format(figure.text(value)) for figure, value, _ in report.shown() if figure.sentence]
+    told = [figure.said(value) for figure, value, _ in report.shown() if figure.sentence]
     gap = target_gap(report) if report.folds and report.n_rows else None
     random = f" (95 % of random ones: {points(gap.random)})" if gap is not None else ""
     return "; ".join(told) + random
@@ -185,7 +204,8 @@ def show_findings(console: Words, audit: Audit | None, split: SplitRef) -> None:
 
 def show_extension(console: Words, outcome: ExtendOutcome) -> None:
     """Print what an extension came to: rows that joined and left, and that none moved."""
-    show_balance(console, outcome.balance, outcome.split, cached=False)
+    moves = (outcome.added, outcome.deleted, outcome.returned, outcome.quarantined, outcome.moved)
+    show_balance(console, outcome.balance, outcome.split, cached=not any(moves))
     console.print(
         f"  {outcome.added:,} rows added, {outcome.deleted:,} deleted, {outcome.returned:,} back, "
         f"{outcome.quarantined:,} quarantined, {outcome.moved} moved"
@@ -245,16 +265,25 @@ def show_audit(console: Words, made: Audit) -> None:
     console.print(f"[bold]{made.name} {made.version}[/]   {_kinds(made)}   {rows}, features: {escape(features)}\n")
     for finding in made.findings:
         mark = "FAILED" if finding.gate == "failed" else finding.severity
-        console.say(f"  {mark:8} {finding.message} [{finding.check}]", hang=9, style=_STYLES[finding.severity])
+        console.say(f"  {mark:8} {finding.message} {_called(finding)}", hang=9, style=_STYLES[finding.severity])
     for each in made.ignored:
-        console.say(f"  ignored  {each.message} [{each.code} {each.check}] Reason: {each.reason}", hang=9)
+        console.say(f"  ignored  {each.message} {_called(each)} Reason: {each.reason}", hang=9)
     if made.findings or made.ignored:
         console.print()
+    silent = next((finding for finding in made.findings if finding.code and finding.severity != "note"), None)
+    if silent:
+        console.say(
+            f"  No fault here? Ignore it and say why, in three words or more: --ignore {silent.code}='...'", hang=2
+        )
     if made.not_asked:
         reasons = "; ".join(dict.fromkeys(made.not_asked.values()))
         console.say(f"  {counted(len(made.not_asked), 'check')} had nothing to check: {reasons}.", hang=2)
     if made.off:
         console.say(f"  off: {', '.join(made.off)}")
+
+
+def _called(finding: Finding) -> str:
+    return f"[{f'{finding.code} {finding.check}'.strip()}]"
 
 
 def _kinds(audit: Audit) -> str:

@@ -32,8 +32,9 @@ from .rows import (
     waiting_rows,
 )
 from .unnamed.carried import carried_targets
+from .unnamed.combined import computed_target
 from .unnamed.entities import unnamed_entities
-from .unnamed.giveaways import giveaway_features
+from .unnamed.giveaways import giveaway_features, strong_features
 from .unnamed.impact import with_impact
 from .unnamed.models import in_one_thread
 from .unnamed.near_duplicates import near_duplicates
@@ -117,6 +118,7 @@ def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotA
         check.__name__: partial(learning, check)
         for check in (
             *(near_duplicates, unnamed_entities, giveaway_features, carried_targets),
+            *(computed_target, strong_features),
             *(times_left_out, other_populations, other_generation),
         )
     }

@@ -130,7 +130,10 @@ def target_deviation(joined: Joined) -> Outcome:
         return NotAsked("no row of the data is tested in a fold")
     ks, code = max(distances)
     fold = shared.labels.code_name(code)
-    message = f"the distribution of {name!r} in {fold} has a KS distance of {ks:.3f} from that of all rows."
+    message = (
+        f"the distribution of {name!r} in {fold} has a KS distance of {ks:.3f} from that of all rows (0: the same, 1: "
+        "nothing in common)."
+    )
     return Found(ks, message, {"fold": code})
 
 
@@ -149,7 +152,8 @@ def attribute_deviation(joined: Joined) -> Outcome:
         split, level = np.unravel_index(int(off.argmax()), off.shape)
         told.append((float(off[split, level]), name, shown(levels[level]), int(split)))
     worst, where, which, at = max(told)
-    message = f"of {where!r} the share of {which} in split {at} is {worst:.1%} from that of all rows, the most of any."
+    off = f"{worst * 100:.1f} points from that of all rows, the most of any"
+    message = f"of {where!r} the share of {which} in split {at} is {off}."
     return Found(worst, message, {each: figure for figure, each, _, _ in told})
 
 

@@ -98,6 +98,12 @@ def row_hashes(table: pa.Table) -> NDArray[np.uint64]:
     return total
 
 
+def hash_of_nothing(table: pa.Table) -> np.uint64:
+    """Return the hash of a row in which every value is missing."""
+    empty = pa.table({field.name: pa.nulls(1, field.type) for field in table.schema})
+    return np.uint64(row_hashes(empty)[0])
+
+
 def _hashes(array: pa.Array) -> NDArray[np.uint64]:
     missing = pc.is_null(array, nan_is_null=True).to_numpy(zero_copy_only=False)
     hashes = np.array(_value_hashes(array))
@@ -140,9 +146,9 @@ def id_like_features(joined: Joined, features: Features) -> Outcome:
         return None
     shown = listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
     sentence = f"{amount(len(alike), 'feature')} {verb(len(alike), 'names', 'name')} rows: {shown}"
-    return Found(
-        len(alike), f"{sentence}; leave them out, or use them as the key.", {"features": alike}, Without(tuple(alike))
-    )
+    them = verb(len(alike), "it", "them")
+    message = f"{sentence}; leave {them} out, or use {them} as the key."
+    return Found(len(alike), message, {"features": alike}, Without(tuple(alike)))
 
 
 def _numbers_rows(column: pa.ChunkedArray) -> bool:
@@ -182,7 +188,8 @@ def target_like_features(joined: Joined, features: Features) -> Outcome:
         return None
     shown = listed(f"{each} ({target.measure} {value:.4f})" for each, value in alike.items())
     sentence = f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {name!r}: {shown}"
-    remedy = "leave them out unless they are known before the target is"
+    they = verb(len(alike), "it is", "they are")
+    remedy = f"leave {verb(len(alike), 'it', 'them')} out unless {they} known before the target is"
     return Found(len(alike), f"{sentence}{features.looked_at}; {remedy}.", {"features": alike}, Without(tuple(alike)))
 
 
@@ -255,7 +262,8 @@ def _correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 def mean_auc(numbers: NDArray[np.float64], classes: NDArray[np.int64]) -> float:
     """Return the mean over all pairs of classes of the AUC with which ``numbers`` tell the two apart, 0.5 to 1."""
     order = stable_order(numbers)
-    last = np.append(np.flatnonzero(np.diff(numbers[order])), numbers.size - 1)
+    ranked = numbers[order]
+    last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), numbers.size - 1)
     present = np.unique(classes)
     below = np.stack([np.cumsum(classes[order] == each)[last] for each in present]).astype(np.float64)
     found: list[Any] = []

@@ -31,7 +31,7 @@ class Together:
     """The remedy of keeping units whole: a code for each row of the data, -1 for a row of none."""
 
     units: NDArray[np.int64]
-    said = "with them kept together"
+    said = "with such rows kept together"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any, Literal
+from urllib.parse import quote
 
 from .findings import Audit, Finding
 from .rules import RULES
@@ -42,7 +43,8 @@ def sarif(audit: Audit, data: str) -> dict[str, Any]:
 
 
 def _result(finding: Finding, audit: Audit, data: str) -> dict[str, Any]:
-    place = {"physicalLocation": {"artifactLocation": {"uri": data}, "region": {"startLine": 1}}}
+    uri = quote(data.replace("\\", "/"), safe="/:")
+    place = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}}
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "level": _SARIF_LEVELS[finding.severity],
@@ -60,7 +62,7 @@ def markdown(audit: Audit) -> str:
     lines = [
         f"## Audit of {audit.name} {audit.version}",
         "",
-        f"{audit.n_rows:,} rows, split `{audit.split_id[:16]}`.",
+        f"{audit.summary.partition(': ')[2].capitalize()}. {audit.n_rows:,} rows, split `{audit.split_id[:16]}`.",
         "",
     ]
     if audit.findings:
@@ -68,7 +70,7 @@ def markdown(audit: Audit) -> str:
         lines += [f"| {_weight(f)} | {f.code} {f.check} | {_cell(f.message)} |" for f in audit.findings]
     else:
         lines.append("Nothing was found.")
-    lines += ["", f"{len(audit.passed)} checks passed."]
+    lines.append("")
     lines += [f"- ignored {f.code} {f.check}: {_cell(f.message)} Reason: {_cell(f.reason)}" for f in audit.ignored]
     lines += [f"- not asked: {name}, because {reason}" for name, reason in audit.not_asked.items()]
     return "\n".join(lines) + "\n"

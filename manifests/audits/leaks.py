@@ -16,7 +16,7 @@ from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 
 from .crossings import crossings, where
-from .features import Features
+from .features import Features, hash_of_nothing
 from .findings import ByTime, Found, NotAsked, Outcome, Together
 from .unnamed.near_duplicates import happen_by_chance
 from .unnamed.sample import column_of
@@ -42,7 +42,7 @@ def group_in_two_folds(joined: Joined) -> Outcome:
     if not told:
         return None
     ours = names == joined.manifest.spec.columns.grouped
-    remedy = "run extend, which quarantines them" if ours else f"split by group {listed(map(repr, names))}"
+    remedy = "run `evenfold extend`, which quarantines them" if ours else f"split by group {listed(map(repr, names))}"
     units = joined.units(names[0]) if len(names) == 1 else joined.together()
     kept = None if units is None else Together(units)
     return Found(total, f"{'; '.join(told)}; {remedy}.", {"rows": n_rows, "folds": all_places}, kept)
@@ -66,10 +66,11 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
     """Look for rows whose features stand on the other side of a split too, target and key aside.
 
     The figure is 0 where features of few values repeat by chance: then at least as many pairs of rows differ in one
-    feature as in none. At most 200,000 rows are compared for that.
+    feature as in none. At most 200,000 rows are compared for that. Rows without any value repeat nothing.
     """
     ranked = np.sort(features.hashes)
     repeated = np.unique(ranked[1:][ranked[1:] == ranked[:-1]])
+    repeated = repeated[repeated != hash_of_nothing(features.sample)]
     if not repeated.size:
         return None
     place = np.minimum(np.searchsorted(repeated, features.hashes), repeated.size - 1)
@@ -109,9 +110,9 @@ def similar_keys(joined: Joined) -> Outcome:
     crossing = crossings(joined, first)
     twin = int(np.flatnonzero(first == first[rows[0]])[1])
     message = (
-        f"{amount(rows.size, 'row')} have a key that is equal to another's after trimming, case-folding and NFKC (first"
-        f": rows {rows[0]} and {twin}), and {crossing.count:,} of them lie apart from it; correct the keys if they mean"
-        " the same."
+        f"{amount(rows.size, 'row')} have a key that differs from another's in spaces, capitals or Unicode form alone "
+        f"(first: rows {rows[0]} and {twin}), and {crossing.count:,} of them are on the other side of a split; correct "
+        "the keys if they mean the same."
     )
     return Found(rows.size, message, {"apart": crossing.count, "folds": crossing.places})
 
@@ -168,9 +169,12 @@ def time_overlap(joined: Joined) -> Outcome:
     splits = [place.removeprefix("split ") for place in found]
     what = f"overlap a tested one in {name!r}" if purged else f"are not before every tested {name!r}"
     known = "" if rows.label_end is None or purged else " with a target that was known"
+    remedy = "split again by time"
+    if not made.needs.time:
+        remedy += f" (--strategy ForwardChaining --time {name})"
     message = (
         f"{amount(total, 'training row')} of {amount(len(found), 'split')} ({listed(splits)}) {what}{known}"
-        f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; split again by time."
+        f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; {remedy}."
     )
     return Found(total, message, {"splits": dict(zip(splits, found.values(), strict=True))}, ByTime(name))
 

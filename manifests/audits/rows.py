@@ -28,7 +28,9 @@ def rows_without_fold(joined: Joined) -> Outcome:
     if back.size:
         gone = f"{verb(back.size, 'was', 'were')} deleted and {verb(back.size, 'is', 'are')} back"
         told.append(f"{amount(back.size, 'row')} {gone} (first: row {back[0]})")
-    return Found(new.size + back.size, f"{' and '.join(told)}: run extend.", {"new": new.size, "back": back.size})
+    return Found(
+        new.size + back.size, f"{' and '.join(told)}: run `evenfold extend`.", {"new": new.size, "back": back.size}
+    )
 
 
 def absent_rows(joined: Joined) -> Outcome:
@@ -37,7 +39,9 @@ def absent_rows(joined: Joined) -> Outcome:
     if not absent:
         return None
     said = f"{amount(absent, 'row')} of the manifest {verb(absent, 'is', 'are')} not in the data"
-    return Found(absent, f"{said}: run extend, which marks them as deleted, or pass the data that were split.")
+    return Found(
+        absent, f"{said}: run `evenfold extend`, which marks them as deleted, or pass the data that were split."
+    )
 
 
 def repeated_keys(joined: Joined) -> Outcome:
@@ -104,7 +108,7 @@ def waiting_rows(joined: Joined) -> Outcome:
     if not rows:
         return None
     said = f"{verb(rows, 'waits', 'wait')} in no split, because {verb(rows, 'its target was', 'their targets were')}"
-    return Found(rows, f"{amount(rows, 'row')} {said} not known; extend lets in what is known by then.")
+    return Found(rows, f"{amount(rows, 'row')} {said} not known; `evenfold extend` lets in what is known by then.")
 
 
 def _of_status(joined: Joined, status: int, said: str) -> Outcome:

@@ -107,9 +107,11 @@ RULES = (
     Rule(
         "EF204", "near_duplicates", 0, False,
         "rows that nearly repeat a row on the other side of a split",
-        "Re-entered, rounded, re-measured and reworded rows are repeats that no comparison of equals finds.",
+        "Re-entered, rounded, re-measured and reworded rows are repeats that no comparison of equals finds. Rows that "
+        "were made between two others to even out classes (SMOTE) repeat both.",
         "The same person measured again: every value within a twentieth of its spread.",
-        "Drop the repeats, or keep them together as a group.",
+        "Drop the repeats, or keep them together as a group. Make synthetic rows of each fold's training rows alone: "
+        "`balance` of a model does.",
     ),
     Rule(
         "EF205", "unnamed_entities", 0, False,
@@ -140,10 +142,27 @@ RULES = (
     ),
     Rule(
         "EF304", "carried_targets", 0, False,
-        "features that are made of other rows' targets",
-        "Rates over all rows hold the targets of tested rows; in use there are none.",
+        "features that were computed with targets, those of tested rows included",
+        "Rates over all rows, scores of a model that saw them and gaps filled by class hold the targets of tested "
+        "rows; in use there are none.",
         "`zip_rate` is the mean target of each ZIP code, tested rows included.",
         "Compute it inside each fold's training rows, as a target encoder in the model's pipeline does.",
+    ),
+    Rule(
+        "EF305", "computed_target", 0, False,
+        "1 where the target is a sum, a product or a limit of several features",
+        "Parts that add up to the target, or a margin whose sign it is, are known no sooner than the target itself; no "
+        "single one of them need look suspicious.",
+        "`total` is `first_half` + `second_half`; `won` is `goals` > `goals_against`.",
+        "Leave the parts out, or silence this if they are known in time.",
+    ),
+    Rule(
+        "EF306", "strong_features", None, False,
+        "features that tell most of the target where all others together tell little",
+        "It may be what the study is about, or something that is written down after the target is known; only who "
+        "knows how the column came about can tell.",
+        "`gate_wait` explains .90 of the delay's ranks, all other features together .12.",
+        "Ask when the column is known. Leave it out if that is after the target.",
     ),
     Rule(
         "EF401", "time_overlap", 0, True,

@@ -1,9 +1,9 @@
-"""A table in key order on disk: canonical columns in Parquet shards, read one at a time."""
+"""A table in key order on disk: canonical columns in shards, read one at a time."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.ipc
 import pyarrow.parquet as pq
 from evenfold.manifests.identity import canonical_bytes, digest_json, digest_start
 from evenfold.manifests.spec import SplitSpec
@@ -55,7 +56,7 @@ def stored(array: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class Ordered:
-    """The rows in key order: Parquet shards of canonical columns that follow one another.
+    """The rows in key order: shards of canonical columns that follow one another.
 
     ``types`` are the columns' names in that order and their canonical types; ``key`` those that are the key.
     """
@@ -67,7 +68,7 @@ class Ordered:
     @cached_property
     def rows(self) -> list[int]:
         """The number of rows of each shard."""
-        return [pq.read_metadata(shard).num_rows for shard in self.shards]
+        return [_rows_of(shard) for shard in self.shards]
 
     @property
     def n(self) -> int:
@@ -91,7 +92,7 @@ class Ordered:
     def keys(self, shard: Path) -> pa.Table:
         """Return the keys of one shard as they are stored and compared; without a key, as many rows of nothing."""
         names = list(self.key) or list(self.types)[:1]
-        table = pq.read_table(shard, columns=names, memory_map=False, use_threads=False)
+        table = read_stored(shard, names)
         return pa.table({name: _stored(table.column(name), self.types[name]) for name in names})
 
     def scan(self, columns: list[str]) -> Iterator[pa.Table]:
@@ -171,8 +172,28 @@ class Ordered:
 
 def read_shard(shard: Path, types: dict[str, str]) -> pa.Table:
     """Return columns of a shard in their canonical types, one chunk each."""
-    table = pq.read_table(shard, columns=list(types), memory_map=False, use_threads=False)
+    table = read_stored(shard, list(types))
     return pa.table({name: _canonical(table.column(name), kind) for name, kind in types.items()})
+
+
+def read_stored(shard: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return columns of a shard as they are stored; all of them by default."""
+    if shard.suffix == ".parquet":  # as Spark writes it
+        return pq.read_table(shard, columns=columns, memory_map=False, use_threads=False)
+    # Not mapped into memory: what is read once would count as this process's.
+    with pa.OSFile(str(shard)) as file:
+        names = pa.ipc.open_file(file).schema.names
+        wanted = names if columns is None else columns
+        fields = sorted(names.index(name) for name in wanted)
+        options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+        return pa.ipc.open_file(file, options=options).read_all().select(wanted)
+
+
+def _rows_of(shard: Path) -> int:
+    if shard.suffix == ".parquet":
+        return int(pq.read_metadata(shard).num_rows)
+    with pa.memory_map(str(shard)) as file, pa.ipc.open_file(file) as batches:
+        return sum(batches.get_batch(number).num_rows for number in range(batches.num_record_batches))
 
 
 def _stored(column: pa.ChunkedArray, kind: str) -> pa.Array:
@@ -209,11 +230,12 @@ class ShardWriter:
     def close(self) -> None:
         """Write what is held."""
         if self._held:
-            self.shards.append(self.folder / f"ordered-{len(self.shards):06d}.parquet")
+            self.shards.append(self.folder / f"ordered-{len(self.shards):06d}.arrow")
             write_shard(pa.concat_tables(self._held), self.shards[-1])
             self._held, self._rows = [], 0
 
 
 def write_shard(table: pa.Table, path: Path) -> None:
-    """Write a shard for ourselves: cheap to write and to read."""
-    pq.write_table(table, path, compression="lz4", use_dictionary=False, write_statistics=False)
+    """Write a shard for ourselves, as it lies in memory: of Parquet, writing and reading cost several times as much."""
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as shard:
+        shard.write_table(table)

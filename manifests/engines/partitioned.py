@@ -15,7 +15,7 @@ from evenfold.manifests.tables.read import data_files, is_parquet
 from evenfold.splitters import SplitError
 
 from . import ordered
-from .ordered import Canonical, write_shard
+from .ordered import Canonical, read_stored, write_shard
 from .sources import Source
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Partitioned(ABC):
     def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> list[Path]:
         """Return the shards in key order; SplitError where no key is named."""
         require_key(key)
-        parts = [(part, canonical, key, folder / f"part-{i:06d}.parquet") for i, part in enumerate(self.parts(source))]
+        parts = [(part, canonical, key, folder / f"part-{i:06d}.arrow") for i, part in enumerate(self.parts(source))]
         sampled = [sample for sample in self.map(_sort_part, parts) if sample is not None]
         if not sampled:
             return []
@@ -54,7 +54,7 @@ class Partitioned(ABC):
         borders = keys.take(np.arange(1, ranges) * keys.num_rows // ranges)
         files = [path for _, _, _, path in parts if path.exists()]
         list(self.map(_cut_part, [(path, borders, key) for path in files]))
-        wanted = [(files, number, key, folder / f"ordered-{number:06d}.parquet") for number in range(ranges)]
+        wanted = [(files, number, key, folder / f"ordered-{number:06d}.arrow") for number in range(ranges)]
         return [path for path in self.map(_merge_range, wanted) if path is not None]
 
 
@@ -91,7 +91,7 @@ def _sort_part(task: tuple[Any, Canonical, list[str], Path]) -> tuple[int, pa.Ta
 def _cut_part(task: tuple[Path, pa.Table, list[str]]) -> None:
     """Write what a sorted part has of each range to a file of its own."""
     path, borders, key = task
-    table = pq.read_table(path)
+    table = read_stored(path)
     both = pa.concat_tables([borders, table.select(key)])
     order = pc.sort_indices(both, sort_keys=_ascending(key)).to_numpy()
     places = np.flatnonzero(order < borders.num_rows) - np.arange(borders.num_rows)
@@ -101,7 +101,7 @@ def _cut_part(task: tuple[Path, pa.Table, list[str]]) -> None:
 
 
 def _cut(path: Path, number: int) -> Path:
-    return path.with_suffix(f".{number:06d}.parquet")
+    return path.with_suffix(f".{number:06d}.arrow")
 
 
 def _merge_range(task: tuple[list[Path], int, list[str], Path]) -> Path | None:
@@ -110,7 +110,7 @@ def _merge_range(task: tuple[list[Path], int, list[str], Path]) -> Path | None:
     cuts = [_cut(path, number) for path in files if _cut(path, number).exists()]
     if not cuts:
         return None
-    table = pa.concat_tables(pq.read_table(cut) for cut in cuts)
+    table = pa.concat_tables(read_stored(cut) for cut in cuts)
     write_shard(table.take(pc.sort_indices(table, sort_keys=_ascending(key))), shard)
     for cut in cuts:
         cut.unlink()

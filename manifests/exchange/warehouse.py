@@ -127,7 +127,7 @@ def _label(splitter: HashSplit, bits: str, words: Words) -> str:
         if splitter.n_splits > MOST_FOLDS:
             raise SplitError(f"n_splits={splitter.n_splits:,} is too many for 64-bit SQL; choose 2 to {MOST_FOLDS:,}.")
         return words.halved.format(f"{bits} * {splitter.n_splits}")
-    edges = [ceil(share * 2.0**BITS) for share in accumulate(splitter.parts.values())][:-1]
+    edges = [ceil(share * 2.0**BITS) for share in accumulate(splitter.shares.values())][:-1]
     *codes, last = splitter.part_codes().values()
     cases = " ".join(f"WHEN {bits} < {edge} THEN {code}" for edge, code in zip(edges, codes, strict=True))
     return f"CASE {cases} ELSE {last} END"

@@ -1,19 +1,16 @@
-"""Pages about decisions: two models, a tuning, a retraining, a look at locked rows, an audit."""
+"""Pages about decisions: two models, a retraining, a look at locked rows, an audit."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from evenfold.estimates.comparison import Comparison
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.promotion import Decision
-from evenfold.estimates.results import Estimate, FoldScore, in_percent
-from evenfold.estimates.selection import Choice
+from evenfold.estimates.results import Estimate, FoldScore
 from evenfold.manifests.audits.findings import Audit
-from evenfold.reports.charts import Picture, around, named, ticks
+from evenfold.reports.charts import Picture
 from evenfold.reports.page import (
     Origin,
     Page,
@@ -30,12 +27,9 @@ from evenfold.reports.page import (
 )
 from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
 
-from .page import estimates_table, score_tiles
+from .page import estimates_table, score_tiles, warnings_of
 from .pictures import score_pictures
-from .words import direction, headline, look_words, optimism, written
-
-MOST_CONFIGURATIONS = 60
-LEAST_OF_A_SEARCH = 3
+from .words import look_words, once, optimism, written
 
 
 def _shown(reading: Metric, score: float, half: float | None = None) -> str:
@@ -65,7 +59,7 @@ def comparison_page(
     head = ["metric", a, b, f"{b} - {a}", "from", "to", "p (corrected t, folds)", "better"]
     note = "As scikit-learn scores: higher is better, errors are negative."
     picture = _difference_picture(comparisons, names)
-    notes = dict.fromkeys(note for comparison in comparisons for note in comparison.notes)
+    notes = once(note for comparison in comparisons for note in comparison.notes)
     return Page(
         title=f"{a} and {b}",
         verdict=Verdict.NONE,
@@ -143,11 +137,16 @@ def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str
     reach = max([1.2, *(abs(value) for _, values in places for value in values)]) * 1.08
     better = {_better(comparison, names) for comparison in comparisons}
     title = (
-        f"{better.pop()} is better on every metric" if len(better) == 1 and better & set(names) else "Metric by metric"
+        f"{better.pop()} is better on every metric"
+        if len(better) == 1 and better & set(names)
+        else "Every interval holds zero: no difference is shown"
+        if better == {"no difference"}
+        else "Metric by metric"
     )
     picture = Picture(
-        title, f"{names[0]} is better ◂ difference in half widths of its interval ▸ {names[1]} is better", "",
+        title, "difference, in half widths of its interval", "",
         (-reach, reach), (-n + 0.4, 0.6), height=70 + 34 * n,
+        caption=f"Left of the dashed line {names[0]} is better, right of it {names[1]}.",
         y_ticks=[(-i, metric_of(comparison.metric).title) for i, (comparison, _) in enumerate(places)],
     )  # fmt: skip
     picture.line([(0, -n + 0.4), (0, 0.6)], "limit")
@@ -155,129 +154,6 @@ def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str
         picture.bar(low, high, -i - 0.2, -i + 0.2, "band")
         picture.dots([(middle, -i, f"{written(comparison.difference)}")], 0, 5)
     return picture
-
-
-# ---------------------------------------------------------------- configurations
-
-
-def tuning_page(
-    metric: str,
-    configurations: Sequence[Mapping[str, Any]],
-    scores: Sequence[float],
-    spreads: Sequence[float | None],
-    choice: Choice,
-    origin: Origin | None = None,
-    nested: Estimate | None = None,
-) -> Page:
-    """Return the page about a choice among configurations; ``spreads`` are the sds over splits.
-
-    ``scores`` are those of all predictions together, or of draws their mean. ``nested``: what choosing anew in every
-    fold scores.
-    """
-    reading = metric_of(metric)
-    order = sorted(range(len(scores)), key=lambda i: -scores[i])
-    picture = _configurations_picture(reading, configurations, scores, spreads, choice, order)
-    rows = [
-        [
-            _params(configurations[i]) + (" (chosen)" if i == choice.chosen else ""),
-            number(scores[i]),
-            number(spreads[i]),
-        ]
-        for i in order
-    ]
-    head = ["configuration", f"{reading.title}, as scikit-learn scores", "sd over splits"]
-    simpler = [] if choice.chosen == choice.best else [
-        Remark("note", f"{_params(configurations[choice.best])} has the best score; the chosen one is as good within "
-                       "one standard error, and comes first in the grid.")
-    ]  # fmt: skip
-    return Page(
-        title="Tuning",
-        verdict=Verdict.NONE,
-        lead=f"Take {_params(configurations[choice.chosen])}.",
-        tiles=[*_tiles_of_choosing_anew(nested), *_tiles_of_choice(reading, choice, len(scores))],
-        findings=[*simpler, *(Remark("note", note) for note in choice.notes)],
-        sections=[Section("configurations", picture.title, [picture]), *_search(reading, configurations, scores)],
-        details=[Section("figures", f"Every configuration ({len(scores):,})",
-                         [Table("Every configuration", rows, head)])],
-        footer=(origin or Origin()).words(),
-    )  # fmt: skip
-
-
-def _tiles_of_choice(reading: Metric, choice: Choice, n_tried: int) -> list[Tile]:
-    half = (choice.high - choice.low) / 2
-    low, high = sorted((reading.shown(choice.low), reading.shown(choice.high)))
-    interval = f"{in_percent(choice.level)} [{written(low, half)}, {written(high, half)}]"
-    luck = abs(reading.shown(choice.naive) - reading.shown(choice.value))
-    return [
-        Tile(_shown(reading, choice.value, half), f"{reading.title} to expect {interval}",
-             "corrected for having been chosen"),
-        Tile(_shown(reading, choice.naive, half), f"{reading.title} of the chosen one, as it scored",
-             f"too good by {written(luck, half)}"),
-        Tile(f"{n_tried:,}", "configurations tried", "each on every split"),
-    ]  # fmt: skip
-
-
-def _tiles_of_choosing_anew(nested: Estimate | None) -> list[Tile]:
-    if nested is None:
-        return []
-    title, value, ends = headline(nested)
-    level = f" {in_percent(nested.interval.level)}" if nested.interval else ""
-    return [Tile(value, f"{title} of choosing anew in every fold{level} {ends}".strip(), "nested tuning")]
-
-
-def _params(params: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {json.dumps(value, default=str)}" for name, value in params.items()) or "defaults"
-
-
-def _configurations_picture(
-    reading: Metric,
-    configurations: Sequence[Mapping[str, Any]],
-    scores: Sequence[float],
-    spreads: Sequence[float | None],
-    choice: Choice,
-    order: Sequence[int],
-) -> Picture:
-    shown = list(order[:MOST_CONFIGURATIONS])
-    near = sum(scores[i] >= scores[choice.best] - (spreads[choice.best] or 0.0) for i in range(len(scores)))
-    close = f"{counted(near, 'configuration')} of {len(scores):,} within one sd of the best"
-    ends = [reading.shown(scores[i] + side * (spreads[i] or 0.0)) for i in shown for side in (-1, 1)]
-    picture = Picture(
-        f"A close race: {close}" if near > 1 else "One configuration is ahead of all others by more than its sd",
-        f"{reading.title} ({direction(reading)}), and the sd of the splits", "", around(ends), (-len(shown) + 0.4, 0.6),
-        height=64 + 22 * len(shown), y_ticks=[(-i, _params(configurations[at])) for i, at in enumerate(shown)],
-    )  # fmt: skip
-    for i, at in enumerate(shown):
-        value, sd = reading.shown(scores[at]), spreads[at] or 0.0
-        picture.line([(value - sd, -i), (value + sd, -i)], "axis")
-        picture.dots([(value, -i, f"{_params(configurations[at])}: {written(value)}")], 1 if at == choice.chosen else 0)
-    picture.name("chosen", 1, "dot")
-    return picture
-
-
-def _search(reading: Metric, configurations: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> list[Section]:
-    """Return the picture of the score of each try in the order tried, and of the best so far; none of very few."""
-    if len(scores) < LEAST_OF_A_SEARCH:
-        return []
-    best_so_far = [max(scores[: i + 1]) for i in range(len(scores))]
-    found = best_so_far.index(best_so_far[-1])
-    after = len(scores) - 1 - found
-    nothing = f"the {after:,} after it brought nothing better" if after > 1 else "a longer search may find a better one"
-    picture = Picture(
-        f"The best came with try {found + 1:,} of {len(scores):,}; {nothing}",
-        "try", f"{reading.title} ({direction(reading)})", (0.5, len(scores) + 0.5),
-        around([reading.shown(score) for score in scores]),
-        x_ticks=named(ticks(1, len(scores), whole=True)),
-    )  # fmt: skip
-    steps = [(i + 1 + side, reading.shown(best)) for i, best in enumerate(best_so_far) for side in (-0.5, 0.5)]
-    picture.line(steps, 1)
-    picture.dots(
-        [(i + 1, reading.shown(score), f"try {i + 1}, {_params(configurations[i])}: {_shown(reading, score)}")
-         for i, score in enumerate(scores)],
-        0,
-    )  # fmt: skip
-    picture.name("one try", 0, "dot")
-    picture.name("best so far", 1, "line")
-    return [Section("search", picture.title, [picture])]
 
 
 # ---------------------------------------------------------------- retraining, a look, an audit
@@ -302,7 +178,7 @@ def retraining_page(
     """
     reading = metric_of(decision.metric)
     what = f"{name} version {version} is the champion" if decision.promote and version else f"{name} stays as it is"
-    tiles = [Tile("promoted" if decision.promote else "not promoted", f"the {decision.winner}'s recipe", decision.why)]
+    tiles = [Tile("promoted" if decision.promote else "not promoted", f"the {decision.winner}'s recipe")]
     if decision.difference is not None:
         interval = "" if decision.low is None or decision.high is None else (
             f"[{written(decision.low)}, {written(decision.high)}]"
@@ -317,8 +193,12 @@ def retraining_page(
         verdict=verdict_of(None, audit),
         lead=f"{what}: {decision.why}.",
         tiles=[*tiles, *score_tiles(estimates)][:4],
-        findings=[*remarks_of(audit), *([Remark("note", overfit)] if overfit else [])],
-        sections=[Section("split", "What joined the split", [Paragraph(words) for words in growth])] if growth else [],
+        findings=[*remarks_of(audit), *warnings_of(estimates), *([Remark("note", overfit)] if overfit else [])],
+        sections=[
+            Section("split", "What joined the split", [Paragraph(words[:1].upper() + words[1:]) for words in growth])
+        ]
+        if growth
+        else [],
         details=[
             *([Section("estimates", "The candidate's scores", [estimates_table(estimates)])] if estimates else []),
             *([Section("stored", "The stored champion on newer rows", [Paragraph(stored)])] if stored else []),
@@ -352,7 +232,7 @@ def look_page(
                               "them in mind, and their score flatters it.")  # fmt: skip
     return Page(
         title=f"Look {look} at the locked rows of {split}",
-        verdict=Verdict.LOOK if look > 1 else Verdict.GOOD,
+        verdict=Verdict.LOOK if look > 1 else Verdict.NONE,
         lead=f"{model.rpartition(':')[2]} on {counted(score.n_test, 'locked row')} that no fold has seen.",
         tiles=score_tiles(of_metric),
         findings=[*([again] if look > 1 else []), *([Remark("note", look_words(level))] if level else [])],
@@ -375,7 +255,8 @@ def audit_page(audit: Audit, origin: Origin | None = None) -> Page:
     return Page(
         title=f"Audit of {audit.name} {audit.version}",
         verdict=verdict_of(None, audit),
-        lead=f"{counted(audit.n_rows, 'row')}, {counted(len(audit.features), 'feature')}.",
+        lead=f"{counted(len(audit.findings), 'finding') if audit.findings else 'Nothing was found'} in "
+        f"{counted(audit.n_rows, 'row')} and {counted(len(audit.features), 'feature')}.",
         tiles=[Tile(f"{n:,}", "check " + words if n == 1 else "checks " + words) for n, words in kinds],
         findings=remarks_of(audit),
         details=[

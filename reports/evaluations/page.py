@@ -46,8 +46,10 @@ from .words import (
     imputing_words,
     kept_promises,
     level_score,
+    once,
     optimism,
     resolution,
+    why_good,
     written,
 )
 
@@ -101,10 +103,11 @@ def evaluation_page(
     if study is not None:
         curves = fold_count_pictures(study)
         sections += [Section(f"fold-count-{i}", curve.title, [curve]) for i, curve in enumerate(curves.values())]
+    verdict = _verdict(audit, estimates)
     return Page(
         title=title,
-        verdict=_verdict(audit, estimates),
-        lead=_lead(problem, scores, estimates),
+        verdict=verdict,
+        lead=_lead(problem, scores) + (why_good(estimates) if verdict is Verdict.GOOD else ""),
         tiles=score_tiles(estimates),
         findings=[
             *remarks_of(audit),
@@ -172,16 +175,15 @@ def _level_cell(score: LevelScore) -> Any:
     return number(metric.shown(score.value), level_score(score))
 
 
-def _lead(problem: Problem, scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> str:
+def _lead(problem: Problem, scores: Sequence[FoldScore]) -> str:
     name = str(problem.model.estimator).rpartition(":")[2]
-    intervals = {e.interval.method for e in estimates if e.interval}
-    how = f" {_level(estimates)} intervals: {listed(sorted(intervals))}." if intervals else ""
-    what = counted(len(scores), "split")
-    return f"{name} on {counted(problem.n, 'row')}, {what}, {counted(len(problem.features), 'feature')}.{how}"
+    what = counted(len(scores), _unit(scores))
+    return f"{name} on {counted(problem.n, 'row')}, {what}, {counted(len(problem.features), 'feature')}."
 
 
-def _level(estimates: Sequence[Estimate]) -> str:
-    return next((in_percent(e.interval.level) for e in estimates if e.interval), "")
+def _unit(scores: Sequence[FoldScore]) -> str:
+    """Return what a split is called, by the names of the scores: fold, or split for any other."""
+    return "fold" if scores and all(score.name.startswith("fold ") for score in scores) else "split"
 
 
 def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
@@ -205,7 +207,7 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
 
 def warnings_of(estimates: Sequence[Estimate]) -> list[Remark]:
     """Return what has to be known of the model before its scores are read, each sentence once."""
-    return [Remark("warning", words) for words in dict.fromkeys(w for estimate in estimates for w in estimate.warnings)]
+    return [Remark("warning", words) for words in once(w for estimate in estimates for w in estimate.warnings)]
 
 
 def evaluation_band(title: str, lead: str, scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> str:
@@ -268,6 +270,20 @@ def _percent(value: float) -> str:
 # ---------------------------------------------------------------- folded at the end
 
 
+def _features(problem: Problem) -> Section:
+    left = list(problem.left_out.items())
+    words = encoding_words(problem.encodings), imputing_words(problem.model, problem.imputed)
+    return Section(
+        "features",
+        f"Features ({len(problem.features)})" + (f", {counted(len(left), 'column')} left out" if left else ""),
+        [
+            Paragraph(", ".join(problem.features)),
+            *(Paragraph(told) for told in words if told),
+            *([facts("Left out", left)] if left else []),
+        ],
+    )
+
+
 def _details(
     problem: Problem,
     scores: Sequence[FoldScore],
@@ -278,7 +294,6 @@ def _details(
 ) -> list[Section]:
     notes = _notes(estimates)
     model = problem.model
-    left = [(name, why) for name, why in problem.left_out.items()]
     settings: list[tuple[str, Any]] = [
         ("estimator", model.estimator),
         ("parameters", ", ".join(f"{name} = {value}" for name, value in model.params.items()) or "defaults"),
@@ -292,20 +307,8 @@ def _details(
     sections = [
         Section("estimates", "Every estimate in figures", [estimates_table(estimates)]),
         Section("notes", f"About these numbers ({len(notes)})", notes or [Paragraph("Nothing.")]),
-        Section("splits", f"Every split ({len(scores):,})", [_splits(scores)]),
-        Section(
-            "features",
-            f"Features ({len(problem.features)})" + (f", {counted(len(left), 'column')} left out" if left else ""),
-            [
-                Paragraph(", ".join(problem.features)),
-                *(
-                    Paragraph(words)
-                    for words in (encoding_words(problem.encodings), imputing_words(model, problem.imputed))
-                    if words
-                ),
-                *([facts("Left out", left)] if left else []),
-            ],
-        ),
+        Section("splits", f"Every {_unit(scores)} ({len(scores):,})", [_splits(scores)]),
+        _features(problem),
         *(
             [Section("importances", f"Importance of {counted(len(used), 'feature')}", [importance_rows(used)])]
             if len(used)
@@ -320,26 +323,31 @@ def _details(
 
 
 def estimates_table(estimates: Sequence[Estimate]) -> Table:
-    """Return every estimate at full precision."""
-    names = ["value", "fold_mean", "sd", "se", "apparent", "gap"]
-    rows = [
-        [
-            f"{metric_of(estimate.metric).title} ({estimate.metric})",
-            estimate.method,
-            *(number(getattr(estimate, name)) for name in names),
-            number(estimate.interval.low if estimate.interval else None),
-            number(estimate.interval.high if estimate.interval else None),
-            *_beside(estimate.baseline),
-        ]
-        for estimate in estimates
+    """Return every estimate at full precision: a column each, so that a narrow page shows them all."""
+    names = {
+        "value": "value",
+        "fold_mean": "mean of folds",
+        "sd": "sd",
+        "se": "se",
+        "apparent": "training rows",
+        "gap": "gap",
+    }
+    beside = [_beside(estimate.baseline) for estimate in estimates]
+    intervals = [estimate.interval for estimate in estimates]
+    rows: list[list[Any]] = [
+        ["method", *(estimate.method for estimate in estimates)],
+        *([title, *(number(getattr(each, name)) for each in estimates)] for name, title in names.items()),
+        ["interval from", *(number(interval.low if interval else None) for interval in intervals)],
+        ["to", *(number(interval.high if interval else None) for interval in intervals)],
+        *([title, *cells] for title, *cells in zip(["baseline", "better by", "from", "to"], *beside, strict=True)),
     ]
+    scorers = listed(list(dict.fromkeys(estimate.metric for estimate in estimates)))
     note = (
-        "As scikit-learn's scorers, in brackets, have it: higher is better, errors are negative. sd: spread of the "
-        "splits' scores, no interval; gap: apparent - value; baseline: the score without a model, and what the value "
-        "is better by, with its interval."
+        f"As scikit-learn's scorers have it ({scorers}): higher is better, errors are negative. sd: spread of the "
+        "splits' scores, no interval; gap: training rows - value; baseline: the score without a model, and what the "
+        "value is better by, with its interval."
     )
-    head = ["metric", "method", *names, "from", "to", "baseline", "better by", "from", "to"]
-    return Table("Every estimate", rows, head, note)
+    return Table("Every estimate", rows, ["", *(metric_of(estimate.metric).title for estimate in estimates)], note)
 
 
 def _beside(baseline: Baseline | None) -> list[Any]:
@@ -358,7 +366,8 @@ def _notes(estimates: Sequence[Estimate]) -> list[Block]:
         for note in (*estimate.notes, *(estimate.interval.notes if estimate.interval else ())):
             about.setdefault(note, []).append(estimate.metric)
     n_metrics = len({estimate.metric for estimate in estimates})
-    blocks: list[Block] = []
+    methods = {(in_percent(each.interval.level), each.interval.method): 0 for each in estimates if each.interval}
+    blocks: list[Block] = [Paragraph(f"{level} intervals: {method}.") for level, method in methods]
     for note, metrics in about.items():
         names = list(dict.fromkeys(metrics))
         titles = ", ".join(metric_of(name).title for name in names)
@@ -382,5 +391,5 @@ def _splits(scores: Sequence[FoldScore]) -> Table:
         for score in shown
     ]
     titles = [reading.title for reading in readings]
-    head = ["split", "train rows", "test rows", *titles, *(f"{title} in training" for title in titles)]
-    return Table("Every split", rows, head, cut(len(shown), len(scores)))
+    head = [_unit(scores), "train rows", "test rows", *titles, *(f"{title} in training" for title in titles)]
+    return Table(f"Every {_unit(scores)}", rows, head, cut(len(shown), len(scores)))

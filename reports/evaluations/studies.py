@@ -146,7 +146,7 @@ def _ratios(metric: str, part: pd.DataFrame) -> Picture:
         for name in RATIOS
     ]
     picture = Picture(
-        strategy_words(metric, part), "variance, random folds = 1 (95 %)",
+        strategy_words(metric, part), "variance, random folds = 1 (95 %)",  # ▸: longer than is drawn
         metric_of(metric).title, (0, MOST_RATIO + 0.4), (-len(lines) + 0.4, 0.6), height=80 + 22 * len(lines),
         y_ticks=[(-i, f"{way}, {SHORT[estimate]}") for i, (way, estimate, *_) in enumerate(lines)],
     )  # fmt: skip
@@ -155,7 +155,7 @@ def _ratios(metric: str, part: pd.DataFrame) -> Picture:
         picture.bar(0, shown, -i - 0.36, -i + 0.36, i // len(RATIOS), f"{way}, {estimate}: {ratio:.2f}")
         if low == low:
             picture.line([(min(low, MOST_RATIO), -i), (min(high, MOST_RATIO), -i)], "axis", f"{low:.2f} to {high:.2f}")
-        picture.text(MOST_RATIO + 0.02, -i, f" {ratio:.2f}{' (cut)' if ratio > MOST_RATIO else ''}", "start")
+        picture.text(MOST_RATIO + 0.02, -i, f" {ratio:.2f}{' ▸' if ratio > MOST_RATIO else ''}", "start")
     picture.line([(1, -len(lines) + 0.4), (1, 0.6)], "limit")
     return picture
 

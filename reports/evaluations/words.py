@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import floor, isfinite, log10
 
 from evenfold.estimates.levels import LevelScore
@@ -64,16 +64,35 @@ def headline(estimate: Estimate) -> tuple[str, str, str]:
     return metric.title, written(metric.shown(estimate.value), half), f"[{written(low, half)}, {written(high, half)}]"
 
 
+def once(sentences: Iterable[str]) -> list[str]:
+    """Return each sentence once; those that say the same up to their colon, each of another metric, become one."""
+    said: dict[str, list[str]] = {}
+    for sentence in dict.fromkeys(sentences):
+        same, colon, figures = sentence.partition(": ")
+        said.setdefault(same + colon, []).append(figures)
+    return [
+        same + "; ".join([*(each.removesuffix(".") for each in told[:-1]), told[-1]]) for same, told in said.items()
+    ]
+
+
 def optimism(estimates: Sequence[Estimate]) -> str:
-    """Return one sentence about the metrics whose score on training rows lies beyond the interval; else nothing."""
-    words = []
-    for estimate in _last(estimates):
-        if estimate.apparent is None or estimate.interval is None or estimate.apparent <= estimate.interval.high:
-            continue
-        title, value, _ = headline(estimate)
-        training = written(metric_of(estimate.metric).shown(estimate.apparent))
-        words.append(f"{title} is {training} on rows that the model has seen and {value} on new ones")
-    return f"Optimism: {listed(words)}." if words else ""
+    """Return one sentence about the metrics whose score on training rows lies beyond the interval; else nothing.
+
+    The first of them is told in figures; those of the others stand in tables and tiles.
+    """
+    beyond = [
+        estimate
+        for estimate in _last(estimates)
+        if estimate.apparent is not None and estimate.interval and estimate.apparent > estimate.interval.high
+    ]
+    if not beyond:
+        return ""
+    first, *others = beyond
+    title, value, _ = headline(first)
+    training = written(metric_of(first.metric).shown(first.apparent or 0.0), first.resolution)
+    alike = listed([metric_of(each.metric).title for each in others])
+    as_well = f"; {alike} {'is' if len(others) == 1 else 'are'} better on seen rows as well" if others else ""
+    return f"Optimism: {title} is {training} on rows that the model has seen and {value} on new ones{as_well}."
 
 
 def resolution(estimates: Sequence[Estimate]) -> str:
@@ -89,6 +108,14 @@ def resolution(estimates: Sequence[Estimate]) -> str:
     )
 
 
+def why_good(estimates: Sequence[Estimate]) -> str:
+    """Return what a good verdict rests on: an audit, and where there is a baseline that the model has learnt more."""
+    besides = [each.baseline for each in estimates if each.baseline]
+    named = " or ".join(dict.fromkeys(beside.name for beside in besides if beside.difference > 0))
+    better = all(beside.difference > 0 for beside in besides) and named
+    return f" The split passed its audit{f', and the model is better than predicting {named}' if better else ''}."
+
+
 def _last(estimates: Sequence[Estimate]) -> list[Estimate]:
     """Return the last estimate of each metric, the one that is meant to be read."""
     return list({estimate.metric: estimate for estimate in estimates}.values())
@@ -96,7 +123,8 @@ def _last(estimates: Sequence[Estimate]) -> list[Estimate]:
 
 def look_words(level: float) -> str:
     """Return what the interval of a look at locked rows is worth, beside those of all other looks."""
-    return f"The interval is one of {in_percent(level)}, so that it holds together with those of all other looks."
+    wider = f"The interval is one of {in_percent(level)}, wider than for a single look"
+    return f"{wider}, so that it holds together with those of all other looks."
 
 
 def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> list[str]:

@@ -236,8 +236,13 @@ def part_figures(seen: SplitData) -> tuple[list[str], list[list[Any]]]:
 
 
 def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:
-    """Return the sizes of the groups in each fold or part, largest first; None where groups have no fold."""
+    """Return the sizes of the groups in each fold or part, largest first; None where groups have no fold.
+
+    Without the rows they are known of generation 0 alone: a group that rows joined, or that came later, is not counted.
+    """
     manifest = seen.manifest
+    if seen.group is None and manifest.generation > 0:
+        return None
     if not isinstance(manifest.membership, Labels) or manifest.group_table is None or manifest.spec.columns.entities:
         return None
     if seen.group is not None:

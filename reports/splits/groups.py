@@ -75,5 +75,5 @@ def group_picks(seen: SplitData) -> Picture:
         picture.dots([(float(found.holds[g]), float(found.share[g]) * 100, hint)], 0, radius)
     picture.line([(picture.x_range[0], mean), (picture.x_range[1], mean)], "limit")
     picture.line([(found.everywhere, picture.y_range[0]), (found.everywhere, picture.y_range[1])], "limit")
-    picture.name(f"means: {mean:.1f} % of the draws, {short(round(found.everywhere, 4))}", "limit", "line")
+    picture.name(f"means: {mean:.1f} % of the draws; {found.what} {short(round(found.everywhere, 4))}", "limit", "line")
     return picture

@@ -160,8 +160,10 @@ def _target_tile(seen: SplitData) -> Tile | None:
 def _group_tile(seen: SplitData) -> Tile | None:
     sizes = group_sizes(seen)
     name = seen.manifest.spec.columns.group
-    if sizes is None or name is None:
+    if name is None or seen.manifest.group_table is None or seen.manifest.spec.columns.entities:
         return None
+    if sizes is None:
+        return Tile(f"{seen.manifest.group_table.num_rows:,}", f"values of {name}, each in one fold")
     largest = max(group for fold in sizes.values() for group in fold)
     n = sum(map(len, sizes.values()))
     fold = seen.manifest.n / max(len(sizes), 1)
@@ -188,7 +190,7 @@ def _beside(seen: SplitData, name: str) -> list[Block]:
     rows = [round(fold.shares[rare] * fold.rows) for fold in report.folds if fold.shares]
     if report.shares[rare] > 0.1 or len(rows) > 20:
         return []
-    return [Paragraph(f"Rows of {report.classes[rare]} in each fold: {', '.join(f'{n:,}' for n in rows)}.")]
+    return [Paragraph(f"Rows of {report.classes[rare]} in each {unit_of(seen)}: {', '.join(f'{n:,}' for n in rows)}.")]
 
 
 def _parts_title(seen: SplitData) -> str:
@@ -232,7 +234,7 @@ def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
     blocks: list[tuple[str, str, Sequence[Block]]] = [
         *([] if seen.parts else [("folds", _folds_title(seen), [_folds(seen)])]),
         ("balance", "How even, in figures", figures_of(seen.balance)),
-        ("codes", "Rows of each code", [_sizes(manifest)]),
+        ("codes", "Rows of each fold or part", [_sizes(manifest)]),
         *([("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),
         ("asked", f"What was asked: {manifest.spec.strategy}", [asked_of(manifest)]),
         ("identity", f"Identity {manifest.split_id[:12]}", [identity_of(manifest)]),
@@ -244,7 +246,7 @@ def _folds_title(seen: SplitData) -> str:
     rows = sorted(fold.rows for fold in seen.balance.folds)
     spread = f"{rows[0]:,} to {counted(rows[-1], 'row')}, median {rows[len(rows) // 2]:,}"
     spread = f"{counted(rows[0], 'row')} each" if rows[0] == rows[-1] else spread
-    return f"Every split ({seen.manifest.n_splits:,}: {spread})"
+    return f"Every {unit_of(seen)} ({seen.manifest.n_splits:,}: {spread})"
 
 
 def _folds(seen: SplitData) -> Table:
@@ -313,7 +315,7 @@ def _sizes(manifest: Manifest) -> Table:
     shown = list(held.items())[:MOST_ROWS]
     rows = [[manifest.membership.code_name(int(code)), number(n)] for code, n in shown]
     note = f"The first {len(shown):,} of {len(held):,}." if len(held) > len(shown) else ""
-    return Table("Rows of each code", rows, ["fold or part", "rows"], note)
+    return Table("Rows of each fold or part", rows, ["fold or part", "rows"], note)
 
 
 def checks_table(audit: Audit) -> Table:

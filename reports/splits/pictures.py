@@ -77,7 +77,7 @@ def size_deviations(seen: SplitData) -> Picture | None:
     deviation = float(np.abs(rows / mean - 1).max())
     picture = Picture(
         f"Test sizes differ from their mean by up to {100 * deviation:.1f} %",
-        "split", f"rows above or below the mean of {mean:,.0f}", (-0.5, shown.size - 0.5), around([0.0, *drawn]),
+        unit_of(seen), f"rows above or below the mean of {mean:,.0f}", (-0.5, shown.size - 0.5), around([0.0, *drawn]),
         height=200, x_ticks=list(enumerate(names[: shown.size])), caption=cut(shown.size, rows.size),
     )  # fmt: skip
     left, right = picture.x_range
@@ -86,7 +86,9 @@ def size_deviations(seen: SplitData) -> Picture | None:
         picture.area([(left, -high), (right, -high)], [(left, high), (right, high)], "band")
         picture.name(f"no split of these rows has all folds inside ±{high:,.1f} rows", "band")
     picture.line([(left, 0), (right, 0)], "whole")
-    picture.dots([(i, n - mean, f"split {names[i]}: {counted(n, 'row')}") for i, n in enumerate(shown.tolist())], 0)
+    picture.dots(
+        [(i, n - mean, f"{unit_of(seen)} {names[i]}: {counted(n, 'row')}") for i, n in enumerate(shown.tolist())], 0
+    )
     return picture
 
 

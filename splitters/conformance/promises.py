@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import Splitter, codes_of
+from evenfold.splitters.base import Splitter, codes_of, shares_of_parts
 from evenfold.splitters.encoding import encode
 from evenfold.splitters.times import ends_of, gap_of, rows_in, times_of
 from numpy.typing import NDArray
@@ -39,7 +38,7 @@ def _trains_on_rest(splitter: Splitter, data: Data) -> bool:
     return all(np.isin(np.arange(data.n), np.append(train, test)).all() for train, test in data.pairs(splitter))
 
 
-@check("only appends when more splits are asked for, and draws anew each time", "appendable")
+@check("keeps earlier splits as they are when more are asked for, and draws each anew", "appendable")
 def _appendable(splitter: Splitter, data: Data) -> bool:
     few = data.split(copy.deepcopy(splitter).set_params(n_splits=2))
     more = data.split(copy.deepcopy(splitter).set_params(n_splits=20))
@@ -106,7 +105,7 @@ def _no_empty_fold(splitter: Splitter, data: Data) -> bool:
     return len(pairs) == k and all(test.size > 0 for _, test in pairs)
 
 
-@check("tests every row that train lacks, and train repeats rows", "out_of_bag")
+@check("tests the rows that are left out of training, which may repeat rows", "out_of_bag")
 def _out_of_bag(splitter: Splitter, data: Data) -> bool:
     pairs = data.pairs(splitter)
     rest = all(np.array_equal(np.setdiff1d(np.arange(data.n), train), test) for train, test in pairs)
@@ -156,7 +155,7 @@ def _parts(splitter: Splitter, data: Data) -> bool:
 @check("makes parts whose sizes are within 1 row of their shares", "exact_parts")
 def _exact_parts(splitter: Splitter, data: Data) -> bool:
     labels, codes = data.labels(splitter), codes_of(splitter.get_params(deep=False)["parts"])
-    shares: Mapping[str, float] = splitter.get_params(deep=False)["parts"]
+    shares = shares_of_parts(splitter.get_params(deep=False)["parts"])
     return all(abs(np.sum(labels == codes[name]) - share * data.n) < 1 + 1e-6 for name, share in shares.items())
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Literal, cast
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, PartSplitter, check_count, refines
+from evenfold.splitters.base import LabelSplitter, PartSplitter, check_count, refines, shares_of_parts
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.random import PACKING, IntArray, Stream
 from evenfold.splitters.packing.bounds import PackReport, report_on
@@ -221,7 +221,7 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
 
     def bin_shares(self) -> FloatArray:
         """Return the share of each part, in the given order."""
-        return np.array(list(self.parts.values()), dtype=np.float64)
+        return np.array(list(shares_of_parts(self.parts).values()), dtype=np.float64)
 
     def _check(self, rows: Rows) -> None:
         PartSplitter._check(self, rows)

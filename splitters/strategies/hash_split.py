@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, PartSplitter, check_parts, codes_of, refines
+from evenfold.splitters.base import LabelSplitter, PartSplitter, check_parts, codes_of, refines, shares_of_parts
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.hashing import hashed, scaled
 from evenfold.splitters.kernels.random import Stream
@@ -50,6 +50,11 @@ class HashSplit(LabelSplitter):
         """Return the code of each part, none for folds."""
         return codes_of(self.parts) if self.parts else {}
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of each part, none for folds."""
+        return shares_of_parts(self.parts) if self.parts else {}
+
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold or part of each row."""
         return self.labels_of(rows.key)
@@ -58,7 +63,7 @@ class HashSplit(LabelSplitter):
         """Return the fold or part of each key alone: for rows that arrive one by one, and never an empty-fold error."""
         if not self.parts:
             return scaled(hashed(key, self.salt), self.n_splits)
-        return np.array(list(self.part_codes().values()))[share_of_key(key, self.parts.values(), self.salt)]
+        return np.array(list(self.part_codes().values()))[share_of_key(key, self.shares.values(), self.salt)]
 
     def _check(self, rows: Rows) -> None:
         if self.parts:
@@ -70,7 +75,7 @@ class HashSplit(LabelSplitter):
         self._check_filled(rows)
 
     def _check_filled(self, rows: Rows) -> None:
-        least = min(self.parts.values()) if self.parts else 1 / self.n_splits
+        least = min(self.shares.values()) if self.parts else 1 / self.n_splits
         if rows.n * least > 64:  # then a fold stays empty once in e^64 times at most
             return
         wanted = set(self.part_codes().values()) if self.parts else set(range(self.n_splits))

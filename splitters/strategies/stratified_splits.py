@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.base import TRAIN_AND_TEST, PartSplitter, check_count, label_type, part_sizes
+from evenfold.splitters.base import TRAIN_AND_TEST, PartSplitter, check_count, label_type, merged_folds, part_sizes
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray, Stream
@@ -116,7 +116,8 @@ class FractionalStratifiedSplit(PartSplitter):
     random. The rows that this leaves undecided go through the same again with half as many blocks and with
     s_i = (rows that part i still lacks) / (rows undecided), until one block is left, which the parts' missing
     rows fill exactly. ``precision`` is at first ``max(1, floor(n x smallest share / 2))``: blocks large enough
-    that every part gets at least one row of each.
+    that every part gets at least one row of each. Whole numbers are folds of SortedStratifiedKFold that are merged:
+    with ``{"train": 89, "test": 11}`` a block is 100 rows, of which 11 are tested, and left-over rows keep the sizes.
 
     Promises: every row is in one part; each part's size is within 1 row of its share of n (largest remainders).
 
@@ -156,6 +157,8 @@ class FractionalStratifiedSplit(PartSplitter):
         return labels
 
     def _precision(self, n: int) -> int:
+        if folds := merged_folds(self.parts):
+            return self.precision or max(1, n // folds)
         return self.precision or max(1, int(n * min(self.parts.values()) / 2))
 
     def _check(self, rows: Rows) -> None:

@@ -183,6 +183,19 @@ def _told_tags(work: Work, label: str, n_cached: int) -> dict[str, str]:
     return {name: str(value) for name, value in told.items() if value}
 
 
+def _artifacts(evaluation: Evaluated) -> dict[str, Any]:
+    estimates = [estimate.to_json() for estimate in evaluation.estimates]
+    levels = [asdict(score) for score in evaluation.levels]
+    features = {name: getattr(evaluation, name) for name in ("encoded", "imputed", "left_out")}
+    return {
+        "estimates.json": estimates,
+        "features.json": {"used": evaluation.features} | features,
+        **importance_artifact(evaluation.scores),
+        RECIPE: recipe_json(evaluation.split, evaluation.model, estimates),
+        **({"levels.json": levels} if levels else {}),
+    }
+
+
 def _record_of(
     evaluation: Evaluated,
     work: Work,
@@ -194,7 +207,6 @@ def _record_of(
 ) -> EvaluationRecord:
     key, about, another = _identity_of(evaluation, work, label)
     partial = {"evenfold.partial": "true"} if evaluation.errors and evaluation.estimates else {}
-    estimates = [estimate.to_json() for estimate in evaluation.estimates]
     peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
     page = _page(evaluation, work, split_report_from(evaluation.split, split_run))
     failure = _failure_of(evaluation)
@@ -207,24 +219,12 @@ def _record_of(
         | ({} if failure else {CONTENT: content})
         | {f"evenfold.{name}": str(value) for name, value in another.items()},
         fingerprint=evaluation.fingerprint,
-        estimates=estimates,
+        estimates=[estimate.to_json() for estimate in evaluation.estimates],
         children=[
             score.to_json() | {"peak_memory_mb": peaks.get(score.name, 0.0), "split": number}
             for number, score in _numbered(evaluation, work)
         ],
-        artifacts={
-            "estimates.json": estimates,
-            "features.json": {
-                "used": evaluation.features,
-                "encoded": evaluation.encoded,
-                "imputed": evaluation.imputed,
-                "left_out": evaluation.left_out,
-            },
-            "report.html": page.html(),
-            **importance_artifact(evaluation.scores),
-            RECIPE: recipe_json(evaluation.split, evaluation.model, estimates),
-            **({"levels.json": [asdict(score) for score in evaluation.levels]} if evaluation.levels else {}),
-        },
+        artifacts=_artifacts(evaluation) | {"report.html": page.html()},
         levels={
             f"by/{_metric_name(score.attribute)}/{_metric_name(score.level)}/{score.metric}": score.value
             for score in evaluation.levels

@@ -225,6 +225,7 @@ def record_tuning(
     inside = None if nested is None else next(estimate for estimate in nested.estimates if estimate.metric == metric)
     figures |= {} if inside is None else {f"nested/{n}": v for n, v in estimate_metrics([inside.to_json()]).items()}
     name = f"{_named(recipe)} @ {split.name} {split.version} tuning"
+    what = f"{_named(recipe)} on {split.name} {split.version}"
     params = {f"chosen.{name}": value for name, value in tried[choice.chosen].params.items()}
     records = [[estimate.to_json() for estimate in trial.estimates] for trial in tried]
     by_try = {f"tried/{metric}": dict(enumerate(_of(metric, trial).value for trial in tried))}
@@ -241,7 +242,7 @@ def record_tuning(
         of_metric = [_of(metric, trial) for trial in tried]
         means, spreads = [estimate.value for estimate in of_metric], [estimate.sd for estimate in of_metric]
         origin = Origin(Path(split.data).name, run_id)
-        page = tuning_page(metric, [trial.params for trial in tried], means, spreads, choice, origin, inside)
+        page = tuning_page(metric, [trial.params for trial in tried], means, spreads, choice, origin, inside, what)
         tracker.keep(run_id, "report.html", page.html())
         _tell(tracker, run_id, split, page)
     return run_id

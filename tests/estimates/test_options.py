@@ -32,9 +32,10 @@ from evenfold.estimates.models.options import reads_names
 from evenfold.splitters import BalancedGroupKFold, Bootstrap, KFold, StratifiedKFold, Stream
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
-from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression
+from sklearn.ensemble import HistGradientBoostingRegressor, VotingRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import (
     average_precision_score,
     balanced_accuracy_score,
@@ -47,7 +48,7 @@ from sklearn.metrics import (
 )
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 HERE = __name__
 LOGISTIC = "sklearn.linear_model:LogisticRegression"
@@ -613,10 +614,27 @@ class Picks(BaseEstimator):
     """Of another module than scikit-learn's: it may look for columns by name."""
 
 
-def test_a_frame_is_given_where_any_part_may_read_names() -> None:
-    """One part of somebody else's is enough; scikit-learn's own take an array."""
-    assert not reads_names(make_pipeline(StandardScaler(), LogisticRegression()))
-    assert reads_names(make_pipeline(Picks(), LogisticRegression()))
+NAMELESS: list[Any] = [
+    make_pipeline(StandardScaler(), OneHotEncoder(), LogisticRegression()),
+    ColumnTransformer([("scaled", StandardScaler(), [0, 1])]),
+    HistGradientBoostingRegressor(categorical_features=[0], monotonic_cst=[0, 1]),
+    VotingRegressor([("one", LinearRegression())]),
+]
+NAMING: list[Any] = [
+    make_pipeline(Picks(), LogisticRegression()),
+    ColumnTransformer([("scaled", StandardScaler(), ["a", "b"])]),
+    ColumnTransformer([("scaled", StandardScaler(), make_column_selector("a"))]),
+    make_pipeline(FunctionTransformer(abs), LogisticRegression()),
+    HistGradientBoostingRegressor(categorical_features=np.array(["a"])),
+    HistGradientBoostingRegressor(monotonic_cst={"b": 1}),
+    VotingRegressor([("one", HistGradientBoostingRegressor(interaction_cst=[{"a", "b"}]))]),
+]
+
+
+@pytest.mark.parametrize(("estimator", "named"), [(e, False) for e in NAMELESS] + [(e, True) for e in NAMING])
+def test_a_frame_is_given_where_any_part_may_read_names(estimator: Any, named: bool) -> None:
+    """One part of somebody else's is enough, or a parameter with a name or a function; the others take an array."""
+    assert reads_names(estimator, ["a", "b"]) is named
 
 
 def test_without_a_threshold_half_the_probability_decides() -> None:

@@ -219,7 +219,8 @@ MESSAGES: list[tuple[str, Any, str]] = [
         "a metric for two classes",
         lambda: problem(ModelSpec(metrics=["roc_auc"]), "level"),
         "metric 'roc_auc' cannot score this classification target (0, 1, 2, 3): multi_class must be in ('ovo', 'ovr'). "
-        "Metrics that can: accuracy, balanced_accuracy, neg_log_loss.",
+        "Metrics that can: roc_auc_ovo, roc_auc_ovo_weighted, roc_auc_ovr, roc_auc_ovr_weighted, "
+        "accuracy, balanced_accuracy, neg_log_loss.",
     ),
     (
         "a metric of the other task",

@@ -81,6 +81,11 @@ SPECS = {
     "refuses.yaml": {"strategy": "FromSklearn", "params": {"splitter": f"{SKLEARN}:LeavePOut", "params": {"p": 90}}},
     "model-field.yaml": {"estimatr": "sklearn.linear_model:Ridge"},
     "good.yaml": {"name": "good", "columns": {"key": "id", "target": "delay"}, "params": {"n_splits": 3}},
+    "placed.yaml": {
+        "name": "placed",
+        "columns": {"key": "id", "coordinates": ["distance", "delay"]},
+        "params": {"block_size": 20, "n_splits": 2},
+    },
     "ridge.yaml": {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]},
 }
 
@@ -201,6 +206,8 @@ def test_flags_and_files_ask_for_the_same(
     assert [score["test"].keys() for score in over["scores"]] == [{"r2": 0}.keys()] * 4  # type: ignore[attr-defined]
     alone = run("split rows.parquet --key id --target delay -k 3 --name good")
     assert alone["split"] == file["split"]
+    placed = run("split rows.parquet --key id --coordinates distance --coordinates delay --param block_size=20 -k 2")
+    assert placed["split"]["split_id"] == run("split rows.parquet --spec placed.yaml")["split"]["split_id"]  # type: ignore[index]
     weighted = run("split rows.parquet --key id --target delay --param leftovers=end --param n_splits=2 --seed 4")
     assert weighted["split"]["name"] == "rows"  # type: ignore[index]
 
@@ -272,6 +279,11 @@ def test_no_command_at_all_shows_help(capsys: pytest.CaptureFixture[str]) -> Non
         (["evalute"], "there is no command 'evalute'; did you mean evaluate or audit?"),
         (["split", "--tagret", "x"], "there is no option --tagret; did you mean --target?"),
         (["split"], "missing argument 'FILE'; evenfold split --help shows what it takes."),
+        (
+            ["audit", "m", "f", "--format", "html"],
+            "invalid value for '--format': 'html' is not one of 'json', 'md', 'sarif'; evenfold audit --help shows "
+            "what it takes.",
+        ),
     ):
         assert call(*words) == 2
         assert capsys.readouterr().err == f"evenfold: {said}\n"

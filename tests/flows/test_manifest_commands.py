@@ -69,7 +69,7 @@ def test_a_clean_audit_exits_with_0(place: Place) -> None:
     ran = place.run("audit", "trial/1.0", "data.parquet")
     assert ran.exit_code == 0
     assert ran.stdout.splitlines() == [
-        "trial 1.0   19 checks passed   200 rows, features: dose, age",
+        "trial 1.0   21 checks passed   200 rows, features: dose, age",
         "",
         "  9 checks had nothing to check: no key column holds text; nothing says when targets are known; no groups are "
         "crossed; fewer than 3 numbers are fine enough to compare, and no text is prose; no time column is named; no "
@@ -84,7 +84,7 @@ def test_a_failed_gate_exits_with_1_and_is_printed_and_stored(place: Place) -> N
     ran = place.run("audit", "trial/1.0", "leaky.csv")
     assert ran.exit_code == 1
     assert re.search(
-        r"FAILED +1 group of 'patient' \(0\) has rows in more than one fold.* \[group_in_two_folds\]", ran.stdout
+        r"FAILED +1 group of 'patient' \(0\) has rows in more than one fold.* \[EF201 group_in_two_folds\]", ran.stdout
     )
     assert not Path("trial/1.0/audit.json").exists()
     assert place.run("audit", "trial/1.0", "leaky.csv", "--store").exit_code == 1
@@ -229,7 +229,7 @@ def test_exit_codes_reach_the_shell(place: Place) -> None:
     Path("new.csv").write_text(rows(201).to_csv(index=False))
     audit = call(place.folder, "audit", "trial/1.0", "new.csv")
     assert (audit.returncode, audit.stderr) == (1, "")
-    assert "1 row has no fold (first: row 200): run extend." in audit.stdout
+    assert "1 row has no fold (first: row 200): run `evenfold extend`." in audit.stdout
     bad = call(place.folder, "verify", "nowhere")
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr == "evenfold: nowhere holds no manifest.json; pass the folder of a manifest.\n"

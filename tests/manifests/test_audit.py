@@ -125,7 +125,7 @@ def test_a_group_in_two_folds_is_an_error_that_names_it() -> None:
     assert (found.severity, found.gate, found.figure, found.figures["rows"]) == ("error", "failed", 1, 5)
     assert found.message == (
         f"1 group of 'patient' (4) has rows in more than one fold: 5 rows in folds {folds[0]} and {folds[1]}; "
-        "run extend, which quarantines them."
+        "run `evenfold extend`, which quarantines them."
     )
 
 
@@ -237,7 +237,7 @@ def test_keys_that_look_alike_are_found(key: str) -> None:
     found = the("similar_keys", audit(split(data), data, features=FEATURES))
     assert found.figure == 2
     assert found.message.startswith(
-        "2 rows have a key that is equal to another's after trimming, case-folding and NFKC"
+        "2 rows have a key that differs from another's in spaces, capitals or Unicode form alone"
     )
     assert "(first: rows 7 and 500)" in found.message
     assert "0007" not in found.message
@@ -288,7 +288,7 @@ def test_new_rows_are_told_to_extend() -> None:
     data = clean(3000)
     made = audit(split(data.head(1796)), data, features=FEATURES)
     found = the("rows_without_fold", made)
-    assert found.message == "1,204 rows have no fold (first: row 1796): run extend."
+    assert found.message == "1,204 rows have no fold (first: row 1796): run `evenfold extend`."
     assert made.failed == ["rows_without_fold"]
 
 
@@ -297,7 +297,10 @@ def test_deleted_rows_that_are_back_have_no_fold() -> None:
     data = clean()
     grown = extend(split(data), data.drop(index=[4, 5])).manifest
     made = audit(grown, data, features=FEATURES)
-    assert the("rows_without_fold", made).message == "2 rows were deleted and are back (first: row 4): run extend."
+    assert (
+        the("rows_without_fold", made).message
+        == "2 rows were deleted and are back (first: row 4): run `evenfold extend`."
+    )
     assert the("deleted_rows", made).severity == "note"
 
 
@@ -307,7 +310,9 @@ def test_rows_of_the_manifest_that_are_gone_are_counted() -> None:
     manifest = split(data)
     fewer = data.drop(index=[4, 5, 6])
     made = audit(manifest, fewer, features=FEATURES)
-    assert the("absent_rows", made).message.startswith("3 rows of the manifest are not in the data: run extend,")
+    assert the("absent_rows", made).message.startswith(
+        "3 rows of the manifest are not in the data: run `evenfold extend`,"
+    )
     after = audit(extend(manifest, fewer).manifest, fewer, features=FEATURES)
     assert after.failed == []
     assert the("deleted_rows", after).message == (
@@ -384,7 +389,7 @@ def test_a_feature_that_names_rows_is_found_and_a_float_is_not() -> None:
     """A running number is an id; a measurement may well have as many values as rows."""
     data = clean()
     found = the("id_like_features", audit(split(data), data))
-    assert found.message == "1 feature names rows: day (100.0% distinct); leave them out, or use them as the key."
+    assert found.message == "1 feature names rows: day (100.0% distinct); leave it out, or use it as the key."
     data["day"] = data["day"] // 2
     assert "id_like_features" in audit(split(data), data).passed
 

@@ -30,7 +30,8 @@ def audited(frame: pd.DataFrame, **roles: str) -> Audit:
 
 
 def alarms(made: Audit) -> dict[str, str]:
-    return {found.check: found.message for found in made.findings}
+    """Return what warns or fails; notes are questions."""
+    return {found.check: found.message for found in made.findings if found.severity != "note"}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -224,6 +225,25 @@ def test_columns_without_a_value_outside_a_fold_stop_no_check() -> None:
     assert all(found.ran for found in made.findings)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("target", ["number", "class", "tiny", "gaps", "nearly one"])
+def test_odd_columns_stop_no_check(target: str) -> None:
+    """Enormous, empty, constant, infinite and repeated ones are columns like any other, whatever is predicted."""
+    frame, random = plain()
+    rows, few = np.arange(N), np.arange(N) < 5
+    odd = frame.assign(
+        vast=np.where(few, 1e300, frame["d"]), steep=np.exp(frame["a"] * 20), endless=np.where(few, np.inf, frame["b"]),
+        whole=random.integers(0, 2**62, N), again=frame["c"] * 2 + 1, constant=3.0, empty=np.nan, bits=rows % 3 == 0,
+        gaps=np.where(random.random(N) < 0.6, np.nan, frame["a"]), number=rows,
+    )  # fmt: skip
+    targets = {
+        "number": frame["a"] + random.normal(size=N), "class": frame["y"], "tiny": frame["b"] * 1e-12,
+        "gaps": np.where(random.random(N) < 0.3, np.nan, frame["c"]), "nearly one": (rows == 7).astype(float),
+    }  # fmt: skip
+    made = audited(odd.assign(y=targets[target]))
+    assert all(found.ran for found in made.findings)
+
+
 def test_what_was_learnt_already_is_not_learnt_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit of a model's features, after that of the split, fits anew only what differs, and finds the same."""
     from sklearn.ensemble import HistGradientBoostingRegressor
@@ -243,3 +263,147 @@ def test_what_was_learnt_already_is_not_learnt_again(monkeypatch: pytest.MonkeyP
     changed, before = audited(frame), len(fits)
     assert before - learnt > 15
     assert alarms(changed).keys() == alarms(first).keys() >= {"giveaway_features"}
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda frame, noise: frame["a"] + frame["b"] - 2 * frame["c"] + noise * 0.05, "a + b"),
+        (lambda frame, noise: np.exp(frame["a"]) * np.exp(2 * frame["b"]), "up to a factor"),
+        (lambda frame, noise: (frame["a"] + frame["b"] > 1.2 - frame["c"]).astype(int), "passes a limit"),
+        (lambda frame, noise: ((frame["a"] > 1) | (frame["b"] > 1)).astype(int), ""),
+        (lambda frame, noise: frame["a"] + frame["b"] + noise * 0.5, ""),
+    ],
+    ids=["sum", "product", "limit", "no sum", "sum with noise"],
+)
+def test_a_target_that_features_make_up_is_found(made: Change, said: str) -> None:
+    """Though no single one of them looks like it; what is only predicted well is no alarm."""
+    frame, random = plain()
+    frame["y"] = made(frame, random.normal(size=N))
+    if said == "up to a factor":
+        frame[["a", "b"]] = np.exp(frame[["a", "b"]])
+    found = alarms(audited(frame)).get("computed_target", "")
+    assert bool(found) == bool(said)
+    assert said in found
+
+
+def test_classes_that_lie_apart_are_not_taken_for_a_limit() -> None:
+    """Three clouds with hardly a row between them are told without a mistake, and nothing is computed."""
+    frame, random = plain()
+    frame["y"] = random.integers(0, 2, N)
+    for name in "abc":
+        frame[name] += 3.0 * frame["y"]
+    assert "computed_target" not in alarms(audited(frame))
+
+
+def test_a_feature_that_tells_most_is_worth_a_question_and_no_warning() -> None:
+    """It may be what the study is about."""
+    frame, random = plain()
+    frame["wait"] = random.normal(size=N)
+    frame["y"] = frame["wait"] * 3 + random.normal(size=N)
+    asked = [found for found in audited(frame).findings if found.check == "strong_features"]
+    assert [found.severity for found in asked] == ["note"]
+    assert "is it known before 'y' is?" in asked[0].message
+
+
+def _group_means_without_own(frame: pd.DataFrame, random: np.random.Generator) -> Any:
+    y = frame["y"].groupby(random.integers(0, N // 6, N))
+    return (y.transform("sum") - frame["y"]) / (y.transform("size") - 1).clip(lower=1)
+
+
+def _filled(frame: pd.DataFrame, random: np.random.Generator) -> Any:
+    brackets = frame["y"].groupby(pd.qcut(frame["y"], 5, labels=False)).transform("mean")
+    return np.where(random.random(N) < 0.3, 40 + 4 * brackets, random.normal(40, 8, N))
+
+
+def _component(frame: pd.DataFrame, random: np.random.Generator) -> Any:
+    X = frame[list("abcd")]
+    scaled = (X - X.mean()) / X.std()
+    return scaled @ (scaled.T @ frame["y"])
+
+
+def _least_squares(frame: pd.DataFrame, random: np.random.Generator) -> Any:
+    X = np.column_stack([np.ones(N), frame[list("abcd")]])
+    return np.round(X @ np.linalg.lstsq(X, frame["y"], rcond=None)[0], 3)
+
+
+@pytest.mark.parametrize(
+    ("made", "sign"),
+    [
+        (_group_means_without_own, "groups of rows without the row's own"),
+        (_filled, "as filled gaps do"),
+        (_component, "their products with the target"),
+        (_least_squares, "fits these very rows"),
+    ],
+)
+def test_what_was_computed_with_the_targets_of_all_rows_is_found_and_the_same_of_others_is_not(
+    made: Change, sign: str
+) -> None:
+    """Of another target than that of these rows, drawn alike, the very same computation is no alarm."""
+    frame, random = plain()
+    frame["y"] = frame["a"] + frame["b"] / 2 + random.normal(size=N)
+    again = frame.assign(y=frame["a"] + frame["b"] / 2 + random.normal(size=N))
+    assert sign in alarms(audited(frame.assign(made=made(frame, random))))["carried_targets"]
+    assert "carried_targets" not in alarms(audited(frame.assign(made=made(again, random))))
+
+
+def test_a_logistic_score_of_the_same_rows_is_found_and_one_of_other_rows_is_not() -> None:
+    """What maximum likelihood leaves of its own rows goes with none of its columns."""
+    from sklearn.linear_model import LogisticRegression
+
+    frame, _ = plain()
+    half = np.arange(N) < N // 2
+    for rows, seen in ((np.ones(N, dtype=bool), True), (half, False)):
+        model = LogisticRegression(C=1e6).fit(frame.loc[rows, list("abcd")], frame.loc[rows, "y"])
+        score = frame.assign(score=model.predict_proba(frame[list("abcd")])[:, 1])
+        shown = score if seen else score[~half]
+        assert ("carried_targets" in alarms(audited(shown))) == seen
+
+
+def test_rows_made_of_two_others_are_found_and_measured_ones_are_not() -> None:
+    """A third of the small class lies on segments between two of its rows, which are in other folds."""
+    frame, random = plain()
+    frame = frame.drop(columns="kind").assign(e=random.normal(size=N))
+    small = frame[frame["y"] == 1].reset_index(drop=True)
+    X = small[list("abcde")].to_numpy()
+    ends = random.integers(0, len(X), 100)
+    near = np.argsort(np.square(X[ends][:, None] - X[None]).sum(axis=2), axis=1)[
+        np.arange(100), random.integers(1, 6, 100)
+    ]
+    between = pd.DataFrame(X[ends] + random.random((100, 1)) * (X[near] - X[ends]), columns=list("abcde"))
+    made = pd.concat([frame, between.assign(y=1, id=[f"S{i}" for i in range(100)])], ignore_index=True)
+    assert "near_duplicates" not in alarms(audited(frame))
+    assert "lie exactly between two others" in alarms(audited(made))["near_duplicates"]
+
+
+def test_an_entity_of_a_tenth_of_the_variance_is_found() -> None:
+    """Each of 60 teachers has 20 rows."""
+    frame, random = plain()
+    codes = random.integers(0, 60, N)
+    frame["y"] = random.normal(size=60)[codes] / 3 + random.normal(size=N)
+    found = alarms(audited(frame.assign(teacher=[f"T{code:02d}" for code in codes])))
+    assert "`group: teacher`" in found["unnamed_entities"]
+
+
+def test_an_entity_of_as_many_rows_each_is_found() -> None:
+    """Three rows of each of 400 patients: there is no order in their numbers of rows."""
+    frame, random = plain()
+    codes = random.permutation(np.repeat(np.arange(400), 3))
+    frame["y"] = random.normal(size=400)[codes] + frame["a"]
+    assert "`group: patient`" in alarms(audited(frame.assign(patient=codes)))["unnamed_entities"]
+
+
+def test_a_count_is_no_entity() -> None:
+    """Small counts are common and large ones are rare, while names have rows in no order."""
+    frame, random = plain()
+    codes = np.minimum(random.exponential(20, N).astype(int), 80)
+    frame["y"] = random.normal(size=81)[codes] + random.normal(size=N)
+    assert "unnamed_entities" not in alarms(audited(frame.assign(visits=codes)))
+    assert "unnamed_entities" in alarms(audited(frame.assign(visits=random.permutation(81)[codes])))
+
+
+def test_rows_without_any_value_repeat_nothing() -> None:
+    """Nothing is known of them, so nothing is the same."""
+    frame, _ = plain()
+    frame.loc[:200, [*"abcd", "kind"]] = None
+    assert "duplicate_rows" not in alarms(audited(frame))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import CASES
-from evenfold.manifests import BalanceReport, Manifest, decide, extend, measure
+from evenfold.manifests import BalanceReport, Manifest, decide, extend, measure, read_header, write_manifest
 from evenfold.manifests.membership import Labels
 from evenfold.splitters import SplitError, Splitter
 from scipy.stats import ks_2samp, wasserstein_distance
@@ -331,3 +331,23 @@ def test_deciding_reads_the_data_once(
     monkeypatch.setattr(read, "_read_parquet", lambda *args: (reads.append(args), plain(*args))[1])
     assert decide(spec, file).split_id == decide(spec, frame).split_id
     assert len(reads) == 1
+
+
+def test_merged_folds_are_measured_against_what_was_asked(tmp_path: Path) -> None:
+    """89 and 11 of a hundred folds are 89 % and 11 % in the manifest, and their sizes are as asked."""
+    frame = pd.DataFrame({"id": range(700), "y": np.random.default_rng(1).gamma(2.0, size=700)})
+    made = decide(
+        {
+            "name": "merged",
+            "columns": {"key": "id", "target": "y"},
+            "strategy": "FractionalStratifiedSplit",
+            "params": {"parts": {"train": 89, "test": 11}},
+        },
+        frame,
+    )
+    header = read_header(write_manifest(made, tmp_path))
+    assert {part["name"]: (part["share"], part["code"]) for part in header["parts"]} == {
+        "train": (0.89, -1),
+        "test": (0.11, 0),
+    }
+    assert measure(made, frame).worst["size"] == 0.0

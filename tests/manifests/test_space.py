@@ -74,7 +74,7 @@ def test_places_are_features_where_a_model_lists_them_and_blocks_are_one_in_its_
             {"columns": {"key": "id"}, **{"strategy": "SpatialBlockKFold", "params": {"block_size": 5}}},
             "no coordinates",
         ),
-        ({"columns": COLUMNS}, "SpatialBlockKFold cannot be made: .*block_size"),
+        ({"columns": COLUMNS}, "SpatialBlockKFold needs block_size, .* or --param block_size="),
         ({"columns": COLUMNS | {"coordinates": ["east"]}}, "name two columns, such as"),
         ({"columns": COLUMNS | {"group": "soil"}, "params": {"block_size": 5}}, "does not keep groups whole"),
     ],

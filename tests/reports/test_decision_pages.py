@@ -9,9 +9,12 @@ import pandas as pd
 import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, choose, compare, fit_and_score
 from evenfold.estimates.promotion import Decision
+from evenfold.estimates.selection import Choice
 from evenfold.manifests import audit, decide
 from evenfold.manifests.audits.findings import GATES
 from evenfold.reports import audit_page, comparison_page, look_page, retraining_page, tuning_page
+from evenfold.reports.charts import Picture
+from evenfold.reports.page import Verdict
 from pages import Page
 
 METRICS = ("r2", "neg_mean_absolute_error")
@@ -47,6 +50,8 @@ def test_a_comparison_names_the_better_model_first_and_reads_errors_as_people_do
     assert page.words.count("Ridge 0") >= 2
     assert "neg_mean" not in " ".join(page.words)
     assert [each.difference for each in comparisons] == page.numbers["figures"][2::6]
+    (caption,) = [words for words in page.words if words.startswith("Left of the dashed line Ridge 400 is better")]
+    assert caption.endswith("right of it Ridge 0.")
     swapped = comparison_page([compare(near, far, "r2")], ("Ridge 0", "Ridge 400"))
     assert swapped.tiles[0].value == "Ridge 0"
 
@@ -83,6 +88,22 @@ def test_a_tuning_shows_one_number_for_the_winner_and_what_its_luck_was_worth() 
     assert len(two.sections) == 1
 
 
+def test_configurations_of_several_parameters_are_told_apart_in_a_narrow_window() -> None:
+    """Their values stand beside the dots, and the names once above them; the title says of what and where."""
+    tried = [{"learning_rate": rate, "max_leaf_nodes": n} for rate in (0.02, 0.1) for n in (4, 31)]
+    choice = Choice(0, 0, 0.5, 0.5, 0.4, 0.6, (), 0.95)
+    made = tuning_page("r2", tried, [0.5, 0.4, 0.3, 0.2], [0.1] * 4, choice, what="Forest on flights 1.0")
+    assert made.title == "Tuning Forest on flights 1.0"
+    unlucky = tuning_page("r2", tried, [0.5, 0.4, 0.3, 0.2], [0.1] * 4, replace(choice, value=0.51))
+    assert [page.tiles[1].note for page in (made, unlucky)] == ["no luck was found in it"] * 2
+    lucky = tuning_page("r2", tried, [0.5, 0.4, 0.3, 0.2], [0.1] * 4, replace(choice, value=0.45))
+    assert lucky.tiles[1].note == "too good by 0.05"
+    picture = made.sections[0].blocks[0]
+    assert isinstance(picture, Picture)
+    narrow = picture.svg(360)
+    assert all(f">{words}</text>" in narrow for words in ("0.02, 4", "0.1, 31", "learning_rate, max_leaf_nodes"))
+
+
 @pytest.mark.parametrize("promote", [True, False])
 def test_a_retraining_opens_with_its_decision(promote: bool) -> None:
     """Who is the champion, why, by how much; the candidate's scores and the rule are on the page."""
@@ -103,13 +124,18 @@ def test_a_retraining_opens_with_its_decision(promote: bool) -> None:
     assert page.tiles[1].value == "+0.01"
     assert decision.rule in words
     assert "500 rows joined." in words
+    warned = replace(estimates[0], warnings=("The model does no better than predicting the mean: R2 0 against 0.",))
+    told = retraining_page("orders", decision, [warned], checks).findings
+    assert warned.warnings[0] in [remark.message for remark in told]  # a champion that has learnt nothing is said so
 
 
 def test_a_second_look_at_locked_rows_is_warned_of() -> None:
     """The first look is clean; from the second on the page says that the score flatters."""
     _, scores, _ = folds()
     told = {"reason": "the end", "split": "orders 1.0", "model": "sklearn.linear_model:Ridge"}
-    assert not look_page(scores[0], look=1, **told).findings
+    first = look_page(scores[0], look=1, **told)
+    assert not first.findings
+    assert first.verdict is Verdict.NONE  # that nobody has looked before says nothing of the model
     second = look_page(scores[0], look=2, **told)
     assert "looked at 1 time before" in second.findings[0].message
     assert "! Look at this" in Page(second.html()).words

@@ -205,6 +205,18 @@ def test_parts_are_shown_as_parts() -> None:
     assert "600 rows in 3 parts: train 420, validation 90 and test 90." in page.words
 
 
+def test_groups_of_unknown_size_are_not_drawn() -> None:
+    """Of a split that grew by a batch the page has no rows: how large its groups are now nobody knows."""
+    data = frame()
+    old = data[data["ward"] < "ward 3"]
+    manifest = decide(CASES["groups"][0], old)
+    grown = extend(manifest, data.drop(old.index), batch=True).manifest
+    page = Page(report_html(grown, measure(grown)))
+    assert "groups" not in page.sections
+    assert str(data["ward"].nunique()) in page.words
+    assert "values of ward, each in one fold" in page.words
+
+
 def test_ten_thousand_groups_make_less_than_a_megabyte() -> None:
     """A page that opens at once."""
     html, _ = made(CASES["groups"][0], frame(40_000, 10_000))

@@ -92,6 +92,7 @@ def test_long_names_are_cut_in_the_middle_and_whole_under_the_pointer() -> None:
     assert cut.endswith("6)")
     assert shortened("short", 150) == "short"
     assert breadth("病棟") > 1.5 * breadth("ab")
+    assert breadth("RMSE") > breadth("rise")  # capitals are wider, and would be cut at the window's edge
     picture = Picture("x", "x", "y", (0, 1), (0, 1), y_ticks=[(0.5, name)])
     assert f"<title>{name}</title>" in picture.svg(360)
 

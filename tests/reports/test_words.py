@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evenfold.estimates import Estimate
 from evenfold.estimates.results import Interval
-from evenfold.reports.evaluations.words import kept_promises, optimism, resolution
+from evenfold.reports.evaluations.words import kept_promises, once, optimism, resolution
 
 
 def estimate(metric: str, value: float, apparent: float, half: float = 0.05, level: float = 0.95) -> Estimate:
@@ -20,7 +20,13 @@ def test_optimism_is_said_where_the_apparent_score_lies_above_the_interval() -> 
     assert optimism([within]) == ""
     both = optimism([above, estimate("neg_mean_absolute_error", -10.0, -2.0)])
     assert both.count("Optimism") == 1
-    assert "MAE is 2.00 on rows that the model has seen and 10.000 on new ones" in both
+    assert both.endswith(" and 0.400 on new ones; MAE is better on seen rows as well.")
+
+
+def test_what_is_said_of_several_metrics_is_one_sentence() -> None:
+    """The same words up to the colon are written once, with the figures of each metric behind them."""
+    said = ["It is no better: R2 0.1 against 0.2.", "It is no better: MAE 3 against 2.", "It never predicts b."]
+    assert once([*said, said[0]]) == ["It is no better: R2 0.1 against 0.2; MAE 3 against 2.", said[2]]
 
 
 def test_the_resolution_is_half_of_the_intervals_width_at_its_level() -> None:

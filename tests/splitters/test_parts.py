@@ -4,7 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.splitters import BalancedGroupSplit, FractionalStratifiedSplit, HashSplit, SplitError, StratifiedSplit
+from evenfold.splitters import (
+    BalancedGroupSplit,
+    FractionalStratifiedSplit,
+    HashSplit,
+    SortedStratifiedKFold,
+    SplitError,
+    StratifiedSplit,
+)
 from evenfold.splitters.base import part_sizes
 from evenfold.splitters.strategies.stratified_splits import rounded
 from hypothesis import given, settings, strategies as st
@@ -74,6 +81,9 @@ def test_text_classes_are_shared_out_to_parts_of_any_shares() -> None:
         ({"train": 0.8, "test": 0.2, "extra": 0.0}, r"\{'extra': 0.0\} is not a share"),
         ({"train": 0.8, "test": "0.2"}, r"\{'test': '0.2'\} is not a share"),
         ({"train": float("nan"), "test": 0.2}, "is not a share"),
+        ({"train": 89, "test": 0.11}, r"\{'train': 89\} is not a share"),
+        ({"train": 89, "test": 0}, r"is not a share"),
+        ({"train": 99, "test": 1}, r"'test' would get 0\.4 of 40 rows"),
         ({"train": 0.99, "test": 0.01}, r"part 'test' would get 0\.4 of 40 rows; .* at least 100 rows"),
     ],
 )
@@ -130,7 +140,7 @@ def shares(draw: st.DrawFn) -> dict[str, float]:
     return {name: weight / sum(weights) for name, weight in zip(names, weights, strict=True)}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(parts=shares(), n=st.integers(1, 400), ties=st.integers(1, 400), precision=st.none() | st.integers(1, 400))
 def test_every_part_is_exact_and_follows_the_distribution(
     parts: dict[str, float], n: int, ties: int, precision: int | None
@@ -171,3 +181,30 @@ def test_tails_are_shared_out_to_a_few_rows_of_a_million() -> None:
     labels = FractionalStratifiedSplit({"train": 0.89, "test": 0.11}).assign(None, y)
     ranked = labels[np.argsort(y)] == 0
     assert np.abs(np.cumsum(ranked) - 0.11 * np.arange(1, y.size + 1)).max() < 10
+
+
+@pytest.mark.parametrize("parts", [{"train": 89, "test": 11}, {"train": 178, "test": 22}, {"train": 9, "test": 1}])
+def test_whole_numbers_are_folds_that_are_merged(parts: dict[str, int]) -> None:
+    """Of every k neighbours in y the parts get what as many folds of SortedStratifiedKFold(k) hold of them."""
+    y = np.random.default_rng(0).lognormal(size=600)
+    k, tested = (10, 1) if parts["test"] == 1 else (100, 11)
+    order = np.argsort(y)
+    merged = SortedStratifiedKFold(k).assign(None, y) < tested
+    made = FractionalStratifiedSplit(parts).assign(None, y) == 0
+    for test in (merged, made):
+        assert (test[order].reshape(-1, k).sum(axis=1) == tested).all()
+    fractions = FractionalStratifiedSplit({name: count / sum(parts.values()) for name, count in parts.items()})
+    assert np.sum(fractions.assign(None, y) == 0) == made.sum()
+
+
+@pytest.mark.parametrize("strategy", [FractionalStratifiedSplit, StratifiedSplit, BalancedGroupSplit, HashSplit])
+def test_every_strategy_of_parts_merges_folds(strategy: Any) -> None:
+    """As many rows as the fractions give, and the same rows but for the one whose blocks of neighbours are folds."""
+    y, groups = np.resize([0, 1], 1_000), np.arange(1_000) // 2
+    counts, shares = {"train": 89, "validation": 4, "test": 7}, {"train": 0.89, "validation": 0.04, "test": 0.07}
+    splitters = [strategy(parts=parts) for parts in (counts, shares)]
+    roles = {"key": np.arange(1_000)} if strategy is HashSplit else {}
+    given = groups if splitters[0].needs.groups else None
+    by_count, by_share = (splitter.assign(None, y, given, **roles) for splitter in splitters)
+    assert np.bincount(by_count + 2).tolist() == np.bincount(by_share + 2).tolist()
+    assert strategy is FractionalStratifiedSplit or (by_count == by_share).all()

@@ -8,6 +8,7 @@ import numpy as np
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Without
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
+from .fitted import Fits, fills, is_mean_without_own
 from .sample import LEAST_ROWS, Array, Codes, Column, Sample
 from .times import is_clock
 
@@ -24,11 +25,13 @@ MOST_ROWS = 100_000
 def carried_targets(sample: Sample) -> Outcome:
     """Look for features into which targets went: those of other rows, which are on the other side of some split.
 
-    Three signs that a row's own target moves the feature. *Rates*: rows with one value of the feature (or one level of
+    Signs that targets made the feature. *Rates*: rows with one value of the feature (or one level of
     another column) have that value, up to a straight line, as their mean target, though chance alone would scatter
     such means around any honest feature; a warning needs less than .3 of that scatter and a chance of 1e-6. *Means
-    without the own row*: inside a level the feature falls where the own target rises exactly (correlation below -.99).
-    *Shifted or smoothed targets*: the targets of the three rows before and after, in order of the key or of a time,
+    without the own row*: inside a level the feature falls where the own target rises exactly (correlation below -.99),
+    or, of groups that are no column, such means and own targets come to the same sums. *Fits* of the target on other
+    columns that saw these rows. *Filled gaps* that tell their rows' targets. *Shifted or smoothed targets*: the targets
+    of the three rows before and after, in order of the key or of a time,
     explain .995 of the feature, and the own one less. O(features x n log n) for at most 100,000 rows.
     """
     target = sample.target
@@ -38,31 +41,36 @@ def carried_targets(sample: Sample) -> Outcome:
     features = [column for column in sample.feature_columns() if column.kind == "number" and column.n_levels > 1]
     if sample.rows.size < LEAST_ROWS or not features:
         return NotAsked("no feature is a number")
-    found = {column.name: sign for column in features if (sign := _sign(column, sample))}
+    assert sample.target is not None
+    outcomes = sample.target.values[:, None] if target.numeric else sample.target.outcomes
+    looks = [(outcome, Fits(features, outcome)) for outcome in outcomes.T]
+    found = {column.name: sign for column in features if (sign := _sign(column, sample, looks))}
     if not found:
         return None
     shown = listed(f"{name} ({sign})" for name, sign in found.items())
     message = (
-        f"{amount(len(found), 'feature')} {verb(len(found), 'carries', 'carry')} targets of other rows: "
+        f"{amount(len(found), 'feature')} {verb(len(found), 'was', 'were')} computed with targets of tested rows: "
         f"{shown}{sample.looked_at}; compute {verb(len(found), 'it', 'them')} from the training rows alone."
     )
     return Found(len(found), message, {"features": found}, Without(tuple(found)))
 
 
-def _sign(column: Column, sample: Sample) -> str | None:
-    assert sample.target is not None
-    outcomes = sample.target.values[:, None] if sample.target.numeric else sample.target.outcomes
-    for outcome in outcomes.T:
+def _sign(column: Column, sample: Sample, looks: list[tuple[Array, Fits]]) -> str | None:
+    for outcome, fits in looks:
         for codes, levels in _levels_of(column, sample) if column.fractional else ():
             ratio = rate_scatter(column.values, outcome, codes)
             if ratio is not None:
-                return f"the mean target of {levels}, with {ratio:.0%} of the scatter of chance"
+                return f"the mean target of {levels}, with {ratio:.0%} of the scatter that chance would bring"
             if _falls_with_own(column.values, outcome, codes):
                 return f"the mean target of {levels} without the row's own"
         shift = _neighbours_explain(column.values, outcome, sample)
         if shift:
             return shift
-    return None
+        if column.fractional and (fit := fits.sign(column.name)):
+            return fit
+        if column.fractional and is_mean_without_own(column.values, outcome):
+            return "the mean target of groups of rows without the row's own"
+    return fills(column, sample) if column.fractional else None
 
 
 def _levels_of(column: Column, sample: Sample) -> Iterator[tuple[Codes, str]]:
@@ -102,10 +110,15 @@ def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     m, v, w = sizes[several], means_x[several], np.sqrt(sizes[several])
     terms = np.column_stack([np.ones_like(v), v, 1.0 / m, v / m])
     fitted = terms @ np.linalg.lstsq(terms * w[:, None], means[several] * w, rcond=None)[0]
-    scatter, freedom = float((m * np.square(means[several] - fitted)).sum()) / within, m.size - 4
+    scatter = float((m * np.square(means[several] - fitted)).sum()) / within
+    # Levels of one outcome each scatter less than others by chance, and count as much less.
+    own = np.bincount(levels, weights=np.square(y - means[levels]))[several] / (m - 1.0) / within
+    freedom = (m.size - 4) * min(float(own.mean()), 1.0)
     # Means that are all alike are close to any line, and the feature then carries nothing.
     whole = float((m * np.square(means[several] - np.average(means[several], weights=m))).sum()) / within
-    too_well = whole > freedom / 2.0 > 0 and scatter < TOO_WELL * freedom and scatter < LEFT_OVER * whole
+    too_well = (
+        whole > (m.size - 4) / 2.0 and freedom > 0 and scatter < TOO_WELL * freedom and scatter < LEFT_OVER * whole
+    )
     return scatter / freedom if too_well and float(chi2.cdf(scatter, freedom)) < CHANCE else None
 
 
@@ -123,6 +136,9 @@ def _falls_with_own(values: Array, outcome: Array, codes: Codes) -> bool:
     if np.count_nonzero(use) < LEAST_SHARED * values.size:
         return False
     inside = x[use] - (np.bincount(levels, weights=x) / sizes)[levels][use]
+    moves = np.bincount(levels[use], weights=np.abs(inside)) > 1e-9 * float(np.abs(x).max() + 1e-300)
+    if np.count_nonzero(moves) < LEAST_LEVELS:
+        return False
     expected = rest[use] - (np.bincount(levels, weights=np.where(sizes[levels] > 1, rest, 0.0)) / sizes)[levels][use]
     scale = float(np.sqrt(np.square(inside).sum() * np.square(expected).sum()))
     return bool(scale > 0 and float((inside * expected).sum()) / scale > OWN_TARGET)

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from evenfold.manifests.audits.crossings import crossings
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Together
-from evenfold.manifests.tables.canonical import amount, canonical_table, verb
+from evenfold.manifests.tables.canonical import canonical_table, listed, verb
 from evenfold.splitters.deployed import is_deployed
 from numpy.typing import NDArray
 
+from .models import is_usable, predict_from_all
 from .sample import LEAST_ROWS, Array, Codes, Column, Sample
 
 LEAST_LEVELS = 10
@@ -23,9 +24,12 @@ LEAST_WORDS, MOST_ROWS_A_WORD = 40, 100.0  # levels without a digit are mostly d
 LEAST_SHARED = 0.5  # share of rows that have another row of their level
 LEAST_CROSSING = 0.5  # share of those levels that lie in several folds
 CHANCE = 1e-6  # of all columns together
-LEAST_EFFECT = 0.2  # share of the target's variance that lies between levels (the intraclass correlation)
+# Share of the target's variance that lies between levels (the intraclass correlation): of names, and of words, which
+# may be descriptions, as states and trades are.
+LEAST_EFFECT, LEAST_EFFECT_OF_WORDS = 0.05, 0.2
 CHI_SQUARE_AT_TWO_THIRDS = 0.9364  # the quantile of one squared standard normal number
 ROUGH = 1.0  # von Neumann's ratio of means in no order is 2, along a curve nearly 0
+COUNTED = 0.5  # that ratio of the levels' rows, or their rank correlation: of names, rows do not go by their order
 LEAST_OF_A_PAIR = 5  # levels of each of two columns
 LEAST_PAIR_EFFECT, MOST_ROWS_A_PAIR, MOST_PAIRED = 0.2, 50.0, 12
 
@@ -41,22 +45,35 @@ class Effect:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """What may name an entity: its words in a sentence, the ``group:`` line, and each row's code."""
+    """What may name an entity: its words in a sentence, the ``group:`` line, and each row's code.
+
+    ``made_of``: what is first to be written into a column of that name, empty where it is one.
+    """
 
     name: str
     group: str
     codes: Codes
     ordered: bool
+    made_of: str = ""
+
+    @property
+    def remedy(self) -> str:
+        """What to do, for a specification and at a terminal."""
+        column = self.group.removeprefix("group: ")
+        first = f"write {self.made_of} into a column {column!r} and " if self.made_of else ""
+        return f"{first}split with `{self.group}` (--group {column})"
 
 
 def unnamed_entities(sample: Sample) -> Outcome:
     """Look for levels (patients, devices, shops) that lie in several folds and share their target.
 
     A column counts if most rows share their level with another, most such levels cross folds, and the target's
-    variance between levels is beyond chance (an F test with a probability of 1e-6 over all columns) and at least .2 of
-    the whole. Whole numbers and times are compared with the next level only, which no smooth influence fools; levels
-    without a digit are taken for descriptions unless there are 40 and few rows each. Where a group is named, its rows'
-    mean is one observation. Then combinations of two columns, beyond what either says. O(columns x n log n).
+    variance between levels is beyond chance (an F test with a probability of 1e-6 over all columns) and at least .05 of
+    the whole; below .2 also of what the features leave of it. Whole numbers and times are compared with the next level
+    only, which no smooth influence fools, and are no names where their frequency is smooth as that of counts is; levels
+    without a digit are taken for descriptions unless there are 40, few rows each, and .2 of the variance between them.
+    Where a group is named, its rows' mean is one observation. Then combinations of two columns, beyond what either
+    says. O(columns x n log n).
     """
     target, joined = sample.target, sample.joined
     if target is None:
@@ -79,12 +96,13 @@ def unnamed_entities(sample: Sample) -> Outcome:
         return None
     best = max(crossing, key=lambda each: (effects[each].share, -each.codes.max()))
     effect, levels = effects[best], int(np.unique(best.codes[best.codes >= 0]).size)
-    others = len(crossing) - 1
-    also = f"; so {verb(others, 'does', 'do')} {amount(others, 'other candidate')}" if others else ""
+    others = [each.name for each in crossing if each is not best]
+    also = f"; so {verb(len(others), 'does', 'do')} {listed(others, most=3)}" if others else ""
     message = (
-        f"{best.name} looks like an entity that the split does not keep whole: {crossing[best]:.0%} of its {levels:,} "
-        f"levels lie in more than one fold, and {effect.share:.0%} of the variance of {target.name!r} between them "
-        f"(F {effect.f:.1f}){sample.looked_at}{also}; split with `{best.group}`."
+        f"{best.name} looks like an entity, as a patient or a shop is, that the split does not keep whole: "
+        f"{crossing[best]:.0%} of its {levels:,} values have rows in more than one fold, and {effect.share:.0%} of the "
+        f"variance of {target.name!r} lies between them (F {effect.f:.1f}){sample.looked_at}{also}. If the model will "
+        f"meet new ones, {best.remedy}."
     )
     figures = {
         each.name: {"levels_crossing": crossing[each], "share": effects[each].share, "group": each.group}
@@ -122,12 +140,12 @@ def _text_parts(name: str, values: list[Any], quoted: bool) -> Iterator[Candidat
     for place in range(most):
         part = [piece[place] if place < len(piece) else None for piece in pieces]
         said = f"part {place + 1} of the key {name!r}" + (f" (as in {part[0]!r} of {values[0]!r})" if quoted else "")
-        yield Candidate(said, f"group: {name}_part_{place + 1}", _numbered(part), False)
+        yield Candidate(said, f"group: {name}_part_{place + 1}", _numbered(part), False, "it")
     for end in range(2, most):
         start = ["".join(piece[:end]) for piece in pieces]
         said = f"the first {end} parts of the key {name!r}"
         said += f" (as in {start[0]!r} of {values[0]!r})" if quoted else ""
-        yield Candidate(said, f"group: {name}_first_{end}_parts", _numbered(start), False)
+        yield Candidate(said, f"group: {name}_first_{end}_parts", _numbered(start), False, "them")
 
 
 def _numbered(values: list[Any]) -> Codes:
@@ -148,8 +166,21 @@ def _may_be_an_entity(candidate: Candidate, sample: Sample) -> bool:
     if column is None:
         return True
     if candidate.ordered:
-        return sizes.size >= LEAST_NUMBERS and not column.fractional and n <= MOST_ROWS_A_WORD * sizes.size
+        names = sizes.size >= LEAST_NUMBERS and not column.fractional and not _are_counts(sizes)
+        return names and n <= MOST_ROWS_A_WORD * sizes.size
     return _is_coded(column) and (_has_digits(column) or n <= MOST_ROWS_A_WORD * sizes.size)
+
+
+def _are_counts(sizes: Codes) -> bool:
+    """Return whether levels have rows by their order, as quantities do: smoothly, or the more the smaller they are."""
+    from scipy.stats import rankdata
+
+    if np.ptp(sizes) == 0:
+        return False
+    logs, ranks = np.log(sizes), rankdata(sizes)
+    smooth = np.square(np.diff(logs)).sum() < COUNTED * np.square(logs - logs.mean()).sum()
+    falling = abs(np.corrcoef(np.arange(sizes.size), ranks)[0, 1]) >= COUNTED
+    return bool(smooth or falling)
 
 
 def _has_digits(column: Column) -> bool:
@@ -165,7 +196,31 @@ def _effect_beyond_chance(candidate: Candidate, sample: Sample, tests: int) -> E
     assert sample.target is not None
     outcomes, codes = _units(sample.target.outcomes, candidate.codes, sample.groups)
     effect = level_effect(outcomes, codes, candidate.ordered)
-    return effect if effect.chance * tests < CHANCE and effect.share >= LEAST_EFFECT else None
+    column = sample.columns.get(candidate.group.removeprefix("group: "))
+    words = column is not None and column.kind == "category" and not _has_digits(column)
+    many = candidate.codes.size > MOST_ROWS_A_WORD * (int(candidate.codes.max()) + 1)
+    least = LEAST_EFFECT_OF_WORDS if words or many else LEAST_EFFECT
+    if effect.chance * tests >= CHANCE or effect.share < least:
+        return None
+    if effect.share < LEAST_EFFECT_OF_WORDS and not _beyond_features(candidate, column, sample, tests):
+        return None
+    return effect
+
+
+def _beyond_features(candidate: Candidate, column: Column | None, sample: Sample, tests: int) -> bool:
+    """Return whether levels differ in what the features without them leave of the target, out of fold.
+
+    Where a weak effect is that of what the features say of the levels anyway, a model learns nothing from their rows.
+    """
+    learned = sample.learned
+    assert learned.target is not None
+    others = [each for each in learned.feature_columns() if column is None or each.name != column.name]
+    if not is_usable(others):
+        return True
+    left = learned.target.outcomes - predict_from_all(others, learned.target.outcomes, learned.blocks)
+    outcomes, codes = _units(left, candidate.codes[np.isin(sample.rows, learned.rows)], learned.groups)
+    effect = level_effect(outcomes, codes, candidate.ordered)
+    return effect.chance * tests < CHANCE and effect.share >= LEAST_EFFECT
 
 
 def _units(outcomes: Array, codes: Codes, groups: Codes | None) -> tuple[Array, Codes]:
@@ -260,8 +315,8 @@ def _pair(a: Column, b: Column, sample: Sample, tests: int) -> tuple[Candidate, 
     effect = level_effect(outcomes, units, ordered=False)
     if effect.chance * tests >= CHANCE or effect.share < LEAST_PAIR_EFFECT:
         return None
-    group = f"group: {a.name}+{b.name}"
-    return Candidate(f"the combination of {a.name!r} and {b.name!r}", group, codes, False), effect
+    group = f"group: {a.name}_{b.name}"
+    return Candidate(f"the combination of {a.name!r} and {b.name!r}", group, codes, False, "both"), effect
 
 
 def _smooth(a: Column, b: Column, outcomes: Array) -> Array:

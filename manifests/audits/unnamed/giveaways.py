@@ -11,6 +11,7 @@ from .sample import LEAST_ROWS, Column, Sample, Target
 
 # Scores from which a single feature is looked at, by whether the target is a number.
 GIVES_IT_AWAY = {False: 0.95, True: 0.94}
+TELLS_MOST = {False: 0.90, True: 0.80}  # what is worth a question
 ERRORS = 1.64  # standard errors of an AUC of so few rows that must not reach below .94
 SURELY = 0.94
 # How much better it must be than the best other feature, and than all the others together.
@@ -29,18 +30,16 @@ def giveaway_features(sample: Sample) -> Outcome:
     their like, as petal length beside petal width, are no finding. O(features x n log n) for at most 20,000 rows.
     """
     sample = sample.learned
+    scores = _scores(sample)
+    if isinstance(scores, NotAsked):
+        return scores
     target = sample.target
-    if target is None:
-        return NotAsked("no target column is named")
-    features = [column for column in sample.feature_columns() if _is_told_by_few(column)]
-    if target.outcomes.size < LEAST_ROWS or not features or not _varies(sample):
-        return NotAsked("too few rows with a target, or no feature to learn from")
-    scores = {c.name: target.score(predict_from_one(c, target.outcomes, sample.blocks)) for c in features}
+    assert target is not None
     least = max(GIVES_IT_AWAY[target.numeric], _sure_of(target))
     alike = {name: score for name, score in scores.items() if score >= least}
     if not alike:
         return None
-    others = [column for column in features if column.name not in alike]
+    others = [column for column in sample.feature_columns() if column.name in scores and column.name not in alike]
     together = _joint(sample, others)
     if not _stand_alone(scores, alike, together, target.numeric):
         shown = listed(f"{name} ({score:.3f})" for name, score in alike.items())
@@ -49,10 +48,49 @@ def giveaway_features(sample: Sample) -> Outcome:
     beside = f"all {len(others)} others together reach {together:.3f}" if others else "there is no other feature"
     message = (
         f"{amount(len(alike), 'feature')} alone {verb(len(alike), 'gives', 'give')} {target.name!r} nearly away: "
-        f"{shown}; {beside}{sample.looked_at}; leave {verb(len(alike), 'it', 'them')} out unless known before the "
-        "target is."
+        f"{shown}; {beside}{sample.looked_at}; leave {verb(len(alike), 'it', 'them')} out unless "
+        f"{verb(len(alike), 'it is', 'they are')} known before the target is."
     )
     return Found(len(alike), message, {"features": alike, "others_together": together}, Without(tuple(alike)))
+
+
+def strong_features(sample: Sample) -> Outcome:
+    """Look for a feature that tells most of the target, where all others together tell little; worth a question.
+
+    A score of .90 (.80 for numbers) that all others together do not come near (.04; .15), short of what is said to
+    give the target away. O(features x n log n) for at most 20,000 rows.
+    """
+    sample = sample.learned
+    scores = _scores(sample)
+    if isinstance(scores, NotAsked):
+        return scores
+    target = sample.target
+    assert target is not None
+    name = max(scores, key=lambda feature: scores[feature])
+    score, second = scores[name], max((score for other, score in scores.items() if other != name), default=0.0)
+    gap, least = STANDS_ALONE[target.numeric], TELLS_MOST[target.numeric]
+    if not least <= score < max(GIVES_IT_AWAY[target.numeric], _sure_of(target)) or score - second < gap:
+        return None
+    others = [column for column in sample.feature_columns() if column.name in scores and column.name != name]
+    together = _joint(sample, others)
+    if not others or score - together < gap:
+        return None
+    message = (
+        f"{name} tells most of {target.name!r} alone ({target.measure} {score:.3f}), all {len(others)} others together "
+        f"only {together:.3f}{sample.looked_at}; is it known before {target.name!r} is?"
+    )
+    return Found(1, message, {"features": {name: score}, "others_together": together}, Without((name,)))
+
+
+def _scores(sample: Sample) -> dict[str, float] | NotAsked:
+    """Return how well each feature alone tells the target, out of fold, or why that cannot be said."""
+    target = sample.target
+    if target is None:
+        return NotAsked("no target column is named")
+    features = [column for column in sample.feature_columns() if _is_told_by_few(column)]
+    if target.outcomes.size < LEAST_ROWS or not features or not _varies(sample):
+        return NotAsked("too few rows with a target, or no feature to learn from")
+    return {c.name: target.score(predict_from_one(c, target.outcomes, sample.blocks)) for c in features}
 
 
 def _sure_of(target: Target) -> float:

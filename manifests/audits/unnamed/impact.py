@@ -36,7 +36,8 @@ def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Foun
         if impact is None:
             return found
         measure, before, mended = impact
-        message = f"{found.message} At stake: {measure} {before:.3f} as split, {mended:.3f} {found.remedy.said}."
+        scores = f"{measure} {before:.3f} as split, {mended:.3f} {found.remedy.said}"
+        message = f"{found.message} At stake: {scores}, of a small model."
         figures = {"measure": measure, "as_split": before, "mended": mended}
         return replace(found, message=message, figures={**found.figures, "impact": figures})
 

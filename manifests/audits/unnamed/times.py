@@ -33,9 +33,9 @@ def times_left_out(sample: Sample) -> Outcome:
         return None
     name = max(followed, key=lambda clock: followed[clock])
     message = (
-        f"{target.name!r} follows {name!r}, which the split ignores: rows next to one another in time, in different "
-        f"folds, have targets with a correlation of {followed[name]:.2f}{sample.looked_at}; a model will not have "
-        f"tomorrow's rows: split with ForwardChaining and time {name!r}."
+        f"{target.name!r} follows {name!r}, which the split ignores: rows that are neighbours in time and in different "
+        f"folds have targets with a correlation of {followed[name]:.2f}{sample.looked_at}, and a model in use has no "
+        f"later neighbours; split with ForwardChaining and time {name!r} (--strategy ForwardChaining --time {name})."
     )
     return Found(len(followed), message, {"columns": followed}, ByTime(name))
 
