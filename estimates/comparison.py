@@ -135,8 +135,8 @@ def _of_repeats(made: Comparison, training: _Training) -> tuple[str, ...]:
         return ()
     repeated = made.resolution * sqrt((1 / REPEATS + training.ratio) / training.inflation)
     return (
-        f"{REPEATS} repeats of the folds (strategy: Repeated) could show differences of about {repeated:.2g} "
-        f"{metric_of(made.metric).title}, and {REPEATS} times as many fits.",
+        f"{REPEATS} repeats of the folds (Repeated), with {REPEATS} times as many fits, could show differences of "
+        f"about this size: {repeated:.2g} {metric_of(made.metric).title}.",
     )
 
 

@@ -134,7 +134,6 @@ def _stop_at(error: Any) -> None:
         near = error.possibilities or []
         meant = f"did you mean {' or '.join(near)}?" if near else f"{path} --help lists those that there are."
         _stop(f"there is no option {error.option_name}; {meant}", BAD_INPUT)
-    said = said.replace(": Value error, ", ": ")  # what checked it is not what is wrong with it
     told = _of_number(error) or f"{said[:1].lower()}{said[1:].rstrip('.')}"
     _stop(f"{told}; {path} --help shows {'more' if _of_number(error) else 'what it takes'}.", BAD_INPUT)
 

@@ -40,7 +40,7 @@ from .identity import canonical_json as canonical_json, digest_json as digest_js
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
 from .plan import Plan as Plan, further_folds as further_folds, is_numeric_target as is_numeric_target
 from .spec import SplitSpec as SplitSpec, explain as explain, read_spec as read_spec
-from .store.header import prove_files as prove_files, read_header as read_header
+from .store.header import Header as Header, prove_files as prove_files, read_header as read_header
 from .store.load import read_manifest as read_manifest
 from .store.verify import Damage as Damage, Verification as Verification, verify as verify
 from .store.write import describe as describe, write_manifest as write_manifest

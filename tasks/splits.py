@@ -16,6 +16,7 @@ import pyarrow as pa
 import sklearn
 from evenfold.manifests import (
     Audit,
+    Header,
     Manifest,
     Plan,
     SplitSpec,
@@ -384,7 +385,7 @@ def newest(home: Home, spec: SplitSpec) -> Path | None:
     return last if known.spec.decision(known.types) == spec.decision(known.types) else None
 
 
-def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _headers(folder: Path) -> Iterator[tuple[Path, Header]]:
     for path in sorted(folder.glob("[0-9]*.[0-9]*/manifest.json")):
         try:
             yield path.parent, read_header(path.parent)

@@ -30,6 +30,10 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
 _session = tempfile.TemporaryDirectory(prefix="evenfold-tests-")
 os.environ["EVENFOLD_HOME"] = _session.name
 
+# Hypothesis's own deadline would be a timed test, red on a busy machine.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
+
 from evenfold.tasks import Home, prepare_environment  # noqa: E402
 
 prepare_environment(Home.here())

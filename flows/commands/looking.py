@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from evenfold.manifests import Header
 
 from .busy import busy
 from .flags import Grouped
@@ -90,7 +91,7 @@ def _folder(manifest: str) -> Iterator[Path]:
         yield path
 
 
-def _print_look(out: Any, header: dict[str, Any]) -> None:
+def _print_look(out: Any, header: Header) -> None:
     from .console import lined_up
 
     spec = header["spec"]

@@ -287,7 +287,8 @@ def show_comparisons(console: Words, comparisons: Sequence[Comparison], names: t
         ])  # fmt: skip
     console.print("\n".join(lined_up(rows)), markup=False, soft_wrap=True)
     console.print()
-    for sentence in dict.fromkeys(text for each in comparisons for text in (each.words, *each.notes)):
+    notes = once(note for each in comparisons for note in each.notes)
+    for sentence in dict.fromkeys([*(each.words for each in comparisons), *notes]):
         console.say(f"  {sentence}", hang=2)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.flows.outcomes import ExtendOutcome, SplitOutcome
-from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Finding, Verification, read_header
+from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Finding, Header, Verification, read_header
 from evenfold.manifests.figures import RowsBalance, points
 from evenfold.reports.page import counted, listed
 from evenfold.reports.splits.data import target_gap
@@ -135,7 +135,7 @@ def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
         console.say(f"  {split.version} because {were}, which stays; --name keeps them apart", hang=2)
 
 
-def amount(split: SplitRef, header: dict[str, Any]) -> str:
+def amount(split: SplitRef, header: Header) -> str:
     """Return how many rows are in how many folds, draws or parts, and what stays together."""
     counts, parts = header.get("counts", {}), header.get("parts", [])
     if parts:
@@ -150,14 +150,14 @@ def amount(split: SplitRef, header: dict[str, Any]) -> str:
     return f"{counted(split.n_rows, 'row')} in {counted(split.n_splits, what)}{whole}{locked}{out}"
 
 
-def _group_of(header: dict[str, Any]) -> str:
+def _group_of(header: Header) -> str:
     """Return the column whose rows stay together, or several; nothing where there is none."""
     columns = header.get("spec", {}).get("columns", {})
     named = columns.get("group") or columns.get("entities") or []
     return listed([named] if isinstance(named, str) else named)
 
 
-def _places(report: BalanceReport, header: dict[str, Any]) -> list[list[str]]:
+def _places(report: BalanceReport, header: Header) -> list[list[str]]:
     """Return a table of the folds or parts: rows, groups, and the mean of the target or its rarest class."""
     parts = {part["code"]: part["name"] for part in header.get("parts", [])}
     tested = [parts[code] for code in sorted(parts) if code >= 0]
@@ -204,7 +204,8 @@ def show_findings(console: Words, audit: Audit | None, split: SplitRef) -> None:
 
 def show_extension(console: Words, outcome: ExtendOutcome) -> None:
     """Print what an extension came to: rows that joined and left, and that none moved."""
-    show_balance(console, outcome.balance, outcome.split, cached=False)
+    moves = (outcome.added, outcome.deleted, outcome.returned, outcome.quarantined, outcome.moved)
+    show_balance(console, outcome.balance, outcome.split, cached=not any(moves))
     console.print(
         f"  {outcome.added:,} rows added, {outcome.deleted:,} deleted, {outcome.returned:,} back, "
         f"{outcome.quarantined:,} quarantined, {outcome.moved} moved"

@@ -286,5 +286,5 @@ def _fill(
     for name, table in tables.items():
         write_parquet(table.replace_schema_metadata(metadata), aside / name)
         files.append(entry_of(aside / name, table))
-    write_header(aside, said | {"files": files})
+    write_header(aside, {**said, "files": files})
     return rows.split_id

@@ -262,7 +262,8 @@ def _correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 def mean_auc(numbers: NDArray[np.float64], classes: NDArray[np.int64]) -> float:
     """Return the mean over all pairs of classes of the AUC with which ``numbers`` tell the two apart, 0.5 to 1."""
     order = stable_order(numbers)
-    last = np.append(np.flatnonzero(np.diff(numbers[order])), numbers.size - 1)
+    ranked = numbers[order]
+    last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), numbers.size - 1)
     present = np.unique(classes)
     below = np.stack([np.cumsum(classes[order] == each)[last] for each in present]).astype(np.float64)
     found: list[Any] = []

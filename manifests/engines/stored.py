@@ -19,7 +19,7 @@ from evenfold.manifests.identity import digest_table, split_id
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import fold_columns
 from evenfold.manifests.spec import SplitSpec, read_spec
-from evenfold.manifests.store.header import ROWS, read_header, sha256
+from evenfold.manifests.store.header import ROWS, Described, Header, ListedFile, read_header, sha256
 from evenfold.manifests.store.load import prove_stored, read_manifest
 from evenfold.manifests.store.rows import BORN, STATUS, codes_in_use, files_of, rows_in_order
 from evenfold.manifests.store.tables import parquet_options, write_parquet
@@ -49,7 +49,7 @@ class StoredManifest:
         object.__setattr__(self, "folder", Path(self.folder))
 
     @cached_property
-    def header(self) -> dict[str, Any]:
+    def header(self) -> Header:
         """What ``manifest.json`` says."""
         return read_header(self.folder)
 
@@ -111,7 +111,7 @@ class StoredManifest:
     @property
     def parent_split_id(self) -> str | None:
         """What the manifest was grown from; None where it was split."""
-        return self.header["parent_split_id"]  # type: ignore[no-any-return]
+        return self.header["parent_split_id"]
 
     @property
     def n_splits(self) -> int:
@@ -196,7 +196,8 @@ def _fill(plan: StreamedPlan, decision: Decision, aside: Path) -> str:
     manifest = decision.manifest
     if decision.counting is not None:
         manifest = replace(manifest, state=decision.counting(written.counts))
-    said = describe(replace(manifest, keys=None)) | {
+    said: Described = {
+        **describe(replace(manifest, keys=None)),
         "split_id": split_id(
             manifest.kind,
             ordered.digest_keys(plan.digests),
@@ -215,8 +216,8 @@ def _fill(plan: StreamedPlan, decision: Decision, aside: Path) -> str:
     for name, table in tables.items():
         write_parquet(table.replace_schema_metadata(metadata), aside / name)
         files.append(entry_of(aside / name, table))
-    write_header(aside, said | {"files": files})
-    return str(said["split_id"])
+    write_header(aside, {**said, "files": files})
+    return said["split_id"]
 
 
 class _Assignments:
@@ -256,14 +257,19 @@ class _Assignments:
         self._total += block.num_rows
         self._held, self._rows = [], 0
 
-    def close(self, metadata: dict[bytes, bytes]) -> dict[str, Any]:
+    def close(self, metadata: dict[bytes, bytes]) -> ListedFile:
         """Write what is held and the header's copy; return the file's entry."""
         self._flush()
         assert self._writer is not None
         self._writer.add_key_value_metadata(metadata)
         self._writer.close()
-        entry = {"path": self.path.name, "sha256": sha256(self.path), "bytes": self.path.stat().st_size}
-        return entry | {"rows": self._total, "blocks": self._blocks}
+        return {
+            "path": self.path.name,
+            "sha256": sha256(self.path),
+            "bytes": self.path.stat().st_size,
+            "rows": self._total,
+            "blocks": self._blocks,
+        }
 
 
 @contextmanager

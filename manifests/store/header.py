@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from evenfold.splitters.deployed import require_readable
 from evenfold.splitters.errors import SplitError
@@ -16,6 +16,45 @@ SCHEMA = "evenfold-manifest/1"
 ROWS = "assignments-0000.parquet"
 DIGEST = re.compile(r"[0-9a-f]{64}")
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}")
+
+
+class ListedFile(TypedDict):
+    """A Parquet file that a header lists."""
+
+    path: str
+    sha256: str
+    bytes: int
+    rows: int
+    blocks: list[str]
+
+
+class Described(TypedDict):
+    """What ``manifest.json`` holds but for its files; ``exchange.schemas`` says what each field may be."""
+
+    schema: str
+    name: str
+    version: str
+    kind: str
+    spec: dict[str, Any]
+    types: dict[str, str]
+    fingerprint: str
+    plan_id: str
+    split_id: str
+    parent_split_id: str | None
+    algorithm: dict[str, Any]
+    n_rows: int
+    n_splits: int
+    counts: dict[str, int]
+    parts: list[dict[str, Any]]
+    state: dict[str, Any] | None
+    generations: list[dict[str, int]]
+    versions: dict[str, str]
+
+
+class Header(Described):
+    """What ``manifest.json`` holds."""
+
+    files: list[ListedFile]
 
 
 def _of(*kinds: type) -> Callable[[Any], bool]:
@@ -40,7 +79,7 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
 REMEDY = "restore it from its MLflow run."
 
 
-def read_header(folder: str | Path) -> dict[str, Any]:
+def read_header(folder: str | Path) -> Header:
     """Return what ``manifest.json`` in ``folder`` says, unproved; SplitError where it says nothing that we read."""
     path = Path(folder) / "manifest.json"
     require_readable([path])
@@ -56,10 +95,10 @@ def read_header(folder: str | Path) -> dict[str, Any]:
     wrong = [name for name, fits in FIELDS.items() if not fits(header.get(name))]
     if wrong:
         raise SplitError(f"{path} is damaged (its {', '.join(wrong[:5])}); {REMEDY}")
-    return header
+    return cast(Header, header)
 
 
-def prove_files(header: dict[str, Any], folder: Path) -> None:
+def prove_files(header: Header, folder: Path) -> None:
     """Raise SplitError where a file that ``header`` lists is absent or has other bytes, or one is there unlisted."""
     files = _files(header, folder)
     require_readable(folder / entry["path"] for entry in files)  # a link among them leads anywhere
@@ -67,7 +106,7 @@ def prove_files(header: dict[str, Any], folder: Path) -> None:
         _prove(folder / entry["path"], entry["sha256"])
 
 
-def _files(header: dict[str, Any], folder: Path) -> list[dict[str, str]]:
+def _files(header: Header, folder: Path) -> list[ListedFile]:
     files = header.get("files")
     if not isinstance(files, list) or not all(_is_entry(entry) for entry in files):
         raise SplitError(f"{folder / 'manifest.json'} is damaged (its list of files); {REMEDY}")

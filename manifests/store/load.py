@@ -20,7 +20,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import cause_of, reason_of
 from numpy.typing import NDArray
 
-from .header import REMEDY, ROWS, prove_files, read_header
+from .header import REMEDY, ROWS, Header, prove_files, read_header
 from .tables import WAITING, status_in
 
 
@@ -45,7 +45,7 @@ def read_manifest(folder: str | Path) -> Manifest:
     return manifest
 
 
-def prove_stored(folder: str | Path) -> dict[str, Any]:
+def prove_stored(folder: str | Path) -> Header:
     """Return the header of the manifest in ``folder``: every file has its SHA-256, and the header fits its copy.
 
     Raises SplitError as ``read_manifest`` does. No row is read, so a manifest of any size is proved in no memory.
@@ -63,7 +63,7 @@ def _forged(path: Path, error: Exception) -> SplitError:
     return SplitError(f"{path} holds no manifest ({type(error).__name__}: {reason_of(error)[:200]}); {REMEDY}")
 
 
-def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]) -> Manifest:
+def _from_tables(path: Path, header: Header, tables: dict[str, pa.Table]) -> Manifest:
     spec = _as_it_was(read_spec(header["spec"]), header["types"])
     key = key_names(spec)
     rows, born = _together(_of_kind(tables, "assignments"), key)
@@ -82,7 +82,7 @@ def _from_tables(path: Path, header: dict[str, Any], tables: dict[str, pa.Table]
     )
 
 
-def outline(folder: str | Path, header: dict[str, Any], most: int, repeats: int) -> Manifest:
+def outline(folder: str | Path, header: Header, most: int, repeats: int) -> Manifest:
     """Return the manifest of labels in ``folder`` but for its rows: what else it holds, and one row in their place.
 
     ``most``: the greatest code of any row; ``repeats``: how many codes a row has. What a header is derived from is
@@ -100,11 +100,15 @@ def outline(folder: str | Path, header: dict[str, Any], most: int, repeats: int)
     )
 
 
-def _told_by(path: Path, header: dict[str, Any], spec: SplitSpec) -> dict[str, Any]:
+def _told_by(path: Path, header: Header, spec: SplitSpec) -> dict[str, Any]:
     """Return the fields of a manifest that its header tells as they are."""
     return {
         "spec": spec,
-        **{name: header[name] for name in ("types", "fingerprint", "plan_id", "version", "parent_split_id")},
+        "types": header["types"],
+        "fingerprint": header["fingerprint"],
+        "plan_id": header["plan_id"],
+        "version": header["version"],
+        "parent_split_id": header["parent_split_id"],
         "algorithm": {name: value for name, value in header["algorithm"].items() if name != "portable"},
         "state": State.of(header["state"]),
         "uri": str(path),
@@ -140,7 +144,7 @@ def _together(tables: list[pa.Table], key: list[str]) -> tuple[pa.Table, NDArray
     return table.take(order).combine_chunks(), born[order.to_numpy()]
 
 
-def _compare_headers(header: dict[str, Any], file: Path) -> None:
+def _compare_headers(header: Header, file: Path) -> None:
     """Raise SplitError where the header says something else than its copy, which the rows' SHA-256 proves."""
     try:
         copy = _told(json.loads((pq.read_metadata(file).metadata or {}).get(b"evenfold", b"{}")))

@@ -19,6 +19,8 @@ from evenfold.manifests.tables.canonical import TYPE_NAMES, whole
 from evenfold.manifests.tables.keys import positions_in, repeated
 from numpy.typing import NDArray
 
+from .header import Header
+
 BATCH_ROWS = 1 << 17
 STATUS, BORN = "status", "born"
 
@@ -43,10 +45,15 @@ def rows_in_order(folder: Path, files: list[str], key: list[str], rows: int = BA
         yield part.append_column(STATUS, pa.array(status))
 
 
-def files_of(header: dict[str, Any], newest: int | None = None) -> list[str]:
+def files_of(header: Header, newest: int | None = None) -> list[str]:
     """Return the names of a manifest's files, of generations up to ``newest``."""
     names = [entry["path"] for entry in header["files"]]
-    return [name for name in names if newest is None or not name[-12:-8].isdigit() or int(name[-12:-8]) <= newest]
+    return names if newest is None else files_until(newest, names)
+
+
+def files_until(newest: int, names: list[str]) -> list[str]:
+    """Return the names of files of generations up to ``newest``, and of what has none."""
+    return [name for name in names if not name[-12:-8].isdigit() or int(name[-12:-8]) <= newest]
 
 
 def codes_in_use(part: pa.Table) -> NDArray[np.int64]:

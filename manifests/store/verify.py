@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,9 +19,9 @@ from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError
 from pydantic import BaseModel, ConfigDict
 
-from .header import REMEDY, SCHEMA, read_header, sha256
+from .header import REMEDY, SCHEMA, Described, Header, ListedFile, read_header, sha256
 from .load import outline, prove_stored, read_manifest
-from .rows import digested, files_of
+from .rows import digested, files_of, files_until
 from .write import BLOCK_ROWS, describe, described
 
 PARTS_OF_A_MANIFEST = ("assignments-*", "groups-*", "status-*", "resamples", "splits", "waiting")
@@ -40,7 +39,7 @@ class Damage(BaseModel):
     last_row: int | None = None
 
 
-def damaged_files(folder: Path, entries: list[dict[str, Any]]) -> Iterator[Damage]:
+def damaged_files(folder: Path, entries: list[ListedFile]) -> Iterator[Damage]:
     """Yield the damage of each listed file, and the files that a reader would take for parts of the manifest."""
     for entry in entries:
         found = _damage(folder / entry["path"], entry)
@@ -52,7 +51,7 @@ def damaged_files(folder: Path, entries: list[dict[str, Any]]) -> Iterator[Damag
             yield Damage(file=name, message=f"{name} is not listed in manifest.json; remove it.")
 
 
-def _damage(file: Path, entry: dict[str, Any]) -> Damage | None:
+def _damage(file: Path, entry: ListedFile) -> Damage | None:
     name, rows = entry["path"], int(entry["rows"])
     if not file.exists():
         return Damage(file=name, message=f"{name} is missing, and its {amount(rows, 'row')} with it; {REMEDY}")
@@ -66,7 +65,7 @@ def _damage(file: Path, entry: dict[str, Any]) -> Damage | None:
     return Damage(file=name, message=f"{name} has other bytes than were written, and all its rows; {REMEDY}")
 
 
-def _first_damaged_block(file: Path, entry: dict[str, Any]) -> Damage | None:
+def _first_damaged_block(file: Path, entry: ListedFile) -> Damage | None:
     rows, blocks = int(entry["rows"]), entry["blocks"]
     try:
         parquet = pq.ParquetFile(file)
@@ -102,7 +101,7 @@ def _of_rows(file: Path, first: int, stop: int, what: str, block: int | None = N
     return Damage(file=file.name, message=f"{said}; {REMEDY}", block=block, first_row=first, last_row=stop - 1)
 
 
-def _unreadable(file: Path, entry: dict[str, Any], error: Exception) -> str:
+def _unreadable(file: Path, entry: ListedFile, error: Exception) -> str:
     size, wanted = file.stat().st_size, int(entry["bytes"])
     if size != wanted:
         return f"has {size:,} of {wanted:,} bytes and cannot be opened ({_short(error)})"
@@ -170,7 +169,7 @@ def _damaged(path: Path, damages: list[Damage]) -> Verification:
     return Verification(folder=str(path), intact=False, damages=damages)
 
 
-def _proved(path: Path, header: dict[str, Any]) -> Verification:
+def _proved(path: Path, header: Header) -> Verification:
     held = _Streamed.of(path, header) if header["kind"] == "labels" else _Whole.of(path)
     blocks = sum(len(entry["blocks"]) for entry in header["files"])
     files = f"{amount(len(header['files']), 'file')} and {amount(blocks, 'block')} have the digests recorded of them"
@@ -200,7 +199,7 @@ class _Whole:
 
     manifest: Manifest
     split_id: str
-    said: dict[str, Any]
+    said: Described
 
     @classmethod
     def of(cls, path: Path) -> _Whole:
@@ -221,7 +220,7 @@ class _Streamed(_Whole):
     files: list[str]
 
     @classmethod
-    def of(cls, path: Path, header: dict[str, Any]) -> _Streamed:  # type: ignore[override]
+    def of(cls, path: Path, header: Header) -> _Streamed:  # type: ignore[override]
         prove_stored(path)
         key, files = key_names(read_spec(header["spec"])), files_of(header)
         rows = digested(path, files, key)
@@ -235,9 +234,7 @@ class _Streamed(_Whole):
     def before(self) -> str:
         """Return the split_id of the rows of the generations before."""
         older, path = self.manifest.generation - 1, Path(str(self.manifest.uri))
-        return digested(
-            path, files_of({"files": [{"path": name} for name in self.files]}, older), key_names(self.manifest.spec)
-        ).split_id
+        return digested(path, files_until(older, self.files), key_names(self.manifest.spec)).split_id
 
 
 class _Differs(Exception):
@@ -248,7 +245,7 @@ class _Differs(Exception):
         self.file = file
 
 
-def _plan_is_theirs(held: _Whole, header: dict[str, Any]) -> str:
+def _plan_is_theirs(held: _Whole, header: Header) -> str:
     manifest = held.manifest
     decision = manifest.spec.decision(manifest.types)
     found = plan_id(decision, manifest.fingerprint, manifest.algorithm, manifest.parent_split_id)
@@ -257,7 +254,7 @@ def _plan_is_theirs(held: _Whole, header: dict[str, Any]) -> str:
     return f"specification, types and fingerprint make plan_id {found[:16]}"
 
 
-def _header_follows(held: _Whole, header: dict[str, Any]) -> str:
+def _header_follows(held: _Whole, header: Header) -> str:
     made = json.loads(json.dumps(held.said))
     wrong = [name for name in made if name != "versions" and header.get(name) != made[name]]
     place = Path(str(held.manifest.uri)).absolute().name
@@ -268,7 +265,7 @@ def _header_follows(held: _Whole, header: dict[str, Any]) -> str:
     return "names, counts and generations are those of the rows"
 
 
-def _nothing_moved(held: _Whole, header: dict[str, Any]) -> str | None:
+def _nothing_moved(held: _Whole, header: Header) -> str | None:
     manifest = held.manifest
     if not manifest.generation or manifest.parent_split_id is None:
         return None
@@ -278,7 +275,7 @@ def _nothing_moved(held: _Whole, header: dict[str, Any]) -> str | None:
     return f"0 rows moved: the older rows make their parent's split_id {before[:16]}"
 
 
-def _draws_come_out(held: _Whole, header: dict[str, Any]) -> str | None:
+def _draws_come_out(held: _Whole, header: Header) -> str | None:
     manifest = held.manifest
     if not isinstance(manifest.membership, Draws):
         return None
@@ -291,7 +288,7 @@ def _draws_come_out(held: _Whole, header: dict[str, Any]) -> str | None:
     return f"{len(chosen):,} of {manifest.n_splits:,} draws come out as recorded"
 
 
-PROOFS: list[Callable[[_Whole, dict[str, Any]], str | None]] = [
+PROOFS: list[Callable[[_Whole, Header], str | None]] = [
     _plan_is_theirs,
     _header_follows,
     _nothing_moved,

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -19,7 +18,7 @@ from evenfold.manifests.identity import digest_table
 from evenfold.manifests.manifest import Manifest
 from evenfold.splitters import SplitError
 
-from .header import SCHEMA, read_header, sha256
+from .header import SCHEMA, Described, Header, ListedFile, read_header, sha256
 from .rows import Digested
 from .tables import tables_of, write_parquet
 
@@ -122,10 +121,10 @@ def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
         for name, table in tables_of(manifest, generation).items():
             write_parquet(table.replace_schema_metadata(metadata), folder / name)
             files.append(entry_of(folder / name, table))
-    write_header(folder, said | {"files": files})
+    write_header(folder, {**said, "files": files})
 
 
-def write_header(folder: Path, header: dict[str, Any]) -> None:
+def write_header(folder: Path, header: Header) -> None:
     """Write ``manifest.json``, to the disk."""
     with (folder / "manifest.json").open("w", encoding="utf-8") as stream:
         stream.write(_a_line_each(header))
@@ -133,7 +132,7 @@ def write_header(folder: Path, header: dict[str, Any]) -> None:
         os.fsync(stream.fileno())
 
 
-def _a_line_each(header: dict[str, Any]) -> str:
+def _a_line_each(header: Header) -> str:
     # A line per number, as indented JSON has it, would make five times as much of it.
     lines = (f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in header.items())
     return "{\n " + ",\n ".join(lines) + "\n}\n"
@@ -146,7 +145,7 @@ def _version_before(manifest: Manifest, versions: Path) -> Path | None:
     return path if held else None
 
 
-def linked(before: Path, folder: Path) -> list[dict[str, Any]]:
+def linked(before: Path, folder: Path) -> list[ListedFile]:
     """Return the entries of the older generations' files in ``folder``, which are shared with the version before."""
     entries = [entry for entry in read_header(before)["files"] if entry["path"][-12:-8].isdigit()]
     for entry in entries:
@@ -157,7 +156,7 @@ def linked(before: Path, folder: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def describe(manifest: Manifest) -> dict[str, Any]:
+def describe(manifest: Manifest) -> Described:
     """Return the header of a manifest: everything but its rows and files, as JSON."""
     generations = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
     rows = np.bincount(generations, minlength=manifest.generation + 1).tolist()
@@ -188,10 +187,11 @@ def describe(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def described(outline: Manifest, rows: Digested) -> dict[str, Any]:
+def described(outline: Manifest, rows: Digested) -> Described:
     """Return the header of a manifest of labels of which rows were only read: its outline, and what they came to."""
     generations = [{"n": number, "rows": rows.generations.get(number, 0)} for number in range(outline.generation + 1)]
-    return describe(replace(outline, keys=None)) | {
+    return {
+        **describe(replace(outline, keys=None)),
         "split_id": rows.split_id,
         "n_rows": rows.n,
         "counts": counts_of(rows.counts),
@@ -210,7 +210,7 @@ def counts_of(rows: Mapping[int, int]) -> dict[str, int]:
     return {str(code): rows[code] for code in sorted(rows)} if len(rows) <= MOST_COUNTED_FOLDS else {}
 
 
-def entry_of(path: Path, table: pa.Table) -> dict[str, Any]:
+def entry_of(path: Path, table: pa.Table) -> ListedFile:
     """Return what the header says of a file: its digests and sizes."""
     blocks = [digest_table(table.slice(start, BLOCK_ROWS)) for start in range(0, table.num_rows, BLOCK_ROWS)]
     return {

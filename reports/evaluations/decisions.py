@@ -29,7 +29,7 @@ from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
 
 from .page import estimates_table, score_tiles, warnings_of
 from .pictures import score_pictures
-from .words import look_words, optimism, written
+from .words import look_words, once, optimism, written
 
 
 def _shown(reading: Metric, score: float, half: float | None = None) -> str:
@@ -59,7 +59,7 @@ def comparison_page(
     head = ["metric", a, b, f"{b} - {a}", "from", "to", "p (corrected t, folds)", "better"]
     note = "As scikit-learn scores: higher is better, errors are negative."
     picture = _difference_picture(comparisons, names)
-    notes = dict.fromkeys(note for comparison in comparisons for note in comparison.notes)
+    notes = once(note for comparison in comparisons for note in comparison.notes)
     return Page(
         title=f"{a} and {b}",
         verdict=Verdict.NONE,

@@ -38,7 +38,7 @@ def _trains_on_rest(splitter: Splitter, data: Data) -> bool:
     return all(np.isin(np.arange(data.n), np.append(train, test)).all() for train, test in data.pairs(splitter))
 
 
-@check("only appends when more splits are asked for, and draws anew each time", "appendable")
+@check("keeps earlier splits as they are when more are asked for, and draws each anew", "appendable")
 def _appendable(splitter: Splitter, data: Data) -> bool:
     few = data.split(copy.deepcopy(splitter).set_params(n_splits=2))
     more = data.split(copy.deepcopy(splitter).set_params(n_splits=20))
@@ -105,7 +105,7 @@ def _no_empty_fold(splitter: Splitter, data: Data) -> bool:
     return len(pairs) == k and all(test.size > 0 for _, test in pairs)
 
 
-@check("tests every row that train lacks, and train repeats rows", "out_of_bag")
+@check("tests the rows that are left out of training, which may repeat rows", "out_of_bag")
 def _out_of_bag(splitter: Splitter, data: Data) -> bool:
     pairs = data.pairs(splitter)
     rest = all(np.array_equal(np.setdiff1d(np.arange(data.n), train), test) for train, test in pairs)

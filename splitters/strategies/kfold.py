@@ -102,7 +102,8 @@ def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
     if rare == "error" and (misread or counts.size > max(MOST_TEXTS, rows.n // 10)):
         raise SplitError(
             f"y holds {counts.size:,} different values in {rows.n:,} rows, such as {shown(repr(rows.levels[0]))}: "
-            "those are not classes. Numbers with decimal commas, or dates, read as text? Correct them, or use KFold."
+            "those are not classes. Numbers with decimal commas, or dates, read as text? Save them as 180.65 and "
+            "2024-12-31 (pandas.read_csv(FILE, decimal=',') reads commas), or use KFold."
         )
     rarest = int(np.argmin(counts))
     if rare == "error" and counts[rarest] < n_splits:

@@ -79,7 +79,9 @@ class Tracker:
             found = self.client.get_experiment_by_name(self.experiment)
             if found is None:
                 place = (self.home.path / "mlartifacts" / self.experiment).as_uri() if self.home.tracks_here else None
-                return str(self.client.create_experiment(self.experiment, artifact_location=place))
+                words = f"Splits of {self.experiment}, and what was evaluated, tuned and retrained on them."
+                tags = {"mlflow.note.content": words}
+                return str(self.client.create_experiment(self.experiment, artifact_location=place, tags=tags))
             if found.lifecycle_stage == "deleted":
                 self.client.restore_experiment(found.experiment_id)
             return str(found.experiment_id)

@@ -15,7 +15,7 @@ from .settings import EMBEDDED, OTHERS, Settings
 
 @dataclass(frozen=True)
 class Home:
-    """The one visible folder: ``./.evenfold`` unless ``EVENFOLD_HOME`` says otherwise."""
+    """The one folder that everything is kept in: ``./.evenfold`` unless ``EVENFOLD_HOME`` says otherwise."""
 
     path: Path
 

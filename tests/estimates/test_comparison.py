@@ -251,7 +251,7 @@ def test_where_one_round_of_folds_cannot_tell_the_comparison_says_what_repeats_c
     assert made.verdict == "unknown"
     assert made.resolution is not None
     (note,) = (each for each in made.notes if "repeats" in each)
-    assert f"differences of about {made.resolution * np.sqrt((0.1 + 1.25) / 2.25):.2g}" in note
+    assert f"differences of about this size: {made.resolution * np.sqrt((0.1 + 1.25) / 2.25):.2g} MAE." in note
 
 
 def test_the_page_of_estimates_says_what_the_study_of_comparisons_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 from evenfold.estimates import ModelError, ModelSpec, Problem
 from evenfold.flows.cli import main
-from evenfold.manifests import decide
+from evenfold.manifests import audit, decide
 from evenfold.splitters import SplitError
+from evenfold.tasks import Home
 from evenfold.tasks.splits import name_of
+from mlflow import MlflowClient
 
 
 def table(n: int = 60) -> pd.DataFrame:
@@ -79,6 +81,25 @@ def test_another_decision_of_the_same_name_says_what_was_asked_otherwise(
     assert "  3.0 because the data, params and seed were different for 2.0" in capsys.readouterr().out
 
 
+def test_an_extension_by_nothing_decides_nothing(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same table again leaves the split as it is, and its line says so; MLflow says what an experiment holds."""
+    monkeypatch.chdir(tmp_path)
+    table().to_parquet("visits.parquet")
+    table(90).to_parquet("more.parquet")
+    assert called("split visits.parquet --target cost --key visit --engine plain") == 0
+    told = []
+    for file in ("visits", "more"):
+        capsys.readouterr()
+        assert called(f"extend visits {file}.parquet --engine plain") == 0
+        told.append("decided now" in capsys.readouterr().out)
+    assert told == [False, True]
+    experiment = MlflowClient(home.tracking_uri).get_experiment_by_name("visits")
+    assert experiment is not None
+    assert experiment.tags["mlflow.note.content"].startswith("Splits of visits, and what was evaluated")
+
+
 @pytest.mark.parametrize(
     ("file", "name"), [("visits.csv.gz", "visits"), ("visits.2024.csv", "visits.2024"), ("a/visits.parquet", "visits")]
 )
@@ -104,3 +125,11 @@ def test_the_splits_of_a_manifest_say_what_they_are() -> None:
     """In a notebook and in scikit-learn's messages."""
     manifest = decide({"name": "costs", "columns": {"key": "visit", "target": "cost"}}, table())
     assert repr(manifest.as_cv(table())) == "ManifestCV of costs 1.0: 5 splits of 60 rows"
+
+
+def test_a_constant_target_is_audited_without_a_traceback() -> None:
+    """Nothing can be told of it, and that is no division by zero."""
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": range(600), "same": 1.0, **{f"x{i}": draw.normal(size=600) for i in range(4)}})
+    found = audit(decide({"columns": {"key": "id", "target": "same"}}, frame), frame)
+    assert not [finding for finding in found.findings if finding.severity == "error"]

@@ -225,6 +225,25 @@ def test_columns_without_a_value_outside_a_fold_stop_no_check() -> None:
     assert all(found.ran for found in made.findings)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("target", ["number", "class", "tiny", "gaps", "nearly one"])
+def test_odd_columns_stop_no_check(target: str) -> None:
+    """Enormous, empty, constant, infinite and repeated ones are columns like any other, whatever is predicted."""
+    frame, random = plain()
+    rows, few = np.arange(N), np.arange(N) < 5
+    odd = frame.assign(
+        vast=np.where(few, 1e300, frame["d"]), steep=np.exp(frame["a"] * 20), endless=np.where(few, np.inf, frame["b"]),
+        whole=random.integers(0, 2**62, N), again=frame["c"] * 2 + 1, constant=3.0, empty=np.nan, bits=rows % 3 == 0,
+        gaps=np.where(random.random(N) < 0.6, np.nan, frame["a"]), number=rows,
+    )  # fmt: skip
+    targets = {
+        "number": frame["a"] + random.normal(size=N), "class": frame["y"], "tiny": frame["b"] * 1e-12,
+        "gaps": np.where(random.random(N) < 0.3, np.nan, frame["c"]), "nearly one": (rows == 7).astype(float),
+    }  # fmt: skip
+    made = audited(odd.assign(y=targets[target]))
+    assert all(found.ran for found in made.findings)
+
+
 def test_what_was_learnt_already_is_not_learnt_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit of a model's features, after that of the split, fits anew only what differs, and finds the same."""
     from sklearn.ensemble import HistGradientBoostingRegressor

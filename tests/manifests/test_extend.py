@@ -196,6 +196,8 @@ def test_merged_groups_are_quarantined_unless_accepted() -> None:
     grown = extend(manifest, merged)
     assert grown.quarantined == (merged["g"] == here).sum()
     assert any("quarantined" in note for note in grown.notes)
+    first = extend(manifest, whole.assign(g=whole["g"].replace(here, there)))  # the first row of all among them
+    assert any(f"hold {(whole['g'] == here).sum()} rows that were assigned to" in note for note in first.notes)
     tested = np.concatenate([test for _, test in grown.manifest.pairs()])
     assert not np.isin(np.flatnonzero(merged["g"] == here), tested).any()
     assert (grown.manifest.codes == manifest.codes).all()
@@ -224,6 +226,8 @@ def test_a_table_that_is_cut_short_is_refused() -> None:
     assert extend(manifest, whole.iloc[30:]).deleted == 30
     with pytest.raises(SplitError, match=r"31 of the 300 rows .* \(10\.3%\) .*at most 10%.*--batch.*to 0\.11\."):
         extend(manifest, whole.iloc[31:])
+    with pytest.raises(SplitError, match=r"33 of the 300 rows .*\(11\.0%\).*to 0\.11\."):
+        extend(manifest, whole.iloc[33:])
     with pytest.raises(SplitError, match=r"300 of the 300 rows .*\(100\.0%\)"):
         extend(manifest, whole.iloc[300:])
     assert extend(manifest, whole.iloc[300:], batch=True).added == 100
@@ -366,6 +370,8 @@ def test_a_batch_with_known_rows_is_refused() -> None:
     """Otherwise a whole table passed as a batch would be half ignored."""
     with pytest.raises(SplitError, match="10 of 20 rows of the batch are in the manifest already"):
         extend(decide(PLAIN, table(50)), table(20, start=40), batch=True)
+    with pytest.raises(SplitError, match=r"20 of 31 rows of the batch are in the manifest already \(first key 120\)"):
+        extend(decide(PLAIN, table(20, start=40)), table(31, start=29), batch=True)
     with pytest.raises(SplitError, match=r"1 of 31 rows of the batch are in the manifest already \(first key 0\)"):
         extend(decide(PLAIN, table(50)), pd.concat([table(30, start=50), table(1)]), batch=True)
 

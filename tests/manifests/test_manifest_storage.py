@@ -378,7 +378,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(each, (*path, name))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_header_changed_anywhere_gives_the_manifest_or_an_error(
     written: tuple[Manifest, Path], data: st.DataObject

@@ -45,6 +45,15 @@ SPEC: dict[str, Any] = {
 }
 
 
+def test_the_same_table_again_makes_no_new_version() -> None:
+    """Rows that wait as before are no news; of those that wait no more there is one."""
+    manifest = extend(decide(SPEC, loans(2)), loans(3)).manifest
+    assert manifest.waiting is not None
+    again = extend(manifest, loans(3).sample(frac=1, random_state=1))
+    assert (again.added, again.manifest.version, again.manifest.split_id) == (0, "1.1", manifest.split_id)
+    assert extend(manifest, loans(4)).manifest.version == "1.2"
+
+
 def test_every_loan_waits_until_its_target_is_known_and_then_stays_where_it_joined(tmp_path: Any) -> None:
     """Over twelve monthly tables: the rows in use are those that are known, no row moves, groups stay whole."""
     data = loans(2)

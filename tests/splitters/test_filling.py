@@ -15,7 +15,7 @@ from hypothesis import example, given, settings, strategies as st
 )
 @example(held=[0, 1, 0, 0], strata=[0, 0, 0, 0, 0, 1, 1], seed=0)
 @example(held=[0, 0, 1, 1], strata=[0, 1], seed=0)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_filling_lifts_the_emptiest_and_moves_nothing(held: list[int], strata: list[int], seed: int) -> None:
     """No bin gets a row of a class while another has two fewer of it."""
     before = np.column_stack([held, held[::-1], np.zeros(4, dtype=np.int64)]).astype(np.int64)

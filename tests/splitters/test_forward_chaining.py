@@ -32,7 +32,7 @@ def test_a_window_slides_when_its_size_is_given() -> None:
     assert [(train.tolist(), test.tolist()) for train, test in pairs] == [([3, 4, 5], [6, 7]), ([5, 6, 7], [8, 9])]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     times=st.lists(st.integers(0, 30), min_size=4, max_size=80),
     k=st.integers(1, 6),

@@ -86,7 +86,7 @@ def test_a_column_of_two_classes_counts_as_much_by_its_rarer_class_twice() -> No
     assert total(one, bins) == pytest.approx(total(both, bins), rel=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(tables(), st.integers(0, 99))
 def test_the_cost_of_an_exchange_is_what_the_packing_then_costs(table: Any, seed: int) -> None:
     """The cost that a pair predicts for each exchange is the cost after making it."""
@@ -131,7 +131,7 @@ def test_points_that_coincide_do_not_flood() -> None:
     assert 1000 <= i.size <= 10_000
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.sampled_from(list(SHARES)))
 def test_identical_entries_are_dealt_in_their_shares(values: list[int], name: str) -> None:
     """Of m entries of a kind each bin gets floor(m * share), and the rest are left to place."""
@@ -174,7 +174,7 @@ def test_wandering_stays_below_its_limit_and_gets_about() -> None:
 # ---------------------------------------------------------------- whole packings
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(tables(30), st.integers(2, 5), st.sampled_from([1, 3, "max"]), st.integers(0, 9))
 def test_no_bin_is_empty_while_there_are_entries(table: Any, k: int, effort: Any, seed: int) -> None:
     """As many entries as bins are enough, whatever their sizes; fewer entries go to bins of their own."""
@@ -221,7 +221,7 @@ def test_the_linear_program_bounds_the_optimum_closely(name: str, seed: int) -> 
     assert covering_bound(aim, 2 * least) == pytest.approx(least, rel=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(tables(7), st.sampled_from(list(SHARES)), st.integers(0, 9))
 def test_no_packing_is_below_the_bound(table: Any, name: str, seed: int) -> None:
     """The bound holds for every packing, and is reached by the best."""

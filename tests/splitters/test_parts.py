@@ -140,7 +140,7 @@ def shares(draw: st.DrawFn) -> dict[str, float]:
     return {name: weight / sum(weights) for name, weight in zip(names, weights, strict=True)}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(parts=shares(), n=st.integers(1, 400), ties=st.integers(1, 400), precision=st.none() | st.integers(1, 400))
 def test_every_part_is_exact_and_follows_the_distribution(
     parts: dict[str, float], n: int, ties: int, precision: int | None

@@ -63,7 +63,7 @@ def columns(draw: Any, n: int) -> Any:
         return values
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), n=st.integers(2, 5), needs=st.sampled_from(EVERY_NEED))
 def test_anything_gives_rows_or_a_split_error(data: st.DataObject, n: int, needs: Needs) -> None:
     """And rows are what they say: codes from 0 without a gap, in order of appearance; finite numbers."""

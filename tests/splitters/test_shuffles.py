@@ -45,7 +45,7 @@ def test_sizes_that_cannot_be_are_refused(test_size: Any, train_size: Any) -> No
         ShuffleSplit(test_size=test_size, train_size=train_size).split(np.zeros(30))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(n=st.integers(1, 300), seed=st.integers(0, 10**6), data=st.data())
 def test_systematic_sampling_takes_its_share_of_every_run(n: int, seed: int, data: st.DataObject) -> None:
     """Any run of L ranks gives L * count / n, rounded up or down; the total is exact."""
@@ -69,7 +69,7 @@ def test_every_row_is_equally_likely() -> None:
         assert np.abs(tested - 1200).max() < 5 * np.sqrt(4000 * 0.3 * 0.7)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(n=st.integers(4, 300), ties=st.integers(1, 300), share=st.floats(0.02, 0.98), seed=st.integers(0, 1000))
 def test_numbers_keep_their_distribution(n: int, ties: int, share: float, seed: int) -> None:
     """Below any threshold a test set holds its share of rows, to within 3."""
@@ -89,7 +89,7 @@ def test_draws_by_number_differ() -> None:
     assert len({test.tobytes() for _, test in StratifiedShuffleSplit(50, test_size=0.2).split(None, y)}) == 50
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     sizes=st.lists(st.integers(1, 60), min_size=2, max_size=30), share=st.floats(0.05, 0.95), seed=st.integers(0, 99)
 )

@@ -43,7 +43,7 @@ def folds_of_rows(draw: st.DrawFn) -> tuple[int, int]:
     return n, draw(st.integers(2, n) | st.just(n))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(shape=folds_of_rows(), seed=SEEDS)
 def test_plain_folds_differ_by_one_row(shape: tuple[int, int], seed: int) -> None:
     """Any n and k up to n: all folds there, sizes n // k or one more."""
@@ -53,7 +53,7 @@ def test_plain_folds_differ_by_one_row(shape: tuple[int, int], seed: int) -> Non
     assert sorted(set(sizes.tolist())) in ([n // k], [n // k, n // k + 1])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(shape=folds_of_rows(), classes=st.integers(2, 12), seed=SEEDS, data=st.data())
 def test_classes_differ_by_one_row_in_any_two_folds(
     shape: tuple[int, int], classes: int, seed: int, data: st.DataObject
@@ -68,7 +68,7 @@ def test_classes_differ_by_one_row_in_any_two_folds(
     assert spread(counts.sum(axis=1)) <= 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     shape=folds_of_rows(),
     ties=st.integers(1, 200),
@@ -128,7 +128,7 @@ def test_constant_and_extreme_targets_are_split(y: Any) -> None:
 NUMBERS = st.sampled_from(["f8", "f4", "f2", "i8", "u8", "i4", "u2", "i1", "?", "M8[us]", "m8[s]"])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.data())
 def test_the_order_is_that_of_a_stable_argsort(data: st.DataObject) -> None:
     """For every type of number and time, with ties, extremes and infinities."""
@@ -151,7 +151,7 @@ def test_the_order_is_right_where_leading_bits_are_equal(scale: float, offset: f
     assert np.array_equal(stable_order(values), np.argsort(values, kind="stable"))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(codes=st.lists(st.integers(0, 9), min_size=1, max_size=100), seed=SEEDS)
 def test_rows_are_shuffled_within_their_codes(codes: list[int], seed: int) -> None:
     """Codes come in order and every row once."""

@@ -66,7 +66,7 @@ class Fits:
         every column it was made of; what an honest prediction leaves is so only by chance. And the first component of
         partial least squares weighs each column by its product with the target.
         """
-        if name not in self.names or len(self.names) <= LEAST_COLUMNS:
+        if name not in self.names or len(self.names) <= LEAST_COLUMNS or self.total <= 0:
             return None
         j = self.names.index(name)
         if j in self.derived and self._is_component(j):
@@ -81,7 +81,7 @@ class Fits:
 
         # By least squares: all columns together tell these rows' targets no better than this one does.
         left = self.total - slope * slope * self.n
-        if left < 1e-6 * self.total:
+        if left <= 1e-6 * self.total:  # equal where the target is constant
             return False
         explained, rank = self.explained
         beyond = max(explained - slope * slope * self.n, 0.0) * self.n / left

@@ -25,6 +25,7 @@ MOST_LEARNED = 20_000  # small models see no more with more rows
 LEAST_ROWS = 100
 MOST_CLASSES = 10
 BLOCKS = 5
+LARGEST = 1e30  # trees hold numbers of half the size, and beyond this one is as large as another
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
@@ -219,7 +220,7 @@ def _floats(column: pa.ChunkedArray) -> Array:
     values = to_numpy(
         pc.cast(column, pa.float64(), safe=False) if not pa.types.is_boolean(column.type) else _bits(column)
     )
-    return np.where(np.isfinite(values), values, np.nan)
+    return np.clip(np.where(np.isfinite(values), values, np.nan), -LARGEST, LARGEST)
 
 
 def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
