@@ -26,7 +26,7 @@ LEAST_CROSSING = 0.5  # share of those levels that lie in several folds
 CHANCE = 1e-6  # of all columns together
 # Share of the target's variance that lies between levels (the intraclass correlation): of names, and of words, which
 # may be descriptions, as states and trades are.
-LEAST_EFFECT, LEAST_EFFECT_OF_WORDS = 0.05, 0.2
+LEAST_EFFECT, LEAST_EFFECT_OF_WORDS = 0.1, 0.2
 CHI_SQUARE_AT_TWO_THIRDS = 0.9364  # the quantile of one squared standard normal number
 ROUGH = 1.0  # von Neumann's ratio of means in no order is 2, along a curve nearly 0
 COUNTED = 0.5  # that ratio of the levels' rows, or their rank correlation: of names, rows do not go by their order
@@ -68,7 +68,7 @@ def unnamed_entities(sample: Sample) -> Outcome:
     """Look for levels (patients, devices, shops) that lie in several folds and share their target.
 
     A column counts if most rows share their level with another, most such levels cross folds, and the target's
-    variance between levels is beyond chance (an F test with a probability of 1e-6 over all columns) and at least .05 of
+    variance between levels is beyond chance (an F test with a probability of 1e-6 over all columns) and at least .1 of
     the whole; below .2 also of what the features leave of it. Whole numbers and times are compared with the next level
     only, which no smooth influence fools, and are no names where their frequency is smooth as that of counts is; levels
     without a digit are taken for descriptions unless there are 40, few rows each, and .2 of the variance between them.
