@@ -187,7 +187,9 @@ def _absent(fit: Fit) -> Outcome:
     if not fit.absent:
         return None
     said = f"{amount(fit.absent, 'row')} of the manifest {verb(fit.absent, 'is', 'are')} not in the data"
-    return Found(fit.absent, f"{said}: run extend, which marks them as deleted, or pass the data that were split.")
+    return Found(
+        fit.absent, f"{said}: run `evenfold extend`, which marks them as deleted, or pass the data that were split."
+    )
 
 
 def _repeats(fit: Fit) -> Outcome:

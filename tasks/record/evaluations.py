@@ -41,9 +41,11 @@ from .entries import (
 from .lineage import require_client, tell_evaluation, tell_split
 from .links import origin_tags, run_page, server_of
 from .reading import RECIPE, recipe_json
-from .recorders import see_complete, seen_complete, split_content, write_evaluation, write_split
+from .recorders import SPLIT_FILES, see_complete, seen_complete, split_content, write_evaluation, write_split
 from .spool import unreachable
 from .tracker import CONTENT, Tracker, tracker_of
+
+EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
 
 
 def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
@@ -66,7 +68,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     run_id = seen_complete(Home.here(), content)
     if run_id is None:
         run_id = write_split(split, measured, split.stored().fingerprint, origin_tags(), limit)
-        see_complete(split, content, run_id, "split/report.html")
+        see_complete(split, content, run_id, (f"split/{name}" for name in SPLIT_FILES))
     run = _ref(split, run_id)
     tell_split(split, measured)
     told = f"{split_report(split.model_dump(), measured)}\n\n{_where(run, 'The split in MLflow')}"
@@ -135,7 +137,7 @@ def record_evaluation(
         else:
             tracker_of(split).tell(known, origin_tags() | _told_tags(work, run_label, n_cached))
         if evaluation.estimates:
-            see_complete(split, labelled, known, "report.html", split_run)
+            see_complete(split, labelled, known, EVALUATION_FILES, split_run)
     run, recipe = _ref(split, known), str(evaluation.model.estimator).rpartition(":")[2]
     key = _identity_of(evaluation, work, run_label)[0]
     tell_evaluation(split, recipe, key, evaluation.estimates, _failure_of(evaluation))
@@ -160,7 +162,7 @@ def _complete(evaluation: Evaluated, work: Work, label: str, content: str) -> st
         return None
     try:
         key = _identity_of(evaluation, work, label)[0]
-        return tracker_of(evaluation.split).complete(key, content, {"estimates.json", "report.html", RECIPE}, "")
+        return tracker_of(evaluation.split).complete(key, content, EVALUATION_FILES, "")
     except Exception as error:
         if unreachable(error):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -27,10 +28,11 @@ from .spool import survives_outage, waiting
 from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
 
 SEEN = "recorded.json"
+SPLIT_FILES = {"report.html", "manifest.json"}
 
 
 def seen_complete(home: Home, content: str) -> str | None:
-    """Return the run that holds a record of ``content``, complete with its page; None where MLflow has to be asked.
+    """Return the run that holds a record of ``content``, complete with its files; None where MLflow has to be asked.
 
     It need not be asked about the home's own store where nothing has been written there since it was seen: a person
     who evaluates the same again waits two seconds less, for MLflow is not even imported.
@@ -40,20 +42,21 @@ def seen_complete(home: Home, content: str) -> str | None:
         return None
     try:
         seen = json.loads((home.path / SEEN).read_text(encoding="utf-8"))
-        run_id, page = seen["records"][content]
-        return str(run_id) if seen["store"] == store and (home.path / page).is_file() else None
+        run_id, *files = seen["records"][content]
+        whole = seen["store"] == store and all((home.path / file).is_file() for file in files)
+        return str(run_id) if whole else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):  # not there, or none of ours
         return None
 
 
-def see_complete(split: SplitRef, content: str, run_id: str, page: str, split_run: str = "") -> None:
+def see_complete(split: SplitRef, content: str, run_id: str, files: Iterable[str], split_run: str = "") -> None:
     """Remember that a run which was just written or looked at is complete, and the split's run that it rests on."""
     home = Home.here()
     store = _state_of_store(home)
     if store is None or run_id.startswith("("):
         return
-    place = Path("mlartifacts") / split.name / run_id / "artifacts" / page
-    records: dict[str, Any] = {content: [run_id, str(place)]}
+    place = Path("mlartifacts") / split.name / run_id / "artifacts"
+    records: dict[str, Any] = {content: [run_id, *(str(place / file) for file in files)]}
     if split_run:
         # Somebody may have deleted it while models were fitted: it is looked at again, after the state was taken.
         run = tracker_of(split).client.get_run(split_run)
@@ -95,7 +98,7 @@ def _recorded_split(
     tracker, entry = tracker_of(split), split_entry(split, report, tags)
     tracker.end_lost()
     content = split_content(split, report)
-    known = None if is_refreshing() else tracker.complete(entry.key, content, {"report.html", "manifest.json"}, "split")
+    known = None if is_refreshing() else tracker.complete(entry.key, content, SPLIT_FILES, "split")
     if known is not None:
         tracker.tell(known, tags)
         return known

@@ -16,7 +16,7 @@ from evenfold.manifests.store import load
 from evenfold.manifests.tables import read as tables
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, fit_batches
-from evenfold.tasks.record import evaluations
+from evenfold.tasks.record import recorders
 from evenfold.tasks.runtime.running import run, running
 from evenfold.tasks.work import _work
 from mlflow.tracking import MlflowClient
@@ -106,13 +106,13 @@ def test_a_strategy_that_is_decided_in_memory_only_names_others(home: Home, data
 def test_a_record_that_is_complete_is_not_made_again(home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page of a split is drawn once, again where its record lost a file, the data changed, or a refresh asks."""
     drawn: list[str] = []
-    split_pages = evaluations.split_pages
+    split_pages = recorders.split_pages
 
     def noted(uri: str, *rest: Any) -> Any:
         drawn.append(uri)
         return split_pages(uri, *rest)
 
-    monkeypatch.setattr(evaluations, "split_pages", noted)
+    monkeypatch.setattr(recorders, "split_pages", noted)
     first = split(data, **COLUMNS, engine="plain")
     again = split(data, **COLUMNS, engine="plain")
     assert (len(drawn), again.run_id) == (1, first.run_id)
