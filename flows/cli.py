@@ -137,8 +137,9 @@ def _stop_at(error: Any) -> None:
         near = error.possibilities or []
         meant = f"did you mean {' or '.join(near)}?" if near else f"{path} --help lists those that there are."
         _stop(f"there is no option {error.option_name}; {meant}", BAD_INPUT)
-    told = _of_number(error) or f"{said[:1].lower()}{said[1:].rstrip('.')}"
-    _stop(f"{told}; {path} --help shows {'more' if _of_number(error) else 'what it takes'}.", BAD_INPUT)
+    if number := _of_number(error):
+        _stop(f"{number}; {path} --help shows more.", BAD_INPUT)
+    _stop(f"{said[:1].lower()}{said[1:].rstrip('.')}; {path} --help shows what it takes.", BAD_INPUT)
 
 
 def _of_number(error: Any) -> str:

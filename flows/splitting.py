@@ -123,6 +123,6 @@ def check_extension(
 ) -> str:  # fmt: skip
     """Raise SplitError for bad input; return what the split is called. Out of core, the extension itself will say."""
     place, known = from_anywhere(data), StoredManifest(Path(manifest)).prove()
-    if not stays_on_disk(known, place, memory or Settings.here().memory):
+    if not stays_on_disk(known, place, Settings.memory_of(memory)):
         extension_of(str(manifest), place, batch, merged, max_missing)
     return Path(manifest).parent.name

@@ -104,7 +104,7 @@ def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
     Corrected targets of known rows, columns that are gone or of another type, values that no known row had. Nothing
     where nothing was kept of that table, and where this one takes more than ``memory``.
     """
-    if stays_on_disk(StoredManifest(folder), data, memory or Settings.here().memory):
+    if stays_on_disk(StoredManifest(folder), data, Settings.memory_of(memory)):
         return []
     manifest = read_manifest(folder)
     snapshot = _newest_snapshot(manifest, folder)
@@ -119,7 +119,7 @@ def keep_small_snapshot(split: SplitRef, memory: str | None = None) -> None:
     known = split.stored()
     if split.n_rows > MOST_ROWS or not known.spec.columns.key:
         return
-    if not stays_on_disk(known, split.data, memory or Settings.here().memory):
+    if not stays_on_disk(known, split.data, Settings.memory_of(memory)):
         keep_snapshot(split)
 
 
@@ -163,7 +163,7 @@ def extend(
     than ``memory`` is extended out of core, to the same version. SplitError.
     """
     home, folder = Home.here(), folder_of(manifest)
-    path, limit = from_anywhere(data_reference(data, home)), memory or Settings.here().memory
+    path, limit = from_anywhere(data_reference(data, home)), Settings.memory_of(memory)
     with locked(home.locks, f"name/{folder.parent.name}"):
         grown = _extended(folder, path, batch, merged, max_missing, limit)
         written = grown.manifest.folder

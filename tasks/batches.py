@@ -69,7 +69,7 @@ def fit_batches(split: SplitRef, i: int, model: Model = None, *, memory: Memory 
     """
     given: Any = model
     score, predictions, keys, recipe = fit_one_by_batches(
-        split, i, ModelSpec.of(given), memory or Settings.here().memory, f"split {i}"
+        split, i, ModelSpec.of(given), Settings.memory_of(memory), f"split {i}"
     )
     keys = keys.rename(columns=lambda name: f"key_{name}" if name in predictions else name)
     made = keep_predictions(pd.concat([keys, predictions], axis=1), _batches_key(split, i, model).partition("/")[2])

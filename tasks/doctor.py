@@ -163,7 +163,9 @@ def _read(deployment: Any, asked: dict[str, Any], order: str, most: int) -> list
 def _since_success() -> Iterator[Finding]:
     """Yield what broke off since the last run that completed, and what runs without a sign of life."""
     broken, silent = [], []
-    for each in [deployment for deployment in _deployments() if OURS in deployment.tags]:
+    for each in _deployments():
+        if OURS not in each.tags:
+            continue
         ended = {"state": {"type": {"any_": ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]}}}
         for run in _read(each.id, ended, "EXPECTED_START_TIME_DESC", MOST_RUNS):
             if run.state.is_completed():
@@ -204,9 +206,9 @@ def _lives(run: Any) -> bool:
 
 def _retrainings() -> Iterator[Finding]:
     """Yield how old the last successful retraining of each schedule is, against how often it is due."""
-    for each in [
-        deployment for deployment in _scheduled() if deployment.entrypoint and deployment.entrypoint.endswith("retrain")
-    ]:
+    for each in _scheduled():
+        if not (each.entrypoint or "").endswith("retrain"):
+            continue
         coming = _read(each.id, {"state": {"type": {"any_": ["SCHEDULED"]}}}, "EXPECTED_START_TIME_ASC", 3)
         if len(coming) < 2:
             continue

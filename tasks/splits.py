@@ -197,7 +197,7 @@ def split(
 
 def plan_of(spec: SplitSpec, data: str, data_engine: DataEngine = "auto", memory: Memory = None) -> Plan:
     """Return the resolved plan; the same file and specification are read once per process."""
-    return _plan(spec.model_dump_json(), data, stamp(data), data_engine, memory or Settings.here().memory)
+    return _plan(spec.model_dump_json(), data, stamp(data), data_engine, Settings.memory_of(memory))
 
 
 @lru_cache(maxsize=2)
@@ -318,7 +318,12 @@ def _audit_key(
     if content == (split.data,):  # nothing says when it is written again
         return None
     known = split.stored()
-    how = [_named_features(split, features), sorted(exclude), gates, stays_on_disk(known, split.data, _limit(memory))]
+    how = [
+        _named_features(split, features),
+        sorted(exclude),
+        gates,
+        stays_on_disk(known, split.data, Settings.memory_of(memory)),
+    ]
     versions = [version("evenfold"), sklearn.__version__]
     return f"audit/{digest_json([known.header, str(content), *how, *versions])}"
 
@@ -337,9 +342,13 @@ def audit_split(
     What was found is kept until the manifest or a file of its data is written again; a check that could not run is
     tried again.
     """
-    held = held_manifest(split.uri, split.data, _limit(memory))
-    named = _named_features(split, features)
-    found = audit(held, split.data, features=named, exclude=exclude, gates=gates, memory=_limit(memory))
+    named, limit = _named_features(split, features), Settings.memory_of(memory)
+    if exclude or gates:
+        held = held_manifest(split.uri, split.data, limit)
+        found = audit(held, split.data, features=named, exclude=exclude, gates=gates, memory=limit)
+    else:
+        content = stamp(split.data), split.split_id
+        found = _audit(split.uri, split.data, content, None if named is None else tuple(named), limit)
     return SplitAudit(**dict(found))
 
 
@@ -349,15 +358,17 @@ def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str
     return finished_here(audit_split, split, features=named, memory=memory).value
 
 
+@lru_cache(maxsize=4)
+def _audit(uri: str, data: str, _content: Any, features: tuple[str, ...] | None, memory: str | None) -> Audit:
+    # For the page that asks after the task: an audit of a bucket or a database is not kept for later.
+    return audit(held_manifest(uri, data, memory), data, features=features, memory=memory)
+
+
 def _named_features(split: SplitRef, features: Sequence[str] | None) -> list[str] | None:
     """Return the features to audit by name; None where they are all, which out of core is the only audit there is."""
     if features is None or are_all_columns(features, split.stored().spec, split.data):
         return None
     return list(features)
-
-
-def _limit(memory: str | None) -> str | None:
-    return memory or Settings.here().memory
 
 
 def _intact(folder: Path) -> bool:

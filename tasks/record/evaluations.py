@@ -50,7 +50,7 @@ EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
 
 def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
     """Return how evenly the table's rows were split, measured out of core where they take more than ``memory``."""
-    limit = memory or Settings.here().memory
+    limit = Settings.memory_of(memory)
     return measure(held_manifest(split.uri, split.data, limit), split.data, memory=limit)
 
 
@@ -63,7 +63,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     """
     require_client()
     measured = report or balance_of(split, memory)
-    limit = memory or Settings.here().memory or ""
+    limit = Settings.memory_of(memory) or ""
     content = split_content(split, measured)
     run_id = seen_complete(Home.here(), content)
     if run_id is None:

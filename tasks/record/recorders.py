@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from evenfold.manifests import BalanceReport, digest_json
@@ -19,6 +17,7 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.step import is_refreshing
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import audit_of, stamp
+from pydantic import BaseModel
 
 from .datasets import data_input, split_input
 from .entries import MOST_FOLDS, EvaluationRecord, child_entry, evaluation_entry, split_entry, split_key, split_tags
@@ -31,6 +30,28 @@ SEEN = "recorded.json"
 SPLIT_FILES = {"report.html", "manifest.json"}
 
 
+class _Complete(BaseModel):
+    """The run of a record that was complete when it was seen, and its files below the home."""
+
+    run_id: str
+    files: list[str]
+
+
+class _Seen(BaseModel):
+    """The state of the home's own store when it was last looked at, and which records were complete then."""
+
+    store: list[int] = []
+    records: dict[str, _Complete] = {}
+
+    @classmethod
+    def of(cls, home: Home) -> _Seen:
+        """Return what was seen last; nothing where the file is not there, or none of ours."""
+        try:
+            return cls.model_validate_json((home.path / SEEN).read_bytes())
+        except (OSError, ValueError):
+            return cls()
+
+
 def seen_complete(home: Home, content: str) -> str | None:
     """Return the run that holds a record of ``content``, complete with its files; None where MLflow has to be asked.
 
@@ -40,13 +61,11 @@ def seen_complete(home: Home, content: str) -> str | None:
     store = _state_of_store(home)
     if store is None or is_refreshing() or waiting(home):
         return None
-    try:
-        seen = json.loads((home.path / SEEN).read_text(encoding="utf-8"))
-        run_id, *files = seen["records"][content]
-        whole = seen["store"] == store and all((home.path / file).is_file() for file in files)
-        return str(run_id) if whole else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # not there, or none of ours
+    seen = _Seen.of(home)
+    found = seen.records.get(content)
+    if found is None or seen.store != store or not all((home.path / file).is_file() for file in found.files):
         return None
+    return found.run_id
 
 
 def see_complete(split: SplitRef, content: str, run_id: str, files: Iterable[str], split_run: str = "") -> None:
@@ -56,17 +75,13 @@ def see_complete(split: SplitRef, content: str, run_id: str, files: Iterable[str
     if store is None or run_id.startswith("("):
         return
     place = Path("mlartifacts") / split.name / run_id / "artifacts"
-    records: dict[str, Any] = {content: [run_id, *(str(place / file) for file in files)]}
+    records = {content: _Complete(run_id=run_id, files=[str(place / file) for file in files])}
     if split_run:
         # Somebody may have deleted it while models were fitted: it is looked at again, after the state was taken.
         run = tracker_of(split).client.get_run(split_run)
         if (run.info.status, run.info.lifecycle_stage) == ("FINISHED", "active"):
-            try:
-                before = json.loads((home.path / SEEN).read_text(encoding="utf-8"))["records"]
-                records |= {key: kept for key, kept in before.items() if kept[0] == split_run}
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
-                pass
-    text = json.dumps({"store": store, "records": records})
+            records |= {key: kept for key, kept in _Seen.of(home).records.items() if kept.run_id == split_run}
+    text = _Seen(store=store, records=records).model_dump_json()
     write_aside(home.path / SEEN, lambda aside: aside.write_text(text, encoding="utf-8"))
 
 

@@ -36,6 +36,11 @@ class Settings(BaseSettings):
     deployments: Path | None = Field(default=None, description="a prefect.yaml of one's own, to serve")
 
     @classmethod
+    def memory_of(cls, asked: str | None) -> str | None:
+        """Return the memory that a step may take: as it is asked, else as the environment says, else None."""
+        return asked or cls.here().memory
+
+    @classmethod
     def here(cls) -> Settings:
         """Return the settings of this process; raises SplitError that names the first which does not fit."""
         names = [name for name in os.environ if name.upper().startswith("EVENFOLD_")]

@@ -142,22 +142,24 @@ def _sum(terms: Terms, outcome: Array, blocks: Codes) -> _Sum | None:
 def _few(X: Array, outcome: Array, enough: float) -> list[int]:
     """Return columns, the next always the one that explains most of what is left, until they explain ``enough``."""
     chosen: list[int] = []
-    rest = outcome - outcome.mean()
-    total = np.square(rest).sum()
-    while len(chosen) < min(X.shape[1], 4 * MOST_SHOWN) and np.square(rest).sum() > (1.0 - enough) * total:
+    centred = outcome - outcome.mean()
+    rest, most_left = centred, (1.0 - enough) * np.square(centred).sum()
+    while len(chosen) < min(X.shape[1], 4 * MOST_SHOWN) and np.square(rest).sum() > most_left:
         gains = np.abs(X.T @ rest)
         gains[chosen] = -1.0
         chosen.append(int(np.argmax(gains)))
-        used = X[:, chosen]
-        rest = outcome - outcome.mean() - used @ np.linalg.lstsq(used, outcome - outcome.mean(), rcond=None)[0]
+        rest = _left(X[:, chosen], centred)
     # What a later column made needless is left out again.
     for column in list(chosen):
-        fewer = X[:, [i for i in chosen if i != column]]
-        if fewer.shape[1] >= 2:
-            left = outcome - outcome.mean() - fewer @ np.linalg.lstsq(fewer, outcome - outcome.mean(), rcond=None)[0]
-            if np.square(left).sum() <= (1.0 - enough) * total:
-                chosen.remove(column)
+        fewer = [i for i in chosen if i != column]
+        if len(fewer) >= 2 and np.square(_left(X[:, fewer], centred)).sum() <= most_left:
+            chosen.remove(column)
     return chosen
+
+
+def _left(X: Array, centred: Array) -> Array:
+    """Return what least squares on columns leaves of an outcome of mean 0."""
+    return np.asarray(centred - X @ np.linalg.lstsq(X, centred, rcond=None)[0])
 
 
 def _weights(found: _Sum, terms: Terms, outcome: Array, of: Callable[[Array], Array]) -> list[tuple[str, float]]:

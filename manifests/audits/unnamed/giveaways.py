@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import numpy as np
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Without
 from evenfold.manifests.tables.canonical import amount, listed, verb
@@ -39,13 +41,12 @@ def giveaway_features(sample: Sample) -> Outcome:
     alike = {name: score for name, score in scores.items() if score >= least}
     if not alike:
         return None
-    others = [column for column in sample.feature_columns() if column.name in scores and column.name not in alike]
-    together = _joint(sample, others)
+    n_others, together = _together(sample, scores.keys() - alike.keys())
     if not _stand_alone(scores, alike, together, target.numeric):
         shown = listed(f"{name} ({score:.3f})" for name, score in alike.items())
         return Found(0, f"{shown} tell much of {target.name!r} alone ({target.measure}), as other features do.")
     shown = listed(f"{name} ({target.measure} {score:.3f})" for name, score in alike.items())
-    beside = f"all {len(others)} others together reach {together:.3f}" if others else "there is no other feature"
+    beside = f"all {n_others} others together reach {together:.3f}" if n_others else "there is no other feature"
     message = (
         f"{amount(len(alike), 'feature')} alone {verb(len(alike), 'gives', 'give')} {target.name!r} nearly away: "
         f"{shown}; {beside}{sample.looked_at}; leave {verb(len(alike), 'it', 'them')} out unless "
@@ -71,12 +72,11 @@ def strong_features(sample: Sample) -> Outcome:
     gap, least = STANDS_ALONE[target.numeric], TELLS_MOST[target.numeric]
     if not least <= score < max(GIVES_IT_AWAY[target.numeric], _sure_of(target)) or score - second < gap:
         return None
-    others = [column for column in sample.feature_columns() if column.name in scores and column.name != name]
-    together = _joint(sample, others)
-    if not others or score - together < gap:
+    n_others, together = _together(sample, scores.keys() - {name})
+    if not n_others or score - together < gap:
         return None
     message = (
-        f"{name} tells most of {target.name!r} alone ({target.measure} {score:.3f}), all {len(others)} others together "
+        f"{name} tells most of {target.name!r} alone ({target.measure} {score:.3f}), all {n_others} others together "
         f"only {together:.3f}{sample.looked_at}; is it known before {target.name!r} is?"
     )
     return Found(1, message, {"features": {name: score}, "others_together": together}, Without((name,)))
@@ -112,11 +112,13 @@ def _varies(sample: Sample) -> bool:
     return all(rows.size and (np.ptp(rows, axis=0) > 0).all() for rows in outside)
 
 
-def _joint(sample: Sample, others: list[Column]) -> float:
+def _together(sample: Sample, names: Set[str]) -> tuple[int, float]:
+    """Return how many features are named, and how well they tell the target together, out of fold."""
     assert sample.target is not None
+    others = [column for column in sample.feature_columns() if column.name in names]
     if not is_usable(others):
-        return 0.0 if sample.target.numeric else 0.5
-    return sample.target.score(predict_from_all(others, sample.target.outcomes, sample.blocks))
+        return len(others), 0.0 if sample.target.numeric else 0.5
+    return len(others), sample.target.score(predict_from_all(others, sample.target.outcomes, sample.blocks))
 
 
 def _stand_alone(scores: dict[str, float], alike: dict[str, float], together: float, numeric: bool) -> bool:
