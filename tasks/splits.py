@@ -42,6 +42,7 @@ from evenfold.manifests import (
 )
 from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.spec import name_like
+from evenfold.manifests.tables.addresses import is_address, version_of
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import SplitError
 
@@ -119,7 +120,8 @@ def specification(
 
 def name_of(data: Any) -> str:
     """Return what a split of some data is called where nobody says: as their file."""
-    stem = Path(str(data).removesuffix(".gz")).stem if isinstance(data, (str, Path)) else ""
+    place = str(data).removesuffix(".gz").rpartition("#")[2] if is_address(data) else str(data).removesuffix(".gz")
+    stem = Path(place).stem if isinstance(data, (str, Path)) else ""
     return name_like(stem) or "split"
 
 
@@ -219,8 +221,10 @@ def clear_spilled() -> None:
 
 
 def stamp(data: str) -> tuple[Any, ...]:
-    """Return what changes when a file, or one of a folder or glob, is written again, comes or goes."""
+    """Return what changes when a file, or one of a folder, glob or address, is written again, comes or goes."""
     try:
+        if is_address(data):
+            return version_of(data)
         files = [(path, path.stat()) for path in data_files(data)]
     except (SplitError, OSError):
         return (data,)
