@@ -85,7 +85,8 @@ def _from_address(address: str, types: dict[str, str]) -> Source:
 
 
 def _from_addressed(data: Addressed) -> Source:
-    return Source(_without_index(data.schema), partial(data.batches, rows=BATCH_ROWS), data.n_rows, data.native)
+    schema = _without_index(data.schema)
+    return Source(schema, lambda columns: data.batches(columns, BATCH_ROWS), data.n_rows, data.native)
 
 
 def _without_index(schema: pa.Schema) -> pa.Schema:

@@ -55,7 +55,7 @@ def column_names(source: Any) -> list[str]:
     if not isinstance(source, (str, Path)):
         return _names(_frame(source))
     if is_address(source):
-        return schema_of(source).names
+        return list(schema_of(source).names)
     files = data_files(source)
     try:
         names = csv_names(files[0]) if _kind(files[0]) == "CSV" else pq.read_schema(files[0]).names
