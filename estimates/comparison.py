@@ -296,8 +296,8 @@ def _words(made: Comparison, names: tuple[str, str]) -> str:
     )
     if made.verdict in ("better", "worse"):
         ends = sorted((abs(interval.low), abs(interval.high)))
-        said = f"{better} is better by {apart} {record.title}, {level} [{ends[0]:.3g}, {ends[1]:.3g}]"
-        return f"{said}{_fewer(made.metric, made.a, made.b)}, {_on_what(interval)}."
+        sentence = f"{better} is better by {apart} {record.title}, {level} [{ends[0]:.3g}, {ends[1]:.3g}]"
+        return f"{sentence}{_fewer(made.metric, made.a, made.b)}, {_on_what(interval)}."
     if made.verdict == "equivalent":
         return f"{first} and {second} are equivalent within {made.margin:g}: {apart_as_read}, {_on_what(interval)}."
     return (

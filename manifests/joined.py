@@ -296,8 +296,8 @@ class JoinedLabels(Joined):
         codes = self.codes[present]
         folds = [(code, np.flatnonzero(column == code)) for column in codes.T for code in self.labels.tested]
         folds = [(code, rows) for code, rows in folds if rows.size]
-        told = compared_with_all(y[present], [rows for _, rows in folds]) if folds else []
-        return [(each["ks"], code) for each, (code, _) in zip(told, folds, strict=True)]
+        compared = compared_with_all(y[present], [rows for _, rows in folds]) if folds else []
+        return [(figures["ks"], code) for figures, (code, _) in zip(compared, folds, strict=True)]
 
     def group_table(self, group: str, name: str | None = None) -> tuple[Counts, Counts, Counts]:
         """Return groups, classes of a column and their rows, of pairs that rows in use have; class 0 without one."""

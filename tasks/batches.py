@@ -103,8 +103,8 @@ def _problem(test: pa.Table, names: list[str], recipe: ModelSpec, target: str, p
     problem = Problem.of(test.select(names).to_pandas(), recipe, target)
     if not problem.classes:
         return problem
-    found = [
+    parts = [
         pc.unique(batch.column(target)) for role in ("train", "test") for batch in parted.batches(0, role, [target])
     ]
-    classes = sorted(set(pa.concat_arrays([each.cast(found[0].type) for each in found]).drop_null().to_pylist()))
+    classes = sorted(set(pa.concat_arrays([part.cast(parts[0].type) for part in parts]).drop_null().to_pylist()))
     return replace(problem, classes=tuple(classes))

@@ -164,7 +164,7 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
 
 def files_digest(split_id: str, data: str) -> str:
     """Return what names the rows of a split without reading them: the table's files, until they are written again."""
-    return digest_json([split_id, [list(map(str, each)) for each in stamp(data)]])
+    return digest_json([split_id, [list(map(str, file)) for file in stamp(data)]])
 
 
 def _narrow(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
@@ -270,7 +270,7 @@ def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:
 
 def key_of_pair(work: Work, train: NDArray[np.int64], test: NDArray[np.int64]) -> str:
     """Return the score key of a fit on some rows, tested on others, given as positions in the problem."""
-    rows = b"".join(each.astype("<i8").tobytes() for each in (train, np.array([-1]), test))
+    rows = b"".join(rows.astype("<i8").tobytes() for rows in (train, np.array([-1]), test))
     return key_of(work, f"pair {hashlib.sha256(rows).hexdigest()}")
 
 
@@ -283,8 +283,8 @@ def _further_pairs(work: Work, method: str) -> list[Pair]:
     rows, seed = pd.concat(frames, ignore_index=True), work.manifest.spec.seed
     for metric in work.problem.model.metrics:
         evidence = Evidence(metric_of(metric), work.problem, scores, rows, ordered=work.in_time_order, seed=seed)
-        if found := further_splits(evidence, method):
-            return found
+        if further := further_splits(evidence, method):
+            return further
     return []
 
 

@@ -237,11 +237,13 @@ def lost_columns(arrived: _Arrived) -> Outcome:
     gone = [name for name in asked if name not in arrived.table.column_names]
     other = [name for name in asked if name in after and KINDS[before[name]] != KINDS[after[name]]]
     empty = [name for name in asked if name in arrived.table.column_names and name not in after]
-    told = [f"{name} is gone" for name in gone] + [f"{name} has no value in any row" for name in empty]
-    told += [f"{name} holds {KINDS[after[name]]}s, not {KINDS[before[name]]}s" for name in other]
+    changes = [f"{name} is gone" for name in gone] + [f"{name} has no value in any row" for name in empty]
+    changes += [f"{name} holds {KINDS[after[name]]}s, not {KINDS[before[name]]}s" for name in other]
     named = {"gone": gone, "empty": empty, "other": other}
     return (
-        Found(len(told), f"{listed(told, most=10)}; mend the file, or retrain without them.", named) if told else None
+        Found(len(changes), f"{listed(changes, most=10)}; mend the file, or retrain without them.", named)
+        if changes
+        else None
     )
 
 
@@ -295,8 +297,8 @@ def unseen_categories(arrived: _Arrived) -> Outcome:
         if after.get(name) == "text" and (arrived.columns is None or name in arrived.columns):
             unseen[name] = len(_digests(arrived.table, name) - set(before))
     unseen = {name: count for name, count in unseen.items() if count}
-    told = listed((f"{name} ({count:,})" for name, count in unseen.items()), most=10)
-    return Found(len(unseen), f"values that no known row had: {told}.", unseen) if unseen else None
+    names = listed((f"{name} ({count:,})" for name, count in unseen.items()), most=10)
+    return Found(len(unseen), f"values that no known row had: {names}.", unseen) if unseen else None
 
 
 def changed_types(arrived: _Arrived) -> Outcome:
@@ -311,8 +313,8 @@ def changed_types(arrived: _Arrived) -> Outcome:
         and after.get(name, kind) != kind
         and KINDS[after[name]] == KINDS[kind]
     ]
-    told = listed((f"{name} was {before[name]} and is {after[name]}" for name in other), most=10)
-    return Found(len(other), f"{told}.", {"columns": other}) if other else None
+    changes = listed((f"{name} was {before[name]} and is {after[name]}" for name in other), most=10)
+    return Found(len(other), f"{changes}.", {"columns": other}) if other else None
 
 
 CHECKS: tuple[Callable[[_Arrived], Outcome], ...] = (

@@ -69,8 +69,8 @@ def data_files(source: str | Path) -> list[Path]:
     path = Path(source)
     if not glob.has_magic(str(source)):
         require_readable([path])  # before anything is told of what lies beside it
-    found = [path] if path.exists() or not glob.has_magic(str(source)) else sorted(map(Path, glob.glob(str(source))))
-    files = [file for place in found for file in (_inside(place) if place.is_dir() else [place])]
+    places = [path] if path.exists() or not glob.has_magic(str(source)) else sorted(map(Path, glob.glob(str(source))))
+    files = [file for place in places for file in (_inside(place) if place.is_dir() else [place])]
     require_readable(files)
     if not files or not all(file.exists() for file in files):
         raise SplitError(f"there is no file {source}{'' if is_deployed() else _beside(path)}.")

@@ -43,8 +43,8 @@ def split_input(
     profile: dict[str, Any] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
     profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
     if audit is not None:
-        found = [finding.severity for finding in audit.findings]
-        counts = {f"{severity}s": found.count(severity) for severity in ("error", "warning", "note")}
+        severities = [finding.severity for finding in audit.findings]
+        counts = {f"{severity}s": severities.count(severity) for severity in ("error", "warning", "note")}
         profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **counts}
     return _input(
         "split",
