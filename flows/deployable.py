@@ -24,7 +24,7 @@ split = published(check_split)(definitions.split)
 evaluate = published(partial(check_evaluation, in_batches=True))(definitions.evaluate)
 tune = published(check_tuning)(definitions.tune)
 extend = published(check_extension)(definitions.extend)
-retrain = published(check_evaluation)(definitions.retrain)
+retrain = published(partial(check_evaluation, in_batches=True))(definitions.retrain)
 compare = published(_any_runs)(definitions.compare)
 
 

@@ -24,6 +24,7 @@ from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks import Home, prepare_environment
+from evenfold.tasks.batches import typed_features
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
 from evenfold.tasks.record.studies import record_later
@@ -120,7 +121,7 @@ def _fitted(run_id: str, data: Any, training_data: str | None) -> _Later:
     work = work_of(recipe.split, recipe.model)
     types = dict(work.manifest.spec.types)
     table = read_table(given, types=types).replace_schema_metadata(None).to_pandas()
-    X = _features(table, work.problem)
+    X = _features(table, work.problem.features, typed_features(recipe.split, work))
     with running("plain"):
         final = run(fit_final, recipe.split, recipe.model)
     model, _ = load_final(final.file.path)
@@ -132,18 +133,18 @@ def _fitted(run_id: str, data: Any, training_data: str | None) -> _Later:
 LATER = {"number": ("number", "date", "empty"), "text": ("text", "empty"), "category": ("category", "text", "empty")}
 
 
-def _features(table: pd.DataFrame, known: Problem) -> pd.DataFrame:
+def _features(table: pd.DataFrame, features: Sequence[str], known: pd.DataFrame) -> pd.DataFrame:
     """Return the features of later rows as the model was given them; ModelError where one is of another kind."""
-    require_columns(list(known.features), [str(name) for name in table.columns])
+    require_columns(list(features), [str(name) for name in table.columns])
     kinds: dict[str, Any] = {}
-    for name in known.features:
-        held, given = kind_of(known.X[name]), kind_of(table[name])
+    for name in features:
+        held, given = kind_of(known[name]), kind_of(table[name])
         if given not in LATER[held]:
             raise ModelError(f"feature {name!r} holds {given} now, and {held} where the model was trained.")
         kinds[name] = given if held == "number" and given == "date" else held
     X = feature_table(table, kinds)
     categories = [name for name, kind in kinds.items() if kind == "category"]
-    return X.assign(**{name: table[name].astype(known.X[name].dtype).array for name in categories})
+    return X.assign(**{name: table[name].astype(known[name].dtype).array for name in categories})
 
 
 def _require_new(later: _Later) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import canonical_table, require_complete, to_numpy
 from evenfold.manifests.tables.keys import Lookup, pseudonyms
-from evenfold.manifests.tables.read import column_names, is_parquet, read_table
+from evenfold.manifests.tables.read import column_names, has_columns_apart, read_table
 from evenfold.splitters import Pair
 from evenfold.splitters.kernels.components import components_of
 from evenfold.splitters.kernels.order import stable_order
@@ -50,8 +49,7 @@ class Joined:
         if isinstance(data, Joined) and data.manifest is manifest:
             return replace(data, columns=data.columns.model_copy(update=asked)) if asked else data
         columns = manifest.spec.columns.model_copy(update=asked)
-        parquet = isinstance(data, (str, Path)) and is_parquet(data)
-        source = data if parquet else read_table(data, types=manifest.spec.types)
+        source = data if has_columns_apart(data) else read_table(data, types=manifest.spec.types)
         present = set(column_names(source))
         # A key that is absent is an error here; any other column where somebody asks for it.
         names = [name for name in columns.roles() if name in present or name in columns.key]

@@ -261,6 +261,11 @@ def schema_of(source: Any) -> pa.Schema:
     return pa.schema([field for field in schema if not INDEX.fullmatch(field.name)])
 
 
+def has_columns_apart(source: Any) -> bool:
+    """Return whether a column of a source is read without the others: of Parquet files and of addresses."""
+    return is_address(source) or (isinstance(source, (str, Path)) and is_parquet(source))
+
+
 def is_parquet(path: str | Path) -> bool:
     """Return whether every file of a path, folder or glob is Parquet by its ending; False of an address."""
     return not is_address(path) and all(file.suffix in (".parquet", ".pq") for file in data_files(path))

@@ -24,6 +24,7 @@ from evenfold.manifests.spec import name_like
 from evenfold.reports.evaluations.words import written
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
+from evenfold.tasks.batches import features_of
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
 from evenfold.tasks.references import every_run, run_named
 from evenfold.tasks.results.files import from_anywhere
@@ -307,7 +308,7 @@ def score_stored(split: SplitRef, champion: Champion, metric: str) -> StoredScor
             return StoredScore(why=f"{rows.size} rows are newer than its training rows")
         estimator = champion.model.estimator if champion.model else None
         model = tracker_of(split).load_model(f"models:/{champion.name}/{champion.version}", estimator or "")
-        answers = Responses(model, work.problem.X.iloc[rows])
+        answers = Responses(model, features_of(split, work, rows))
         weights = None if work.problem.weights is None else work.problem.weights[rows]
         return StoredScore(score=score(metric, answers, work.problem.y[rows], weights), rows=int(rows.size))
     except Exception as error:  # whatever keeps a stored model from loading or scoring is told, and decides nothing

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from evenfold.estimates import Estimate, ModelError, ModelSpec, compare, metric_of
 from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.responses import Responses
@@ -16,6 +17,7 @@ from evenfold.manifests import Audit
 from evenfold.manifests.audits.findings import MODEL_GATES, Check, Found, NotAsked, Outcome, gates_with
 from evenfold.manifests.audits.judging import judged
 from evenfold.splitters import SplitError
+from evenfold.tasks.batches import feature_blocks
 from evenfold.tasks.outcomes import Champion, FinalModel, SplitRef
 from evenfold.tasks.record.reading import Recorded, read_evaluation
 from evenfold.tasks.record.tracker import load_final
@@ -102,13 +104,20 @@ class _New:
     @cached_property
     def said(self) -> NDArray[np.float64]:
         """What the model says of these rows: numbers, probabilities, or the classes' numbers; one line a row."""
-        answers = Responses(load_final(self.final.file.path)[0], self.work.problem.X.iloc[self.rows])
-        if not self.work.problem.classes:
-            return np.asarray(answers.say("predict"), dtype=np.float64).reshape(self.rows.size, -1)
+        model = load_final(self.final.file.path)[0]
+        blocks = feature_blocks(self.split, self.work, self.rows)
+        places, answers = zip(*((places, self._said(Responses(model, X))) for places, X in blocks), strict=True)
+        return np.concatenate(answers)[np.argsort(np.concatenate(places))]
+
+    def _said(self, answers: Responses) -> NDArray[np.float64]:
+        classes = self.work.problem.classes
+        if not classes:
+            predicted = np.asarray(answers.say("predict"), dtype=np.float64)
+            return predicted.reshape(len(predicted), -1)
         probabilities = answers.say("predict_proba")
         if probabilities is not None:
             return np.asarray(probabilities, dtype=np.float64)
-        return np.unique(answers.say("predict"), return_inverse=True)[1].reshape(-1, 1).astype(np.float64)
+        return pd.Index(classes).get_indexer(answers.say("predict")).reshape(-1, 1).astype(np.float64)
 
     @cached_property
     def recorded(self) -> Recorded | None:

@@ -16,6 +16,7 @@ from evenfold.estimates import Estimate
 from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
+from evenfold.tasks.batches import typed_features
 from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Retraining, RolledBack, SplitRef
 from evenfold.tasks.record.entries import Entry, run_key, split_key, split_tags
 from evenfold.tasks.record.evaluations import record_split
@@ -151,7 +152,9 @@ def register_model(
     made = (
         str(known[0].version)
         if known
-        else _new_version(tracker, run_id, name, recipe["estimator"], final, tags, typical_row(work.problem.X))
+        else _new_version(
+            tracker, run_id, name, recipe["estimator"], final, tags, typical_row(typed_features(split, work))
+        )
     )
     with _aliases_held(tracker, name):
         if promote:
