@@ -127,11 +127,12 @@ RULES = (
         "Rows of a patient, a device or a shop share more than the features say. If new ones will come, the score of a "
         "split that parts them is too good; if only known ones will, silence this with that reason.",
         "`device` has 60 levels in every fold, and half of the target's variance lies between them.",
-        "Write the proposed `group:` line into the specification.",
+        "Write the proposed `group:` line into the specification; where no column is called so, the finding says in "
+        "pandas how to make it.",
     ),
     Rule(
         "EF301", "target_like_features", 0, True,
-        "features that all but give the target",
+        "features that all but give the target away",
         "A copy of the target is never known before it.", "`status_code` is 3 * y + 1.", "Leave the feature out.",
     ),
     Rule(

@@ -438,7 +438,9 @@ def test_a_target_in_disguise_is_found() -> None:
     found = the("target_like_features", audit(split(data), data))
     assert found.gate == "failed"
     assert set(found.figures["features"]) == {"score", "word", "cause"}
-    assert found.message.startswith("3 features all but give 'y': score (AUC 1.0000), word (AUC 1.0000) and cause (AUC")
+    assert found.message.startswith(
+        "3 features all but give 'y' away: score (AUC 1.0000), word (AUC 1.0000) and cause (AUC"
+    )
     numeric = data.assign(y=data["dose"], logged=-np.exp(data["dose"]), near=data["dose"] + 0.5 * data["fair"])
     found = the("target_like_features", audit(split(numeric), numeric, features=["logged", "near", "age"]))
     assert set(found.figures["features"]) == {"logged"}
