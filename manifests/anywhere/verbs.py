@@ -85,7 +85,7 @@ def planned(
     source = source_of(data, dict(asked.types))
     engine = "memory" if engine == "auto" and _fits(asked, source, memory) else engine
     if engine == "memory":
-        return Plan(asked, data if isinstance(data, (str, Path)) and "://" not in str(data) else _whole(asked, source))
+        return Plan(asked, data if isinstance(data, (str, Path)) else _whole(asked, source))
     limit = bytes_of_memory(memory)
     with ExitStack() as stack:
         room = stack.enter_context(room_beside(to))
