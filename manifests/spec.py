@@ -315,8 +315,9 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
 
 
 def _require_parts_apart(columns: Columns) -> None:
-    parts = {"group": columns.grouped, "key": columns.key, "time": [columns.time], "fold": [columns.fold]}
-    for part, names in (parts | {"coordinates": columns.coordinates}).items():
+    others = {"time": columns.time, "fold": columns.fold}
+    parts = {"group": columns.grouped, "key": columns.key, "coordinates": columns.coordinates}
+    for part, names in (parts | {part: [name] for part, name in others.items() if name}).items():
         if columns.target and columns.target in names:
             raise SplitError(
                 f"{columns.target!r} is named as target and as {part}; name the column to predict as target, and "
