@@ -6,7 +6,7 @@ import importlib
 import inspect
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("splitters", "manifests", "estimates", "reports", "tasks", "flows")
@@ -68,7 +68,8 @@ def commands_page() -> str:
 
 def _written(flag: Any) -> str:
     """Return a flag with what stands for its value, as the help has it; an argument by its name."""
-    names, takes = ", ".join(flag.opts), flag.metavar or " or ".join(getattr(flag.type, "choices", ()))
+    choices = [each for each in get_args(flag.type_descriptor.annotation) if isinstance(each, str)]
+    names, takes = ", ".join(flag.opts), flag.metavar or " or ".join(choices)
     return f"{names} {takes}" if names.startswith("-") and takes else takes or names
 
 
