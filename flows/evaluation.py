@@ -13,6 +13,7 @@ from evenfold.estimates.holdouts.policies import require_answerable
 from evenfold.manifests import Audit, read_manifest
 from evenfold.reports.sentences import model_sentence, score_sentences
 from evenfold.splitters import SplitError
+from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final, fit_holdout, split_title
 from evenfold.tasks.outcomes import Evaluated, FinalModel, Look, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
@@ -20,7 +21,7 @@ from evenfold.tasks.record.looks import answer_look, record_look, record_look_sc
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.running import happened, run, saying, tell
 from evenfold.tasks.scores import aggregate_look, check_levels, in_blocks
-from evenfold.tasks.splits import audit_split, check_columns, plan_of
+from evenfold.tasks.splits import check_columns, plan_of
 from evenfold.tasks.work import Work, check_model, work_of
 
 from .fits import Fits, fit_more, fit_splits

@@ -24,6 +24,7 @@ from evenfold.manifests import Audit, SplitSpec, digest_json, read_header
 from evenfold.reports.markdown import estimate_table
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks.arrivals import check_table, extend, keep_snapshot
+from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
 from evenfold.tasks.parameters import OnRefused
@@ -45,7 +46,6 @@ from evenfold.tasks.runtime.running import finished, happened, publish, run, say
 from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.splits import (
     Merged,
-    audit_split,
     newest,
     plan_of,
     specification as specification,

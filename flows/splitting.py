@@ -10,6 +10,7 @@ from typing import Any
 from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifest, measure, stays_on_disk
 from evenfold.reports.sentences import split_sentences
 from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, keep_small_snapshot, notes_on
+from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Memory
 from evenfold.tasks.record.evaluations import balance_of, record_split
@@ -19,7 +20,6 @@ from evenfold.tasks.runtime.running import finished, happened, mark, run, saying
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.splits import (
     Merged,
-    audit_split,
     check_columns,
     clear_spilled,
     folder_of,

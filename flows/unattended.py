@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from evenfold.estimates import EvaluationError
-from evenfold.tasks.record.spool import unreachable
+from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.step import log
 from prefect.client.orchestration import get_client

@@ -1,4 +1,5 @@
 from .arrivals import extend as extend
+from .audits import audit_split as audit_split
 from .batches import fit_batches as fit_batches
 from .fits import (
     fit_all as fit_all,
@@ -37,4 +38,4 @@ from .runtime.locks import FileLocks as FileLocks, locked as locked
 from .runtime.settings import Settings as Settings
 from .runtime.step import Step as Step
 from .scores import aggregate as aggregate
-from .splits import audit_split as audit_split, split as split
+from .splits import split as split

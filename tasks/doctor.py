@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from evenfold.tasks.record.spool import waiting
+from evenfold.tasks.results.spool import waiting
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.orphans import orphans
 from evenfold.tasks.runtime.redaction import redacted

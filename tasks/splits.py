@@ -1,34 +1,29 @@
-"""The tasks of the split: decide once, extend, audit, find; and what names the manifest they leave."""
+"""The task of the split: decide once, and find what was decided; and what names the manifest it leaves."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakSet
 
 import pyarrow as pa
-import sklearn
 from evenfold.manifests import (
-    Audit,
     Header,
     Manifest,
     Plan,
     SplitSpec,
     StoredManifest,
     StreamedPlan,
-    audit,
     blocks_of,
     canonical_table,
     column_names,
     data_files,
     digest_json,
-    held_manifest,
     planned,
     read_header,
     read_manifest,
@@ -36,16 +31,15 @@ from evenfold.manifests import (
     read_table,
     require_columns,
     require_complete,
-    stays_on_disk,
     write_manifest,
     write_streamed,
 )
-from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.spec import name_like
+from evenfold.manifests.tables.addresses import is_address, version_of
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import SplitError
 
-from .outcomes import SplitAudit, SplitRef
+from .outcomes import SplitRef
 from .parameters import (
     BalanceOn,
     Coordinates,
@@ -56,6 +50,7 @@ from .parameters import (
     Holdout,
     Key,
     Memory,
+    MissingTarget,
     Name,
     NSplits,
     Params,
@@ -70,7 +65,6 @@ from .results.files import data_reference, from_anywhere, set_aside
 from .results.store import results_of
 from .runtime.home import Home
 from .runtime.locks import locked
-from .runtime.running import finished_here
 from .runtime.settings import Settings
 from .runtime.step import is_refreshing, step
 
@@ -96,6 +90,7 @@ def specification(
     seed: int | None = None,
     name: str | None = None,
     holdout: float | None = None,
+    missing_target: str | None = None,
 ) -> SplitSpec:
     """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
     base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
@@ -104,6 +99,7 @@ def specification(
     fields: dict[str, Any] = {
         "strategy": strategy,
         "group_mode": group_mode,
+        "missing_target": missing_target,
         "seed": seed,
         "name": name or base.get("name") or name_of(data),
     }
@@ -119,7 +115,8 @@ def specification(
 
 def name_of(data: Any) -> str:
     """Return what a split of some data is called where nobody says: as their file."""
-    stem = Path(str(data).removesuffix(".gz")).stem if isinstance(data, (str, Path)) else ""
+    place = str(data).removesuffix(".gz").rpartition("#")[2] if is_address(data) else str(data).removesuffix(".gz")
+    stem = Path(place).stem if isinstance(data, (str, Path)) else ""
     return name_like(stem) or "split"
 
 
@@ -166,6 +163,7 @@ def split(
     seed: Seed = None,
     name: Name = None,
     holdout: Holdout = None,
+    missing_target: MissingTarget = None,
     data_engine: DataEngine = "auto",
     memory: Memory = None,
 ) -> SplitRef:
@@ -181,7 +179,7 @@ def split(
     plan = _planned(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout, coordinates=coordinates, data_engine=data_engine, memory=memory,
+        holdout=holdout, missing_target=missing_target, coordinates=coordinates, data_engine=data_engine, memory=memory,
     )  # fmt: skip
     if isinstance(plan, StreamedPlan) and plan.cleared:  # found before, and now it is to be written after all
         place = from_anywhere(data_reference(data, Home.here()))
@@ -219,8 +217,10 @@ def clear_spilled() -> None:
 
 
 def stamp(data: str) -> tuple[Any, ...]:
-    """Return what changes when a file, or one of a folder or glob, is written again, comes or goes."""
+    """Return what changes when a file, or one of a folder, glob or address, is written again, comes or goes."""
     try:
+        if is_address(data):
+            return version_of(data)
         files = [(path, path.stat()) for path in data_files(data)]
     except (SplitError, OSError):
         return (data,)
@@ -231,20 +231,20 @@ def check_columns(data: str, spec: SplitSpec) -> None:
     """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
     require_columns([*spec.columns.roles(), *spec.types], column_names(data))
     names = [name for name in (spec.columns.target, *spec.columns.grouped) if name]
-    known = [name for name in (spec.columns.time, spec.columns.label_end) if name] if spec.says_when_known else []
-    if known:  # whether a row waits follows from the latest time of all
+    if spec.may_wait:  # whether a row does may follow from the latest time of all
+        known = [name for name in (spec.columns.time, spec.columns.label_end) if name and spec.says_when_known]
         table = read_table(data, [*names, *known], spec.types)
         blocks = iter([table.filter(pa.array(~waiting_rows(table, spec, spec.types)))])
         rows = table.num_rows
     else:
         blocks, rows = blocks_of(data, names or column_names(data)[:1], types=spec.types), 0
     for block in blocks:
-        rows += 0 if known else block.num_rows
+        rows += 0 if spec.may_wait else block.num_rows
         canonical = canonical_table(block, names, spec.types)
-        if not known and any(column.null_count for column in canonical.columns):
+        if not spec.may_wait and any(column.null_count for column in canonical.columns):
             canonical = canonical_table(read_table(data, names, spec.types), names, spec.types)
         for name in names:
-            require_complete(canonical.column(name), name)
+            require_complete(canonical.column(name), name, spec.columns.target)
     if rows == 1:
         raise SplitError(f"{data} has 1 row; at least 2 are needed.")
 
@@ -308,67 +308,6 @@ def _elsewhere(home: Home, plan: Plan) -> Manifest | None:
 def folder_of(manifest: SplitRef | str | Path) -> Path:
     """Return the folder of a manifest that is given as a reference or as a path."""
     return Path(manifest.uri if isinstance(manifest, SplitRef) else manifest)
-
-
-def _audit_key(
-    split: SplitRef, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: Any = None,
-    memory: str | None = None,
-) -> str | None:  # fmt: skip
-    content = stamp(split.data)
-    if content == (split.data,):  # nothing says when it is written again
-        return None
-    known = split.stored()
-    how = [
-        _named_features(split, features),
-        sorted(exclude),
-        gates,
-        stays_on_disk(known, split.data, Settings.memory_of(memory)),
-    ]
-    versions = [version("evenfold"), sklearn.__version__]
-    return f"audit/{digest_json([known.header, str(content), *how, *versions])}"
-
-
-@step(key_of=_audit_key, run_name=lambda split, **_: f"audit {split.name}", retries=0)
-def audit_split(
-    split: SplitRef,
-    *,
-    features: list[str] | None = None,
-    exclude: tuple[str, ...] = (),
-    gates: Any = None,
-    memory: str | None = None,
-) -> SplitAudit:
-    """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError.
-
-    What was found is kept until the manifest or a file of its data is written again; a check that could not run is
-    tried again.
-    """
-    named, limit = _named_features(split, features), Settings.memory_of(memory)
-    if exclude or gates:
-        held = held_manifest(split.uri, split.data, limit)
-        found = audit(held, split.data, features=named, exclude=exclude, gates=gates, memory=limit)
-    else:
-        content = stamp(split.data), split.split_id
-        found = _audit(split.uri, split.data, content, None if named is None else tuple(named), limit)
-    return SplitAudit(**dict(found))
-
-
-def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None) -> Audit:
-    """Return the audit of a split of its data, as ``audit_split`` does and keeps it, without a task run."""
-    named = None if features is None else list(features)
-    return finished_here(audit_split, split, features=named, memory=memory).value
-
-
-@lru_cache(maxsize=4)
-def _audit(uri: str, data: str, _content: Any, features: tuple[str, ...] | None, memory: str | None) -> Audit:
-    # For the page that asks after the task: an audit of a bucket or a database is not kept for later.
-    return audit(held_manifest(uri, data, memory), data, features=features, memory=memory)
-
-
-def _named_features(split: SplitRef, features: Sequence[str] | None) -> list[str] | None:
-    """Return the features to audit by name; None where they are all, which out of core is the only audit there is."""
-    if features is None or are_all_columns(features, split.stored().spec, split.data):
-        return None
-    return list(features)
 
 
 def _intact(folder: Path) -> bool:

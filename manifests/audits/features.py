@@ -187,7 +187,7 @@ def target_like_features(joined: Joined, features: Features) -> Outcome:
     if not alike:
         return None
     shown = listed(f"{each} ({target.measure} {value:.4f})" for each, value in alike.items())
-    sentence = f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {name!r}: {shown}"
+    sentence = f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {name!r} away: {shown}"
     they = verb(len(alike), "it is", "they are")
     remedy = f"leave {verb(len(alike), 'it', 'them')} out unless {they} known before the target is"
     return Found(len(alike), f"{sentence}{features.looked_at}; {remedy}.", {"features": alike}, Without(tuple(alike)))

@@ -19,14 +19,16 @@ from evenfold.reports.markdown import (
     page_note,
     split_report,
 )
+from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
+from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.running import materialized, publish
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import is_refreshing, step
 from evenfold.tasks.scores import frame_of
-from evenfold.tasks.splits import audit_of, stamp
+from evenfold.tasks.splits import stamp
 from evenfold.tasks.work import Work, kept_study, work_of
 
 from .entries import (
@@ -42,7 +44,6 @@ from .lineage import require_client, tell_evaluation, tell_split
 from .links import origin_tags, run_page, server_of
 from .reading import RECIPE, recipe_json
 from .recorders import SPLIT_FILES, see_complete, seen_complete, split_content, write_evaluation, write_split
-from .spool import unreachable
 from .tracker import CONTENT, Tracker, tracker_of
 
 EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}

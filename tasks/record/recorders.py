@@ -11,19 +11,20 @@ import pandas as pd
 from evenfold.manifests import BalanceReport, digest_json
 from evenfold.reports.markdown import balance_table, figures_table, linked, page_note
 from evenfold.reports.pictures import scores_figures, split_pages
+from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.results.files import write_aside
+from evenfold.tasks.results.spool import survives_outage, waiting
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.step import is_refreshing
 from evenfold.tasks.scores import frame_of
-from evenfold.tasks.splits import audit_of, stamp
+from evenfold.tasks.splits import stamp
 from pydantic import BaseModel
 
 from .datasets import data_input, split_input
 from .entries import MOST_FOLDS, EvaluationRecord, child_entry, evaluation_entry, split_entry, split_key, split_tags
 from .leaderboard import list_evaluations
 from .links import run_page, runs_on
-from .spool import survives_outage, waiting
 from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
 
 SEEN = "recorded.json"

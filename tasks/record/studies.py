@@ -11,12 +11,12 @@ from evenfold.manifests import Audit
 from evenfold.reports import Page, audit_page, comparison_page
 from evenfold.reports.markdown import linked, page_note
 from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.results.spool import survives_outage
 from evenfold.tasks.runtime.home import Home
 
 from .entries import SHORT, Entry, run_key, short_tags
 from .links import origin_tags, run_page
 from .reading import Recorded
-from .spool import survives_outage
 from .tracker import NOTE, Tracker
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evenfold.splitters import SplitError
-from evenfold.tasks.record.spool import waiting
 from evenfold.tasks.runtime.home import Home
+
+from .spool import waiting
 
 SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 HALF_WRITTEN_SECONDS = SECONDS["d"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.flows import evaluate, extend, retrain, split
-from evenfold.manifests import extend as grow, measure
+from evenfold.manifests import decide, extend as grow, measure
 from evenfold.manifests.anywhere import verbs
 from evenfold.manifests.store import load
 from evenfold.manifests.tables import read as tables
@@ -215,3 +216,27 @@ def test_a_table_that_does_not_fit_is_evaluated_batch_by_batch_by_itself(
         evaluate(data, **asked, model=learns, log_models="final")
     with pytest.raises(SplitError, match="as a model is given them"):
         retrain(data, **asked, model=learns)
+
+
+def test_flows_read_a_table_of_a_database_and_notice_that_rows_joined(home: Home, tmp_path: Path) -> None:
+    """Split, evaluated, recorded and grown by its address: the manifest is that of a file of the same rows."""
+    rng, database = np.random.default_rng(0), tmp_path / "base.db"
+    rows = pa.table({"id": np.arange(2_000), "g": np.arange(2_000) % 90, "y": rng.normal(size=2_000)})
+    rows = rows.append_column("x", pa.array(rng.normal(size=2_000)))
+    pq.write_table(rows.slice(0, 1_500), tmp_path / "flights.parquet")
+    with duckdb.connect(database) as connection:
+        connection.register("rows", rows)
+        connection.execute("create table flights as select * from rows where id < 1500")
+    address, model = f"duckdb://{database}#flights", {"estimator": "sklearn.linear_model:Ridge", "features": ["x"]}
+    made = evaluate(address, **COLUMNS, model=model, engine="plain")
+    assert made.split.name == "flights"
+    assert made.split.split_id == decide({"columns": COLUMNS}, tmp_path / "flights.parquet").split_id
+    dataset = MlflowClient(home.tracking_uri).get_run(made.run_id).inputs.dataset_inputs[0].dataset
+    assert (dataset.name, '"x"' in dataset.schema) == ("base.db#flights", True)
+    with duckdb.connect(database) as connection:
+        connection.register("rows", rows)
+        connection.execute("insert into flights select * from rows where id >= 1500")
+    grown = retrain(address, **COLUMNS, model=model, registered_name="delays", engine="plain")
+    assert (grown.growth.added, grown.growth.moved) == (500, 0)
+    in_batches = {"estimator": "sklearn.linear_model:SGDRegressor", "features": ["x"]}
+    assert evaluate(address, **COLUMNS, model=in_batches, engine="plain", name="other").n_fits == 5

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.record.spool import unreachable, waiting
+from evenfold.tasks.results.spool import unreachable, waiting
 from servers import free_port, mlflow_server
 
 from evenfold import flows
@@ -42,7 +42,7 @@ def test_a_server_that_is_down_loses_nothing(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
     monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setattr("evenfold.tasks.record.spool.WAIT_SECONDS", (0.1,))
+    monkeypatch.setattr("evenfold.tasks.results.spool.WAIT_SECONDS", (0.1,))
     home = Home.here()
     lost = evaluate()
     assert len(lost.scores) == 3
@@ -112,7 +112,7 @@ def test_a_record_of_an_earlier_version_is_still_taken(home: Home) -> None:
     import json
 
     from evenfold.tasks.record import evaluations  # noqa: F401, the recorders that a record names
-    from evenfold.tasks.record.spool import replay
+    from evenfold.tasks.results.spool import replay
     from mlflow.tracking import MlflowClient
 
     made = flows.split(rows(), key="id", target="y", name="rows", strategy="KFold", engine="plain")
@@ -133,7 +133,7 @@ def test_a_record_of_an_earlier_version_is_still_taken(home: Home) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, '{"step": "os.system", "arguments": {"command": "id"}}'])
 def test_a_record_that_is_none_is_put_aside(text: str, home: Home, caplog: pytest.LogCaptureFixture) -> None:
     """It stops neither the run that finds it nor the records behind it, and is kept for whoever wants to look."""
-    from evenfold.tasks.record.spool import replay
+    from evenfold.tasks.results.spool import replay
 
     home.spool.mkdir(parents=True)
     (home.spool / "1-1-record_split.json").write_text(text)
@@ -188,8 +188,8 @@ def test_the_failure_of_a_retraining_is_recorded_when_the_server_is_back(
     from evenfold.tasks.outcomes import Opened
     from evenfold.tasks.record.entries import Entry
     from evenfold.tasks.record.models.registry import OPENED, fail_retraining
-    from evenfold.tasks.record.spool import replay
     from evenfold.tasks.record.tracker import Tracker
+    from evenfold.tasks.results.spool import replay
 
     made = flows.split(rows(), key="id", target="y", name="rows", strategy="KFold", engine="plain")
     tracker = Tracker(home, "rows")
@@ -200,7 +200,7 @@ def test_the_failure_of_a_retraining_is_recorded_when_the_server_is_back(
     with monkeypatch.context() as out:
         out.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
         out.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-        out.setattr("evenfold.tasks.record.spool.WAIT_SECONDS", (0.1,))
+        out.setattr("evenfold.tasks.results.spool.WAIT_SECONDS", (0.1,))
         for run_id, opened in zip(runs, ("one", "an earlier time"), strict=True):
             fail_retraining.fn(made.split, Opened(run_id=run_id, opened=opened), "MLflow is out of reach")
     assert len(waiting(home)) == 2

@@ -19,8 +19,8 @@ from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Retraining, RolledBack, SplitRef
 from evenfold.tasks.record.entries import Entry, run_key, split_key, split_tags
 from evenfold.tasks.record.evaluations import record_split
-from evenfold.tasks.record.spool import survives_outage, unreachable
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
+from evenfold.tasks.results.spool import survives_outage, unreachable
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings

@@ -13,12 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from evenfold.tasks.results.files import write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.redaction import redacted
 from pydantic import validate_call
 from pydantic_core import to_jsonable_python
+
+from .files import write_aside
 
 WAIT_SECONDS = (1.0, 3.0)
 P = ParamSpec("P")
@@ -109,8 +110,8 @@ def replay(home: Home) -> int:
 
 
 def _sent(home: Home) -> Iterator[Path]:
-    from . import recorders  # noqa: F401, that a record may name
-    from .models import registry  # noqa: F401
+    from evenfold.tasks.record import recorders  # noqa: F401, that a record may name
+    from evenfold.tasks.record.models import registry  # noqa: F401
 
     for path in waiting(home):
         kept = _read(path)

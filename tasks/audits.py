@@ -1,0 +1,79 @@
+"""The task of the audit: what is wrong with a split of its data, found once for a content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Any
+
+import sklearn
+from evenfold.manifests import Audit, audit, digest_json, held_manifest, stays_on_disk
+from evenfold.manifests.audits.features import are_all_columns
+
+from .outcomes import SplitAudit, SplitRef
+from .runtime.running import finished_here
+from .runtime.settings import Settings
+from .runtime.step import step
+from .splits import stamp
+
+
+def _audit_key(
+    split: SplitRef, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: Any = None,
+    memory: str | None = None,
+) -> str | None:  # fmt: skip
+    content = stamp(split.data)
+    if content == (split.data,):  # nothing says when it is written again
+        return None
+    known = split.stored()
+    how = [
+        _named_features(split, features),
+        sorted(exclude),
+        gates,
+        stays_on_disk(known, split.data, Settings.memory_of(memory)),
+    ]
+    versions = [version("evenfold"), sklearn.__version__]
+    return f"audit/{digest_json([known.header, str(content), *how, *versions])}"
+
+
+@step(key_of=_audit_key, run_name=lambda split, **_: f"audit {split.name}", retries=0)
+def audit_split(
+    split: SplitRef,
+    *,
+    features: list[str] | None = None,
+    exclude: tuple[str, ...] = (),
+    gates: Any = None,
+    memory: str | None = None,
+) -> SplitAudit:
+    """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError.
+
+    What was found is kept until the manifest or a file of its data is written again; a check that could not run is
+    tried again.
+    """
+    named, limit = _named_features(split, features), Settings.memory_of(memory)
+    if exclude or gates:
+        held = held_manifest(split.uri, split.data, limit)
+        found = audit(held, split.data, features=named, exclude=exclude, gates=gates, memory=limit)
+    else:
+        content = stamp(split.data), split.split_id
+        found = _audit(split.uri, split.data, content, None if named is None else tuple(named), limit)
+    return SplitAudit(**dict(found))
+
+
+def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None) -> Audit:
+    """Return the audit of a split of its data, as ``audit_split`` does and keeps it, without a task run."""
+    named = None if features is None else list(features)
+    return finished_here(audit_split, split, features=named, memory=memory).value
+
+
+@lru_cache(maxsize=4)
+def _audit(uri: str, data: str, _content: Any, features: tuple[str, ...] | None, memory: str | None) -> Audit:
+    # For the page that asks after the task: an audit of a bucket or a database is not kept for later.
+    return audit(held_manifest(uri, data, memory), data, features=features, memory=memory)
+
+
+def _named_features(split: SplitRef, features: Sequence[str] | None) -> list[str] | None:
+    """Return the features to audit by name; None where they are all, which out of core is the only audit there is."""
+    if features is None or are_all_columns(features, split.stored().spec, split.data):
+        return None
+    return list(features)
