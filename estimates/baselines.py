@@ -184,7 +184,7 @@ def _alike(value: float, other: float) -> str:
     """Return two scores with as many decimals as give the larger three digits."""
     largest = max(abs(value), abs(other))
     decimals = min(max(2 - floor(log10(largest)), 0), 6) if isfinite(largest) and largest else 2
-    return f"{value:.{decimals}f} against {other:.{decimals}f}"
+    return " against ".join(f"{round(each, decimals) + 0.0:.{decimals}f}" for each in (value, other))  # no "-0.00"
 
 
 MOST_NAMED = 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -108,6 +109,7 @@ def main() -> None:
     """
     # What is imported stays: looking through its half a million objects for garbage took a tenth of a short command.
     gc.set_threshold(100_000, 50, 1_000)
+    atexit.register(gc.freeze)  # nor are they looked through in the end, which took a fifth
     # A model or strategy of one's own is named by its import path; at the end, so that it hides nothing.
     sys.path.append(os.getcwd())
     # Of a home that is not there yet, which a step makes when it writes.

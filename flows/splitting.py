@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenfold.manifests import BalanceReport, SplitSpec, StoredManifest, measure, stays_on_disk
+from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifest, measure, stays_on_disk
 from evenfold.reports.sentences import split_sentences
 from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, keep_small_snapshot, notes_on
 from evenfold.tasks.audits import audit_split
@@ -15,6 +15,7 @@ from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Memory
 from evenfold.tasks.record.evaluations import balance_of, record_split
 from evenfold.tasks.results.files import from_anywhere
+from evenfold.tasks.runtime.home import Home, prepare_environment
 from evenfold.tasks.runtime.running import finished, happened, mark, run, saying, tell
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.splits import (
@@ -126,3 +127,14 @@ def check_extension(
     if not stays_on_disk(known, place, Settings.memory_of(memory)):
         extension_of(str(manifest), place, batch, merged, max_missing)
     return Path(manifest).parent.name
+
+
+def load_split(reference: str) -> Manifest:
+    """Return the manifest that ``name@1.1``, a name, a split_id or a plan_id names, from MLflow where it is not here.
+
+    Raises SplitError where there is none.
+    """
+    prepare_environment(Home.here())
+    from evenfold.tasks.record.reading import read_split
+
+    return read_split(reference)

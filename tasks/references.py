@@ -100,12 +100,34 @@ def _order(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
+def _evaluated_by(tracker: Tracker, uri: str) -> str:
+    """Return the run that evaluated a registered model; raises SplitError where the registry has no such model."""
+    from evenfold.tasks.record.models.promoting import EVALUATION
+
+    name, alias, which = uri.removeprefix("models:/").rpartition("@" if "@" in uri else "/")
+    try:
+        client = tracker.client
+        found = (
+            client.get_model_version_by_alias(name, which) if alias == "@" else client.get_model_version(name, which)
+        )
+        return str(found.tags[EVALUATION])
+    except Exception:  # MLflow has a kind of error of its own per store
+        raise SplitError(
+            f"there is no registered model {uri!r} in {tracker.home.tracking_uri} that a retraining evaluated; "
+            "evenfold list shows those that are."
+        ) from None
+
+
 def run_named(tracker: Tracker, given: str) -> Any:
     """Return the MLflow run of an id, or of its first four digits or more.
 
-    Raises SplitError where there is none, where several begin so, and where the store cannot be asked.
+    ``models:/NAME@champion`` and ``models:/NAME/2`` are the run that evaluated that registered model's recipe. Raises
+    SplitError where there is none, where several begin so, and where the store cannot be asked.
     """
     from evenfold.tasks.runtime.redaction import redacted
+
+    if given.startswith("models:/"):
+        given = _evaluated_by(tracker, given)
 
     try:
         runs = [tracker.client.get_run(given)] if len(given) == 32 else list(_runs_beginning(tracker, given))

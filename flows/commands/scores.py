@@ -325,7 +325,8 @@ def show_retraining(console: Words, outcome: Retraining) -> None:
         f"[bold]{name}[/]   {state or 'nothing new was registered'}   {amount(split, read_header(Path(split.uri)))}\n"
     )
     moved = (
-        f"{growth.added:,} rows joined, {growth.moved:,} moved, {growth.deleted:,} deleted, {growth.quarantined:,} wait"
+        f"{growth.added:,} rows joined, {growth.moved:,} moved, {growth.deleted:,} deleted, "
+        f"{growth.quarantined:,} quarantined"
     )
     if outcome.reused:
         console.say("  nothing has changed since this was decided, so nothing was done\n")

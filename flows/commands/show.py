@@ -14,6 +14,8 @@ from typing import Any
 from evenfold.flows.outcomes import ExtendOutcome, SplitOutcome
 from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Finding, Header, Verification, read_header
 from evenfold.manifests.figures import RowsBalance, points
+from evenfold.manifests.store.header import WAITING
+from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import counted, listed
 from evenfold.reports.splits.data import target_gap
 from evenfold.tasks import Home, SplitRef
@@ -117,7 +119,18 @@ def show_balance(console: Words, report: BalanceReport, split: SplitRef, cached:
     show_other_decision(console, split, cached)
 
 
-DECIDING = ("columns", "types", "strategy", "params", "seed", "group_mode", "holdout", "key_encoding", "on_new_rows")
+DECIDING = (
+    "columns",
+    "types",
+    "strategy",
+    "params",
+    "seed",
+    "group_mode",
+    "missing_target",
+    "holdout",
+    "key_encoding",
+    "on_new_rows",
+)
 
 
 def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
@@ -147,7 +160,9 @@ def amount(split: SplitRef, header: Header) -> str:
     locked = f", {counted(counts['-2'], 'row')} locked away" if counts.get("-2") else ""
     crossed = counts.get("-3") if header.get("spec", {}).get("group_mode") == "cross" else 0
     out = f", {counted(crossed, 'row')} left out" if crossed else ""
-    return f"{counted(split.n_rows, 'row')} in {counted(split.n_splits, what)}{whole}{locked}{out}"
+    waiting = sum(file["rows"] for file in header.get("files", []) if file["path"] == WAITING)
+    later = f", {counted(waiting, 'more row')} {verb(waiting, 'waits', 'wait')} for a target" if waiting else ""
+    return f"{counted(split.n_rows, 'row')} in {counted(split.n_splits, what)}{whole}{locked}{out}{later}"
 
 
 def _group_of(header: Header) -> str:
@@ -260,7 +275,8 @@ class Imported(BaseModel):
 
 def show_audit(console: Words, made: Audit) -> None:
     """Print what an audit came to, every finding with its remedy, errors first, and which checks had nothing to see."""
-    features = ", ".join(made.features) or "none"
+    beside = f"; text and times beside them: {', '.join(made.beside)}" if made.beside else ""
+    features = (", ".join(made.features) or "none") + beside
     rows = counted(made.n_rows, "row")
     console.print(f"[bold]{made.name} {made.version}[/]   {_kinds(made)}   {rows}, features: {escape(features)}\n")
     for finding in made.findings:

@@ -41,7 +41,9 @@ ComparisonPage = Annotated[
 ]
 Counts = Annotated[str, Field(description="Numbers of folds: 5..100, 5:100:5, or 5,10,20."), Flag(names=("--k",))]
 RecordedRun = Annotated[
-    str, Field(description="MLflow run of an evaluation or a tuning, or its first digits."), Flag(argument="RUN")
+    str,
+    Field(description="MLflow run of an evaluation or a tuning, its first digits, or models:/NAME@champion."),
+    Flag(argument="RUN"),
 ]
 TrainingData = Annotated[
     str | None,

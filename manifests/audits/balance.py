@@ -137,6 +137,22 @@ def target_deviation(joined: Joined) -> Outcome:
     return Found(ks, message, {"fold": code})
 
 
+def constant_target(joined: Joined) -> Outcome:
+    """Look for a target of one value."""
+    name = joined.columns.target
+    if name is None:
+        return NotAsked("no target column is named")
+    values = joined.column(name).drop_null().unique().to_pylist()
+    if len(values) != 1:
+        return None
+    value = shown(f"{values[0]:g}" if isinstance(values[0], float) else repr(values[0]))
+    return Found(
+        1,
+        f"{name!r} is {value} in all {amount(joined.n, 'row')}, so nothing is shared out evenly and nothing can be "
+        "predicted; name another column as target.",
+    )
+
+
 def attribute_deviation(joined: Joined) -> Outcome:
     """Say how far the levels of the columns to balance on are from their shares in the tested rows of a split."""
     names = joined.columns.balance_on

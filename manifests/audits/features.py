@@ -182,12 +182,12 @@ def target_like_features(joined: Joined, features: Features) -> Outcome:
         return NotAsked(f"{features.rows.size} rows are too few to tell a copy of the target from chance")
     column = joined.column(name).take(pa.array(features.rows))
     target = Target.of(column)
-    likeness = {name: target.likeness(features.sample.column(name)) for name in features.sample.column_names}
-    alike = {name: value for name, value in likeness.items() if value >= TARGET_LIKE}
+    likeness = {feature: target.likeness(features.sample.column(feature)) for feature in features.sample.column_names}
+    alike = {feature: value for feature, value in likeness.items() if value >= TARGET_LIKE}
     if not alike:
         return None
-    shown = listed(f"{name} ({target.measure} {value:.4f})" for name, value in alike.items())
-    sentence = f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {name!r}: {shown}"
+    shown = listed(f"{feature} ({target.measure} {value:.4f})" for feature, value in alike.items())
+    sentence = f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {name!r} away: {shown}"
     they = verb(len(alike), "it is", "they are")
     remedy = f"leave {verb(len(alike), 'it', 'them')} out unless {they} known before the target is"
     return Found(len(alike), f"{sentence}{features.looked_at}; {remedy}.", {"features": alike}, Without(tuple(alike)))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED
 from evenfold.manifests.membership import EXCLUDED
-from evenfold.manifests.tables.canonical import amount, listed, verb
+from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
 
 from .findings import Found, NotAsked, Outcome
@@ -64,6 +65,28 @@ def repeated_keys(joined: Joined) -> Outcome:
     return Found(repeated, message)
 
 
+def fractional_keys(joined: Joined) -> Outcome:
+    """Look for keys that are numbers with a fraction."""
+    if joined.keys is None:
+        return NotAsked("rows are joined by position")
+    keys = canonical_table(joined.keys, joined.manifest.spec.columns.key, joined.manifest.types)
+    fractions = {
+        name: np.flatnonzero(np.mod(to_numpy(keys.column(name)), 1))
+        for name in keys.column_names
+        if pa.types.is_floating(keys.schema.field(name).type)
+    }
+    found = {name: rows for name, rows in fractions.items() if rows.size}
+    if not found:
+        return None
+    name, rows = next(iter(found.items()))
+    return Found(
+        rows.size,
+        f"{amount(rows.size, 'row')} {verb(rows.size, 'has', 'have')} a fraction as key ({name!r}, first in row "
+        f"{rows[0]}), and a key is compared to its last bit: 0.1 + 0.2 is not 0.3; name a column of whole numbers or "
+        "text.",
+    )
+
+
 def empty_folds(joined: Joined) -> Outcome:
     """Look for folds without a row, and splits with an empty side."""
     empty = joined.empty_places()
@@ -102,7 +125,7 @@ def crossing_rows(joined: Joined) -> Outcome:
 def waiting_rows(joined: Joined) -> Outcome:
     """Count the rows that wait because their targets were not known."""
     waiting = joined.manifest.waiting
-    if not joined.manifest.spec.says_when_known:
+    if not (joined.manifest.spec.says_when_known or joined.manifest.spec.may_wait):
         return NotAsked("nothing says when targets are known")
     rows = 0 if waiting is None else waiting.num_rows
     if not rows:

@@ -136,7 +136,7 @@ class StoredManifest:
     @property
     def streams(self) -> bool:
         """Whether folds can be read row after row: labels of groups or rows, where none waits for its target."""
-        joined = self.spec.says_when_known or self.spec.columns.entities
+        joined = self.spec.says_when_known or self.spec.may_wait or self.spec.columns.entities
         return self.kind == "labels" and not joined
 
     def require_labels(self) -> None:

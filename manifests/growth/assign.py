@@ -57,7 +57,7 @@ class Arrival:
         assert manifest.keys is not None
         spec = manifest.spec
         used = used_columns(spec, manifest.splitter.needs)
-        if batch and spec.says_when_known and spec.on_immature == "wait":
+        if batch and spec.may_wait:
             raise SplitError(
                 "a batch alone does not say which targets are known by now; pass the whole table, without batch."
             )
@@ -65,7 +65,7 @@ class Arrival:
         table = canonical_table(read, used, manifest.types)
         for name in used:
             if name not in spec.columns.key:
-                require_complete(table.column(name), name)
+                require_complete(table.column(name), name, spec.columns.target)
         table = with_keys(table, spec, manifest.types)
         order = key_order(table, manifest.keys.column_names)
         table = table if order is None else table.take(order)

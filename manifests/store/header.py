@@ -13,7 +13,7 @@ from evenfold.splitters.deployed import require_readable
 from evenfold.splitters.errors import SplitError
 
 SCHEMA = "evenfold-manifest/1"
-ROWS = "assignments-0000.parquet"
+ROWS, WAITING = "assignments-0000.parquet", "waiting.parquet"
 DIGEST = re.compile(r"[0-9a-f]{64}")
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}")
 

@@ -250,7 +250,7 @@ def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Secti
     right = sum(int(pooled[label, label]) for label in problem.classes)
     worst = per_class["recall"].idxmin()
     title = (
-        f"{right / max(int(pooled.sum()), 1):.0%} of the rows are called what they are; {worst} is found least often"
+        f"{right / max(int(pooled.sum()), 1):.0%} of the rows are classified correctly; {worst} is found least often"
     )
     head = [
         "true class",
@@ -259,7 +259,7 @@ def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Secti
         "found (recall)",
         "right (precision)",
     ]
-    note = "Rows of all test sets together; the darker, the larger the share of the true class."
+    note = "Rows of all test sets together; the stronger the colour, the larger the share of the true class."
     return [Section("confusion", title, [Matrix("Confusion matrix", head, rows, note)])]
 
 

@@ -279,6 +279,9 @@ def _serve(port: int, idle_seconds: float, record: Path) -> None:
 
 
 def _end_when_idle(used: Used, server: Any, idle_seconds: float, record: Path) -> None:
+    while not server.started:  # which may take longer than it may idle
+        time.sleep(0.05)
+    used.last = time.monotonic()
     while used.idle_seconds() < idle_seconds:
         time.sleep(min(1.0, idle_seconds / 10))
     with contextlib.suppress(OSError, ValueError):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from .models import is_usable, predict_from_all
 from .sample import LEAST_ROWS, Array, Codes, Column, Sample
 
+PIECES = r"\d+|[^\W\d_]+"  # of a text key: what separators set off, and digits from letters
 LEAST_LEVELS = 10
 LEAST_NUMBERS = 20  # levels of a number; months and ratings have fewer
 LEAST_WORDS, MOST_ROWS_A_WORD = 40, 100.0  # levels without a digit are mostly descriptions: states, makes, trades
@@ -47,7 +48,7 @@ class Effect:
 class Candidate:
     """What may name an entity: its words in a sentence, the ``group:`` line, and each row's code.
 
-    ``made_of``: what is first to be written into a column of that name, empty where it is one.
+    ``made_of``: what is first to be written into a column of that name, as pandas writes it; empty where it is one.
     """
 
     name: str
@@ -60,7 +61,8 @@ class Candidate:
     def remedy(self) -> str:
         """What to do, for a specification and at a terminal."""
         column = self.group.removeprefix("group: ")
-        first = f"write {self.made_of} into a column {column!r} and " if self.made_of else ""
+        made = f"in pandas table[{column!r}] = {self.made_of}"
+        first = f"write a column {column!r} into the data ({made}) and " if self.made_of else ""
         return f"{first}split with `{self.group}` (--group {column})"
 
 
@@ -139,19 +141,22 @@ def _key_parts(sample: Sample) -> Iterator[Candidate]:
 
 
 def _text_parts(name: str, values: list[Any], quoted: bool) -> Iterator[Candidate]:
-    pieces = [tuple(re.findall(r"\d+|[^\W\d_]+", value or "")) for value in values]
+    pieces = [tuple(re.findall(PIECES, value or "")) for value in values]
     most = min(max(map(len, pieces)), 8)
+    found = f"table[{name!r}].str.findall(r'{PIECES}').str"
     for place in range(most):
         part = [piece[place] if place < len(piece) else None for piece in pieces]
         description = f"part {place + 1} of the key {name!r}" + (
             f" (as in {part[0]!r} of {values[0]!r})" if quoted else ""
         )
-        yield Candidate(description, f"group: {name}_part_{place + 1}", _numbered(part), False, "it")
+        yield Candidate(description, f"group: {name}_part_{place + 1}", _numbered(part), False, f"{found}[{place}]")
     for end in range(2, most):
         start = ["".join(piece[:end]) for piece in pieces]
         description = f"the first {end} parts of the key {name!r}"
         description += f" (as in {start[0]!r} of {values[0]!r})" if quoted else ""
-        yield Candidate(description, f"group: {name}_first_{end}_parts", _numbered(start), False, "them")
+        yield Candidate(
+            description, f"group: {name}_first_{end}_parts", _numbered(start), False, f"{found}[:{end}].str.join('')"
+        )
 
 
 def _numbered(values: list[Any]) -> Codes:
@@ -322,7 +327,8 @@ def _pair(a: Column, b: Column, sample: Sample, tests: int) -> tuple[Candidate, 
     if effect.chance * tests >= CHANCE or effect.share < LEAST_PAIR_EFFECT:
         return None
     group = f"group: {a.name}_{b.name}"
-    return Candidate(f"the combination of {a.name!r} and {b.name!r}", group, codes, False, "both"), effect
+    made_of = f"table[{a.name!r}].astype(str) + ' ' + table[{b.name!r}].astype(str)"
+    return Candidate(f"the combination of {a.name!r} and {b.name!r}", group, codes, False, made_of), effect
 
 
 def _smooth(a: Column, b: Column, outcomes: Array) -> Array:
