@@ -103,7 +103,8 @@ def features_of(split: SplitRef, work: Work, rows: NDArray[np.int64]) -> pd.Data
     if not work.by_batches:
         return work.problem.X.iloc[rows]
     places, blocks = zip(*feature_blocks(split, work, rows), strict=True)
-    return pd.concat(blocks).iloc[np.argsort(np.concatenate(places))]
+    features: pd.DataFrame = pd.concat(blocks).iloc[np.argsort(np.concatenate(places))]
+    return features
 
 
 def typed_features(split: SplitRef, work: Work) -> pd.DataFrame:
@@ -128,7 +129,7 @@ def _blocks(
     assert work.lines is not None
     order = np.argsort(work.lines[rows], kind="stable")
     lines, start = work.lines[rows][order], 0
-    for block in source_of(split.data, work.manifest.spec.types).batches(list(names)):
+    for block in source_of(split.data, dict(work.manifest.spec.types)).batches(list(names)):
         first, last = np.searchsorted(lines, [start, start + block.num_rows])
         if first < last:
             yield order[first:last], block.take(pa.array(lines[first:last] - start)).to_pandas()

@@ -117,7 +117,8 @@ class _New:
         probabilities = answers.say("predict_proba")
         if probabilities is not None:
             return np.asarray(probabilities, dtype=np.float64)
-        return pd.Index(classes).get_indexer(answers.say("predict")).reshape(-1, 1).astype(np.float64)
+        codes: NDArray[np.float64] = pd.Index(classes).get_indexer(answers.say("predict")).astype(np.float64)
+        return codes.reshape(-1, 1)
 
     @cached_property
     def recorded(self) -> Recorded | None:
