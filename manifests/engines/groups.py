@@ -20,6 +20,7 @@ from .engine import Engine
 from .ordered import Ordered, read_shard
 
 IntArray = NDArray[np.int64]
+FEW_EDGES = 20
 SAMPLE = 400_000
 
 
@@ -56,9 +57,10 @@ class Quantiles:
     def codes(self, table: pa.Table, start: int) -> list[IntArray]:
         """Return the bin of each row; ``start`` is the position of the first."""
         y = _numbers(table.column(self.names[0]))
-        bins = np.searchsorted(self.values, y, side="right")
+        bins = _bins_of(y, self.values)
         for value, position in zip(self.values.tolist(), self.positions.tolist(), strict=True):
-            bins -= (y == value) & (np.arange(start, start + y.size) < position)
+            equal = np.flatnonzero(y == value)
+            bins[equal[equal < position - start]] -= 1
         return [bins]
 
     @property
@@ -76,7 +78,7 @@ class Edges:
 
     def codes(self, table: pa.Table, start: int) -> list[IntArray]:
         """Return the bin of each row."""
-        return [np.searchsorted(self.edges, _numbers(table.column(self.names[0])), side="right")]
+        return [_bins_of(_numbers(table.column(self.names[0])), self.edges)]
 
     @property
     def sizes(self) -> list[int]:
@@ -135,6 +137,16 @@ def _index(column: pa.ChunkedArray, known: pa.Array) -> IntArray:
 
 def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
     return to_numpy(column).astype(np.float64)
+
+
+def _bins_of(numbers: NDArray[np.float64], edges: NDArray[np.float64]) -> IntArray:
+    """Return how many of the ascending edges each number reaches."""
+    if edges.size > FEW_EDGES:
+        return np.searchsorted(edges, numbers, side="right")
+    bins = np.zeros(numbers.size, dtype=np.uint8)  # a comparison with all costs a fifth of a step of each one's search
+    for edge in edges.tolist():
+        bins += numbers >= edge
+    return bins.astype(np.int64)
 
 
 def distinct_values(tables: Iterator[pa.Table], name: str, most: int | None = None) -> pa.Array:
