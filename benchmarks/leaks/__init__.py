@@ -23,10 +23,11 @@ def _rows(told: dict[str, Any]) -> list[dict[str, Any]]:
     clean = {tool: _share(study.warned(told, tool)) for tool in _tools()}
     # Of those in which something is wrong, what others say of them is not judged: theirs are at least so many.
     real = {tool: told["real"]["alarmed"][tool] / CLEAN for tool in _tools()}
-    every = study.audited(told)
-    n_planted, n_clean = sum(name in every for name in told["about"]["without"]), len(study.warned(told, "evenfold"))
+    n_planted, n_clean = len(told["about"]["without"]), len(study.warned(told, "evenfold"))
     best = max(PEERS, key=lambda tool: shares[tool])
-    quiet = [min(PEERS, key=lambda tool: rates[tool]) for rates in (clean, real)]
+    asked = told["real"]["tables"]
+    whole = [tool for tool in PEERS if asked[tool] == asked["evenfold"]]
+    quiet = [min(whole, key=lambda tool: rates[tool]) for rates in (clean, real)]
     return [
         _row(
             f"planted leaks found, of {n_planted} tables ({len(study.KINDS)} kinds)",
@@ -42,7 +43,7 @@ def _rows(told: dict[str, Any]) -> list[dict[str, Any]]:
             for what, rates, least in (
                 (f"tables ({n_clean}) in which nothing was planted", clean, quiet[0]),
                 (
-                    f"real tables ({CLEAN}), nothing being wrong with {told['real']['tables']} of them,",
+                    f"real tables ({CLEAN}), nothing being wrong with {asked['evenfold']} of them,",
                     real,
                     quiet[1],
                 ),
@@ -52,18 +53,13 @@ def _rows(told: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _unfinished(told: dict[str, Any]) -> str:
-    """Return what the others have not audited, where their run was stopped before its end, and what we find there."""
-    every, planted = study.audited(told), told["about"]["without"]
-    if every >= set(planted):
-        return ""
-    said = {name: set(alarmed) for name, alarmed in told["evenfold"]["alarms"].items()}
-    hits = [bool(said[name] - said[without]) for name, without in planted.items()]
-    kinds = {told["about"]["kinds"][name] for name, hit in zip(planted, hits, strict=True) if hit}
-    silent = [not said for name, said in told["evenfold"]["alarms"].items() if name.startswith(study.UNTOUCHED)]
-    return (
-        f"The others' run was stopped before the {len(set(planted) - every)} remaining tables; of all {len(planted)} "
-        f"evenfold finds {_share(hits):.0%}, {len(kinds)} of {len(study.KINDS)} kinds in one table at least, and says "
-        f"nothing of {sum(silent)} of {len(silent)} in which nothing was planted."
+    """Return which tools have not answered for every table, and which tables they were asked about."""
+    answered = {tool: len(told[tool]["alarms"]) + told["real"]["tables"][tool] for tool in _tools()}
+    every = answered["evenfold"]
+    return "".join(
+        f" {tool} was asked about {n} of the {every} tables, those with the fewest cells, and is judged by these."
+        for tool, n in answered.items()
+        if n < every
     )
 
 
@@ -95,11 +91,11 @@ def notes() -> str:
         for kind in study.KINDS
     ]
     clean = " | ".join(f"{sum(study.warned(told, tool))} of {len(study.warned(told, tool))}" for tool in _tools())
-    real = " | ".join(f"{told['real']['alarmed'][tool]} of {told['real']['tables']}" for tool in _tools())
+    real = " | ".join(f"{told['real']['alarmed'][tool]} of {told['real']['tables'][tool]}" for tool in _tools())
     seconds = " | ".join(f"{told[tool]['seconds'] / len(told[tool]['alarms']):.1f}" for tool in _tools())
     lines += [f"| *warned where nothing is planted* | {clean} |", f"| *warned of real tables* | {real} |"]
     lines += [f"| *CPU seconds a made table* | {seconds} |"]
-    alone = told["real"]["alarmed"]["evenfold"] / told["real"]["tables"]
+    alone = told["real"]["alarmed"]["evenfold"] / told["real"]["tables"]["evenfold"]
     failures = [f"{tool} failed on {len(told[tool]['errors'])}" for tool in PEERS if told[tool]["errors"]]
     return (
         "\n".join(lines)
@@ -109,6 +105,5 @@ def notes() -> str:
         "and each table with and without its key column. leakhound-ml stops at missing values and got them filled. "
         "The kinds were planted by the authors of the first column. "
         f"{'; '.join(failures)}{' tables.' if failures else ''}{_unfinished(told)}"
-        f" Of the {told['real']['tables']} real tables alone evenfold warns of {alone:.0%}. "
-        f"{told['about'].get('remark', '')}".rstrip()
+        f" Of the {told['real']['tables']['evenfold']} real tables alone evenfold warns of {alone:.0%}."
     )

@@ -1,15 +1,17 @@
 """Other tools' audits of the same tables, run by the Python of an environment that holds them.
 
-``python peers.py FOLDER KEPT`` reads the tables that study.py wrote into a folder, and adds to a file what each tool
-warns of and the seconds that it took; what stands there for the same version and table is not asked again. It imports
-nothing of ours: the tools' versions need not fit ours. Each tool gets the most that it can use: every fold is its test
-set once where it asks for one, and a table is shown with and without its key column.
+``python peers.py FOLDER KEPT SECONDS`` reads the tables that study.py wrote into a folder, and adds to a file what each
+tool warns of and the seconds that it took; what stands there for the same version and table is not asked again. No
+tool begins another table after so many seconds of processor time. It imports nothing of ours: the tools' versions need
+not fit ours. Each tool gets the most that it can use: every fold is its test set once where it asks for one, and a
+table is shown with and without its key column.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -83,8 +85,8 @@ def leakhound(data: pd.DataFrame, folds: pd.Series, target: str, roles: dict[str
 TOOLS: dict[str, Audited] = {
     "leaklens-ml": leaklens,
     "trustcv": trustcv,
-    "tabaudit": tabaudit,
     "leakhound-ml": leakhound,
+    "tabaudit": tabaudit,
 }
 
 
@@ -95,18 +97,23 @@ def _answer(audited: Audited, shown: pd.DataFrame, folds: pd.Series, about: dict
         return [], f"{type(error).__name__}: {error}"[:200]
 
 
-def main(folder: Path, kept: Kept) -> None:
+def main(folder: Path, kept: Kept, seconds: float) -> None:
     warnings.simplefilter("ignore")
-    for name, about in json.loads((folder / "tables.json").read_text(encoding="utf-8")).items():
-        data = pd.read_parquet(folder / f"{name}.parquet")
-        folds = data.pop("fold")
-        without = data.drop(columns=about["key"], errors="ignore")
-        tables = [without, data] if about["planted"] else [without]
-        for tool, audited in TOOLS.items():
+    every = json.loads((folder / "tables.json").read_text(encoding="utf-8"))
+    for tool, audited in TOOLS.items():
+        started, asked = time.process_time(), version(tool)
+        new = {name: about for name, about in every.items() if (tool, asked, about["digest"]) not in kept.known}
+        for name, about in new.items():
+            if time.process_time() - started > seconds:
+                break
+            data = pd.read_parquet(folder / f"{name}.parquet")
+            folds = data.pop("fold")
+            without = data.drop(columns=about["key"], errors="ignore")
+            tables = [without, data] if about["planted"] else [without]
             looks = partial(map, partial(_answer, audited, folds=folds, about=about), tables)
-            kept.ask(tool, version(tool), about["digest"], looks)
-        print(name, file=sys.stderr, flush=True)
+            kept.ask(tool, asked, about["digest"], looks)
+            print(tool, name, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Kept(Path(sys.argv[2])))
+    main(Path(sys.argv[1]), Kept(Path(sys.argv[2])), float(sys.argv[3]))

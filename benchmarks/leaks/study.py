@@ -33,7 +33,9 @@ from .tables import SIZES, Table, clean
 HERE = Path(__file__).parent
 RESULTS = HERE / "planted.json"
 PEERS_PYTHON = Path(os.environ.get("EVENFOLD_PEERS_PYTHON", ".venv-peers/bin/python"))
-KEPT = HERE.parent.parent / ".bench" / "leaks.jsonl"
+# Others' answers change with their versions alone, and take hours together; ours with every change of the audit.
+THEIRS, OURS = HERE / "answers.jsonl", HERE.parent.parent / ".bench" / "leaks.jsonl"
+PEERS_SECONDS = os.environ.get("EVENFOLD_PEERS_SECONDS", "1200")
 SEED, CLEAN_SEEDS = 11, range(101, 106)
 GROWN, UNTOUCHED, REAL = "grown without a leak", "nothing planted", "real table"
 Planted = tuple[str, str, str, Table]  # name, kind, name of the table without it, table
@@ -83,29 +85,31 @@ class Case:
 def main() -> None:
     """Audit all tables with every tool, and write what was found once all have answered.
 
-    Answers are kept in ``.bench/leaks.jsonl`` as they come, those of small tables first: a run that was stopped goes on
-    where it was, and asks again only what is new, changed, or of another version of the tool.
+    Answers are kept as they come, those of small tables first, the others' in ``answers.jsonl``: a run that was stopped
+    goes on where it was, and asks again only what is new, changed, or of another version of the tool. Each other tool
+    gets ``EVENFOLD_PEERS_SECONDS`` of processor time in a run (default 1,200), and is judged by what it answered.
     """
     made = [*planted(), *untouched()]
     cases = sorted([*_made(made), *_real()], key=lambda case: case.frame.size)
-    KEPT.parent.mkdir(exist_ok=True)
+    OURS.parent.mkdir(exist_ok=True)
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for case in cases:
             case.frame.to_parquet(Path(folder) / f"{case.name}.parquet")
         shown = {case.name: case.about | {"digest": case.digest} for case in cases}
         (Path(folder) / "tables.json").write_text(json.dumps(shown), encoding="utf-8")
-        subprocess.run([PEERS_PYTHON, HERE / "peers.py", folder, KEPT], stdout=sys.stderr, check=True)
-        kept, code = Kept(KEPT), _version_of_ours()
+        subprocess.run([PEERS_PYTHON, HERE / "peers.py", folder, THEIRS, PEERS_SECONDS], stdout=sys.stderr, check=True)
+        ours, code = Kept(OURS), _version_of_ours()
         for case in cases:
-            told = kept.ask("evenfold", code, case.digest, lambda case=case: [(sorted(case.ours()), "")])
+            told = ours.ask("evenfold", code, case.digest, lambda case=case: [(sorted(case.ours()), "")])
             print(case.name, told["alarms"], flush=True)
     about = {
         "date": datetime.now(UTC).date().isoformat(),
         "kinds": {name: kind for name, kind, _, _ in made},
         "without": {name: without for name, _, without, _ in made if without},
     }
-    told = _told(kept, cases, {"evenfold": code} | _versions(kept))
+    theirs = Kept(THEIRS)
+    told = _told(ours.known | theirs.known, cases, {"evenfold": code} | _versions(theirs))
     RESULTS.write_text(json.dumps(told | {"about": about}, indent=1) + "\n", encoding="utf-8")
 
 
@@ -136,13 +140,15 @@ def _version_of_ours() -> str:
 
 def _versions(kept: Kept) -> dict[str, str]:
     """Return the version of each other tool that answered last."""
-    return {tool: version for tool, version, _ in kept.known if tool != "evenfold"}
+    return {tool: version for tool, version, _ in kept.known}
 
 
-def _told(kept: Kept, cases: list[Case], versions: dict[str, str]) -> dict[str, Any]:
+def _told(
+    known: dict[tuple[str, str, str], dict[str, Any]], cases: list[Case], versions: dict[str, str]
+) -> dict[str, Any]:
     """Return what each tool says of the made tables, and how many of the real ones it says something of."""
     answers = {
-        tool: {case.name: kept.known[tool, version, case.digest] for case in cases}
+        tool: {case.name: known[tool, version, case.digest] for case in cases if (tool, version, case.digest) in known}
         for tool, version in versions.items()
     }
     real = {tool: [each for name, each in said.items() if name.startswith(REAL)] for tool, said in answers.items()}
@@ -156,25 +162,20 @@ def _told(kept: Kept, cases: list[Case], versions: dict[str, str]) -> dict[str, 
             "errors": {name: each["error"] for name, each in made.items() if each["error"]},
         }
     alarmed = {tool: sum(bool(each["alarms"]) for each in said) for tool, said in real.items()}
-    return told | {"real": {"tables": len(real["evenfold"]), "alarmed": alarmed}}
-
-
-def audited(told: dict[str, Any]) -> set[str]:
-    """Return the tables that every tool has audited: all, unless a run was stopped before its end."""
-    return set.intersection(*(set(each["alarms"]) for each in told.values() if "alarms" in each))
+    tables = {tool: len(said) for tool, said in real.items()}
+    return told | {"real": {"tables": tables, "alarmed": alarmed}}
 
 
 def found(told: dict[str, Any], tool: str) -> dict[str, list[bool]]:
-    """Return for each kind whether the tool found it, table by table of those that every tool has audited."""
-    said, every = {name: set(alarmed) for name, alarmed in told[tool]["alarms"].items()}, audited(told)
-    results: dict[str, list[bool]] = {}
+    """Return for each kind whether the tool found it, table by table of those that it has answered for."""
+    said = {name: set(alarmed) for name, alarmed in told[tool]["alarms"].items()}
+    results: dict[str, list[bool]] = {kind: [] for kind in KINDS}
     for name, without in told["about"]["without"].items():
-        if name in every:
+        if name in said and without in said:
             results.setdefault(told["about"]["kinds"][name], []).append(bool(said[name] - said[without]))
     return results
 
 
 def warned(told: dict[str, Any], tool: str) -> list[bool]:
     """Return of each table in which nothing was planted whether the tool warned of something."""
-    every = audited(told)
-    return [bool(said) for name, said in told[tool]["alarms"].items() if name.startswith(UNTOUCHED) and name in every]
+    return [bool(said) for name, said in told[tool]["alarms"].items() if name.startswith(UNTOUCHED)]
