@@ -261,8 +261,8 @@ def _of_metric(
     names = ("err", "err1", "oob", "gamma", "relative_overfitting", "weight")
     numbers = {name: value for name in names if not np.isnan(value := getattr(made, name))}
     estimates = [
-        Estimate(metric, method, value, se=None, gap=made.err - value, notes=said, ingredients=numbers, **common)
-        for method, (value, said) in values.items()
+        Estimate(metric, method, value, se=None, gap=made.err - value, notes=notes, ingredients=numbers, **common)
+        for method, (value, notes) in values.items()
     ]
     return estimates + _per_resample(metric, draws.table)
 
@@ -340,16 +340,16 @@ def _per_resample(metric: str, table: pd.DataFrame) -> list[Estimate]:
     if f"apparent_{metric}" not in table or table[f"apparent_{metric}"].isna().all():
         return []
     both = table[[metric, f"apparent_{metric}"]].dropna()
-    each = 0.632 * both[metric] + 0.368 * both[f"apparent_{metric}"]
-    value, known = float(each.mean()), float(both[f"apparent_{metric}"].mean())
+    mixed = 0.632 * both[metric] + 0.368 * both[f"apparent_{metric}"]
+    value, known = float(mixed.mean()), float(both[f"apparent_{metric}"].mean())
     notes = (
-        spread_note(len(each), "draws"),
+        spread_note(len(mixed), "draws"),
         "Each draw's apparent score is on its own training rows, some of which are repeated, so this variant is more "
         "optimistic than .632 with one fit on all rows; quantiles of the draws are a spread too, no interval.",
     )
     return [
         Estimate(
-            metric, ".632 per resample", value, sample_sd(each.tolist()), None, len(each), None, known, known - value,
+            metric, ".632 per resample", value, sample_sd(mixed.tolist()), None, len(mixed), None, known, known - value,
             notes=notes,
         )
     ]  # fmt: skip

@@ -296,8 +296,9 @@ def _words(made: Comparison, names: tuple[str, str]) -> str:
     )
     if made.verdict in ("better", "worse"):
         ends = sorted((abs(interval.low), abs(interval.high)))
-        said = f"{better} is better by {apart} {record.title}, {level} [{rounded(ends[0], 3)}, {rounded(ends[1], 3)}]"
-        return f"{said}{_fewer(made.metric, made.a, made.b)}, {_on_what(interval)}."
+        between = f"{level} [{rounded(ends[0], 3)}, {rounded(ends[1], 3)}]"
+        sentence = f"{better} is better by {apart} {record.title}, {between}"
+        return f"{sentence}{_fewer(made.metric, made.a, made.b)}, {_on_what(interval)}."
     if made.verdict == "equivalent":
         return f"{first} and {second} are equivalent within {made.margin:g}: {apart_as_read}, {_on_what(interval)}."
     return (
