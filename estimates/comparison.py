@@ -301,9 +301,10 @@ def _words(made: Comparison, names: tuple[str, str]) -> str:
         return f"{sentence}{_fewer(made.metric, made.a, made.b)}, {_on_what(interval)}."
     if made.verdict == "equivalent":
         return f"{first} and {second} are equivalent within {made.margin:g}: {apart_as_read}, {_on_what(interval)}."
+    seen = rounded(made.resolution or 0.0, 2)
     return (
-        f"These rows cannot tell the recipes apart: {apart_as_read}; differences below {rounded(made.resolution, 2)} "
-        f"cannot be seen on them.{_by_models(made, names)}"
+        f"These rows cannot tell the recipes apart: {apart_as_read}; differences below {seen} cannot be seen on them."
+        f"{_by_models(made, names)}"
     )
 
 
