@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -36,6 +37,7 @@ html_extra_path = ["schemas"]  # JSON Schemas, beside the pages: <site>/evenfold
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_sidebars = {"gallery": []}  # it stands alone
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
@@ -61,6 +63,17 @@ def write_pages(app: Any) -> None:
             path.write_text(text, encoding="utf-8")
 
 
+def keep_flags_whole(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Let no line of code break inside a flag, between -- and its name; what is copied stays as it is."""
+
+    def whole(block: re.Match[str]) -> str:
+        return re.sub(r"(?<![\w-])--[a-z][a-z0-9-]*", r'<span class="flag">\g<0></span>', block[0])
+
+    if "body" in context:
+        context["body"] = re.sub(r"<pre>.*?</pre>", whole, context["body"], flags=re.DOTALL)
+
+
 def setup(app: Any) -> None:
     """Let the generated pages be written before Sphinx looks for sources."""
     app.connect("builder-inited", write_pages)
+    app.connect("html-page-context", keep_flags_whole)

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("splitters", "manifests", "estimates", "reports", "tasks", "flows")
@@ -57,13 +57,20 @@ def commands_page() -> str:
     for name in group.list_commands(None):
         command = group.commands[name]
         text, _, example = inspect.cleandoc(command.help or "").partition("Example: ")
-        flags = [(", ".join(flag.opts), flag.help) for flag in command.params if getattr(flag, "help", None)]
+        flags = [(_written(flag), flag.help) for flag in command.params if getattr(flag, "help", None)]
         rows = "".join(f"| `{flag}` | {(meaning or '').replace('|', ' ')} |\n" for flag, meaning in flags)
         parts.append(
             f"## {name}\n\n{text.strip()}\n\n```text\n{' '.join(example.split())}\n```\n\n"
             f"| flag or argument | what it does |\n|---|---|\n{rows}"
         )
     return "\n".join(parts)
+
+
+def _written(flag: Any) -> str:
+    """Return a flag with what stands for its value, as the help has it; an argument by its name."""
+    choices = [each for each in get_args(flag.type_descriptor.annotation) if isinstance(each, str)]
+    names, takes = ", ".join(flag.opts), flag.metavar or " or ".join(choices)
+    return f"{names} {takes}" if names.startswith("-") and takes else takes or names
 
 
 def reference_pages() -> dict[str, str]:

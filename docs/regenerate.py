@@ -182,7 +182,7 @@ def balance_picture() -> str:
     at = np.arange(-60, 181, 2)
     whole = np.searchsorted(np.sort(delays), at, side="right") / delays.size
     picture = Picture(
-        "Sorted folds lie on all flights, random ones beside them", "arrival delay (minutes)",
+        "Sorted folds follow the flights as a whole, random ones do not", "arrival delay (minutes)",
         "flights up to that delay, fold minus all (points)", (-60, 180), (-2.4, 2.4), height=260,
     )  # fmt: skip
     for strategy, colour in (("KFold", 1), ("SortedStratifiedKFold", 0)):

@@ -36,6 +36,7 @@ from evenfold.tasks.parameters import (
     Merged,
     Metric,
     Metrics,
+    MissingTarget,
     Model,
     ModelParams,
     ModelTask,
@@ -90,6 +91,7 @@ def split(
     seed: Seed = None,
     name: Name = None,
     holdout: Holdout = None,
+    missing_target: MissingTarget = None,
     data_engine: DataEngine = "auto",
     memory: Memory = None,
     engine: Engine = "prefect",
@@ -111,7 +113,7 @@ def split(
     asked = specification(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout, coordinates=coordinates,
+        holdout=holdout, coordinates=coordinates, missing_target=missing_target,
     )  # fmt: skip
     with running(engine, refresh):
         return run_split(data, asked, data_engine, memory)
@@ -136,6 +138,7 @@ def evaluate(
     seed: Seed = None,
     name: Name = None,
     holdout: Holdout = None,
+    missing_target: MissingTarget = None,
     model_params: ModelParams = None,
     metrics: Metrics = None,
     features: Features = None,
@@ -173,7 +176,7 @@ def evaluate(
     asked = specification(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout, coordinates=coordinates,
+        holdout=holdout, coordinates=coordinates, missing_target=missing_target,
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,
@@ -207,6 +210,7 @@ def tune(
     seed: Seed = None,
     name: Name = None,
     holdout: Holdout = None,
+    missing_target: MissingTarget = None,
     model_params: ModelParams = None,
     metrics: Metrics = None,
     features: Features = None,
@@ -245,7 +249,7 @@ def tune(
     asked = specification(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout, coordinates=coordinates,
+        holdout=holdout, coordinates=coordinates, missing_target=missing_target,
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,
@@ -304,6 +308,7 @@ def retrain(
     seed: Seed = None,
     name: Name = None,
     holdout: Holdout = None,
+    missing_target: MissingTarget = None,
     model_params: ModelParams = None,
     metrics: Metrics = None,
     features: Features = None,
@@ -342,7 +347,7 @@ def retrain(
     asked = specification(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout, coordinates=coordinates,
+        holdout=holdout, coordinates=coordinates, missing_target=missing_target,
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,

@@ -28,16 +28,16 @@ from evenfold.tasks.results.files import asking, room
 from evenfold.tasks.runtime.home import Home, embedded_settings
 from evenfold.tasks.runtime.orphans import guard
 from evenfold.tasks.runtime.runners import task_runner
-from evenfold.tasks.runtime.server import api_of, cancel_run
+from evenfold.tasks.runtime.server import api_of, cancel_run, kept_server
 from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
 from evenfold.tasks.runtime.stopping import at_stop, halt_where_stopping
 from prefect.context import FlowRunContext, get_settings_context
-from prefect.logging.configuration import setup_logging
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_UI_URL, temporary_settings
 from prefect.states import Failed
 from prefect.types.entrypoint import EntrypointType
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from . import outcomes
 from .outcomes import GateError
@@ -209,6 +209,14 @@ class Flow(prefect.Flow[P, R]):
         vars(flow)["_chosen_runner"] = runner() if isinstance(runner, type) else runner
         return flow
 
+    def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return parameters as Prefect keeps them; see ``prefect.Flow.serialize_parameters``, which imports FastAPI."""
+        plain = (str, int, float, list, dict, SplitSpec, ModelSpec, type(None))
+        if all(isinstance(value, plain) for value in parameters.values()):
+            with contextlib.suppress(PydanticSerializationError):
+                return {name: to_jsonable_python(value) for name, value in parameters.items()}
+        return super().serialize_parameters(parameters)
+
     def to_deployment(self, *args: Any, **options: Any) -> Any:
         """Return a deployment, found by its module; see ``prefect.Flow.to_deployment``."""
         return super().to_deployment(*args, **_by_module(options))
@@ -296,10 +304,12 @@ def _served(home: Home) -> Iterator[None]:
     # The heartbeat thread holds every flow's end up for about a second, and only a real server looks at it.
     quick = {} if "PREFECT_FLOWS_HEARTBEAT_FREQUENCY" in chosen else {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
     settings: Any = {getattr(prefect.settings, name): value for name, value in ours.items()} | quick
-    with temporary_settings(settings):
+    kept = kept_server(home)
+    # A server of this process's own starts with these settings; to put them into force takes a twentieth of a second.
+    with contextlib.nullcontext() if kept else temporary_settings(settings):
         # A link to a page that ends with this process is of no use in a record.
-        named: Any = {PREFECT_API_URL: api_of(home), PREFECT_UI_URL: ""}
-        with temporary_settings(named):
+        named: Any = {PREFECT_API_URL: kept.api if kept else api_of(home), PREFECT_UI_URL: ""}
+        with temporary_settings(settings | named):
             yield
 
 
@@ -307,9 +317,11 @@ def _served(home: Home) -> Iterator[None]:
 def _quiet() -> Iterator[None]:
     """Keep Prefect's lines off the terminal, unless the user has asked for them: mistakes are told in a sentence."""
     ours = os.environ.get("PREFECT_LOGGING_LEVEL") in (None, EMBEDDED["PREFECT_LOGGING_LEVEL"])
-    logged = {name: value for name, value in LOGGED.items() if ours and name not in os.environ}
-    os.environ.update(logged)  # Prefect reads these levels from the environment alone, anew when a run begins
-    setup_logging()
+    logged = [name for name in LOGGED.values() if ours and name not in os.environ]
+    os.environ.update(dict.fromkeys(logged, "INFO"))  # for processes that import Prefect later
+    for logger, name in LOGGED.items():  # Prefect's setup_logging would read every setting for it, a tenth of a second
+        if name in os.environ:
+            logging.getLogger(logger).setLevel(os.environ[name])
     handlers = logging.getLogger().handlers if ours else []
     shown = [handler for handler in handlers if isinstance(handler, logging.StreamHandler)]
     for handler in shown:  # by a filter: what is logged goes to Prefect's page, not to the terminal

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenfold.manifests import BalanceReport, SplitSpec, StoredManifest, measure, stays_on_disk
+from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifest, measure, stays_on_disk
 from evenfold.reports.sentences import split_sentences
 from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, keep_small_snapshot, notes_on
 from evenfold.tasks.audits import audit_split
@@ -15,6 +15,7 @@ from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Memory
 from evenfold.tasks.record.evaluations import balance_of, record_split
 from evenfold.tasks.results.files import from_anywhere
+from evenfold.tasks.runtime.home import Home, prepare_environment
 from evenfold.tasks.runtime.running import finished, happened, mark, run, saying, tell
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.splits import (
@@ -43,9 +44,9 @@ def run_split(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memo
     """Split, measure and record."""
     made = split_of(data, spec, data_engine, memory)
     run_id = recorded(made, memory)
-    found = run(audit_split, made.ref, memory=memory)
+    audit = run(audit_split, made.ref, memory=memory)
     keep_small_snapshot(made.ref, memory)
-    return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id, audit=found)
+    return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id, audit=audit)
 
 
 def run_extension(
@@ -70,8 +71,8 @@ def say_extended(growth: Growth) -> None:
     """Tell Prefect that a split has grown, where it has."""
     split, numbers = growth.split, {"added": growth.added, "deleted": growth.deleted, "quarantined": growth.quarantined}
     if any(numbers.values()):
-        told = ", ".join(f"{rows:,} {name}" for name, rows in numbers.items())
-        happened("split.extended", split.name, f"{split.name} is {split.version} now: {told}.", **numbers)
+        amounts = ", ".join(f"{rows:,} {name}" for name, rows in numbers.items())
+        happened("split.extended", split.name, f"{split.name} is {split.version} now: {amounts}.", **numbers)
 
 
 def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memory: Memory = None) -> Split:
@@ -126,3 +127,14 @@ def check_extension(
     if not stays_on_disk(known, place, Settings.memory_of(memory)):
         extension_of(str(manifest), place, batch, merged, max_missing)
     return Path(manifest).parent.name
+
+
+def load_split(reference: str) -> Manifest:
+    """Return the manifest that ``name@1.1``, a name, a split_id or a plan_id names, from MLflow where it is not here.
+
+    Raises SplitError where there is none.
+    """
+    prepare_environment(Home.here())
+    from evenfold.tasks.record.reading import read_split
+
+    return read_split(reference)

@@ -42,8 +42,8 @@ def _by_its_name(columns: Columns) -> Iterator[None]:
     try:
         yield
     except SplitError as error:
-        said = str(error)
-        role, space, rest = said.partition(" ")
+        reason = str(error)
+        role, space, rest = reason.partition(" ")
         if type(error) is not SplitError or not space or not roles.get(role):
             raise
         raise SplitError(f"{'target ' if role == 'y' else ''}{roles[role]!r} {rest}") from None
@@ -70,7 +70,7 @@ class Plan:
         canonical = canonical_table(table, used, given)
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
-                require_complete(canonical.column(name), name)
+                require_complete(canonical.column(name), name, self.spec.columns.target)
         self.table = _in_key_order(with_keys(canonical, self.spec, {}), self.key)
         types = type_names(self.table, self.spec)
         self.waiting = waiting_keys(waiting, self.spec, types, self.table.select(self.key))
@@ -262,6 +262,7 @@ def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
     columns = spec.columns
     balanced: list[str | None] = [*columns.stratify] or [columns.target]
     known = [columns.time, columns.label_end] if spec.says_when_known else []
+    known += [columns.target] if spec.missing_target == "wait" else []
     used = [*columns.key, *(balanced if needs.y != "ignored" else []), *_read_if(needs, columns), *known]
     return list(dict.fromkeys(name for name in used if name))
 

@@ -32,7 +32,9 @@ def name_like(text: str) -> str:
     '-'. At most 100 characters and 200 bytes of UTF-8. A name that is one already stays as it is.
     """
     composed = unicodedata.normalize("NFC", text)
-    kept = "".join(each if each in "._-" or unicodedata.category(each)[0] in "LMN" else "-" for each in composed)
+    kept = "".join(
+        letter if letter in "._-" or unicodedata.category(letter)[0] in "LMN" else "-" for letter in composed
+    )
     kept = kept.lstrip("._-")[:100].encode()[:MOST_BYTES].decode(errors="ignore")
     return kept if kept == text else kept.rstrip("._-")
 
@@ -64,6 +66,9 @@ class SplitSpec(Strict):
     )
     on_immature: Literal["wait", "use"] = Field(
         default="wait", description="What becomes of rows whose target is not known at the latest time in the data."
+    )
+    missing_target: Literal["stop", "wait"] = Field(
+        default="stop", description="What becomes of rows without a target: an error, or they wait until they have one."
     )
     on_new_rows: Literal["fill", "hash", "freeze"] = Field(default="fill", description="What extending does.")
 
@@ -125,6 +130,12 @@ class SplitSpec(Strict):
             raise ValueError("group_mode: cross needs two group columns or more; name them, or leave it out")
         return self
 
+    @model_validator(mode="after")
+    def _something_to_wait_for(self) -> SplitSpec:
+        if self.missing_target == "wait" and self.columns.target is None:
+            raise ValueError("missing_target: wait needs a target column; name it, or leave it out")
+        return self
+
     @property
     def crossed(self) -> bool:
         """Whether rows of groups in different folds are left out, instead of joining those groups."""
@@ -134,6 +145,11 @@ class SplitSpec(Strict):
     def says_when_known(self) -> bool:
         """Whether targets are known later than their rows: then rows may have to wait."""
         return self.label_horizon is not None or self.columns.label_end is not None
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether rows whose target is not known wait outside of every split."""
+        return self.missing_target == "wait" or (self.says_when_known and self.on_immature == "wait")
 
     def splitter(self) -> Splitter:
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
@@ -168,7 +184,7 @@ class SplitSpec(Strict):
         if self.key_encoding:
             asked = self.key_encoding.model_dump(exclude={"secret", "encode"})  # what is encoded stands in the types
             decided["key_encoding"] = asked | {"check": secret_check(self)}
-        rules = ("group_mode", "label_horizon", "on_immature", "on_new_rows")
+        rules = ("group_mode", "label_horizon", "on_immature", "missing_target", "on_new_rows")
         return decided | self.model_dump(include={*rules}, exclude_defaults=True)
 
 
@@ -211,15 +227,15 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
         return _unknown_field(
             str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model, unknown[0]["input"]
         )
-    told = [_told(problem) for problem in error.errors()]
-    more = f"; and {len(told) - MOST_TOLD:,} more" if len(told) > MOST_TOLD else ""
-    return f"{what} does not fit: " + "; ".join(told[:MOST_TOLD]) + f"{more}."
+    sentences = [_told(problem) for problem in error.errors()]
+    more = f"; and {len(sentences) - MOST_TOLD:,} more" if len(sentences) > MOST_TOLD else ""
+    return f"{what} does not fit: " + "; ".join(sentences[:MOST_TOLD]) + f"{more}."
 
 
 def _told(each: Any) -> str:
-    said = str(each["msg"]).removeprefix("Value error, ")
+    reason = str(each["msg"]).removeprefix("Value error, ")
     place = ".".join(map(str, each["loc"]))
-    return (f"{place}: " if place else "") + said[:1].lower() + said[1:]
+    return (f"{place}: " if place else "") + reason[:1].lower() + reason[1:]
 
 
 def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel], given: Any) -> str:
@@ -279,14 +295,9 @@ def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitt
 def require_roles(spec: SplitSpec, needs: Needs) -> None:
     """Raise SplitError where a column is named that the strategy would ignore, or one that it needs is not."""
     columns, strategy = spec.columns, spec.strategy
-    if columns.target and columns.target in (*columns.grouped, *columns.key):
-        what = "group" if columns.target in columns.grouped else "key"
-        raise SplitError(
-            f"{columns.target!r} is named as target and as {what}; name the column to predict as target, and another "
-            f"as {what}, or none."
-        )
+    _require_parts_apart(columns)
     if columns.grouped and not needs.groups:
-        keepers = [name for name, each in all_strategies().items() if _needs_of(each).groups is True]
+        keepers = [name for name, strategy in all_strategies().items() if _needs_of(strategy).groups is True]
         raise SplitError(
             f"{strategy} does not keep groups whole, and the group column {listed_names(columns.grouped)} is named; "
             f"choose {', '.join(keepers)}, or leave the group column out."
@@ -303,6 +314,22 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
         )
     _require_shared_out(spec, needs)
     _require_named(spec, needs)
+
+
+def _require_parts_apart(columns: Columns) -> None:
+    others = {"time": columns.time, "fold": columns.fold}
+    parts = {"group": columns.grouped, "key": columns.key, "coordinates": columns.coordinates}
+    for part, names in (parts | {part: [name] for part, name in others.items() if name}).items():
+        if columns.target and columns.target in names:
+            raise SplitError(
+                f"{columns.target!r} is named as target and as {part}; name the column to predict as target, and "
+                f"another as {part}, or none."
+            )
+    if len(columns.key) == 1 and columns.key[0] in columns.grouped:
+        raise SplitError(
+            f"{columns.key[0]!r} is named as key and as group, so every row is its own group and nothing is kept "
+            "together; name another column as group, or none."
+        )
 
 
 def _require_shared_out(spec: SplitSpec, needs: Needs) -> None:

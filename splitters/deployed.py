@@ -52,7 +52,7 @@ def require_readable(paths: Iterable[str | Path]) -> None:
     for path in paths:
         name = str(path)
         if "://" in name:
-            below = ".." not in name.split("/") and any(name.startswith(bucket) for bucket in buckets)
+            below = ".." not in name.split("/") and any(f"{name}/".startswith(bucket) for bucket in buckets)
         else:
             whole = Path(name).resolve()
             below = any(whole == folder or folder in whole.parents for folder in folders)

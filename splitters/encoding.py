@@ -88,14 +88,13 @@ def present(values: Any, name: str) -> NDArray[Any]:
     return array
 
 
-def require_present(array: NDArray[Any], name: str) -> None:
-    """Raise a SplitError that counts the missing values, if there are any."""
+def require_present(array: NDArray[Any], name: str, mend: str = "drop or fill those rows first.") -> None:
+    """Raise a SplitError that counts the missing values, if there are any, and says what would ``mend`` it."""
     missing = _missing(array)
     if missing is not None and missing.any():
         rows = np.flatnonzero(missing)
         raise SplitError(
-            f"{name} is missing (None or NaN) in {rows.size:,} of {array.size:,} rows (first at {_first(rows)}); "
-            "drop or fill those rows first."
+            f"{name} is missing (None or NaN) in {rows.size:,} of {array.size:,} rows (first at {_first(rows)}); {mend}"
         )
 
 

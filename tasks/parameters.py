@@ -155,6 +155,14 @@ Coordinates = Annotated[
 Time = Annotated[
     str | None, Field(description="Column that says when a row happened."), Flag(takes="COLUMN", panel="Data")
 ]
+MissingTarget = Annotated[
+    Literal["stop", "wait"] | None,
+    Field(
+        description="Rows without a target: stop, or let them wait outside of every split; extend lets them in once "
+        "they have one.  [default: stop]"
+    ),
+    Flag(panel="Data"),
+]
 Strategy = Annotated[
     str | None,
     Field(description="A strategy, or module:Name of your own; chosen from the columns if left out."),

@@ -101,27 +101,49 @@ def _order(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
+def _evaluated_by(tracker: Tracker, uri: str) -> str:
+    """Return the run that evaluated a registered model; raises SplitError where the registry has no such model."""
+    from evenfold.tasks.record.models.promoting import EVALUATION
+
+    name, alias, which = uri.removeprefix("models:/").rpartition("@" if "@" in uri else "/")
+    try:
+        client = tracker.client
+        found = (
+            client.get_model_version_by_alias(name, which) if alias == "@" else client.get_model_version(name, which)
+        )
+        return str(found.tags[EVALUATION])
+    except Exception:  # MLflow has a kind of error of its own per store
+        raise SplitError(
+            f"there is no registered model {uri!r} in {tracker.home.tracking_uri} that a retraining evaluated; "
+            "evenfold list shows those that are."
+        ) from None
+
+
 def run_named(tracker: Tracker, given: str) -> Any:
     """Return the MLflow run of an id, or of its first four digits or more.
 
-    Raises SplitError where there is none, where several begin so, and where the store cannot be asked.
+    ``models:/NAME@champion`` and ``models:/NAME/2`` are the run that evaluated that registered model's recipe. Raises
+    SplitError where there is none, where several begin so, and where the store cannot be asked.
     """
     from evenfold.tasks.runtime.redaction import redacted
 
+    if given.startswith("models:/"):
+        given = _evaluated_by(tracker, given)
+
     try:
-        found = [tracker.client.get_run(given)] if len(given) == 32 else list(_runs_beginning(tracker, given))
+        runs = [tracker.client.get_run(given)] if len(given) == 32 else list(_runs_beginning(tracker, given))
     except Exception as error:  # MLflow has a kind of error of its own per store
         raise SplitError(
             f"there is no run {given!r} in {tracker.home.tracking_uri} ({redacted(str(error))})."
         ) from None
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    if len(runs) == 1:
+        return runs[0]
+    if not runs:
         raise SplitError(
             f"there is no run {given!r} in {tracker.home.tracking_uri}; evenfold list shows those that are."
         )
-    names = ", ".join(f"{run.info.run_id[: len(given) + 4]} ({run.info.run_name})" for run in found[:3])
-    raise SplitError(f"{len(found)} runs begin with {given!r}: {names}; write more digits.")
+    names = ", ".join(f"{run.info.run_id[: len(given) + 4]} ({run.info.run_name})" for run in runs[:3])
+    raise SplitError(f"{len(runs)} runs begin with {given!r}: {names}; write more digits.")
 
 
 def _runs_beginning(tracker: Tracker, digits: str) -> Iterator[Any]:

@@ -35,6 +35,7 @@ from evenfold.manifests import (
     write_streamed,
 )
 from evenfold.manifests.spec import name_like
+from evenfold.manifests.tables.addresses import is_address, version_of
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import SplitError
 
@@ -49,6 +50,7 @@ from .parameters import (
     Holdout,
     Key,
     Memory,
+    MissingTarget,
     Name,
     NSplits,
     Params,
@@ -88,6 +90,7 @@ def specification(
     seed: int | None = None,
     name: str | None = None,
     holdout: float | None = None,
+    missing_target: str | None = None,
 ) -> SplitSpec:
     """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
     base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
@@ -96,6 +99,7 @@ def specification(
     fields: dict[str, Any] = {
         "strategy": strategy,
         "group_mode": group_mode,
+        "missing_target": missing_target,
         "seed": seed,
         "name": name or base.get("name") or name_of(data),
     }
@@ -111,7 +115,8 @@ def specification(
 
 def name_of(data: Any) -> str:
     """Return what a split of some data is called where nobody says: as their file."""
-    stem = Path(str(data).removesuffix(".gz")).stem if isinstance(data, (str, Path)) else ""
+    place = str(data).removesuffix(".gz").rpartition("#")[2] if is_address(data) else str(data).removesuffix(".gz")
+    stem = Path(place).stem if isinstance(data, (str, Path)) else ""
     return name_like(stem) or "split"
 
 
@@ -158,6 +163,7 @@ def split(
     seed: Seed = None,
     name: Name = None,
     holdout: Holdout = None,
+    missing_target: MissingTarget = None,
     data_engine: DataEngine = "auto",
     memory: Memory = None,
 ) -> SplitRef:
@@ -173,7 +179,7 @@ def split(
     plan = _planned(
         data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout, coordinates=coordinates, data_engine=data_engine, memory=memory,
+        holdout=holdout, missing_target=missing_target, coordinates=coordinates, data_engine=data_engine, memory=memory,
     )  # fmt: skip
     if isinstance(plan, StreamedPlan) and plan.cleared:  # found before, and now it is to be written after all
         place = from_anywhere(data_reference(data, Home.here()))
@@ -211,8 +217,10 @@ def clear_spilled() -> None:
 
 
 def stamp(data: str) -> tuple[Any, ...]:
-    """Return what changes when a file, or one of a folder or glob, is written again, comes or goes."""
+    """Return what changes when a file, or one of a folder, glob or address, is written again, comes or goes."""
     try:
+        if is_address(data):
+            return version_of(data)
         files = [(path, path.stat()) for path in data_files(data)]
     except (SplitError, OSError):
         return (data,)
@@ -223,20 +231,20 @@ def check_columns(data: str, spec: SplitSpec) -> None:
     """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
     require_columns([*spec.columns.roles(), *spec.types], column_names(data))
     names = [name for name in (spec.columns.target, *spec.columns.grouped) if name]
-    known = [name for name in (spec.columns.time, spec.columns.label_end) if name] if spec.says_when_known else []
-    if known:  # whether a row waits follows from the latest time of all
+    if spec.may_wait:  # whether a row does may follow from the latest time of all
+        known = [name for name in (spec.columns.time, spec.columns.label_end) if name and spec.says_when_known]
         table = read_table(data, [*names, *known], spec.types)
         blocks = iter([table.filter(pa.array(~waiting_rows(table, spec, spec.types)))])
         rows = table.num_rows
     else:
         blocks, rows = blocks_of(data, names or column_names(data)[:1], types=spec.types), 0
     for block in blocks:
-        rows += 0 if known else block.num_rows
+        rows += 0 if spec.may_wait else block.num_rows
         canonical = canonical_table(block, names, spec.types)
-        if not known and any(column.null_count for column in canonical.columns):
+        if not spec.may_wait and any(column.null_count for column in canonical.columns):
             canonical = canonical_table(read_table(data, names, spec.types), names, spec.types)
         for name in names:
-            require_complete(canonical.column(name), name)
+            require_complete(canonical.column(name), name, spec.columns.target)
     if rows == 1:
         raise SplitError(f"{data} has 1 row; at least 2 are needed.")
 

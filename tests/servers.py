@@ -93,13 +93,13 @@ def _listener(port: int) -> int:
     raise AssertionError(f"nothing listens on port {port}")
 
 
-def wait_until(ready: Callable[[], object], what: str, seconds: float = 180) -> object:
+def wait_until(ready: Callable[[], object], what: str, seconds: float = 180, every: float = 0.5) -> object:
     end_at = time.monotonic() + seconds
     while time.monotonic() < end_at:
         found = ready()
         if found:
             return found
-        time.sleep(0.5)
+        time.sleep(every)
     raise AssertionError(f"{what} did not happen within {seconds:.0f} s")
 
 

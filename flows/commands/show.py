@@ -14,6 +14,8 @@ from typing import Any
 from evenfold.flows.outcomes import ExtendOutcome, SplitOutcome
 from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Finding, Header, Verification, read_header
 from evenfold.manifests.figures import RowsBalance, points
+from evenfold.manifests.store.header import WAITING
+from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import counted, listed
 from evenfold.reports.splits.data import target_gap
 from evenfold.tasks import Home, SplitRef
@@ -117,7 +119,18 @@ def show_balance(console: Words, report: BalanceReport, split: SplitRef, cached:
     show_other_decision(console, split, cached)
 
 
-DECIDING = ("columns", "types", "strategy", "params", "seed", "group_mode", "holdout", "key_encoding", "on_new_rows")
+DECIDING = (
+    "columns",
+    "types",
+    "strategy",
+    "params",
+    "seed",
+    "group_mode",
+    "missing_target",
+    "holdout",
+    "key_encoding",
+    "on_new_rows",
+)
 
 
 def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
@@ -130,8 +143,8 @@ def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
     asked = [name for name in DECIDING if now["spec"].get(name) != then["spec"].get(name)]
     same_columns = not {"columns", "types", "strategy"} & {*asked}  # other columns have another fingerprint
     data = ["the data"] if same_columns and now["fingerprint"] != then["fingerprint"] else []
-    if found := [*data, *asked]:
-        were = f"{listed(found)} {'was' if found == ['strategy'] else 'were'} different for {before.name}"
+    if differences := [*data, *asked]:
+        were = f"{listed(differences)} {'was' if differences == ['strategy'] else 'were'} different for {before.name}"
         console.say(f"  {split.version} because {were}, which stays; --name keeps them apart", hang=2)
 
 
@@ -139,15 +152,17 @@ def amount(split: SplitRef, header: Header) -> str:
     """Return how many rows are in how many folds, draws or parts, and what stays together."""
     counts, parts = header.get("counts", {}), header.get("parts", [])
     if parts:
-        told = (f"{part['name']} {counts.get(str(part['code']), 0):,}" for part in parts)
-        return f"{counted(split.n_rows, 'row')}: {', '.join(told)}"
+        shares = (f"{part['name']} {counts.get(str(part['code']), 0):,}" for part in parts)
+        return f"{counted(split.n_rows, 'row')}: {', '.join(shares)}"
     what = {"draws": "draw", "pairs": "split"}.get(split.kind, "fold")
     group = _group_of(header)
     whole = f" by {group}" if group else ""
     locked = f", {counted(counts['-2'], 'row')} locked away" if counts.get("-2") else ""
     crossed = counts.get("-3") if header.get("spec", {}).get("group_mode") == "cross" else 0
     out = f", {counted(crossed, 'row')} left out" if crossed else ""
-    return f"{counted(split.n_rows, 'row')} in {counted(split.n_splits, what)}{whole}{locked}{out}"
+    waiting = sum(file["rows"] for file in header.get("files", []) if file["path"] == WAITING)
+    later = f", {counted(waiting, 'more row')} {verb(waiting, 'waits', 'wait')} for a target" if waiting else ""
+    return f"{counted(split.n_rows, 'row')} in {counted(split.n_splits, what)}{whole}{locked}{out}{later}"
 
 
 def _group_of(header: Header) -> str:
@@ -182,10 +197,10 @@ def _places(report: BalanceReport, header: Header) -> list[list[str]]:
 
 
 def _worst(report: BalanceReport) -> str:
-    told = [figure.said(value) for figure, value, _ in report.shown() if figure.sentence]
+    figures = [figure.said(value) for figure, value, _ in report.shown() if figure.sentence]
     gap = target_gap(report) if report.folds and report.n_rows else None
     random = f" (95 % of random ones: {points(gap.random)})" if gap is not None else ""
-    return "; ".join(told) + random
+    return "; ".join(figures) + random
 
 
 def show_findings(console: Words, audit: Audit | None, split: SplitRef) -> None:
@@ -260,14 +275,15 @@ class Imported(BaseModel):
 
 def show_audit(console: Words, made: Audit) -> None:
     """Print what an audit came to, every finding with its remedy, errors first, and which checks had nothing to see."""
-    features = ", ".join(made.features) or "none"
+    beside = f"; text and times beside them: {', '.join(made.beside)}" if made.beside else ""
+    features = (", ".join(made.features) or "none") + beside
     rows = counted(made.n_rows, "row")
     console.print(f"[bold]{made.name} {made.version}[/]   {_kinds(made)}   {rows}, features: {escape(features)}\n")
     for finding in made.findings:
         mark = "FAILED" if finding.gate == "failed" else finding.severity
         console.say(f"  {mark:8} {finding.message} {_called(finding)}", hang=9, style=_STYLES[finding.severity])
-    for each in made.ignored:
-        console.say(f"  ignored  {each.message} {_called(each)} Reason: {each.reason}", hang=9)
+    for ignored in made.ignored:
+        console.say(f"  ignored  {ignored.message} {_called(ignored)} Reason: {ignored.reason}", hang=9)
     if made.findings or made.ignored:
         console.print()
     silent = next((finding for finding in made.findings if finding.code and finding.severity != "note"), None)
@@ -288,11 +304,11 @@ def _called(finding: Finding) -> str:
 
 def _kinds(audit: Audit) -> str:
     """Return how many checks failed, warned, noted something and passed."""
-    found = [(len(audit.failed), "failed")]
+    counts = [(len(audit.failed), "failed")]
     for severity, word in (("warning", "warning"), ("note", "note")):
-        found.append((sum(finding.severity == severity for finding in audit.findings), word))
-    told = [f"{n} {word}" if word == "failed" else counted(n, word) for n, word in found if n]
-    return ", ".join([*told, counted(len(audit.passed), "check") + " passed"])
+        counts.append((sum(finding.severity == severity for finding in audit.findings), word))
+    amounts = [f"{n} {word}" if word == "failed" else counted(n, word) for n, word in counts if n]
+    return ", ".join([*amounts, counted(len(audit.passed), "check") + " passed"])
 
 
 def show_verification(console: Words, found: Verification) -> None:

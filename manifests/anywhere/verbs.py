@@ -85,7 +85,7 @@ def planned(
     source = source_of(data, dict(asked.types))
     engine = "memory" if engine == "auto" and _fits(asked, source, memory) else engine
     if engine == "memory":
-        return Plan(asked, data if isinstance(data, (str, Path)) and "://" not in str(data) else _whole(asked, source))
+        return Plan(asked, data if isinstance(data, (str, Path)) else _whole(asked, source))
     limit = bytes_of_memory(memory)
     with ExitStack() as stack:
         room = stack.enter_context(room_beside(to))
@@ -127,7 +127,8 @@ def _fits(spec: SplitSpec, source: Source, memory: str | int | None) -> bool:
     """Return whether the split is decided in memory: it takes little of it, or the strategy knows no other way."""
     if type(source.native).__module__.partition(".")[0] in ("dask", "pyspark"):
         return False
-    if spec.says_when_known or spec.columns.entities or (spec.strategy and spec.splitter().in_memory_because):
+    known = spec.says_when_known or spec.may_wait or spec.columns.entities
+    if known or (spec.strategy and spec.splitter().in_memory_because):
         return True
     return _holds(source, used_columns(spec, spec.splitter().needs) if spec.strategy else spec.columns.roles(), memory)
 

@@ -13,6 +13,7 @@ from .balance import (
     attribute_deviation,
     balance_out_of_reach,
     class_deviation,
+    constant_target,
     missing_classes,
     size_deviation,
     target_deviation,
@@ -26,6 +27,7 @@ from .rows import (
     crossing_rows,
     deleted_rows,
     empty_folds,
+    fractional_keys,
     quarantined_rows,
     repeated_keys,
     rows_without_fold,
@@ -39,7 +41,7 @@ from .unnamed.impact import with_impact
 from .unnamed.models import in_one_thread
 from .unnamed.near_duplicates import near_duplicates
 from .unnamed.populations import other_generation, other_populations
-from .unnamed.sample import Sample, read_sample
+from .unnamed.sample import Sample, read_sample, sampled_columns
 from .unnamed.times import times_left_out
 
 # The checks that look at counts by fold alone, of rows that may be too many for memory.
@@ -82,10 +84,12 @@ def audit(
     sample = cache(partial(read_sample, joined, features, tuple(exclude)))
     checks = _checks(joined, names, sample)
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
-    return judged(
+    made = judged(
         limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,
         priced=with_impact(sample) if impact else None,
     )  # fmt: skip
+    beside = [] if features is not None else [name for name in sampled_columns(joined, exclude) if name not in names]
+    return made.model_copy(update={"beside": beside})
 
 
 def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotAsked]) -> dict[str, Check]:
@@ -110,7 +114,7 @@ def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotA
         for check in (
             *(rows_without_fold, absent_rows, repeated_keys),
             *(deleted_rows, quarantined_rows, waiting_rows, crossing_rows),
-            *(similar_keys, time_overlap, attribute_deviation),
+            *(similar_keys, fractional_keys, time_overlap, attribute_deviation, constant_target),
             *COUNTED_CHECKS,
         )
     }

@@ -137,12 +137,28 @@ def target_deviation(joined: Joined) -> Outcome:
     return Found(ks, message, {"fold": code})
 
 
+def constant_target(joined: Joined) -> Outcome:
+    """Look for a target of one value."""
+    name = joined.columns.target
+    if name is None:
+        return NotAsked("no target column is named")
+    values = joined.column(name).drop_null().unique().to_pylist()
+    if len(values) != 1:
+        return None
+    value = shown(f"{values[0]:g}" if isinstance(values[0], float) else repr(values[0]))
+    return Found(
+        1,
+        f"{name!r} is {value} in all {amount(joined.n, 'row')}, so nothing is shared out evenly and nothing can be "
+        "predicted; name another column as target.",
+    )
+
+
 def attribute_deviation(joined: Joined) -> Outcome:
     """Say how far the levels of the columns to balance on are from their shares in the tested rows of a split."""
     names = joined.columns.balance_on
     if not names:
         return NotAsked("no column to balance on is named")
-    told: list[tuple[float, str, str, int]] = []
+    deviations: list[tuple[float, str, str, int]] = []
     for name in names:
         codes, levels = levels_of(joined.column(name))
         overall = np.bincount(codes[joined.codes[:, 0] >= LOCKED], minlength=len(levels))
@@ -150,11 +166,11 @@ def attribute_deviation(joined: Joined) -> Outcome:
         rows = np.maximum(tested.sum(axis=1, keepdims=True), 1)
         off = np.abs(tested / rows - overall / max(overall.sum(), 1)) * (tested.sum(axis=1, keepdims=True) > 0)
         split, level = np.unravel_index(int(off.argmax()), off.shape)
-        told.append((float(off[split, level]), name, shown(levels[level]), int(split)))
-    worst, where, which, at = max(told)
+        deviations.append((float(off[split, level]), name, shown(levels[level]), int(split)))
+    worst, where, which, at = max(deviations)
     off = f"{worst * 100:.1f} points from that of all rows, the most of any"
     message = f"of {where!r} the share of {which} in split {at} is {off}."
-    return Found(worst, message, {each: figure for figure, each, _, _ in told})
+    return Found(worst, message, {name: figure for figure, name, _, _ in deviations})
 
 
 def balance_out_of_reach(joined: Joined) -> Outcome:

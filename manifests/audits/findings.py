@@ -100,7 +100,8 @@ class Audit(Displayed, BaseModel):
 
     Every check is in exactly one place: in ``findings``; in ``passed``, with what it saw within its limit, if anything;
     in ``not_asked``, with the reason; ``ignored``, with the reason given; or ``off``. ``failed`` names the gates that
-    failed: empty where none did.
+    failed: empty where none did. ``features`` are compared row by row; what learns from samples looks at text and times
+    (``beside``) as well.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -110,6 +111,7 @@ class Audit(Displayed, BaseModel):
     split_id: str
     n_rows: int
     features: list[str]
+    beside: list[str] = []
     failed: list[str]
     findings: list[Finding]
     passed: dict[str, str]

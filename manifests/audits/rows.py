@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED
 from evenfold.manifests.membership import EXCLUDED
-from evenfold.manifests.tables.canonical import amount, listed, verb
+from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
 
 from .findings import Found, NotAsked, Outcome
@@ -22,14 +23,14 @@ def rows_without_fold(joined: Joined) -> Outcome:
     new, back = joined.unknown, np.flatnonzero(joined.deleted)
     if not new.size and not back.size:
         return None
-    told = []
+    amounts = []
     if new.size:
-        told.append(f"{amount(new.size, 'row')} {verb(new.size, 'has', 'have')} no fold (first: row {new[0]})")
+        amounts.append(f"{amount(new.size, 'row')} {verb(new.size, 'has', 'have')} no fold (first: row {new[0]})")
     if back.size:
         gone = f"{verb(back.size, 'was', 'were')} deleted and {verb(back.size, 'is', 'are')} back"
-        told.append(f"{amount(back.size, 'row')} {gone} (first: row {back[0]})")
+        amounts.append(f"{amount(back.size, 'row')} {gone} (first: row {back[0]})")
     return Found(
-        new.size + back.size, f"{' and '.join(told)}: run `evenfold extend`.", {"new": new.size, "back": back.size}
+        new.size + back.size, f"{' and '.join(amounts)}: run `evenfold extend`.", {"new": new.size, "back": back.size}
     )
 
 
@@ -38,9 +39,9 @@ def absent_rows(joined: Joined) -> Outcome:
     absent = int(np.count_nonzero((joined.row_of < 0) & (joined.manifest.status != DELETED)))
     if not absent:
         return None
-    said = f"{amount(absent, 'row')} of the manifest {verb(absent, 'is', 'are')} not in the data"
+    message = f"{amount(absent, 'row')} of the manifest {verb(absent, 'is', 'are')} not in the data"
     return Found(
-        absent, f"{said}: run `evenfold extend`, which marks them as deleted, or pass the data that were split."
+        absent, f"{message}: run `evenfold extend`, which marks them as deleted, or pass the data that were split."
     )
 
 
@@ -64,13 +65,35 @@ def repeated_keys(joined: Joined) -> Outcome:
     return Found(repeated, message)
 
 
+def fractional_keys(joined: Joined) -> Outcome:
+    """Look for keys that are numbers with a fraction."""
+    if joined.keys is None:
+        return NotAsked("rows are joined by position")
+    keys = canonical_table(joined.keys, joined.manifest.spec.columns.key, joined.manifest.types)
+    fractions = {
+        name: np.flatnonzero(np.mod(to_numpy(keys.column(name)), 1))
+        for name in keys.column_names
+        if pa.types.is_floating(keys.schema.field(name).type)
+    }
+    found = {name: rows for name, rows in fractions.items() if rows.size}
+    if not found:
+        return None
+    name, rows = next(iter(found.items()))
+    return Found(
+        rows.size,
+        f"{amount(rows.size, 'row')} {verb(rows.size, 'has', 'have')} a fraction as key ({name!r}, first in row "
+        f"{rows[0]}), and a key is compared to its last bit: 0.1 + 0.2 is not 0.3; name a column of whole numbers or "
+        "text.",
+    )
+
+
 def empty_folds(joined: Joined) -> Outcome:
     """Look for folds without a row, and splits with an empty side."""
     empty = joined.empty_places()
     if not empty:
         return None
-    said = f"{listed(empty)} {verb(len(empty), 'has', 'have')} no row in the data{joined.looked_at}"
-    return Found(len(empty), f"{said}; pass the data that were split, or split these anew.", {"empty": empty})
+    message = f"{listed(empty)} {verb(len(empty), 'has', 'have')} no row in the data{joined.looked_at}"
+    return Found(len(empty), f"{message}; pass the data that were split, or split these anew.", {"empty": empty})
 
 
 def deleted_rows(joined: Joined) -> Outcome:
@@ -102,13 +125,13 @@ def crossing_rows(joined: Joined) -> Outcome:
 def waiting_rows(joined: Joined) -> Outcome:
     """Count the rows that wait because their targets were not known."""
     waiting = joined.manifest.waiting
-    if not joined.manifest.spec.says_when_known:
+    if not (joined.manifest.spec.says_when_known or joined.manifest.spec.may_wait):
         return NotAsked("nothing says when targets are known")
     rows = 0 if waiting is None else waiting.num_rows
     if not rows:
         return None
-    said = f"{verb(rows, 'waits', 'wait')} in no split, because {verb(rows, 'its target was', 'their targets were')}"
-    return Found(rows, f"{amount(rows, 'row')} {said} not known; `evenfold extend` lets in what is known by then.")
+    message = f"{verb(rows, 'waits', 'wait')} in no split, because {verb(rows, 'its target was', 'their targets were')}"
+    return Found(rows, f"{amount(rows, 'row')} {message} not known; `evenfold extend` lets in what is known by then.")
 
 
 def _of_status(joined: Joined, status: int, said: str) -> Outcome:

@@ -86,6 +86,14 @@ RULES = (
         "Fewer folds, one of the columns alone as `group`, or `group_mode: merge`.",
     ),
     Rule(
+        "EF110", "fractional_keys", 0, False,
+        "rows whose key is a number with a fraction",
+        "A key is compared to its last bit. A fraction that is computed, rounded or written down again may differ "
+        "there, and then names a row that nobody knows.",
+        "The key is a time in seconds, 0.3 in one file and 0.30000000000000004 in the next.",
+        "Name a column of whole numbers or text; several columns together if need be.",
+    ),
+    Rule(
         "EF201", "group_in_two_folds", 0, True,
         "groups on both sides of a split",
         "A model recognises the group and its score says how well it remembers, not how well it will do on new ones.",
@@ -119,11 +127,12 @@ RULES = (
         "Rows of a patient, a device or a shop share more than the features say. If new ones will come, the score of a "
         "split that parts them is too good; if only known ones will, silence this with that reason.",
         "`device` has 60 levels in every fold, and half of the target's variance lies between them.",
-        "Write the proposed `group:` line into the specification.",
+        "Write the proposed `group:` line into the specification; where no column is called so, the finding says in "
+        "pandas how to make it.",
     ),
     Rule(
         "EF301", "target_like_features", 0, True,
-        "features that all but give the target",
+        "features that all but give the target away",
         "A copy of the target is never known before it.", "`status_code` is 3 * y + 1.", "Leave the feature out.",
     ),
     Rule(
@@ -226,6 +235,12 @@ RULES = (
         "Scores of women and of men are compared across folds, so each fold should hold its share of both.",
         "Women are 48% of the rows and 39% of those of fold 2.",
         "Stratify by the column as well: `stratify: [y, sex]` with BalancedKFold or BalancedGroupKFold.",
+    ),
+    Rule(
+        "EF507", "constant_target", 0, False,
+        "1 where the target has the same value in every row",
+        "Then nothing is shared out evenly, and there is nothing that a model could learn.",
+        "A filter upstream kept only the loans that were paid back.", "Name another column as target.",
     ),
 )  # fmt: skip
 CODES = {rule.check: rule.code for rule in RULES}

@@ -84,10 +84,10 @@ class StreamedPlan(Plan):
         require_any_engine(self.splitter, str(self.spec.strategy))
         if self.spec.columns.entities:
             raise SplitError("what several entities join is found in memory only; use engine='memory', or one group.")
-        if self.spec.says_when_known and self.spec.on_immature == "wait":
+        if self.spec.may_wait:
+            why = "on_immature: use" if self.spec.missing_target == "stop" else "missing_target: stop"
             raise SplitError(
-                "rows that wait for their targets are told apart in memory only; use engine='memory', or say "
-                "on_immature: use."
+                f"rows that wait for their targets are told apart in memory only; use engine='memory', or say {why}."
             )
         if not used:
             used, source = ["row"], _numbered(source)

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 import pyarrow as pa
+from evenfold.manifests.tables.addresses import quoted
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 
 from .ordered import Canonical, ShardWriter
-from .sources import Source, quoted
+from .sources import Source
 
 EngineName = Literal["auto", "memory", "duckdb", "dask", "spark"]
 T = TypeVar("T")

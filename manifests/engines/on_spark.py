@@ -73,7 +73,7 @@ class Spark:
         return source.native.count() if source.n_rows is None else source.n_rows
 
     def _files(self, source: Source) -> list[str]:
-        if isinstance(source.native, str) and "://" not in source.native and is_parquet(source.native):
+        if isinstance(source.native, str) and is_parquet(source.native):
             return [str(file) for file in data_files(source.native)]
         raise SplitError("Spark reads Parquet files, and its own data frames; pass one of them.")
 

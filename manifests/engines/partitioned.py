@@ -36,7 +36,7 @@ class Partitioned(ABC):
 
     def parts(self, source: Source) -> list[Any]:
         """Return what workers read: a Parquet file's row groups each, or the batches of any other source."""
-        if isinstance(source.native, str) and "://" not in source.native and is_parquet(source.native):
+        if isinstance(source.native, str) and is_parquet(source.native):
             files = [str(file) for file in data_files(source.native)]
             return [(file, group) for file in files for group in range(pq.read_metadata(file).num_row_groups)]
         raise SplitError(f"{type(self).__name__} reads Parquet files, and its own data frames; pass one of them.")

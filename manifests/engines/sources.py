@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset
+from evenfold.manifests.tables.addresses import Addressed, is_address, opened, streamed
 from evenfold.manifests.tables.canonical import require_columns
 from evenfold.manifests.tables.csv_files import about_rows, csv_batches
-from evenfold.manifests.tables.read import INDEX, data_files, is_parquet, parquet_data, read_table, readable
+from evenfold.manifests.tables.read import INDEX, blocks_of, data_files, is_parquet, parquet_data, read_table, readable
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import reason_of, require_readable
+from evenfold.splitters.deployed import reason_of
 
 BATCH_ROWS = 1 << 17
 NUMBER_BYTES, TEXT_BYTES = 8, 24  # of a value in memory; of texts, a short one and its place
@@ -74,38 +74,23 @@ def _slices(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _from_address(address: str, types: dict[str, str]) -> Source:
-    if address.startswith("duckdb://"):
-        return _from_database(address)
-    if "://" in address:
-        return _from_dataset(_remote(address), address)
+    if is_address(address):
+        return _from_addressed(opened(address))
     if is_parquet(address):
         with readable(address):
-            return _from_dataset(parquet_data(data_files(address)), address)
+            data = parquet_data(data_files(address))
+            rows = partial(blocks_of, address, rows=BATCH_ROWS)
+            return Source(_without_index(data.schema), rows, data.count_rows(), address)
     return _from_csv(data_files(address), types, address)
 
 
-def _from_dataset(data: pa.dataset.Dataset, native: str) -> Source:
-    schema = pa.schema([field for field in data.schema if not INDEX.fullmatch(field.name)])
-
-    def batches(columns: list[str]) -> Iterator[pa.Table]:
-        require_columns(columns, schema.names)
-        with readable(native):
-            read = data.to_batches(columns=columns, batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1)
-            yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
-
-    return Source(schema, batches, data.count_rows(), native)
+def _from_addressed(data: Addressed) -> Source:
+    schema = _without_index(data.schema)
+    return Source(schema, lambda columns: data.batches(columns, BATCH_ROWS), data.n_rows, data.native)
 
 
-def _remote(address: str) -> pa.dataset.Dataset:
-    import fsspec
-
-    require_readable([address])
-    try:
-        files, path = fsspec.core.url_to_fs(address)
-        names = sorted(files.glob(path)) if any(mark in path for mark in "*?[") else [path]
-        return pyarrow.dataset.dataset(names if len(names) > 1 else names[0], filesystem=files, format="parquet")
-    except (ImportError, ValueError, IndexError, OSError, pa.ArrowException) as error:
-        raise SplitError(f"{address} cannot be read ({reason_of(error)}); pass Parquet files.") from None
+def _without_index(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field for field in schema if not INDEX.fullmatch(field.name)])
 
 
 def _from_csv(files: list[Path], types: dict[str, str], native: str) -> Source:
@@ -125,37 +110,8 @@ def _from_csv(files: list[Path], types: dict[str, str], native: str) -> Source:
         return Source(table.schema, lambda columns: _slices(table.select(columns)), table.num_rows, native)
 
 
-def _from_database(address: str) -> Source:
-    import duckdb
-
-    path, _, table = address.removeprefix("duckdb://").partition("#")
-    path = path if os.path.isabs(path) and os.path.exists(path) else path.lstrip("/")
-    if not table or not os.path.exists(path):
-        raise SplitError(f"{address} names no table in a file; write duckdb:///folder/file.db#table.")
-    require_readable([path])
-    try:
-        database = duckdb.connect(path, read_only=True)
-        database.execute("set enable_progress_bar = false")
-        return _from_relation(database.table(table))
-    except duckdb.Error as error:
-        raise SplitError(f"{address} cannot be read ({reason_of(error)}).") from None
-
-
 def _from_relation(relation: Any) -> Source:
-    schema = relation.limit(0).to_arrow_table().schema
-
-    def batches(columns: list[str]) -> Iterator[pa.Table]:
-        require_columns(columns, schema.names)
-        chosen = relation.project(", ".join(quoted(name) for name in columns))
-        return (pa.Table.from_batches([batch]) for batch in chosen.to_arrow_reader(BATCH_ROWS))
-
-    ((rows,),) = relation.aggregate("count(*)").fetchall()
-    return Source(schema, batches, int(rows), relation)
-
-
-def quoted(name: str) -> str:
-    """Return a name as SQL has it."""
-    return '"' + name.replace('"', '""') + '"'
+    return _from_addressed(streamed(relation))
 
 
 def _from_lazy(frame: Any) -> Source:

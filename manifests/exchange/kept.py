@@ -21,8 +21,8 @@ def require_data(data: Any, to: str) -> None:
     """Raise SplitError where no data say in what order rows stand: their positions would be those of no frame."""
     if data is None:
         raise SplitError(
-            f"{to} tells rows by their position, so the frame whose order they stand in is needed; give data, or "
-            "export to csv, which names rows by their key."
+            f"{to} tells rows by their position, so the frame whose order they stand in is needed; give data (--data "
+            "FILE), or export to csv, which names rows by their key."
         )
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from evenfold.manifests.manifest import Manifest, StatusChange
 
-WAITING = "waiting.parquet"
+from .header import WAITING as WAITING
 
 
 def tables_of(manifest: Manifest, generation: int) -> dict[str, pa.Table]:

@@ -124,9 +124,9 @@ def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.A
     try:
         array = whole(_cast(column, kind, wanted))
     except pa.ArrowException as error:
-        said = "declared" if declared else "read as"
+        origin = "declared" if declared else "read as"
         raise SplitError(
-            f"column {name!r} is {said} {wanted} and holds something else ({reason_of(error)}); correct it."
+            f"column {name!r} is {origin} {wanted} and holds something else ({reason_of(error)}); correct it."
         ) from None
     return _normal_form(array, wanted)
 
@@ -204,10 +204,20 @@ def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
     return Coded(codes, to_numpy(encoded.dictionary).tolist())
 
 
-def require_complete(column: pa.ChunkedArray, name: str) -> None:
-    """Raise SplitError where a canonical column has missing or infinite values, counting them."""
+LET_WAIT = (
+    "drop those rows, or let them wait outside of every split: with a key, --missing-target wait (missing_target: wait "
+    "in a specification)."
+)
+
+
+def require_complete(column: pa.ChunkedArray, name: str, target: str | None = None) -> None:
+    """Raise SplitError where a canonical column has missing or infinite values, counting them.
+
+    Of the ``target`` the error says how rows without one are left out.
+    """
     if column.null_count:
-        require_present(to_numpy(column), f"column {name!r}")
+        mend = {"mend": LET_WAIT} if name == target else {}
+        require_present(to_numpy(column), f"column {name!r}", **mend)
     unbounded = pc.is_inf(column).to_numpy() if pa.types.is_floating(column.type) else np.zeros(0, dtype=np.bool_)
     infinite = np.flatnonzero(unbounded)
     if infinite.size:

@@ -35,15 +35,20 @@ def label_ends(spec: SplitSpec, column: Callable[[str], pa.ChunkedArray]) -> NDA
 
 
 def waiting_rows(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> NDArray[np.bool_]:
-    """Return which rows of a table have a target that is known only after the latest time in it."""
-    waits = np.zeros(table.num_rows, dtype=np.bool_)
-    if spec.on_immature == "use" or not spec.says_when_known or spec.columns.time is None:
+    """Return which rows of a table wait: those whose target is missing, or known only after the latest time in it.
+
+    Each of the two as the specification has it; rows that have no target yet need no time either.
+    """
+    columns, waits = spec.columns, np.zeros(table.num_rows, dtype=np.bool_)
+    if spec.missing_target == "wait" and columns.target is not None:
+        waits |= table.column(columns.target).is_null(nan_is_null=True).to_numpy()
+    if spec.on_immature == "use" or not spec.says_when_known or columns.time is None:
         return waits
-    names = [name for name in (spec.columns.time, spec.columns.label_end) if name]
+    names = [name for name in (columns.time, columns.label_end) if name]
     canonical = canonical_table(table, names, {name: types[name] for name in names if name in types})
     ends = label_ends(spec, canonical.column)
-    times = times_of(to_numpy(canonical.column(spec.columns.time)), spec.columns.time)
-    return np.asarray(ends > times.max())
+    times = times_of(to_numpy(canonical.column(columns.time)), columns.time)
+    return np.asarray(waits | (ends > times.max()))
 
 
 def matured(
@@ -59,17 +64,18 @@ def matured(
         waits[positions_in(known, key_table(table, spec, types)) >= 0] = False
     if not waits.any():
         return table, None
-    n, time = int(np.count_nonzero(waits)), spec.columns.time
-    if not spec.columns.key:
-        raise SplitError(
-            f"the target of {n:,} of {table.num_rows:,} rows is known only after the latest {time!r}, and rows can "
-            "wait only where a key names them: name a key, drop those rows, or say on_immature: use."
-        )
+    n, columns = int(np.count_nonzero(waits)), spec.columns
+    if spec.missing_target == "wait":
+        late = ", or it is known too late" if spec.says_when_known else ""
+        said, keep, mend = f"{n:,} of {table.num_rows:,} rows have no {columns.target!r}{late}", "", "fill the column"
+    else:
+        said = f"the target of {n:,} of {table.num_rows:,} rows is known only after the latest {columns.time!r}"
+        keep, mend = ", or say on_immature: use", "correct the label_end or label_horizon"
+    if not columns.key:
+        why = "rows can wait only where a key names them"
+        raise SplitError(f"{said}, and {why}: name a key (--key), or drop those rows{keep}.")
     if n > table.num_rows - 2:
-        raise SplitError(
-            f"the target of {n:,} of {table.num_rows:,} rows is known only after the latest {time!r}, and at least 2 "
-            "must be left; correct the label_end or label_horizon, or say on_immature: use."
-        )
+        raise SplitError(f"{said}, and at least 2 must be left; {mend}{keep}.")
     return table.filter(pa.array(~waits)), table.filter(pa.array(waits))
 
 

@@ -22,19 +22,21 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import is_deployed, reason_of, require_readable
 from narwhals.exceptions import NarwhalsError
 
+from .addresses import is_address, opened
 from .canonical import require_columns
 from .csv_files import csv_names, read_csv
 
 ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
     f"{ending}{packed}": "CSV" for ending in (".csv", ".tsv", ".txt") for packed in ("", ".gz")
 }
+BLOCK_ROWS = 100_000
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 # What pandas calls an index without a name. It is no column: a row number would be a feature, and a leak.
 INDEX = re.compile(r"__index_level_\d+__")
 
 
 def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping[str, str] | None = None) -> pa.Table:
-    """Return ``source`` as an Arrow table: a Parquet or CSV file, a folder or glob of them, or any frame.
+    """Return ``source`` as an Arrow table: a Parquet or CSV file, a folder or glob of them, an address, or any frame.
 
     Only ``columns`` are read where a file allows it; several files must have the same columns. ``types`` says how a
     CSV's text is to be understood. A pandas index is a column where it has a name.
@@ -52,6 +54,8 @@ def column_names(source: Any) -> list[str]:
     """Return the names of the columns that ``read_table`` finds in ``source``."""
     if not isinstance(source, (str, Path)):
         return _names(_frame(source))
+    if is_address(source):
+        return list(schema_of(source).names)
     files = data_files(source)
     try:
         names = csv_names(files[0]) if _kind(files[0]) == "CSV" else pq.read_schema(files[0]).names
@@ -65,8 +69,8 @@ def data_files(source: str | Path) -> list[Path]:
     path = Path(source)
     if not glob.has_magic(str(source)):
         require_readable([path])  # before anything is told of what lies beside it
-    found = [path] if path.exists() or not glob.has_magic(str(source)) else sorted(map(Path, glob.glob(str(source))))
-    files = [file for place in found for file in (_inside(place) if place.is_dir() else [place])]
+    places = [path] if path.exists() or not glob.has_magic(str(source)) else sorted(map(Path, glob.glob(str(source))))
+    files = [file for place in places for file in (_inside(place) if place.is_dir() else [place])]
     require_readable(files)
     if not files or not all(file.exists() for file in files):
         raise SplitError(f"there is no file {source}{'' if is_deployed() else _beside(path)}.")
@@ -105,6 +109,11 @@ def _kind(file: Path) -> str:
 
 
 def _read_path(path: str, columns: list[str] | None, types: Mapping[str, str]) -> pa.Table:
+    if is_address(path):
+        data = opened(path)
+        names = _selected(data.schema.names, columns)
+        empty = pa.schema([data.schema.field(name) for name in names]).empty_table()
+        return pa.concat_tables([empty, *data.batches(names, BLOCK_ROWS)])
     files = data_files(path)
     kinds = sorted({_kind(file) for file in files})
     if len(kinds) > 1:
@@ -220,34 +229,46 @@ def _beyond(frame: nw.DataFrame[Any], names: list[str]) -> str:
 
 
 def blocks_of(
-    source: Any, columns: Iterable[str], rows: int = 100_000, types: Mapping[str, str] | None = None
+    source: Any, columns: Iterable[str], rows: int = BLOCK_ROWS, types: Mapping[str, str] | None = None
 ) -> Iterator[pa.Table]:
     """Yield ``columns`` of a source, in row order, as tables of at most ``rows`` rows.
 
-    Of Parquet files a few blocks are in memory at a time, of anything else the whole.
+    Of Parquet files and addresses a few blocks are in memory at a time, of anything else the whole.
     """
     wanted = list(dict.fromkeys(columns))
+    if is_address(source):
+        yield from opened(source).batches(wanted, rows)
+        return
     if isinstance(source, (str, Path)) and is_parquet(source):
         with readable(source):
             data = parquet_data(data_files(source))
             require_columns(wanted, data.schema.names)
             batches = data.to_batches(columns=wanted, batch_size=rows, batch_readahead=2, fragment_readahead=1)
-            yield from (pa.Table.from_batches([batch]) for batch in batches)
+            yield from (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
         return
     table = read_table(source, wanted, types)
     yield from (table.slice(start, rows) for start in range(0, table.num_rows, rows))
 
 
 def schema_of(source: Any) -> pa.Schema:
-    """Return the names and types of a source's columns; of Parquet files without reading a row."""
-    parquet = isinstance(source, (str, Path)) and is_parquet(source)
-    schema = parquet_data(data_files(source)).schema if parquet else read_table(source).schema
+    """Return the names and types of a source's columns; of Parquet files and addresses without reading a row."""
+    if is_address(source):
+        schema = opened(source).schema
+    elif isinstance(source, (str, Path)) and is_parquet(source):
+        schema = parquet_data(data_files(source)).schema
+    else:
+        schema = read_table(source).schema
     return pa.schema([field for field in schema if not INDEX.fullmatch(field.name)])
 
 
+def has_columns_apart(source: Any) -> bool:
+    """Return whether a column of a source is read without the others: of Parquet files and of addresses."""
+    return is_address(source) or (isinstance(source, (str, Path)) and is_parquet(source))
+
+
 def is_parquet(path: str | Path) -> bool:
-    """Return whether every file of a path, folder or glob is Parquet by its ending."""
-    return all(file.suffix in (".parquet", ".pq") for file in data_files(path))
+    """Return whether every file of a path, folder or glob is Parquet by its ending; False of an address."""
+    return not is_address(path) and all(file.suffix in (".parquet", ".pq") for file in data_files(path))
 
 
 def write_whole(path: str | Path, content: Any) -> Path:

@@ -48,7 +48,7 @@ def comparison_page(
     for comparison in comparisons:
         reading, better = metric_of(comparison.metric), _better(comparison, names)
         move = written(abs(comparison.difference), _half(comparison))
-        scores = f"{_shown(reading, comparison.a)} and {_shown(reading, comparison.b)}"
+        scores = " and ".join(_shown(reading, score, _half(comparison)) for score in (comparison.a, comparison.b))
         tiles.append(Tile(better, f"{reading.title}: {scores}", f"apart by {move}"))
         interval, test = comparison.interval, comparison.test
         rows.append([
@@ -226,7 +226,8 @@ def look_page(
         Estimate(metric, "locked holdout", value, None, None, 1, apparent=score.apparent.get(metric))
         for metric, value in score.test.items()
     ]
-    before, of = counted(look - 1, "time"), f" of {budget}" if budget else ""
+    before = {2: "once", 3: "twice"}.get(look, counted(look - 1, "time"))
+    of = f" of {budget}" if budget else ""
     level = next((comparison.interval.level for comparison in of_metric if comparison.interval), None)
     again = Remark("warning", f"These rows were looked at {before} before: what was chosen since then was chosen with "
                               "them in mind, and their score flatters it.")  # fmt: skip

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
-from evenfold.manifests import Audit, BalanceReport, data_files
+from evenfold.manifests import Audit, BalanceReport
+from evenfold.manifests.tables.read import has_columns_apart, schema_of
 from evenfold.reports import verdict_of
 from evenfold.tasks.outcomes import SplitRef
 
@@ -42,8 +42,8 @@ def split_input(
     profile: dict[str, Any] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
     profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
     if audit is not None:
-        found = [finding.severity for finding in audit.findings]
-        counts = {f"{severity}s": found.count(severity) for severity in ("error", "warning", "note")}
+        severities = [finding.severity for finding in audit.findings]
+        counts = {f"{severity}s": severities.count(severity) for severity in ("error", "warning", "note")}
         profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **counts}
     return _input(
         "split",
@@ -59,7 +59,7 @@ def split_input(
 def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
     """Return the data by our own digest (MLflow's reads the first 10,000 rows only), with columns and rows.
 
-    Of Parquet files all columns are told, of others those that the split read.
+    Of Parquet files and addresses all columns are told, of others those that the split read.
     """
     return _input(
         context,
@@ -73,14 +73,13 @@ def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
 
 
 def _columns(split: SplitRef) -> dict[str, str]:
-    first = data_files(split.data)[0]
-    if first.suffix not in (".parquet", ".pq"):
+    if not has_columns_apart(split.data):
         return split.stored().types
     kinds = {"int": "int", "uint": "int", "float": "float", "double": "float", "bool": "bool"}
     kinds |= {"timestamp": "timestamp", "date": "date"}
     return {
         field.name: next((kind for start, kind in kinds.items() if str(field.type).startswith(start)), "text")
-        for field in pq.read_schema(first)
+        for field in schema_of(split.data)
     }
 
 

@@ -71,7 +71,7 @@ def _data(split: SplitRef) -> tuple[str, str]:
     place = urlsplit(redacted(split.data))
     if place.netloc:
         return f"{place.scheme}://{place.netloc}", place.path.lstrip("/")
-    return "file", str(Path(split.data).absolute())
+    return "file", place.path if place.scheme else str(Path(split.data).absolute())
 
 
 def _tell(

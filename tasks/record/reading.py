@@ -20,6 +20,7 @@ from evenfold.manifests import Manifest, read_manifest
 from evenfold.manifests.spec import name_like
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
+from evenfold.tasks.batches import features_of
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
 from evenfold.tasks.references import metrics_in, run_named
 from evenfold.tasks.results.files import from_anywhere
@@ -101,19 +102,19 @@ def read_recipe(run_id: str, data: str | None = None) -> Recipe:
     tracker = Tracker(Home.here(), "unused")
     run = run_named(tracker, run_id)
     try:
-        told: Any = json.loads(tracker.text(str(run.info.run_id), RECIPE))
+        recipe: Any = json.loads(tracker.text(str(run.info.run_id), RECIPE))
     except Exception:
         raise SplitError(
             f"run {run.info.run_id[:8]} ({run.info.run_name}) names no recipe; give the run of an evaluation or a "
             "tuning (evenfold list), made by this version."
         ) from None
-    split = SplitRef(**told["split"])
+    split = SplitRef(**recipe["split"])
     return Recipe(
         str(run.info.run_id),
         str(run.info.run_name),
-        ModelSpec.of_others(told["model"], ModelSpec()),
+        ModelSpec.of_others(recipe["model"], ModelSpec()),
         split.model_copy(update={"data": data}) if data else split,
-        [Estimate.from_json(estimate) for estimate in told["estimates"]],
+        [Estimate.from_json(estimate) for estimate in recipe["estimates"]],
     )
 
 
@@ -122,8 +123,8 @@ def fit_seconds(run_id: str) -> float | None:
     tracker = Tracker(Home.here(), "unused")
     experiment = tracker.client.get_run(run_id).info.experiment_id
     folds = tracker.client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{run_id}'", max_results=MOST_FOLDS)
-    told = [run.data.metrics for run in folds if "seconds_fit" in run.data.metrics]
-    return sum(each["seconds_fit"] + each.get("seconds_score", 0.0) for each in told) if told else None
+    recorded = [run.data.metrics for run in folds if "seconds_fit" in run.data.metrics]
+    return sum(metrics["seconds_fit"] + metrics.get("seconds_score", 0.0) for metrics in recorded) if recorded else None
 
 
 def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -136,13 +137,13 @@ def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Mapping[s
 
 def metrics_of(recorded: Recorded) -> list[str]:
     """Return the metrics that an evaluation was scored by; SplitError where its parameter says something else."""
-    found = metrics_in(recorded.params)
-    if found is None:
+    metrics = metrics_in(recorded.params)
+    if metrics is None:
         raise SplitError(
             f"the parameter model.metrics of run {recorded.run_id} in MLflow is no list of metrics; "
             "name them (--metric)."
         )
-    return found
+    return metrics
 
 
 HEX = re.compile(r"[0-9a-f]{64}")
@@ -256,7 +257,7 @@ def score_stored(split: SplitRef, champion: Champion, metric: str) -> StoredScor
             return StoredScore(why=f"{rows.size} rows are newer than its training rows")
         estimator = champion.model.estimator if champion.model else None
         model = tracker_of(split).load_model(f"models:/{champion.name}/{champion.version}", estimator or "")
-        answers = Responses(model, work.problem.X.iloc[rows])
+        answers = Responses(model, features_of(split, work, rows))
         weights = None if work.problem.weights is None else work.problem.weights[rows]
         return StoredScore(score=score(metric, answers, work.problem.y[rows], weights), rows=int(rows.size))
     except Exception as error:  # whatever keeps a stored model from loading or scoring is told, and decides nothing

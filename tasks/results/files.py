@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import read_table
+from evenfold.manifests.tables.addresses import from_everywhere, is_address
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.home import Home
 
@@ -72,8 +73,8 @@ def sha256(path: Path) -> str:
 
 
 def from_anywhere(data: str) -> str:
-    """Return a path that means the same in a worker with another working directory; URLs stay as they are."""
-    return data if "://" in data else os.path.abspath(data)
+    """Return a path or address that means the same in a worker with another working directory."""
+    return from_everywhere(data) if is_address(data) else os.path.abspath(data)
 
 
 def data_reference(data: Any, home: Home) -> str:

@@ -80,10 +80,10 @@ EMBEDDED = {
     # What goes wrong is said by us in a sentence; Prefect would print the traceback as well.
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
 }
-# What runs say is shown on Prefect's page; flow.py keeps it off the terminal.
+# What runs say is shown on Prefect's page; flow.py keeps it off the terminal. Loggers, and what sets their levels.
 LOGGED = {
-    "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL": "INFO",
-    "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "INFO",
+    "prefect.flow_runs": "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL",
+    "prefect.task_runs": "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL",
 }
 OTHERS = {
     "DO_NOT_TRACK": "true",

@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import ModelError
-from evenfold.flows import evaluate, split, tune
+from evenfold.flows import evaluate, retrain, split, tune
 from evenfold.flows.cli import app
 from evenfold.flows.later import predict_later, score_later
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.record.tracker import Tracker
 from mlflow import MlflowClient
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import recall_score, roc_auc_score
@@ -42,6 +43,24 @@ def students() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def X(table: pd.DataFrame) -> Any:
     return table[["a", "b"]].assign(large=table["size"] == "large", small=table["size"] == "small").astype(float)
+
+
+def test_a_registered_model_is_named_as_the_registry_does(home: Home, tmp_path: Path) -> None:
+    """By alias, by version, and by the run that evaluated it: the same predictions; others are refused in words."""
+    now, later = students()
+    file, then = tmp_path / "students.parquet", tmp_path / "next_year.parquet"
+    now.to_parquet(file)
+    later.to_parquet(then)
+    columns = {"columns": SPEC["columns"], "name": "pass", "params": {"n_splits": 2}}
+    made = retrain(str(file), spec=columns, model=MODEL, engine="plain")
+    assert made.registered is not None
+    by_alias, by_version = (predict_later(f"models:/pass{which}", then) for which in ("@champion", "/1"))
+    pd.testing.assert_frame_equal(by_alias, by_version)
+    stored = Tracker(home, "unused").load_model("models:/pass@champion")
+    assert (by_alias["prediction"].to_numpy() == stored.predict(later[["a", "b", "size"]])).all()
+    for wrong in ("models:/pass@nobody", "models:/fail/1", "models:/pass"):
+        with pytest.raises(SplitError, match=f"there is no registered model '{wrong}' .*evenfold list shows"):
+            predict_later(wrong, then)
 
 
 def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(

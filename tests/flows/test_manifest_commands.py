@@ -69,7 +69,7 @@ def test_a_clean_audit_exits_with_0(place: Place) -> None:
     ran = place.run("audit", "trial/1.0", "data.parquet")
     assert ran.exit_code == 0
     assert ran.stdout.splitlines() == [
-        "trial 1.0   21 checks passed   200 rows, features: dose, age",
+        "trial 1.0   23 checks passed   200 rows, features: dose, age",
         "",
         "  9 checks had nothing to check: no key column holds text; nothing says when targets are known; no groups are "
         "crossed; fewer than 3 numbers are fine enough to compare, and no text is prose; no time column is named; no "

@@ -107,6 +107,38 @@ def test_an_audit_is_the_same_whatever_holds_the_data_and_in_any_order(tmp_path:
     assert all(made == audits[0] for made in audits)
 
 
+@pytest.mark.parametrize(("value", "said"), [(1.5, "1.5"), (0, "0"), ("a", "'a'")])
+@pytest.mark.parametrize("strategy", ["KFold", "BalancedGroupKFold"])
+def test_a_target_of_one_value_is_told(value: Any, said: str, strategy: str) -> None:
+    """Nothing can be shared out evenly or predicted, and a split of it is legal: a warning, whatever the strategy."""
+    data = clean().assign(y=value)
+    made = audit(split(data, strategy=strategy, columns={"group": "patient" * ("Group" in strategy)}), data)
+    assert the("constant_target", made).message == (
+        f"'y' is {said} in all 600 rows, so nothing is shared out evenly and nothing can be predicted; name another "
+        "column as target."
+    )
+
+
+def test_a_key_of_fractions_is_told_and_one_of_whole_floats_is_not() -> None:
+    """Fractions are keys to the last bit: computed or rounded anew, they name other rows."""
+    data = clean()
+    whole, tenths = data.assign(id=np.arange(600.0)), data.assign(id=np.arange(600) * 0.1)
+    assert "fractional_keys" in audit(split(whole), whole, features=FEATURES).passed
+    assert the("fractional_keys", audit(split(tenths), tenths, features=FEATURES)).message == (
+        "540 rows have a fraction as key ('id', first in row 1), and a key is compared to its last bit: 0.1 + 0.2 is "
+        "not 0.3; name a column of whole numbers or text."
+    )
+
+
+def test_an_audit_names_the_text_that_it_looks_at_beside_the_features() -> None:
+    """Text is no feature that rows are compared by, and small models read it all the same."""
+    data = clean().assign(ward="north")
+    made = audit(split(data), data)
+    assert (made.features, made.beside) == (["dose", "age", "day"], ["ward"])
+    assert audit(split(data), data, exclude=["ward"]).beside == []
+    assert audit(split(data), data, features=FEATURES).beside == []
+
+
 def test_an_audit_survives_json() -> None:
     """What is stored can be read back."""
     data = clean().drop(index=3)
@@ -406,7 +438,9 @@ def test_a_target_in_disguise_is_found() -> None:
     found = the("target_like_features", audit(split(data), data))
     assert found.gate == "failed"
     assert set(found.figures["features"]) == {"score", "word", "cause"}
-    assert found.message.startswith("3 features all but give 'y': score (AUC 1.0000), word (AUC 1.0000) and cause (AUC")
+    assert found.message.startswith(
+        "3 features all but give 'y' away: score (AUC 1.0000), word (AUC 1.0000) and cause (AUC"
+    )
     numeric = data.assign(y=data["dose"], logged=-np.exp(data["dose"]), near=data["dose"] + 0.5 * data["fair"])
     found = the("target_like_features", audit(split(numeric), numeric, features=["logged", "near", "age"]))
     assert set(found.figures["features"]) == {"logged"}

@@ -70,5 +70,5 @@ def test_markdown_and_json_say_the_same() -> None:
     found = made()
     text = formatted(found, "orders.parquet", "md")
     assert text.splitlines()[2].startswith("1 failed, 1 warning, ")
-    assert "| **failed** | EF301 target_like_features | 1 feature all but gives 'y'" in text
+    assert "| **failed** | EF301 target_like_features | 1 feature all but gives 'y' away" in text
     assert Audit.model_validate_json(formatted(found, "orders.parquet", "json")) == found

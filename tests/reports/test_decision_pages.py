@@ -137,7 +137,7 @@ def test_a_second_look_at_locked_rows_is_warned_of() -> None:
     assert not first.findings
     assert first.verdict is Verdict.NONE  # that nobody has looked before says nothing of the model
     second = look_page(scores[0], look=2, **told)
-    assert "looked at 1 time before" in second.findings[0].message
+    assert "looked at once before" in second.findings[0].message
     assert "! Look at this" in Page(second.html()).words
 
 

@@ -113,7 +113,7 @@ SPEC = {
     "name": "x",
     "columns": {"key": ["id"]}, "types": {}, "strategy": "KFold", "params": {}, "seed": 0, "holdout": None,
     "key_encoding": None, "gates": {}, "ignore": {},
-    "label_horizon": None, "on_immature": "wait", "on_new_rows": "fill",
+    "label_horizon": None, "on_immature": "wait", "missing_target": "stop", "on_new_rows": "fill",
 }  # fmt: skip
 
 

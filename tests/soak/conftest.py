@@ -15,6 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "tasks")]
+OUTAGES = "test_a_retraining_outlives_a_server["
+PHASES = ("split", "fit", "aggregate", "record", "register")
 FOUND: dict[str, dict[str, Any]] = {}
 KNOWN = ("prefect", "mlflow", "sqlalchemy", "fastapi", "scikit-learn", "numpy")
 
@@ -57,10 +59,33 @@ def _markdown(about: dict[str, Any], results: dict[str, dict[str, Any]]) -> str:
     told = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     head = f"# Soak\n\nWritten by `make soak`: real servers, real kills. {about['machine']}; {told}.\n"
     lines = ["| test | date | outcome | seconds | figures |", "|---|---|---|---|---|"]
+    outages = {name: each for name, each in results.items() if name.startswith(OUTAGES)}
     for name, each in sorted(results.items()):
+        if name in outages:
+            continue
         rest = {key: value for key, value in each.items() if key not in ("date", "outcome", "seconds")}
         figures = "; ".join(f"{key.replace('_', ' ')} {value}" for key, value in rest.items())
         lines.append(
             f"| {name.replace('_', ' ')} | {each['date']} | {each['outcome']} | {each['seconds']} | {figures} |"
         )
-    return "\n".join([head, *lines]) + "\n"
+    return "\n".join([head, *lines, "", *_matrix(outages)]) + "\n"
+
+
+def _matrix(outages: dict[str, dict[str, Any]]) -> list[str]:
+    """Return a table of what became of retrainings whose server was killed: a row for each phase."""
+    cells = {tuple(name.removeprefix(OUTAGES).strip("[]").split("-")): each for name, each in outages.items()}
+    across = sorted({(how, server) for server, _, how in cells}, reverse=True)
+    told = [
+        "## A server that is killed in a phase of a deployed retraining\n",
+        f"Restarted at once, or gone for 120 s, {' and '.join(sorted({each['date'] for each in cells.values()}))}: how "
+        "many seconds after the server was back the run had completed by itself. Then every run was FINISHED and there "
+        "once, one version was registered, and the manifest was intact.\n",
+        f"| phase | {' | '.join(f'{server} {how}' for how, server in across)} |",
+        "|---" * (len(across) + 1) + "|",
+    ]
+    for phase in PHASES:
+        row = [cells.get((server, phase, how), {"outcome": "not run"}) for how, server in across]
+        seconds = [f"{each['seconds_until_completed']:.0f}" if each["outcome"] == "passed" else each["outcome"]
+                   for each in row]  # fmt: skip
+        told.append(f"| {phase} | {' | '.join(seconds)} |")
+    return told

@@ -6,115 +6,31 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
 from evenfold.manifests import decide
-from servers import (
-    ROOT,
-    away,
-    environment,
-    install_postgres,
-    mlflow_server,
-    postgres,
-    prefect_server,
-    started,
-    wait_until,
-)
+from house import House, lived_in, shipped
+from servers import ROOT, wait_until
 
 pytestmark = pytest.mark.soak
-PASSWORD = "loopback-only-1"
-AWAY_SECONDS = float(os.environ.get("EVENFOLD_SOAK_AWAY_SECONDS", "120"))
-LEASES = "prefect.server.concurrency.lease_storage.filesystem"  # as compose.yaml has it: a restart loses no slot
-ELSEWHERE = {"TZ": "Pacific/Auckland"}  # servers, worker and flows; the schedules are Berlin's
-
-
-@dataclass
-class House:
-    folder: Path
-    env: dict[str, str]
-    ports: dict[str, int]
-    stack: contextlib.ExitStack  # of servers that were started again
-
-    def prefect(self, *arguments: str) -> str:
-        command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
-        done = subprocess.run(command, env=self.env, cwd=self.folder, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    def python(self, script: str) -> Any:
-        """Return the JSON that a script prints last."""
-        command = [sys.executable, "-c", script]
-        done = subprocess.run(command, env=self.env, cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return json.loads(done.stdout.strip().splitlines()[-1])
-
-    def runs(self) -> list[dict[str, Any]]:
-        return list(self.python(RUNS))
-
-
-RUNS = """
-import json
-from prefect import get_client
-with get_client(sync_client=True) as client:
-    flows = {f.id: f.name for f in client.read_flows()}
-    told = [dict(name=r.name, type=r.state.type.value, state=r.state.name, auto=r.auto_scheduled, id=str(r.id),
-                 message=r.state.message, flow=flows[r.flow_id], begins=r.expected_start_time)
-            for r in client.read_flow_runs()]
-print(json.dumps(told, default=str))
-"""
 
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    why = install_postgres()
-    if why:
-        pytest.skip(why)
-    pytest.importorskip("psycopg2", reason="MLflow on PostgreSQL needs psycopg2; make soak installs it")
-    pytest.importorskip("flask_wtf", reason="MLflow's passwords need flask-wtf; make soak installs it")
-    folder = tmp_path_factory.mktemp("house")
-    with postgres(folder) as port:
-        database = f"postgresql+asyncpg://evenfold@127.0.0.1:{port}/prefect"
-        store = f"postgresql+psycopg2://evenfold@127.0.0.1:{port}/mlflow"
-        server = ELSEWHERE | {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": LEASES}
-        with prefect_server(folder, database, server) as api, mlflow_server(folder, store, PASSWORD) as tracking:
-            more = {
-                **ELSEWHERE,
-                "PREFECT_API_URL": api,
-                "MLFLOW_TRACKING_URI": tracking,
-                "MLFLOW_TRACKING_USERNAME": "admin",
-                "MLFLOW_TRACKING_PASSWORD": PASSWORD,
-                "EVENFOLD_HOME": str(folder / "home"),
-                "EVENFOLD_PROJECT": str(ROOT),
-            }
-            ports = {"postgresql": port, "prefect": port_of(api), "mlflow": port_of(tracking)}
-            stack = contextlib.ExitStack()
-            made = House(folder, environment(folder, more), ports, stack)
-            made.prefect("work-pool", "create", "evenfold", "--type", "process")
-            (folder / "prefect.yaml").write_text(yaml.safe_dump(every_minute(), sort_keys=False))
-            made.prefect("deploy", "--all", "--prefect-file", str(folder / "prefect.yaml"))
-            command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "evenfold", "--name", "one"]
-            with stack, started(command, made.env, folder / "worker.log", cwd=folder):
-                yield made
-
-
-def port_of(address: str) -> int:
-    return int(urlsplit(address).port or 0)
+    with lived_in(tmp_path_factory.mktemp("house"), every_minute) as made:
+        yield made
 
 
 def every_minute() -> dict[str, Any]:
     """Return the shipped prefect.yaml, with the nightly evaluation every minute, the weekly retraining, fewer trees."""
-    described = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())
+    described = shipped()
     nightly = described["deployments"][1]
     nightly["schedules"][0] |= {"cron": "* * * * *", "active": True}
     described["deployments"][2]["schedules"][0] |= {"active": True}
@@ -125,7 +41,7 @@ def every_minute() -> dict[str, Any]:
 
 
 def scheduled(house: House) -> list[dict[str, Any]]:
-    return [run for run in house.runs() if run["auto"]]
+    return [run for run in house.runs() if run["auto_scheduled"]]
 
 
 def test_a_scheduled_run_fires_by_itself_and_completes(house: House, found: Callable[..., None]) -> None:
@@ -136,9 +52,9 @@ def test_a_scheduled_run_fires_by_itself_and_completes(house: House, found: Call
 
     def finished() -> Any:
         runs = [run for run in scheduled(house) if run["flow"] == "evaluate"]
-        failed = [run for run in runs if run["type"] in ("FAILED", "CRASHED")]
+        failed = [run for run in runs if run["state_type"] in ("FAILED", "CRASHED")]
         assert not failed, (failed, (house.folder / "worker.log").read_text()[-3000:])
-        return [run for run in runs if run["type"] == "COMPLETED"]
+        return [run for run in runs if run["state_type"] == "COMPLETED"]
 
     done = wait_until(finished, "the scheduled run's end", 300)
     assert isinstance(done, list)
@@ -149,7 +65,7 @@ def test_a_scheduled_run_fires_by_itself_and_completes(house: House, found: Call
 def test_a_schedule_keeps_its_own_zone(house: House) -> None:
     """Every weekly retraining is due on a Monday at 4 in Berlin, where the clocks of all machines are Auckland's."""
     wait_until(lambda: [run for run in scheduled(house) if run["flow"] == "retrain"], "a weekly run", 120)
-    due = [datetime.fromisoformat(run["begins"]) for run in scheduled(house) if run["flow"] == "retrain"]
+    due = [datetime.fromisoformat(run["expected_start_time"]) for run in scheduled(house) if run["flow"] == "retrain"]
     here = {each.astimezone(ZoneInfo("Europe/Berlin")).strftime("%A %H:%M") for each in due}
     assert here == {"Monday 04:00"}
     house.prefect("deployment", "schedule", "pause", "--all")
@@ -179,19 +95,6 @@ print(json.dumps(dict(parents=[r.info.status for r in parents], folds=[r.info.st
     assert told["tags"]["evenfold.split_id"] == decided.split_id
 
 
-def triggered(house: House, deployment: str, timeout: float = 300, **parameters: Any) -> dict[str, Any]:
-    """Run a deployment with parameters that go over its own, and return what became of it."""
-    script = f"""
-import json
-from prefect.deployments import run_deployment
-given = json.loads({json.dumps(json.dumps(parameters))})
-run = run_deployment({deployment!r}, parameters=given, timeout={timeout}, as_subflow=False)
-told = dict(id=str(run.id), state=run.state.name, message=run.state.message, starts=run.run_count)
-print(json.dumps(told))
-"""
-    return dict(house.python(script))
-
-
 SPEC = {"name": "flights", "columns": {"key": ["flight_id"], "target": "arr_delay", "group": "date"}}
 AUTOMATION = """
 import json
@@ -214,7 +117,7 @@ def test_a_retraining_registers_a_champion_that_loads(house: House) -> None:
     An automation that listens for new champions starts the deployment that it names.
     """
     house.python(AUTOMATION)
-    ran = triggered(house, "retrain/evenfold")
+    ran = house.triggered("retrain/evenfold")
     assert ran["state"] == "Completed", ran
     made = house.folder / "home" / "splits" / "told-of-a-champion" / "1.0" / "manifest.json"
     wait_until(made.exists, "what the automation starts", 180)
@@ -233,7 +136,7 @@ def test_a_form_cannot_import_what_is_not_on_the_list(house: House) -> None:
     """A deployment run that names subprocess fails with the sentence, and nothing of it ran."""
     mark = house.folder / "owned"
     model = {"estimator": "subprocess:run", "params": {"args": ["touch", str(mark)]}}
-    ran = triggered(house, "evaluate/evenfold", model=model, model_params=None)
+    ran = house.triggered("evaluate/evenfold", model=model, model_params=None)
     assert ran["state"] == "Failed"
     assert "lies in Python's standard library" in ran["message"]
     assert not mark.exists()
@@ -245,7 +148,7 @@ def test_a_bad_request_ends_with_its_sentence(house: House) -> None:
     table.write_text("id,y\n1,2.5\n2,hunter2\n3,1.5\n")
     asked = {"name": "private", "columns": {"key": ["id"], "target": "y"}, "types": {"y": "float"}, "strategy": "KFold"}
     own = dict.fromkeys(("key", "target", "group"))
-    ran = triggered(house, "split/evenfold", data=str(table), spec=asked, **own)
+    ran = house.triggered("split/evenfold", data=str(table), spec=asked, **own)
     assert (ran["state"], ran["starts"]) == ("Failed", 1)
     assert "private.csv" in ran["message"]
     assert "hunter2" not in ran["message"] + (house.folder / "worker.log").read_text()
@@ -254,7 +157,7 @@ def test_a_bad_request_ends_with_its_sentence(house: House) -> None:
 
 def test_a_split_of_another_project_is_the_same_split(house: House) -> None:
     """The deployed split step gives a second caller the split that the evaluation made, from the cache."""
-    ran = triggered(house, "split/evenfold")
+    ran = house.triggered("split/evenfold")
     assert ran["state"] == "Completed", ran
     versions = sorted(path.name for path in (house.folder / "home" / "splits" / "flights").iterdir())
     assert versions == ["1.0"]
@@ -265,12 +168,14 @@ def test_a_run_that_is_cancelled_leaves_nothing_and_can_run_again(house: House) 
     model = {"estimator": "sklearn.ensemble:RandomForestRegressor", "params": {"n_jobs": 1}, "exclude": ["dep_delay"]}
     results = house.folder / "home" / "results" / "score"
     before = len(list(results.glob("*")))
-    run = str(triggered(house, "evaluate/evenfold", timeout=0, model=model, model_params=None)["id"])
+    run = str(house.triggered("evaluate/evenfold", timeout=0, model=model, model_params=None)["id"])
     wait_until(lambda: len(list(results.glob("*"))) > before, "the first fold", 180)
     house.prefect("flow-run", "cancel", run)
-    wait_until(lambda: [each for each in house.runs() if each["id"] == run and each["type"] == "CANCELLED"], "the end")
+    wait_until(
+        lambda: [each for each in house.runs() if each["id"] == run and each["state_type"] == "CANCELLED"], "the end"
+    )
     wait_until(lambda: not of_run(run), "the end of its processes", 30)
-    ran = triggered(house, "evaluate/evenfold", model=model, model_params=None)
+    ran = house.triggered("evaluate/evenfold", model=model, model_params=None)
     assert ran["state"] == "Completed", ran
 
 
@@ -286,63 +191,20 @@ def test_a_run_that_crashes_is_started_again(house: House, found: Callable[..., 
     model = {"estimator": "sklearn.ensemble:RandomForestRegressor", "params": {"n_jobs": 1}, "exclude": ["dep_delay"]}
     results = house.folder / "home" / "results" / "score"
     before = len(list(results.glob("*")))
-    told = triggered(house, "evaluate/evenfold", timeout=0, model=model, model_params=None, seed=7, run_label="crashed")
+    told = house.triggered("evaluate/evenfold", timeout=0, model=model, model_params=None, seed=7, run_label="crashed")
     run = str(told["id"])
     wait_until(lambda: len(list(results.glob("*"))) > before, "the first fold", 300)
     for process in of_run(run):
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(process), signal.SIGKILL)
 
-    def ended() -> Any:
-        (mine,) = [each for each in house.runs() if each["id"] == run]
-        assert mine["type"] not in ("FAILED", "CANCELLED"), mine
-        return mine if mine["type"] == "COMPLETED" else None
+    def ended() -> bool:
+        assert house.state(run) not in ("FAILED", "CANCELLED")
+        return house.state(run) == "COMPLETED"
 
     begun = time.monotonic()
     assert wait_until(ended, "the end of the run that crashed", 600)
     found(seconds_until_completed=round(time.monotonic() - begun, 1))
-
-
-RECORDED = """
-import json, mlflow
-client = mlflow.MlflowClient()
-found = client.get_experiment_by_name({name!r})
-runs = client.search_runs([found.experiment_id]) if found else []
-versions = client.search_model_versions("name = '{name}'")
-print(json.dumps(dict(evaluations=[r.info.status for r in runs if " @ " in r.info.run_name],
-    retrainings=[r.info.status for r in runs if r.info.run_name.startswith("retrain/")],
-    versions=[v.version for v in versions], aliases=client.get_registered_model({name!r}).aliases), default=str))
-"""
-
-
-@pytest.mark.usefixtures("automations")
-@pytest.mark.parametrize("phase", ["fit", "register"])
-@pytest.mark.parametrize("server", ["postgresql", "prefect", "mlflow"])
-def test_a_retraining_outlives_a_server_that_is_killed(
-    server: str, phase: str, house: House, found: Callable[..., None]
-) -> None:
-    """The server is killed in a phase and is back two minutes later: the run completes by itself, nothing doubles."""
-    name = f"{server}-{phase}"
-    results = house.folder / "home" / "results" / {"fit": "score", "register": "model"}[phase]
-    model = {"estimator": "sklearn.ensemble:RandomForestRegressor", "params": {"n_jobs": 1}, "exclude": ["dep_delay"]}
-    before = len(list(results.glob("*")))
-    own = {"name": name, "registered_name": name, "seed": sum(map(ord, name))}  # another split: nothing is cached
-    asked = {"model": model, "model_params": None, "run_label": name, **own}
-    run = str(triggered(house, "retrain/evenfold", timeout=0, **asked)["id"])
-    wait_until(lambda: len(list(results.glob("*"))) > before, f"the {phase}", 300)
-    house.stack.enter_context(away(house.ports[server], AWAY_SECONDS, house.folder / f"{name}.log"))
-    begun = time.monotonic()
-
-    def ended() -> Any:
-        (mine,) = [each for each in house.runs() if each["id"] == run]
-        assert mine["type"] != "CANCELLED", mine
-        return mine if mine["type"] == "COMPLETED" else None
-
-    assert wait_until(ended, f"the end of the run, {server} killed", 1_800)
-    told = house.python(RECORDED.format(name=name))
-    assert (told["evaluations"], told["retrainings"]) == (["FINISHED"], ["FINISHED"])
-    assert ([str(each) for each in told["versions"]], told["aliases"].keys()) == (["1"], {"champion"})
-    found(away_seconds=AWAY_SECONDS, seconds_until_completed=round(time.monotonic() - begun, 1))
 
 
 def of_run(run: str) -> list[str]:

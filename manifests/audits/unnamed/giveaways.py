@@ -48,7 +48,7 @@ def giveaway_features(sample: Sample) -> Outcome:
     shown = listed(f"{name} ({target.measure} {score:.3f})" for name, score in alike.items())
     beside = f"all {n_others} others together reach {together:.3f}" if n_others else "there is no other feature"
     message = (
-        f"{amount(len(alike), 'feature')} alone {verb(len(alike), 'gives', 'give')} {target.name!r} nearly away: "
+        f"{amount(len(alike), 'feature')} alone nearly {verb(len(alike), 'gives', 'give')} {target.name!r} away: "
         f"{shown}; {beside}{sample.looked_at}; leave {verb(len(alike), 'it', 'them')} out unless "
         f"{verb(len(alike), 'it is', 'they are')} known before the target is."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -158,14 +158,18 @@ class Sample:
         return everywhere
 
 
+def sampled_columns(joined: Joined, exclude: Collection[str]) -> list[str]:
+    """Return every column without a role whose type is known, text and times included."""
+    taken = {*joined.columns.roles(), *joined.manifest.spec.columns.roles(), *exclude}
+    return [field.name for field in schema_of(joined.source) if field.name not in taken and _is_readable(field.type)]
+
+
 def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequence[str]) -> Sample | NotAsked:
     """Return the sample, read in one pass; or why there is none.
 
     ``features`` None: every column without a role whose type is known, text and times included, is one.
     """
-    taken = {*joined.columns.roles(), *joined.manifest.spec.columns.roles(), *exclude}
-    fields = [field for field in schema_of(joined.source) if field.name not in taken and _is_readable(field.type)]
-    names = [field.name for field in fields]
+    names = sampled_columns(joined, exclude)
     usable = np.flatnonzero(joined.codes[:, 0] >= NEVER_TESTED)
     if usable.size < LEAST_ROWS:
         return NotAsked(f"{amount(usable.size, 'row')} in use are too few to learn from; {LEAST_ROWS} would do")

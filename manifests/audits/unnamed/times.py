@@ -32,11 +32,20 @@ def times_left_out(sample: Sample) -> Outcome:
     if not followed:
         return None
     name = max(followed, key=lambda clock: followed[clock])
-    message = (
-        f"{target.name!r} follows {name!r}, which the split ignores: rows that are neighbours in time and in different "
-        f"folds have targets with a correlation of {followed[name]:.2f}{sample.looked_at}, and a model in use has no "
-        f"later neighbours; split with ForwardChaining and time {name!r} (--strategy ForwardChaining --time {name})."
-    )
+    is_time = any(clock.name == name and clock.kind == "time" for clock in clocks) or name == joined.columns.time
+    alike = f"have targets with a correlation of {followed[name]:.2f}{sample.looked_at}"
+    by_time = f"split with ForwardChaining and time {name!r} (--strategy ForwardChaining --time {name})"
+    if is_time:
+        message = (
+            f"{target.name!r} follows {name!r}, which the split ignores: rows that are neighbours in time and in "
+            f"different folds {alike}, and a model in use has no later neighbours; {by_time}."
+        )
+    else:
+        message = (
+            f"{target.name!r} follows {name!r}, which numbers the rows: neighbours in different folds {alike}, as "
+            f"where rows lie by time, or all rows of an entity together. If new times will come, {by_time}; if new "
+            "entities, name their column as group (--group)."
+        )
     return Found(len(followed), message, {"columns": followed}, ByTime(name))
 
 

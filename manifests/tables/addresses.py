@@ -1,0 +1,153 @@
+"""Tables that are no local file: Parquet behind addresses that fsspec knows, and tables of a DuckDB file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import reason_of, require_readable
+
+from .canonical import require_columns
+
+DATABASE = "duckdb://"
+Batches = Callable[[list[str], int], Iterator[pa.Table]]
+
+
+@dataclass(frozen=True)
+class Addressed:
+    """A table behind an address: its columns and rows, and ``batches(columns, rows)``, in the same order each time.
+
+    ``native`` is what an engine may read better: the address of objects, the relation of a database.
+    """
+
+    schema: pa.Schema
+    n_rows: int
+    batches: Batches
+    native: Any
+
+
+def is_address(source: Any) -> bool:
+    """Return whether a source is an address, such as s3://bucket/rows.parquet, and no path."""
+    return isinstance(source, str) and "://" in source
+
+
+def opened(address: str) -> Addressed:
+    """Return the table behind an address, no row of it read.
+
+    ``duckdb:///folder/file.db#table`` is a table of a DuckDB file; any other address is a Parquet object, or a folder
+    or glob of them. Raises SplitError where there is none, and where a deployed run may not read it.
+    """
+    if address.startswith(DATABASE):
+        return _table_of_database(address)
+    data = _objects(address)
+    return Addressed(data.schema, data.count_rows(), partial(_batches, data, address), address)
+
+
+def version_of(address: str) -> tuple[Any, ...]:
+    """Return what changes when what lies behind an address is written again, comes or goes; SplitError where absent.
+
+    Of objects, what their store tells of them (size, time, ETag); of a database, the same of its file.
+    """
+    if address.startswith(DATABASE):
+        status = Path(_file_and_table(address)[0]).stat()
+        return address, status.st_mtime_ns, status.st_size, status.st_ino
+    files, names = _listed(address)
+    return address, *(repr(sorted(files.info(name).items(), key=str)) for name in names)
+
+
+def from_everywhere(address: str) -> str:
+    """Return an address that means the same in another working directory: a database's file by its whole path."""
+    path, mark, table = address.removeprefix(DATABASE).partition("#")
+    if not address.startswith(DATABASE) or not mark:
+        return address
+    return f"{DATABASE}{os.path.abspath(_file(path))}#{table}"
+
+
+def streamed(relation: Any) -> Addressed:
+    """Return a DuckDB relation as a table that is read in batches."""
+    ((rows,),) = relation.aggregate("count(*)").fetchall()
+
+    def batches(columns: list[str], rows: int) -> Iterator[pa.Table]:
+        require_columns(columns, schema.names)
+        chosen = relation.project(", ".join(quoted(name) for name in columns))
+        return (pa.Table.from_batches([batch]) for batch in chosen.to_arrow_reader(rows))
+
+    schema = relation.limit(0).to_arrow_table().schema
+    return Addressed(schema, int(rows), batches, relation)
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _table_of_database(address: str) -> Addressed:
+    import duckdb
+
+    path, table = _file_and_table(address)
+    try:
+        database = duckdb.connect(path, read_only=True)
+        database.execute("set enable_progress_bar = false")
+        return streamed(database.table(table))
+    except duckdb.Error as error:
+        raise _unreadable(address, error) from None
+
+
+def _file_and_table(address: str) -> tuple[str, str]:
+    path, _, table = address.removeprefix(DATABASE).partition("#")
+    path = _file(path)
+    require_readable([path])
+    if not table or not os.path.exists(path):
+        raise SplitError(f"{address} names no table in a file; write duckdb:///folder/file.db#table.")
+    return path, table
+
+
+def _file(path: str) -> str:
+    return path if os.path.isabs(path) and os.path.exists(path) else path.lstrip("/")
+
+
+def _listed(address: str) -> tuple[Any, list[str]]:
+    """Return the file system of an address and the names of the objects that it stands for, sorted, listed anew."""
+    import fsspec
+
+    require_readable([address])
+    try:
+        files, path = fsspec.core.url_to_fs(address)
+        files.invalidate_cache()
+        places = files.glob(path) if any(mark in path for mark in "*?[") else [path]
+        names = [name for place in places for name in (files.find(place) if files.isdir(place) else [place])]
+        names = [name for name in names if len(places) == 1 == len(names) or name.endswith((".parquet", ".pq"))]
+        missing = [name for name in names if not files.exists(name)]
+    except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong
+        raise _unreadable(address, error) from None
+    if missing or not names:
+        raise SplitError(f"{address} holds no Parquet file; pass one that does.")
+    return files, sorted(names)
+
+
+def _objects(address: str) -> pyarrow.dataset.Dataset:
+    files, names = _listed(address)
+    try:
+        return pyarrow.dataset.dataset(names, filesystem=files, format="parquet")
+    except (ValueError, IndexError, OSError, pa.ArrowException) as error:
+        raise _unreadable(address, error) from None
+
+
+def _batches(data: pyarrow.dataset.Dataset, address: str, columns: list[str], rows: int) -> Iterator[pa.Table]:
+    require_columns(columns, data.schema.names)
+    try:
+        read = data.to_batches(columns=columns, batch_size=rows, batch_readahead=2, fragment_readahead=1)
+        yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(address, error) from None
+
+
+def _unreadable(address: str, error: BaseException) -> SplitError:
+    return SplitError(f"{address} cannot be read ({reason_of(error)}); pass Parquet files, or a table of a database.")

@@ -1,0 +1,122 @@
+"""Data behind an address are read as a file's are, and are known to have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from evenfold.manifests import column_names, decide, read_table
+from evenfold.manifests.tables.addresses import from_everywhere, version_of
+from evenfold.manifests.tables.read import blocks_of, schema_of
+from evenfold.splitters import SplitError
+
+ROWS = pa.table({"id": np.arange(500)[::-1].copy(), "g": np.arange(500) % 40, "y": np.sqrt(np.arange(500))})
+SPEC = {"columns": {"key": "id", "group": "g", "target": "y"}}
+
+
+@pytest.fixture
+def bucket() -> Iterator[str]:
+    """Yield the address of a folder of two Parquet objects, and of something that is none."""
+    store = fsspec.filesystem("memory")
+    for number in range(2):
+        with store.open(f"/rows/part-{number}.parquet", "wb") as file:
+            pq.write_table(ROWS.slice(250 * number, 250), file)
+    store.pipe("/rows/_SUCCESS", b"")
+    yield "memory://rows"
+    store.rm("/rows", recursive=True)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    """Return the address of a table in a DuckDB file."""
+    with duckdb.connect(tmp_path / "base.db") as connection:
+        connection.register("rows", ROWS)
+        connection.execute("create table flights as select * from rows")
+    return f"duckdb://{tmp_path}/base.db#flights"
+
+
+@pytest.fixture(params=["bucket", "database"])
+def address(request: pytest.FixtureRequest) -> str:
+    """Return either."""
+    return str(request.getfixturevalue(request.param))
+
+
+def test_a_table_behind_an_address_is_the_table(address: str) -> None:
+    """Rows, chosen columns, names, types and blocks are those of the file."""
+    assert read_table(address).equals(ROWS)
+    assert read_table(address, ["y"]).equals(ROWS.select(["y"]))
+    assert column_names(address) == ROWS.column_names
+    assert schema_of(address) == ROWS.schema
+    blocks = list(blocks_of(address, ["id"], rows=100))
+    assert all(block.num_rows <= 100 for block in blocks)
+    assert pa.concat_tables(blocks).equals(ROWS.select(["id"]))
+
+
+def test_an_address_is_split_as_its_rows_are_in_memory_and_out_of_core(address: str, tmp_path: Path) -> None:
+    """One split_id, whatever reads the rows."""
+    wanted = decide(SPEC, ROWS).split_id
+    assert decide(SPEC, address).split_id == wanted
+    assert decide(SPEC, address, engine="duckdb", memory="1MB", to=tmp_path).split_id == wanted
+
+
+@pytest.mark.parametrize("wrong", ["memory://nowhere/rows.parquet", "memory://nowhere/*.parquet", "nothing://rows"])
+def test_an_address_without_rows_is_a_sentence(wrong: str) -> None:
+    """So is a protocol that nobody knows."""
+    with pytest.raises(SplitError, match=r"holds no Parquet file|cannot be read"):
+        read_table(wrong)
+
+
+def test_a_column_that_is_not_there_is_named(address: str) -> None:
+    """As with a file."""
+    with pytest.raises(SplitError, match="nowhere"):
+        read_table(address, ["nowhere"])
+
+
+def test_rows_that_are_written_again_behind_an_address_are_another_version(bucket: str) -> None:
+    """The same while nobody wrote; another after an object was written again, added or removed."""
+    known = version_of(bucket)
+    assert version_of(bucket) == known
+    store = fsspec.filesystem("memory")
+    store.copy("/rows/part-0.parquet", "/rows/part-2.parquet")
+    more = version_of(bucket)
+    store.rm("/rows/part-0.parquet")
+    assert len({known, more, version_of(bucket)}) == 3
+
+
+def test_a_database_that_is_written_to_is_another_version(database: str) -> None:
+    """As any file."""
+    known = version_of(database)
+    with duckdb.connect(database.removeprefix("duckdb://").partition("#")[0]) as connection:
+        connection.execute("insert into flights select 501, 1, 1.0")
+    assert version_of(database) != known
+    assert read_table(database).num_rows == 501
+
+
+def test_the_address_of_a_database_means_the_same_in_another_folder(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path is made whole; addresses of objects stay."""
+    monkeypatch.chdir(tmp_path)
+    whole = from_everywhere("duckdb:///base.db#flights")
+    monkeypatch.chdir("/")
+    assert read_table(whole).equals(ROWS)
+    assert from_everywhere("s3://rows/part-0.parquet") == "s3://rows/part-0.parquet"
+
+
+def test_a_deployed_run_reads_no_address_outside_its_roots(
+    database: str, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a database's file nor a bucket; what is below a root is read."""
+    monkeypatch.setenv("EVENFOLD_CLOSED", "1")
+    for address in (database, bucket):
+        with pytest.raises(SplitError, match="not below a folder that a deployed run may read"):
+            read_table(address)
+    monkeypatch.setenv("EVENFOLD_DATA_ROOTS", f"{tmp_path},memory://rows")
+    assert read_table(database).equals(ROWS)
+    assert read_table(bucket).equals(ROWS)

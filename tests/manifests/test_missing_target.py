@@ -1,0 +1,98 @@
+"""Rows without a target wait outside of every split where that is asked for, and join when they have one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import ModelSpec
+from evenfold.flows import evaluate, extend as extend_flow, split
+from evenfold.manifests import audit, decide, extend, read_manifest, verify, write_manifest
+from evenfold.splitters import SplitError
+
+COLUMNS = {"key": "row", "target": "paid", "group": "customer"}
+SPEC: dict[str, Any] = {"columns": COLUMNS, "missing_target": "wait"}
+
+
+def payments(missing: int = 7) -> pd.DataFrame:
+    """Return 200 rows of 40 customers, the first of which have no target."""
+    random = np.random.default_rng(5)
+    table = pd.DataFrame(
+        {
+            "row": random.permutation(200),
+            "customer": random.integers(0, 40, 200),
+            "amount": random.normal(size=200),
+            "paid": np.where(random.random(200) < 0.6, "yes", "no").astype(object),
+        }
+    )
+    table.loc[: missing - 1, "paid"] = None
+    return table
+
+
+@pytest.mark.parametrize("strategy", [None, "KFold"])
+def test_rows_without_a_target_wait_and_the_others_are_split_as_if_alone(strategy: str | None) -> None:
+    """The membership is that of the rows which have a target; the audit counts the others and calls none unknown."""
+    data = payments()
+    columns = COLUMNS if strategy is None else {"key": "row", "target": "paid"}
+    spec = SPEC | {"columns": columns} | ({} if strategy is None else {"strategy": strategy})
+    manifest = decide(spec, data)
+    alone = decide({name: value for name, value in spec.items() if name != "missing_target"}, data.dropna())
+    assert manifest.split_id == alone.split_id
+    assert manifest.plan_id != alone.plan_id
+    assert set(manifest.fold_of(data)[:7]) == {-3}
+    for train, test in manifest.as_cv(data).split():
+        assert data["paid"].iloc[[*train, *test]].notna().all()
+    made = audit(manifest, data)
+    assert next(each for each in made.findings if each.check == "waiting_rows").figure == 7
+    assert made.failed == []
+
+
+def test_a_row_joins_when_its_target_is_known_and_no_other_moves(tmp_path: Path) -> None:
+    """Extending by the same rows with targets lets them in; the manifest survives its file."""
+    before, after = payments(), payments(2)
+    manifest = read_manifest(write_manifest(decide(SPEC, before), tmp_path))
+    grown = extend(manifest, after)
+    assert (grown.added, grown.moved, grown.deleted) == (5, 0, 0)
+    folds = grown.manifest.fold_of(after)
+    assert (folds[7:] == manifest.fold_of(before)[7:]).all()
+    assert (folds[:7] == -3).tolist() == [True] * 2 + [False] * 5
+    assert verify(write_manifest(grown.manifest, tmp_path)).intact
+    with pytest.raises(SplitError, match="a batch alone does not say which targets are known by now"):
+        extend(manifest, after.head(5), batch=True)
+
+
+def test_without_the_option_nothing_changes() -> None:
+    """Its default leaves every identity as it was, and says what would work."""
+    data = payments().dropna()
+    plain = decide({"columns": COLUMNS}, data)
+    assert decide({"columns": COLUMNS, "missing_target": "stop"}, data).plan_id == plain.plan_id
+    assert decide(SPEC, data).split_id == plain.split_id
+    with pytest.raises(SplitError, match=r"in 7 of 200 rows .*--missing-target wait"):
+        decide({"columns": COLUMNS}, payments())
+
+
+def test_what_cannot_wait_is_refused_in_words() -> None:
+    """Without a key, without a target, and with nothing left."""
+    with pytest.raises(SplitError, match=r"7 of 200 rows have no 'paid', and rows can wait only where a key names"):
+        decide({"columns": {"target": "paid"}, "missing_target": "wait"}, payments())
+    with pytest.raises(SplitError, match="missing_target: wait needs a target column"):
+        decide({"columns": {"key": "row"}, "missing_target": "wait"}, payments())
+    with pytest.raises(SplitError, match=r"199 of 200 rows have no 'paid', and at least 2 must be left"):
+        decide(SPEC, payments(199))
+
+
+def test_the_flows_take_it_and_no_model_sees_a_row_that_waits(tmp_path: Path) -> None:
+    """One parameter from Python to the fits: every scored row has a target, and the file need not be edited."""
+    path = tmp_path / "payments.parquet"
+    payments().to_parquet(path)
+    columns = {"target": "paid", "key": "row", "group": "customer"}
+    seen = split(str(path), **columns, missing_target="wait", engine="plain")
+    assert seen.split.n_rows == 193
+    model = ModelSpec(estimator="sklearn.linear_model:LogisticRegression")
+    found = evaluate(str(path), None, model, **columns, missing_target="wait", engine="plain")
+    assert sum(score.n_test for score in found.scores) == 193
+    payments(0).to_parquet(path)
+    assert extend_flow(seen.split.uri, str(path), engine="plain").added == 7
