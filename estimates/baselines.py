@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from .draws import score_answers
-from .results import Baseline, Estimate, Interval, in_percent
+from .results import Baseline, Estimate, Interval, in_percent, rounded
 
 MEAN, LAST, MOST_FREQUENT = "the mean", "the last value", "the most frequent class"
 Split = tuple[int, int, IntArray, IntArray]  # repeat, fold, rows to train on, rows to test
@@ -41,8 +41,8 @@ def baseline_predictions(
         about: dict[str, Any] = {"row": test, "repeat": np.int32(repeat), "fold": np.int32(fold), "y": problem.y[test]}
         if problem.weights is not None:
             about["weight"] = problem.weights[test]
-        for name, said in _said(problem, train, times).items():
-            frames.setdefault(name, []).append(pd.DataFrame(about | said))
+        for name, predicted in _said(problem, train, times).items():
+            frames.setdefault(name, []).append(pd.DataFrame(about | predicted))
     return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
 
 
@@ -53,11 +53,11 @@ def _said(problem: Problem, train: IntArray, times: NDArray[Any] | None) -> dict
         shares = np.array([np.sum(weights[y == label]) for label in problem.classes]) / np.sum(weights)
         chances = {f"proba_{label}": share for label, share in zip(problem.classes, shares.tolist(), strict=True)}
         return {MOST_FREQUENT: {"prediction": problem.classes[int(np.argmax(shares))], **chances}}
-    said: dict[str, dict[str, Any]] = {MEAN: {"prediction": float(np.average(y, weights=weights))}}
+    predictions: dict[str, dict[str, Any]] = {MEAN: {"prediction": float(np.average(y, weights=weights))}}
     if times is not None:
         of_row = times[train]
-        said[LAST] = {"prediction": float(np.mean(y[of_row == of_row.max()]))}
-    return said
+        predictions[LAST] = {"prediction": float(np.mean(y[of_row == of_row.max()]))}
+    return predictions
 
 
 def best_baseline(
@@ -68,8 +68,8 @@ def best_baseline(
     The interval of the difference is paired: of each row's influence on both scores, its variance times 1 + n/n_train
     as in ``corrected_wald``, or of stretches of time where rows are in order. ``level``: None for no interval.
     """
-    found = [(_value(replace(evidence, predictions=frame)), name) for name, frame in predictions.items()]
-    defined = [(score, name) for score, name in found if np.isfinite(score)]
+    scores = [(_value(replace(evidence, predictions=frame)), name) for name, frame in predictions.items()]
+    defined = [(score, name) for score, name in scores if np.isfinite(score)]
     if not defined:
         return None
     score, name = max(defined)
@@ -176,7 +176,8 @@ def no_better(metric: str, value: float, baseline: Baseline | None) -> str | Non
         return None
     return (
         f"These rows do not show that the model is better than predicting {baseline.name} for every row: {scores}; "
-        f"better by {baseline.difference:.2g}, {in_percent(made.level)} [{made.low:.2g}, {made.high:.2g}]."
+        f"better by {rounded(baseline.difference, 2)}, {in_percent(made.level)} "
+        f"[{rounded(made.low, 2)}, {rounded(made.high, 2)}]."
     )
 
 

@@ -24,6 +24,7 @@ from .folds import sample_sd, spread_note
 from .results import Estimate, EvaluationError, FoldScore, ModelError
 
 IN, OUT = 0.368, 0.632
+SAME = 0.05  # of err1: .632 and .632+ that are nearer than this say the same
 OF_ROWS = "needs predictions of every row, and draws keep their scores alone"
 
 
@@ -166,7 +167,8 @@ def _combined(*, err: float, err1: float, gamma: float, notes: list[str], **more
     if isnan(gamma):  # nothing says what no information scores: there is no .632+
         rate = gamma
     weight = OUT / (1 - IN * rate)
-    if err < 0.5 * err1:
+    e632, e632plus = IN * err + OUT * err1, (1 - weight) * err + weight * capped
+    if err < 0.5 * err1 and not abs(e632plus - e632) <= SAME * err1:  # where there is no .632+, nothing is alike
         notes = [
             *notes,
             f"The apparent error ({err:.3g}) is less than half of err1 ({err1:.3g}): the model nearly knows its "
@@ -178,8 +180,8 @@ def _combined(*, err: float, err1: float, gamma: float, notes: list[str], **more
         gamma=gamma,
         relative_overfitting=rate,
         weight=weight,
-        e632=IN * err + OUT * err1,
-        e632plus=(1 - weight) * err + weight * capped,
+        e632=e632,
+        e632plus=e632plus,
         notes=tuple(notes),
         **more,
     )
@@ -261,8 +263,8 @@ def _of_metric(
     names = ("err", "err1", "oob", "gamma", "relative_overfitting", "weight")
     numbers = {name: value for name in names if not np.isnan(value := getattr(made, name))}
     estimates = [
-        Estimate(metric, method, value, se=None, gap=made.err - value, notes=said, ingredients=numbers, **common)
-        for method, (value, said) in values.items()
+        Estimate(metric, method, value, se=None, gap=made.err - value, notes=notes, ingredients=numbers, **common)
+        for method, (value, notes) in values.items()
     ]
     return estimates + _per_resample(metric, draws.table)
 
@@ -340,16 +342,16 @@ def _per_resample(metric: str, table: pd.DataFrame) -> list[Estimate]:
     if f"apparent_{metric}" not in table or table[f"apparent_{metric}"].isna().all():
         return []
     both = table[[metric, f"apparent_{metric}"]].dropna()
-    each = 0.632 * both[metric] + 0.368 * both[f"apparent_{metric}"]
-    value, known = float(each.mean()), float(both[f"apparent_{metric}"].mean())
+    mixed = 0.632 * both[metric] + 0.368 * both[f"apparent_{metric}"]
+    value, known = float(mixed.mean()), float(both[f"apparent_{metric}"].mean())
     notes = (
-        spread_note(len(each), "draws"),
+        spread_note(len(mixed), "draws"),
         "Each draw's apparent score is on its own training rows, some of which are repeated, so this variant is more "
         "optimistic than .632 with one fit on all rows; quantiles of the draws are a spread too, no interval.",
     )
     return [
         Estimate(
-            metric, ".632 per resample", value, sample_sd(each.tolist()), None, len(each), None, known, known - value,
+            metric, ".632 per resample", value, sample_sd(mixed.tolist()), None, len(mixed), None, known, known - value,
             notes=notes,
         )
     ]  # fmt: skip

@@ -41,7 +41,7 @@ class DrawScores:
         """Each warning of the fits once, with how many draws gave it."""
         if "warned" not in self.table:
             return []
-        return warned_in([each.splitlines() for each in self.table["warned"].fillna("")])
+        return warned_in([warnings.splitlines() for warnings in self.table["warned"].fillna("")])
 
     def to_frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the table of scores, and a frame of row, count and the sum of losses of each metric."""

@@ -44,13 +44,13 @@ def widest_gap(levels: Sequence[LevelScore], metric: str) -> tuple[float, LevelS
 
     Of pairs whose intervals do not overlap alone: small levels differ by chance. None where there is no such pair.
     """
-    told = [
+    scored = [
         level for level in levels if level.metric == metric and level.value is not None and level.interval is not None
     ]
     apart = [
         (float(better.value or 0.0) - float(worse.value or 0.0), better, worse)
-        for better in told
-        for worse in told
+        for better in scored
+        for worse in scored
         if better.attribute == worse.attribute
         and better.interval is not None
         and worse.interval is not None

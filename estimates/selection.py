@@ -225,13 +225,13 @@ def choose(
     ``scores``: test scores of each (configurations x splits), for the standard error. With ``one_standard_error`` the
     configurations count as ordered from simple to complex.
     """
-    found = [Evidence(metric_of(metric), problem, predictions=frame) for frame in predictions]
-    values = _values(found)
+    evidences = [Evidence(metric_of(metric), problem, predictions=frame) for frame in predictions]
+    values = _values(evidences)
     best = chosen = int(np.argmax(values))
     tolerance = 0.0
     if one_standard_error and np.shape(scores)[1] > 1:
         chosen, tolerance = simplest_near_best(scores, range(len(values)), values)
-    worth = _worth(found, tolerance, level, seed)
+    worth = _worth(evidences, tolerance, level, seed)
     low, high = worth.interval.low, worth.interval.high
     notes = (*worth.notes, *_simpler(best, chosen, tolerance))
     return Choice(best, chosen, float(values[chosen]), worth.value, low, high, notes, level)
@@ -250,11 +250,11 @@ def chosen_inside(
     metric: str, problem: Problem, predictions: Sequence[pd.DataFrame], *, one_standard_error: bool = False
 ) -> int:
     """Return the configuration that ``choose`` takes by predictions of some rows, in which its fold is named."""
-    found = [Evidence(metric_of(metric), problem, predictions=frame) for frame in predictions]
-    values = _values(found)
+    evidences = [Evidence(metric_of(metric), problem, predictions=frame) for frame in predictions]
+    values = _values(evidences)
     if not one_standard_error:
         return int(np.argmax(values))
-    folds = [[one.score(part) for _, part in one.parts[0].groupby("fold")] for one in found]
+    folds = [[one.score(part) for _, part in one.parts[0].groupby("fold")] for one in evidences]
     if len(folds[0]) < 2 or not np.all(np.isfinite(folds)):
         return int(np.argmax(values))
     return simplest_near_best(folds, range(len(values)), values)[0]

@@ -59,7 +59,7 @@ def stratification_study(
     how many of how many models are fitted. ``partitions`` of each way stand beside the ratios, which are as uncertain
     as ``ratio_ends`` says. Where the problem has groups they stay whole.
     """
-    told = []
+    estimates = []
     every = _ways(problem)
     say(0, len(every) * n_seeds * n_splits)
     for number, (name, ways) in enumerate(every.items()):
@@ -67,7 +67,7 @@ def stratification_study(
             scores, predictions = _fitted(model, problem, ways(n_splits, seed + turn), seed)
             for metric, values in scores.items():
                 pooled = pooled_score(metric, predictions, problem)
-                told.append(
+                estimates.append(
                     {
                         "way": name,
                         "metric": metric,
@@ -77,7 +77,9 @@ def stratification_study(
                     }
                 )
             say((number * n_seeds + turn + 1) * n_splits, len(every) * n_seeds * n_splits)
-    spread = pd.DataFrame(told).groupby(["metric", "way"], sort=False)[["hold_out", "fold_mean", "pooled"]].var(ddof=1)
+    spread = (
+        pd.DataFrame(estimates).groupby(["metric", "way"], sort=False)[["hold_out", "fold_mean", "pooled"]].var(ddof=1)
+    )
     random = spread.xs("random", level="way").reindex(spread.index.get_level_values("metric"))
     ratios: pd.DataFrame = spread.div(random.to_numpy()).reset_index()
     return ratios.assign(partitions=n_seeds)
@@ -102,7 +104,9 @@ def _fitted(
         train, test = np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)
         made.append(fit_and_score(model, problem, train, test, seed=seed, name=f"fold {fold}", fold=fold))
     metrics = model.completed(problem.task, len(problem.classes)).metrics
-    return {m: [score.test[m] for score, _ in made] for m in metrics}, pd.concat([each for _, each in made])
+    return {m: [score.test[m] for score, _ in made] for m in metrics}, pd.concat(
+        [predictions for _, predictions in made]
+    )
 
 
 def _folds(problem: Problem, k: int, seed: int) -> NDArray[Any]:

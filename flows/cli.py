@@ -121,18 +121,18 @@ def main() -> None:
     except Exception as error:
         if hasattr(error, "format_message"):  # what is typed wrongly, as typer says it
             _stop_at(error)
-        found = _code_of(error)
-        if found is None:
+        refusal = _code_of(error)
+        if refusal is None:
             raise
-        _stop(str(error), found)
+        _stop(str(error), refusal)
     sys.exit(code if isinstance(code, int) else OK)
 
 
 def _stop_at(error: Any) -> None:
     """Say what is typed wrongly in our words; where nothing is typed, show the help."""
-    said, context = error.format_message().replace("Value error, ", ""), error.ctx
-    if "\n" in said:
-        typer.echo(said)
+    message, context = error.format_message().replace("Value error, ", ""), error.ctx
+    if "\n" in message:
+        typer.echo(message)
         sys.exit(BAD_INPUT)
     path = context.command_path if context else "evenfold"
     if hasattr(error, "option_name"):
@@ -141,7 +141,7 @@ def _stop_at(error: Any) -> None:
         _stop(f"there is no option {error.option_name}; {meant}", BAD_INPUT)
     if number := _of_number(error):
         _stop(f"{number}; {path} --help shows more.", BAD_INPUT)
-    _stop(f"{said[:1].lower()}{said[1:].rstrip('.')}; {path} --help shows what it takes.", BAD_INPUT)
+    _stop(f"{message[:1].lower()}{message[1:].rstrip('.')}; {path} --help shows what it takes.", BAD_INPUT)
 
 
 def _of_number(error: Any) -> str:

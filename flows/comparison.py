@@ -46,14 +46,14 @@ def compare_runs(
     if not asked:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one with --metric.")
     with running(engine):
-        a, b, told = _repeated(pair, pair.plan(repeats), repeats)
+        a, b, repeat_notes = _repeated(pair, pair.plan(repeats), repeats)
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
     stratified = pair.a.tags.get("evenfold.stratified") == "true"
     how: dict[str, Any] = {"level": level, "margin": margin, "stratified": stratified, "names": names}
     made = [compare(a, b, metric, on=pair.a.key, groups=groups, **how) for metric in asked]
-    notes = tuple(note for note in (pair.versions, told) if note)
-    made = [replace(each, notes=(*notes, *each.notes)) for each in made]
+    notes = tuple(note for note in (pair.versions, repeat_notes) if note)
+    made = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in made]
     record_comparison(pair.a, pair.b, made)
     return made
 
@@ -97,12 +97,12 @@ class _Pair:
     @property
     def recorded_repeats(self) -> int:
         """The repeats that both runs have."""
-        return min(int(each.predictions["repeat"].nunique()) for each in (self.a, self.b))
+        return min(int(side.predictions["repeat"].nunique()) for side in (self.a, self.b))
 
     @property
     def recorded_fits(self) -> int:
         """The fits of both runs."""
-        return sum(_n_fits(each) for each in (self.a, self.b))
+        return sum(_n_fits(side) for side in (self.a, self.b))
 
     def plan(self, repeats: Repeats) -> _Plan:
         """Return how often the folds are to be repeated; SplitError where a number of repeats cannot be had."""
@@ -116,7 +116,7 @@ class _Pair:
             if repeats != "auto":
                 raise
             return _Plan(known, why=f"The folds were not repeated: {error}")
-        taken = [fit_seconds(each.run_id) for each in (self.a, self.b)]
+        taken = [fit_seconds(side.run_id) for side in (self.a, self.b)]
         fits = (seconds / _n_fits(run) for run, seconds in zip((self.a, self.b), taken, strict=True) if seconds)
         a_fit = max(fits, default=None)
         if repeats != "auto":
@@ -124,7 +124,7 @@ class _Pair:
         if None in taken:
             why = f"the runs do not say what their fits took; to repeat the folds: {self._command(wanted)}."
             return _Plan(known, why=f"The folds were not repeated: {why}")
-        a_repeat = sum(each or 0.0 for each in taken) / known
+        a_repeat = sum(seconds or 0.0 for seconds in taken) / known
         affordable = min(wanted, known + int(MOST_SECONDS / a_repeat)) if a_repeat > 0 else wanted
         why = "" if affordable == wanted else (
             f"{wanted} repeats of the folds would take about {(wanted - known) * a_repeat:,.0f} s of further fits, and "
@@ -144,13 +144,13 @@ class _Pair:
                 f"(--manifest {newer.tags['evenfold.spec']}), and compare the two."
             )
         recipes, works = [], []
-        for each in (self.a, self.b):
-            if each.tags.get("evenfold.record") != "evaluation":
-                raise SplitError(f"run {each.run_id[:8]} ({each.name}) looks at locked rows, which have no folds.")
-            if each.tags.get("evenfold.partial"):
-                raise SplitError(f"some folds of run {each.run_id[:8]} ({each.name}) failed; evaluate it again.")
-            recipe = read_recipe(each.run_id)
-            works.append(_unchanged(each, recipe))
+        for side in (self.a, self.b):
+            if side.tags.get("evenfold.record") != "evaluation":
+                raise SplitError(f"run {side.run_id[:8]} ({side.name}) looks at locked rows, which have no folds.")
+            if side.tags.get("evenfold.partial"):
+                raise SplitError(f"some folds of run {side.run_id[:8]} ({side.name}) failed; evaluate it again.")
+            recipe = read_recipe(side.run_id)
+            works.append(_unchanged(side, recipe))
             recipes.append(recipe)
         folds = [[test for _, test in further_pairs(work, wanted)] for work in works]
         if not all(np.array_equal(*tests) for tests in zip(*folds, strict=True)):
@@ -202,11 +202,11 @@ def _repeated(pair: _Pair, plan: _Plan, asked: Repeats) -> tuple[pd.DataFrame, p
     )
     made = sum(fits.n_fits - fits.n_cached for fits in both)
     kept = sum(fits.n_cached for fits in both)
-    told = (
+    repeat_notes = (
         f"{plan.repeats} repeats of the folds: {pair.recorded_fits + made + kept:,} fits, of which "
         f"{pair.recorded_fits:,} were recorded, {kept:,} kept and {made:,} made now."
     )
-    return a, b, f"{told} {plan.why}".strip()
+    return a, b, f"{repeat_notes} {plan.why}".strip()
 
 
 def _predictions(fits: Fits, known: int) -> list[pd.DataFrame]:

@@ -102,8 +102,8 @@ def require_level_gap(split: SplitRef, levels: Sequence[LevelScore], metric: str
 
     ``what`` is recorded by then, and stays.
     """
-    found = check_levels(split, levels, metric)
-    stop_where_failed(found, f"{what} is recorded, and a gate of {split.name} {split.version} failed")
+    audit = check_levels(split, levels, metric)
+    stop_where_failed(audit, f"{what} is recorded, and a gate of {split.name} {split.version} failed")
 
 
 def stop_where_failed(found: Audit, what: str, where: str = "in the specification") -> None:
@@ -112,8 +112,8 @@ def stop_where_failed(found: Audit, what: str, where: str = "in the specificatio
     if not stopping:
         return
     off = ", ".join(f"{finding.check}: off" for finding in stopping)
-    said = " ".join(finding.message for finding in stopping)
-    words = f"{what}: {said} If that is right, say so by gates: {{{off}}} {where}."
+    sentences = " ".join(finding.message for finding in stopping)
+    words = f"{what}: {sentences} If that is right, say so by gates: {{{off}}} {where}."
     happened("audit.failed", found.name, words)
     raise GateError(words)
 

@@ -24,6 +24,7 @@ from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks import Home, prepare_environment
+from evenfold.tasks.batches import typed_features
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
 from evenfold.tasks.record.studies import record_later
@@ -58,9 +59,9 @@ def predict_later(run_id: str, data: Any, training_data: str | None = None) -> p
     """
     later = _fitted(run_id, data, training_data)
     names = [name for name in later.work.manifest.spec.columns.key if name in later.table]
-    said = {"prediction": later.answers.say("predict")}
-    said |= confidence(later.work.problem, later.answers) if later.work.problem.classes else {}
-    return pd.concat([later.table[names].reset_index(drop=True), pd.DataFrame(said)], axis=1)
+    columns = {"prediction": later.answers.say("predict")}
+    columns |= confidence(later.work.problem, later.answers) if later.work.problem.classes else {}
+    return pd.concat([later.table[names].reset_index(drop=True), pd.DataFrame(columns)], axis=1)
 
 
 def score_later(
@@ -76,11 +77,13 @@ def score_later(
     later = _fitted(run_id, data, training_data)
     _require_new(later)
     problem = _problem(later, metrics)
-    said = predictions_of(problem, np.arange(problem.n), later.answers)
+    predictions = predictions_of(problem, np.arange(problem.n), later.answers)
     name = f"the rows of {later.name}"
     on_test = scores_of(problem.model.metrics, later.answers, problem.y, problem.weights, name=name, side="test")
     score = FoldScore(later.name, 0, 0, on_test, {}, later.work.manifest.n, problem.n, 0.0, 0.0)
-    estimates = [estimate_of_one_model("later rows", metric, score, said, problem, level=level) for metric in on_test]
+    estimates = [
+        estimate_of_one_model("later rows", metric, score, predictions, problem, level=level) for metric in on_test
+    ]
     made = LaterScore(
         run=later.recipe.run_id,
         model=problem.model,
@@ -90,12 +93,12 @@ def score_later(
         known_groups=_known_groups(later),
         estimates=estimates,
         promised=[estimate for estimate in later.recipe.estimates if estimate.metric in on_test],
-        confusion=Confusion.of(problem, said),
+        confusion=Confusion.of(problem, predictions),
         notes=[_few(later)] if problem.n < FEW else [],
     )
     title = f"{later.recipe.name.partition(' @ ')[0]} on {later.name}"
     split = SplitLink(f"{made.split.name} {made.split.version}", made.split.split_id)
-    page = evaluation_page(problem, [score], estimates, said, title, split=split, origin=Origin(later.name))
+    page = evaluation_page(problem, [score], estimates, predictions, title, split=split, origin=Origin(later.name))
     page = beside_promises(page, estimates, made.promised)
     about = {"run": later.recipe.run_id, "data": later.digest[:32], "rows": made.rows}
     run_id = record_later(made.split, f"{later.recipe.name} on {later.name}", about, estimates, page)
@@ -118,7 +121,7 @@ def _fitted(run_id: str, data: Any, training_data: str | None) -> _Later:
     work = work_of(recipe.split, recipe.model)
     types = dict(work.manifest.spec.types)
     table = read_table(given, types=types).replace_schema_metadata(None).to_pandas()
-    X = _features(table, work.problem)
+    X = _features(table, work.problem.features, typed_features(recipe.split, work))
     with running("plain"):
         final = run(fit_final, recipe.split, recipe.model)
     model, _ = load_final(final.file.path)
@@ -130,18 +133,18 @@ def _fitted(run_id: str, data: Any, training_data: str | None) -> _Later:
 LATER = {"number": ("number", "date", "empty"), "text": ("text", "empty"), "category": ("category", "text", "empty")}
 
 
-def _features(table: pd.DataFrame, known: Problem) -> pd.DataFrame:
+def _features(table: pd.DataFrame, features: Sequence[str], known: pd.DataFrame) -> pd.DataFrame:
     """Return the features of later rows as the model was given them; ModelError where one is of another kind."""
-    require_columns(list(known.features), [str(name) for name in table.columns])
+    require_columns(list(features), [str(name) for name in table.columns])
     kinds: dict[str, Any] = {}
-    for name in known.features:
-        held, found = kind_of(known.X[name]), kind_of(table[name])
-        if found not in LATER[held]:
-            raise ModelError(f"feature {name!r} holds {found} now, and {held} where the model was trained.")
-        kinds[name] = found if held == "number" and found == "date" else held
+    for name in features:
+        held, given = kind_of(known[name]), kind_of(table[name])
+        if given not in LATER[held]:
+            raise ModelError(f"feature {name!r} holds {given} now, and {held} where the model was trained.")
+        kinds[name] = given if held == "number" and given == "date" else held
     X = feature_table(table, kinds)
     categories = [name for name, kind in kinds.items() if kind == "category"]
-    return X.assign(**{name: table[name].astype(known.X[name].dtype).array for name in categories})
+    return X.assign(**{name: table[name].astype(known[name].dtype).array for name in categories})
 
 
 def _require_new(later: _Later) -> None:

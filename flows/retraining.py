@@ -286,9 +286,9 @@ def _looked_at(known: Path, data: str, spec: SplitSpec, recipe: ModelSpec, merge
     """Return what is to be said of the data as the next table; raises GateError where they do not look like it."""
     if not spec.columns.key:
         return []  # which rows are known cannot be told; extending says so
-    found = run(check_table, str(known), data, recipe=recipe, merged=merged, gates=spec.gates)
-    _stop(found, gates, f"the data do not look like the next table of {found.name} {found.version}")
-    return [finding.message for finding in found.findings] + [text for text in found.passed.values() if text]
+    arrival = run(check_table, str(known), data, recipe=recipe, merged=merged, gates=spec.gates)
+    _stop(arrival, gates, f"the data do not look like the next table of {arrival.name} {arrival.version}")
+    return [finding.message for finding in arrival.findings] + [text for text in arrival.passed.values() if text]
 
 
 def _stop(found: Audit, gates: bool, what: str) -> None:

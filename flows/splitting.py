@@ -44,9 +44,9 @@ def run_split(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memo
     """Split, measure and record."""
     made = split_of(data, spec, data_engine, memory)
     run_id = recorded(made, memory)
-    found = run(audit_split, made.ref, memory=memory)
+    audit = run(audit_split, made.ref, memory=memory)
     keep_small_snapshot(made.ref, memory)
-    return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id, audit=found)
+    return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id, audit=audit)
 
 
 def run_extension(
@@ -71,8 +71,8 @@ def say_extended(growth: Growth) -> None:
     """Tell Prefect that a split has grown, where it has."""
     split, numbers = growth.split, {"added": growth.added, "deleted": growth.deleted, "quarantined": growth.quarantined}
     if any(numbers.values()):
-        told = ", ".join(f"{rows:,} {name}" for name, rows in numbers.items())
-        happened("split.extended", split.name, f"{split.name} is {split.version} now: {told}.", **numbers)
+        amounts = ", ".join(f"{rows:,} {name}" for name, rows in numbers.items())
+        happened("split.extended", split.name, f"{split.name} is {split.version} now: {amounts}.", **numbers)
 
 
 def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memory: Memory = None) -> Split:

@@ -43,8 +43,8 @@ def left_to_another() -> Any:
     }
     waiting = get_client(sync_client=True).read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(asked))
     due = run.expected_start_time
-    newer = [each for each in waiting if due and each.expected_start_time and each.expected_start_time > due]
-    if any(each.parameters == run.parameters and each.id != run.id for each in newer):
+    newer = [other for other in waiting if due and other.expected_start_time and other.expected_start_time > due]
+    if any(other.parameters == run.parameters and other.id != run.id for other in newer):
         return Cancelled(message="A newer run of the same request waits, and does the work.")
     return None
 

@@ -188,12 +188,12 @@ def attribute_balance(
     def shares(rows: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.bincount(codes[rows], minlength=len(levels)) / max(rows.size, 1)
 
-    overall, told = shares(in_use), [shares(rows) for rows in places]
+    overall, by_place = shares(in_use), [shares(rows) for rows in places]
     return AttributeBalance(
         levels=levels,
         shares=overall.tolist(),
-        places=[share.tolist() for share in told],
-        worst=max((float(np.abs(share - overall).max()) for share in told if share.any()), default=0.0),
+        places=[share.tolist() for share in by_place],
+        worst=max((float(np.abs(share - overall).max()) for share in by_place if share.any()), default=0.0),
     )
 
 

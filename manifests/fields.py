@@ -64,7 +64,7 @@ class Columns(Strict):
     def _one_or_several(cls, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
             return [value] if isinstance(value, str) else value or []
-        return [each for i, each in enumerate(value) if each not in value[:i]]
+        return [name for i, name in enumerate(value) if name not in value[:i]]
 
     @field_validator("coordinates")
     @classmethod

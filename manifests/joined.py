@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import canonical_table, require_complete, to_numpy
 from evenfold.manifests.tables.keys import Lookup, pseudonyms
-from evenfold.manifests.tables.read import column_names, is_parquet, read_table
+from evenfold.manifests.tables.read import column_names, has_columns_apart, read_table
 from evenfold.splitters import Pair
 from evenfold.splitters.kernels.components import components_of
 from evenfold.splitters.kernels.order import stable_order
@@ -50,8 +49,7 @@ class Joined:
         if isinstance(data, Joined) and data.manifest is manifest:
             return replace(data, columns=data.columns.model_copy(update=asked)) if asked else data
         columns = manifest.spec.columns.model_copy(update=asked)
-        parquet = isinstance(data, (str, Path)) and is_parquet(data)
-        source = data if parquet else read_table(data, types=manifest.spec.types)
+        source = data if has_columns_apart(data) else read_table(data, types=manifest.spec.types)
         present = set(column_names(source))
         # A key that is absent is an error here; any other column where somebody asks for it.
         names = [name for name in columns.roles() if name in present or name in columns.key]
@@ -296,8 +294,8 @@ class JoinedLabels(Joined):
         codes = self.codes[present]
         folds = [(code, np.flatnonzero(column == code)) for column in codes.T for code in self.labels.tested]
         folds = [(code, rows) for code, rows in folds if rows.size]
-        told = compared_with_all(y[present], [rows for _, rows in folds]) if folds else []
-        return [(each["ks"], code) for each, (code, _) in zip(told, folds, strict=True)]
+        compared = compared_with_all(y[present], [rows for _, rows in folds]) if folds else []
+        return [(figures["ks"], code) for figures, (code, _) in zip(compared, folds, strict=True)]
 
     def group_table(self, group: str, name: str | None = None) -> tuple[Counts, Counts, Counts]:
         """Return groups, classes of a column and their rows, of pairs that rows in use have; class 0 without one."""

@@ -263,10 +263,10 @@ class Manifest(Displayed):
         return self._joined(frame)[1]
 
     def _joined(self, frame: Any) -> tuple[Lookup, NDArray[np.int64]]:
-        found = self.lookup(frame)
-        rows = found.exact_rows()
+        positions = self.lookup(frame)
+        rows = positions.exact_rows()
         _JOINED[:] = [weakref.ref(self)]
-        return found, rows
+        return positions, rows
 
     def lookup(self, frame: Any) -> Lookup:
         """Return the rows of ``frame`` beside those of the manifest, whether they fit each other or not."""

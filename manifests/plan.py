@@ -42,8 +42,8 @@ def _by_its_name(columns: Columns) -> Iterator[None]:
     try:
         yield
     except SplitError as error:
-        said = str(error)
-        role, space, rest = said.partition(" ")
+        reason = str(error)
+        role, space, rest = reason.partition(" ")
         if type(error) is not SplitError or not space or not roles.get(role):
             raise
         raise SplitError(f"{'target ' if role == 'y' else ''}{roles[role]!r} {rest}") from None

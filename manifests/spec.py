@@ -32,7 +32,9 @@ def name_like(text: str) -> str:
     '-'. At most 100 characters and 200 bytes of UTF-8. A name that is one already stays as it is.
     """
     composed = unicodedata.normalize("NFC", text)
-    kept = "".join(each if each in "._-" or unicodedata.category(each)[0] in "LMN" else "-" for each in composed)
+    kept = "".join(
+        letter if letter in "._-" or unicodedata.category(letter)[0] in "LMN" else "-" for letter in composed
+    )
     kept = kept.lstrip("._-")[:100].encode()[:MOST_BYTES].decode(errors="ignore")
     return kept if kept == text else kept.rstrip("._-")
 
@@ -225,15 +227,15 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
         return _unknown_field(
             str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model, unknown[0]["input"]
         )
-    told = [_told(problem) for problem in error.errors()]
-    more = f"; and {len(told) - MOST_TOLD:,} more" if len(told) > MOST_TOLD else ""
-    return f"{what} does not fit: " + "; ".join(told[:MOST_TOLD]) + f"{more}."
+    sentences = [_told(problem) for problem in error.errors()]
+    more = f"; and {len(sentences) - MOST_TOLD:,} more" if len(sentences) > MOST_TOLD else ""
+    return f"{what} does not fit: " + "; ".join(sentences[:MOST_TOLD]) + f"{more}."
 
 
 def _told(each: Any) -> str:
-    said = str(each["msg"]).removeprefix("Value error, ")
+    reason = str(each["msg"]).removeprefix("Value error, ")
     place = ".".join(map(str, each["loc"]))
-    return (f"{place}: " if place else "") + said[:1].lower() + said[1:]
+    return (f"{place}: " if place else "") + reason[:1].lower() + reason[1:]
 
 
 def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel], given: Any) -> str:
@@ -295,7 +297,7 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
     columns, strategy = spec.columns, spec.strategy
     _require_parts_apart(columns)
     if columns.grouped and not needs.groups:
-        keepers = [name for name, each in all_strategies().items() if _needs_of(each).groups is True]
+        keepers = [name for name, strategy in all_strategies().items() if _needs_of(strategy).groups is True]
         raise SplitError(
             f"{strategy} does not keep groups whole, and the group column {listed_names(columns.grouped)} is named; "
             f"choose {', '.join(keepers)}, or leave the group column out."

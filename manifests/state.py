@@ -88,8 +88,8 @@ def _levels(y: NDArray[Any]) -> tuple[NDArray[np.int64], list[Any]]:
         return codes, [plain(level) for level in levels]
     codes = np.zeros(len(y), dtype=np.int64)
     for column in y.T:  # numbered anew each time, so that the product of many columns does not overflow
-        each, levels = encode(column, "y")
-        codes = encode(codes * len(levels) + each, "y")[0]
+        of_column, levels = encode(column, "y")
+        codes = encode(codes * len(levels) + of_column, "y")[0]
     _, first = np.unique(codes, return_index=True)
     return codes, [[plain(value) for value in row] for row in y[first].tolist()]
 

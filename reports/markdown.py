@@ -72,7 +72,7 @@ def balance_rows(report: BalanceReport) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"": name, "rows": f"{place.rows:,}"}
         row |= {"asked": "-" if place.wanted is None else f"{place.wanted:,.1f}"} if asked else {}
         row |= {"groups": place.groups} if place.groups is not None else {}
-        row |= {f"of {each}": f"{share:.2%}" for each, share in zip(classes, place.shares or (), strict=False)}
+        row |= {f"of {name}": f"{share:.2%}" for name, share in zip(classes, place.shares or (), strict=False)}
         row |= {"KS": f"{place.ks:.4f}"} if place.ks is not None else {}
         rows.append(row)
     return rows

@@ -53,14 +53,14 @@ def split_pages(
     columns = manifest.spec.columns
     known = balance.target is not None or (columns.target is None and manifest.generation == 0)
     rows = Joined.of(manifest, data) if known else None
-    found = None if rows is None else audited() if audited else audit(manifest, rows)
+    audit_of_rows = None if rows is None else audited() if audited else audit(manifest, rows)
     seen = see(manifest, balance, rows)
-    page = split_page(seen, found, Origin(Path(data).name, run_id))
+    page = split_page(seen, audit_of_rows, Origin(Path(data).name, run_id))
     files: dict[str, Any] = {"report.html": page.html()}
     files |= {f"{name}.svg": picture.file() for name, picture in split_pictures(seen).items()}
-    if found is not None:
-        files["audit.json"] = found.model_dump(mode="json")
-    return SplitPages(page, files, found)
+    if audit_of_rows is not None:
+        files["audit.json"] = audit_of_rows.model_dump(mode="json")
+    return SplitPages(page, files, audit_of_rows)
 
 
 def scores_figures(estimates: Sequence[dict[str, Any]], children: Sequence[dict[str, Any]]) -> dict[str, str]:

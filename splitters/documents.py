@@ -21,13 +21,13 @@ def read_document(text: str) -> Any:
     if _is_deep(text):
         raise ValueError(TOO_DEEP)
     try:
-        found = yaml.safe_load(text)
+        document = yaml.safe_load(text)
     except yaml.YAMLError:
         raise
     except Exception as error:  # !!int, !!timestamp and their like fail with whatever they meet
         raise ValueError(f"a value cannot be read ({type(error).__name__}: {str(error)[:100]})") from None
-    require_bounded(found, MOST_VALUES)
-    return found
+    require_bounded(document, MOST_VALUES)
+    return document
 
 
 def _is_deep(text: str) -> bool:
@@ -65,10 +65,10 @@ def require_bounded(values: Any, most: int | None = None) -> None:
 
 
 def _below(level: list[Any], most: int | None) -> list[Any]:
-    found: list[Any] = []
+    values: list[Any] = []
     for value in level:
         if isinstance(value, (Mapping, list, tuple)):
-            found += value.values() if isinstance(value, Mapping) else value
-        if most is not None and len(found) > most:
+            values += value.values() if isinstance(value, Mapping) else value
+        if most is not None and len(values) > most:
             break
-    return found
+    return values

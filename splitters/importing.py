@@ -113,20 +113,20 @@ def _resolved(path: str, role: Role, closed: bool) -> Any:
     listed = f"{module}:{name}" in _listed_functions()
     if closed and not listed:
         _require_listed(path, module)
-    found = _imported(path, module, name)
+    imported = _imported(path, module, name)
     if closed:
-        _require_own(path, found, module)
-    if isinstance(found, type):
-        if lacking := role.lacking(found):
+        _require_own(path, imported, module)
+    if isinstance(imported, type):
+        if lacking := role.lacking(imported):
             raise SplitError(f"{path!r} is not {role.what}: {lacking}; {role.remedy}.")
-    elif not role.or_function or not callable(found):
-        raise SplitError(f"{path!r} names a {type(found).__name__}, not {role.what}; {role.remedy}.")
-    elif closed and not (listed and inspect.isfunction(found)):
+    elif not role.or_function or not callable(imported):
+        raise SplitError(f"{path!r} names a {type(imported).__name__}, not {role.what}; {role.remedy}.")
+    elif closed and not (listed and inspect.isfunction(imported)):
         raise UntrustedNameError(
-            f"{path!r} names a {type(found).__name__}; a deployed run may name classes, and functions only where "
+            f"{path!r} names a {type(imported).__name__}; a deployed run may name classes, and functions only where "
             "EVENFOLD_ALLOWED_MODULES lists them one by one, as package.module:name."
         )
-    return found
+    return imported
 
 
 def _parts(path: str, role: Role, refused: type[SplitError]) -> tuple[str, str]:
@@ -246,11 +246,11 @@ def is_trusted_part(name: str, estimator: str = "") -> bool:
     if words[0] in sys.stdlib_module_names or words[0] == "evenfold" or words[0] not in packages | {own}:
         return False
     try:
-        found = _imported(name, module, thing)
+        imported = _imported(name, module, thing)
     except SplitError:
         return False
-    scores = words[:2] == ["sklearn", "metrics"] and inspect.isfunction(found)
-    return isinstance(found, type) or scores or name in _CHECKS
+    scores = words[:2] == ["sklearn", "metrics"] and inspect.isfunction(imported)
+    return isinstance(imported, type) or scores or name in _CHECKS
 
 
 def refusal(error: Exception) -> str:

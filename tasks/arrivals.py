@@ -108,10 +108,10 @@ def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
         return []
     manifest = read_manifest(folder)
     snapshot = _newest_snapshot(manifest, folder)
-    found = None if snapshot is None else check_arrival(manifest, data, snapshot)
-    if found is None:
+    checked = None if snapshot is None else check_arrival(manifest, data, snapshot)
+    if checked is None:
         return []
-    return [finding.message for finding in found.findings if finding.check in TOLD]
+    return [finding.message for finding in checked.findings if finding.check in TOLD]
 
 
 def keep_small_snapshot(split: SplitRef, memory: str | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from evenfold.estimates import FoldScore, ModelSpec, Problem, fit_in_batches
+from evenfold.estimates.models.batches import features_in, fitted_in_batches
 from evenfold.manifests import Partitions, digest_json, partition, require_room
 from evenfold.manifests.anywhere.joining import PLACE
+from evenfold.manifests.engines.sources import source_of
 from evenfold.splitters import SplitError
+from numpy.typing import NDArray
 
 from .outcomes import FoldResult, KeptFile, SplitRef
 from .parameters import Memory, Model
@@ -24,7 +28,7 @@ from .runtime.limits import fair_threads, limited, peak_memory
 from .runtime.locks import locked
 from .runtime.settings import Settings
 from .runtime.step import step
-from .work import files_digest
+from .work import Work, files_digest
 
 
 def fit_one_by_batches(
@@ -79,6 +83,59 @@ def fit_batches(split: SplitRef, i: int, model: Model = None, *, memory: Memory 
     )  # fmt: skip
 
 
+def feature_blocks(
+    split: SplitRef, work: Work, rows: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], pd.DataFrame]]:
+    """Yield the features of some rows of the problem: which of ``rows`` a block has, and the block.
+
+    All in one block, or of a table that does not fit into memory batch by batch in its own order.
+    """
+    if not work.by_batches:
+        yield np.arange(rows.size), work.problem.X.iloc[rows]
+        return
+    features = work.problem.features
+    for places, frame in _blocks(split, work, rows, features):
+        yield places, features_in(frame, features)
+
+
+def features_of(split: SplitRef, work: Work, rows: NDArray[np.int64]) -> pd.DataFrame:
+    """Return the features of some rows of the problem, which have to fit into memory."""
+    if not work.by_batches:
+        return work.problem.X.iloc[rows]
+    places, blocks = zip(*feature_blocks(split, work, rows), strict=True)
+    features: pd.DataFrame = pd.concat(blocks).iloc[np.argsort(np.concatenate(places))]
+    return features
+
+
+def typed_features(split: SplitRef, work: Work) -> pd.DataFrame:
+    """Return features by which their types are known: all, or the first batch of a table that does not fit."""
+    if not work.by_batches:
+        return work.problem.X
+    return next(feature_blocks(split, work, np.arange(work.problem.n)))[1]
+
+
+def fitted_on_batches(split: SplitRef, work: Work, rows: NDArray[np.int64], name: str) -> Any:
+    """Return the model fitted on some rows of the problem batch by batch, in the table's order."""
+    problem = replace(work.problem, X=typed_features(split, work))
+    blocks = _blocks(split, work, rows, [*problem.features, problem.target])
+    read = (frame for _, frame in blocks)
+    with limited(fair_threads()):
+        return fitted_in_batches(problem.model, problem, read, seed=work.manifest.spec.seed, name=name)[0]
+
+
+def _blocks(
+    split: SplitRef, work: Work, rows: NDArray[np.int64], names: Sequence[str]
+) -> Iterator[tuple[NDArray[np.int64], pd.DataFrame]]:
+    assert work.lines is not None
+    order = np.argsort(work.lines[rows], kind="stable")
+    lines, start = work.lines[rows][order], 0
+    for block in source_of(split.data, dict(work.manifest.spec.types)).batches(list(names)):
+        first, last = np.searchsorted(lines, [start, start + block.num_rows])
+        if first < last:
+            yield order[first:last], block.take(pa.array(lines[first:last] - start)).to_pandas()
+        start += block.num_rows
+
+
 def keep_predictions(table: pd.DataFrame, key: str) -> KeptFile:
     """Write a table of predictions or scores below the home, under its key."""
     path = Home.here().scores / f"{key}.parquet"
@@ -103,8 +160,8 @@ def _problem(test: pa.Table, names: list[str], recipe: ModelSpec, target: str, p
     problem = Problem.of(test.select(names).to_pandas(), recipe, target)
     if not problem.classes:
         return problem
-    found = [
+    parts = [
         pc.unique(batch.column(target)) for role in ("train", "test") for batch in parted.batches(0, role, [target])
     ]
-    classes = sorted(set(pa.concat_arrays([each.cast(found[0].type) for each in found]).drop_null().to_pylist()))
+    classes = sorted(set(pa.concat_arrays([part.cast(parts[0].type) for part in parts]).drop_null().to_pylist()))
     return replace(problem, classes=tuple(classes))

@@ -59,13 +59,13 @@ def examine(home: Home) -> list[Finding]:
 
 
 def _safely(check: Callable[[Home], Iterator[Finding]], home: Home) -> list[Finding]:
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
-        found.extend(check(home))
+        findings.extend(check(home))
     except Exception as error:
         name = check.__name__.strip("_").replace("_", " ")
-        found.append(Finding(name, False, f"could not be looked at: {type(error).__name__}: {error}", "See there."))
-    return found
+        findings.append(Finding(name, False, f"could not be looked at: {type(error).__name__}: {error}", "See there."))
+    return findings
 
 
 def _versions(home: Home) -> Iterator[Finding]:
@@ -163,18 +163,20 @@ def _read(deployment: Any, asked: dict[str, Any], order: str, most: int) -> list
 def _since_success() -> Iterator[Finding]:
     """Yield what broke off since the last run that completed, and what runs without a sign of life."""
     broken, silent = [], []
-    for each in _deployments():
-        if OURS not in each.tags:
+    for deployment in _deployments():
+        if OURS not in deployment.tags:
             continue
         ended = {"state": {"type": {"any_": ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]}}}
-        for run in _read(each.id, ended, "EXPECTED_START_TIME_DESC", MOST_RUNS):
+        for run in _read(deployment.id, ended, "EXPECTED_START_TIME_DESC", MOST_RUNS):
             if run.state.is_completed():
                 break
             if not str(run.state.message).startswith(LEFT):
                 broken.append(
                     f"{run.name} ({run.state.name.upper()}: {str(run.state.message).partition(chr(10))[0][:120]})"
                 )
-        under_way = _read(each.id, {"state": {"type": {"any_": ["RUNNING"]}}}, "EXPECTED_START_TIME_DESC", MOST_RUNS)
+        under_way = _read(
+            deployment.id, {"state": {"type": {"any_": ["RUNNING"]}}}, "EXPECTED_START_TIME_DESC", MOST_RUNS
+        )
         silent += [f"{run.name} ({run.id})" for run in under_way if not _lives(run)]
     message = (
         f"since the last that completed: {'; '.join(broken[:5])}" if broken else "none broke off since the last success"
@@ -206,19 +208,21 @@ def _lives(run: Any) -> bool:
 
 def _retrainings() -> Iterator[Finding]:
     """Yield how old the last successful retraining of each schedule is, against how often it is due."""
-    for each in _scheduled():
-        if not (each.entrypoint or "").endswith("retrain"):
+    for deployment in _scheduled():
+        if not (deployment.entrypoint or "").endswith("retrain"):
             continue
-        coming = _read(each.id, {"state": {"type": {"any_": ["SCHEDULED"]}}}, "EXPECTED_START_TIME_ASC", 3)
+        coming = _read(deployment.id, {"state": {"type": {"any_": ["SCHEDULED"]}}}, "EXPECTED_START_TIME_ASC", 3)
         if len(coming) < 2:
             continue
         due = [run.expected_start_time.timestamp() for run in coming]
         apart = due[-1] - due[-2]
-        done = _read(each.id, {"state": {"type": {"any_": ["COMPLETED"]}}}, "END_TIME_DESC", 1)
-        since = done[0].end_time if done else each.created
+        done = _read(deployment.id, {"state": {"type": {"any_": ["COMPLETED"]}}}, "END_TIME_DESC", 1)
+        since = done[0].end_time if done else deployment.created
         age = time.time() - since.timestamp()
         late = age > 1.5 * apart
-        message = f"{each.name}: {'the last one succeeded' if done else 'none has succeeded, and it was deployed'} "
+        message = (
+            f"{deployment.name}: {'the last one succeeded' if done else 'none has succeeded, and it was deployed'} "
+        )
         fix = "Look at the findings about runs and workers; start one: prefect deployment run ..." if late else ""
         yield Finding("retraining", not late, f"{message}{_span(age)} ago; it is due every {_span(apart)}", fix)
 
@@ -249,8 +253,10 @@ def _mlflow(home: Home) -> Iterator[Finding]:
         yield Finding("MLflow store", True, f"{uri} answers")
         lost = Tracker(home, "").end_lost(everywhere=True)
         names = ", ".join(lost[:5])
-        told = f"{len(lost)} RUNNING whose process is no more, now KILLED: {names}" if lost else "none was left RUNNING"
-        yield Finding("MLflow runs", True, f"{told}; the same commands complete them" if lost else told)
+        message = (
+            f"{len(lost)} RUNNING whose process is no more, now KILLED: {names}" if lost else "none was left RUNNING"
+        )
+        yield Finding("MLflow runs", True, f"{message}; the same commands complete them" if lost else message)
 
 
 def _require_an_answer(uri: str) -> None:

@@ -14,7 +14,7 @@ from evenfold.manifests import Manifest
 from evenfold.splitters import SplitError, Splitter
 from numpy.typing import NDArray
 
-from .batches import fit_one_by_batches, keep_predictions
+from .batches import fit_one_by_batches, fitted_on_batches, keep_predictions
 from .outcomes import DrawsResult, FinalModel, FoldResult, FoldsResult, InnerResult, KeptFile, Refit, SplitRef
 from .parameters import Apparent, Model, TimeLimit
 from .results.files import write_aside
@@ -85,7 +85,7 @@ def _in_memory(split: SplitRef, model: Any) -> Work:
     if work.by_batches:
         raise SplitError(
             f"{split.name} {split.version} is fitted batch by batch, for its table does not fit into memory, and only "
-            "its folds are; no model of all rows, no look at a holdout and no further fits are made of it."
+            "its folds and a model of all rows are: no look at a holdout, no kept model of a fold and no further fits."
         )
     return work
 
@@ -338,15 +338,18 @@ def _final_title(split: SplitRef, model: Any = None, i: int | None = None, **_: 
 @step(key_of=_final_key, run_name=_final_title, run_tags=_tags)
 def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> FinalModel:
     """Fit all training rows, or those of split ``i``, and keep the model as a skops file."""
-    work = _in_memory(split, model)
+    work = work_of(split, model) if i is None else _in_memory(split, model)
     key = _unchanged(fit_final, final_key(work, i))
     rows, test = (work.place[training_rows(work)], None) if i is None else work.pair(i)
-    with limited(fair_threads()):
-        trained = fitted(
-            work.problem.model, work.problem, rows, seed=work.manifest.spec.seed,
-            name="the final model" if i is None else f"the model of split {i}", inner=work.inner,
-            validation=test if work.problem.model.eval_set else None,
-        )  # fmt: skip
+    name = "the final model" if i is None else f"the model of split {i}"
+    if work.by_batches:
+        trained = fitted_on_batches(split, work, rows, name)
+    else:
+        with limited(fair_threads()):
+            trained = fitted(
+                work.problem.model, work.problem, rows, seed=work.manifest.spec.seed, name=name, inner=work.inner,
+                validation=test if work.problem.model.eval_set else None,
+            )  # fmt: skip
     import skops.io  # half a second for whoever keeps no model
 
     path = Home.here().shared / "models" / f"{key}.skops"

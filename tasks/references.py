@@ -130,19 +130,19 @@ def run_named(tracker: Tracker, given: str) -> Any:
         given = _evaluated_by(tracker, given)
 
     try:
-        found = [tracker.client.get_run(given)] if len(given) == 32 else list(_runs_beginning(tracker, given))
+        runs = [tracker.client.get_run(given)] if len(given) == 32 else list(_runs_beginning(tracker, given))
     except Exception as error:  # MLflow has a kind of error of its own per store
         raise SplitError(
             f"there is no run {given!r} in {tracker.home.tracking_uri} ({redacted(str(error))})."
         ) from None
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    if len(runs) == 1:
+        return runs[0]
+    if not runs:
         raise SplitError(
             f"there is no run {given!r} in {tracker.home.tracking_uri}; evenfold list shows those that are."
         )
-    names = ", ".join(f"{run.info.run_id[: len(given) + 4]} ({run.info.run_name})" for run in found[:3])
-    raise SplitError(f"{len(found)} runs begin with {given!r}: {names}; write more digits.")
+    names = ", ".join(f"{run.info.run_id[: len(given) + 4]} ({run.info.run_name})" for run in runs[:3])
+    raise SplitError(f"{len(runs)} runs begin with {given!r}: {names}; write more digits.")
 
 
 def _runs_beginning(tracker: Tracker, digits: str) -> Iterator[Any]:

@@ -99,13 +99,13 @@ def gap_of_levels(levels: Sequence[LevelScore], metric: str) -> Outcome:
     """Return the largest difference of a score between two levels whose intervals do not overlap, in a sentence."""
     if not levels:
         return NotAsked("no column to balance on is named")
-    found = widest_gap(levels, metric)
-    if found is None:
+    widest = widest_gap(levels, metric)
+    if widest is None:
         return None
-    (gap, better, worse), title = found, metric_of(metric)
-    told = (f"{title.shown(float(each.value or 0.0)):.4g} for {each.level}" for each in (better, worse))
-    said = f"{title.title} by {better.attribute} is {' and '.join(told)}, and their intervals do not overlap."
-    return Found(gap, said, {"attribute": better.attribute, "better": better.level, "worse": worse.level})
+    (gap, better, worse), title = widest, metric_of(metric)
+    scores = (f"{title.shown(float(level.value or 0.0)):.4g} for {level.level}" for level in (better, worse))
+    sentence = f"{title.title} by {better.attribute} is {' and '.join(scores)}, and their intervals do not overlap."
+    return Found(gap, sentence, {"attribute": better.attribute, "better": better.level, "worse": worse.level})
 
 
 def check_levels(split: SplitRef, levels: Sequence[LevelScore], metric: str) -> Audit:
@@ -117,10 +117,10 @@ def check_levels(split: SplitRef, levels: Sequence[LevelScore], metric: str) -> 
     limits = gates_with(stored.spec.gates, {"level_gap": MODEL_GATES["level_gap"]})
 
     def asked() -> Outcome:
-        found, gate = gap_of_levels(levels, metric), limits["level_gap"]
-        if isinstance(found, NotAsked) and gate is not None and gate.fails:
-            raise SplitError(f"{found.reason}; name one (balance_on), or leave the gate out")
-        return found
+        gaps, gate = gap_of_levels(levels, metric), limits["level_gap"]
+        if isinstance(gaps, NotAsked) and gate is not None and gate.fails:
+            raise SplitError(f"{gaps.reason}; name one (balance_on), or leave the gate out")
+        return gaps
 
     return judged(limits, {"level_gap": asked}, stored, n_rows=split.n_rows, features=[])
 
@@ -206,7 +206,7 @@ def aggregate_look(
         estimate_of_one_model("locked holdout", metric, result.score, predictions, work.problem, interval, level)
         for metric in result.score.test
     ]
-    return [replace(each, interval=None, notes=(answered,)) for each in made] if answered else made
+    return [replace(estimate, interval=None, notes=(answered,)) for estimate in made] if answered else made
 
 
 def estimate_of_one_model(
@@ -261,7 +261,7 @@ def estimates_of(
 def scores_of_draws(evaluated: Evaluated) -> DrawScores:
     """Return what every draw scored, of all blocks together."""
     kept = [(pd.read_parquet(block.scores.path), pd.read_parquet(block.losses.path)) for block in evaluated.draws]
-    return DrawScores.merge([DrawScores.from_frames(*each) for each in kept])
+    return DrawScores.merge([DrawScores.from_frames(*frames) for frames in kept])
 
 
 def _of_folds(

@@ -57,8 +57,8 @@ class Work:
     ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
     ``times``: the order in time of the problem's rows, where a column says it.
     ``attributes``: of each column to balance on the level of each row of the problem, and the levels' names.
-    ``roles``: the columns of the specification's roles, of the problem's rows. ``by_batches``: the table does not fit
-    into memory, and the model learns batch by batch, so the problem has every row's target and no features.
+    ``roles``: the columns of the specification's roles, of the problem's rows. ``lines``: where the table does not fit
+    into memory, the place in it of each row of the problem, which then has every row's target and no features.
     """
 
     manifest: Manifest
@@ -69,7 +69,12 @@ class Work:
     times: NDArray[np.int64] | None = None
     attributes: dict[str, tuple[NDArray[np.int64], list[str]]] = field(default_factory=dict)
     roles: pa.Table | None = None
-    by_batches: bool = False
+    lines: NDArray[np.int64] | None = None
+
+    @property
+    def by_batches(self) -> bool:
+        """Whether the table does not fit into memory, so that the model learns from it batch by batch."""
+        return self.lines is not None
 
     def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return split ``i`` as positions in the problem."""
@@ -159,12 +164,13 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     watched = canonical_table(ordered, manifest.spec.columns.balance_on, manifest.types)
     attributes = {name: levels_of(watched.column(name)) for name in watched.column_names}
     roles = ordered.select(list(dict.fromkeys(manifest.spec.columns.roles())))
-    return Work(manifest, problem, read, place, keys, times, attributes, roles, by_batches)
+    lines = positions[present] if by_batches else None
+    return Work(manifest, problem, read, place, keys, times, attributes, roles, lines)
 
 
 def files_digest(split_id: str, data: str) -> str:
     """Return what names the rows of a split without reading them: the table's files, until they are written again."""
-    return digest_json([split_id, [list(map(str, each)) for each in stamp(data)]])
+    return digest_json([split_id, [list(map(str, file)) for file in stamp(data)]])
 
 
 def _narrow(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
@@ -270,7 +276,7 @@ def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:
 
 def key_of_pair(work: Work, train: NDArray[np.int64], test: NDArray[np.int64]) -> str:
     """Return the score key of a fit on some rows, tested on others, given as positions in the problem."""
-    rows = b"".join(each.astype("<i8").tobytes() for each in (train, np.array([-1]), test))
+    rows = b"".join(rows.astype("<i8").tobytes() for rows in (train, np.array([-1]), test))
     return key_of(work, f"pair {hashlib.sha256(rows).hexdigest()}")
 
 
@@ -283,8 +289,8 @@ def _further_pairs(work: Work, method: str) -> list[Pair]:
     rows, seed = pd.concat(frames, ignore_index=True), work.manifest.spec.seed
     for metric in work.problem.model.metrics:
         evidence = Evidence(metric_of(metric), work.problem, scores, rows, ordered=work.in_time_order, seed=seed)
-        if found := further_splits(evidence, method):
-            return found
+        if further := further_splits(evidence, method):
+            return further
     return []
 
 

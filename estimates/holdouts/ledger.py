@@ -105,7 +105,9 @@ class Ledger:
                 "of that; what was told then decides what may be told now, so restore the ledger from a copy."
             )
         number = max(looks[-1]["look"] if looks else 0, elsewhere) + 1
-        budget = min((told for told in [budget, *(look["budget"] for look in looks)] if told is not None), default=None)
+        budget = min(
+            (known for known in [budget, *(look["budget"] for look in looks)] if known is not None), default=None
+        )
         used = self.spent() if policy == "thresholdout" else number - 1
         if budget is not None and used >= budget:
             done = "gave answers of its own" if policy == "thresholdout" else "was looked at"
@@ -179,7 +181,7 @@ class Ledger:
     def _checked(self, line: str, earlier: list[dict[str, Any]]) -> dict[str, Any]:
         where = f"line {len(earlier) + 1} of {self.path}"
         before = earlier[-1]["digest"] if earlier else START
-        number = max((each["look"] for each in earlier if "look" in each), default=0)
+        number = max((look["look"] for look in earlier if "look" in look), default=0)
         try:
             look = json.loads(line)
         except json.JSONDecodeError:

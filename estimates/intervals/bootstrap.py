@@ -62,14 +62,14 @@ def bootstrap_interval(
 
 
 def _of_defined(scores: Floats, undefined: int, level: float, what: str) -> Interval:
-    said = f"the metric is undefined in {undefined:,} of {scores.size:,} resamples"
+    lacking = f"the metric is undefined in {undefined:,} of {scores.size:,} resamples"
     if undefined > scores.size / 2:
         raise EvaluationError(
-            f"the bootstrap interval is undefined: {said}; "
+            f"the bootstrap interval is undefined: {lacking}; "
             "use more rows, another metric, or the interval from the rows' losses."
         )
-    low, high = (float(each) for each in np.nanquantile(scores, [0.5 - level / 2, 0.5 + level / 2]))
-    note = f"{said[0].upper()}{said[1:]}, which are left out; so these are percentiles."
+    low, high = (float(end) for end in np.nanquantile(scores, [0.5 - level / 2, 0.5 + level / 2]))
+    note = f"{lacking[0].upper()}{lacking[1:]}, which are left out; so these are percentiles."
     return Interval(low, high, level, f"percentile bootstrap of {what}", (note,))
 
 

@@ -87,17 +87,17 @@ class Evidence:
         From the metric's own influence; else each of at most 200 blocks of units is left out once (the jackknife),
         and its rows share the effect. None where the metric is undefined without some block.
         """
-        each = [influence_of(self.metric.name, self.answered(part)) for part in self.parts]
-        if any(one is None for one in each):
+        influences = [influence_of(self.metric.name, self.answered(part)) for part in self.parts]
+        if any(one is None for one in influences):
             return self._jackknifed()
         moves = np.zeros(self.rows.size)
         times = np.zeros(self.rows.size)
-        for part, one in zip(self.parts, each, strict=True):
+        for part, one in zip(self.parts, influences, strict=True):
             assert one is not None
             at = np.searchsorted(self.rows, part["row"].to_numpy())
             moves[at] += one[1]
             times[at] += 1
-        return float(np.mean([one[0] for one in each if one is not None])), moves / times, self.units
+        return float(np.mean([one[0] for one in influences if one is not None])), moves / times, self.units
 
     def _jackknifed(self) -> tuple[float, Floats, Codes | None] | None:
         units = np.arange(self.rows.size) if self.units is None else self.units
@@ -126,7 +126,7 @@ class Evidence:
     @cached_property
     def train_ratio(self) -> float:
         """n / n_train: how many times as many rows are tested in all as a model is trained on."""
-        return self.rows.size / float(np.mean([each.n_train for each in self.scores]))
+        return self.rows.size / float(np.mean([score.n_train for score in self.scores]))
 
 
 Made = Interval | Declined

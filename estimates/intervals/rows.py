@@ -122,12 +122,12 @@ def _of_certain(evidence: Evidence, value: float, units: Codes | None, inflation
 
 def _from_rows(evidence: Evidence, level: float, name: str, inflation: float, units: Codes | None = None) -> Made:
     """Return the interval of the pooled score, its variance times ``inflation``."""
-    found = evidence.influence
-    if found is None:
+    pooled = evidence.influence
+    if pooled is None:
         return Declined(
             f"{evidence.metric.title} is undefined where some rows are left out; choose interval: bootstrap."
         )
-    value, influence, of_row = found
+    value, influence, of_row = pooled
     units = of_row if units is None else units
     n_units = influence.size if units is None else int(units.max()) + 1
     if n_units < 2:

@@ -53,7 +53,7 @@ def matrices(predictions: pd.DataFrame, classes: tuple[Any, ...]) -> list[tuple[
     for repeat in np.unique(repeats).tolist():
         inside = repeats == repeat
         folds = np.unique(of_row[inside]).tolist()
-        each = [np.bincount(cells[inside & (of_row == fold)], minlength=k * k).reshape(k, k) for fold in folds]
-        made.append((repeat, POOLED, np.sum(each, axis=0)))
-        made += [(repeat, fold, counts) for fold, counts in zip(folds, each, strict=True)]
+        tables = [np.bincount(cells[inside & (of_row == fold)], minlength=k * k).reshape(k, k) for fold in folds]
+        made.append((repeat, POOLED, np.sum(tables, axis=0)))
+        made += [(repeat, fold, counts) for fold, counts in zip(folds, tables, strict=True)]
     return made

@@ -98,7 +98,7 @@ def _of_cells(name: str, rows: Answered) -> Influence:
     mass = np.bincount(of_row, weights=rows.mass).astype(np.float64)
     base, _, label = name.partition(OF)
     codes = list(range(k))
-    coded = f"{base}{OF}{[str(each) for each in rows.classes].index(label)}" if label else name
+    coded = f"{base}{OF}{[str(known) for known in rows.classes].index(label)}" if label else name
     value = score_of_cells(coded, present, mass, codes)
     slopes = np.empty(present.size)
     for cell in range(present.size):

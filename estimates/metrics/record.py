@@ -135,8 +135,8 @@ class Metric:
     def in_words(self, unit_of_target: str | None = None) -> str:
         """Return the title with its unit and direction: ``MAE (min, lower is better)``."""
         unit = {"target": unit_of_target, "target squared": unit_of_target and f"{unit_of_target}²"}.get(self.unit)
-        said = [*([unit] if unit else []), *(["lower is better"] if self.lower_is_better else [])]
-        return f"{self.title} ({', '.join(said)})" if said else self.title
+        words = [*([unit] if unit else []), *(["lower is better"] if self.lower_is_better else [])]
+        return f"{self.title} ({', '.join(words)})" if words else self.title
 
 
 def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:

@@ -79,12 +79,12 @@ METRICS: dict[str, Metric] = {
             no_information=no_information.of_recalls(_RIGHT),
         ),
         _cells("matthews_corrcoef", "Matthews correlation", "mcc", low=-1.0),
-        *(_cells(f"f1{end}", f"F1{said}") for end, said in _AVERAGES.items()),
-        *(_cells(f"precision{end}", f"precision{said}") for end, said in _AVERAGES.items()),
-        *(_cells(f"recall{end}", f"recall{said}", one_sided=not end) for end, said in _AVERAGES.items()),
+        *(_cells(f"f1{end}", f"F1{words}") for end, words in _AVERAGES.items()),
+        *(_cells(f"precision{end}", f"precision{words}") for end, words in _AVERAGES.items()),
+        *(_cells(f"recall{end}", f"recall{words}", one_sided=not end) for end, words in _AVERAGES.items()),
         _cells("sensitivity", "sensitivity", "tpr", one_sided=True),
         _cells("specificity", "specificity", "tnr", one_sided=True),
-        *(_cells(f"jaccard{end}", f"Jaccard{said}") for end, said in _AVERAGES.items()),
+        *(_cells(f"jaccard{end}", f"Jaccard{words}") for end, words in _AVERAGES.items()),
         _areas("roc_auc", "AUC", "auc", "auroc", influence=of_auc, quick=quick.auc),
         _areas("roc_auc_ovr", "AUC, one against the rest", influence=of_auc_ovr),
         _areas(
@@ -166,7 +166,7 @@ def row_loss(metric: str) -> RowLoss:
     """Return the metric as a mean over rows; raises ModelError where it is none (AUC, R2, F1)."""
     loss = metric_of(metric).loss
     if loss is None:
-        means = ", ".join(each.name for each in METRICS.values() if each.loss is not None)
+        means = ", ".join(metric.name for metric in METRICS.values() if metric.loss is not None)
         raise ModelError(f"{metric!r} is no mean over rows; those are {means}.")
     return loss
 
@@ -218,5 +218,5 @@ def no_information_rate(
 
 def _recorded(answers: Any, y: NDArray[Any], classes: tuple[Any, ...]) -> Replay:
     methods = ("predict", "predict_proba", "decision_function")
-    said = {name: getattr(answers, name)(np.empty((y.size, 0))) for name in methods if hasattr(answers, name)}
-    return Replay(said, tuple(answers.classes_.tolist()) if classes else ())
+    predicted = {name: getattr(answers, name)(np.empty((y.size, 0))) for name in methods if hasattr(answers, name)}
+    return Replay(predicted, tuple(answers.classes_.tolist()) if classes else ())

@@ -33,11 +33,11 @@ def scorer_of(metric: str, classes: Sequence[Any] = ()) -> Any:
         return scorer
     if name in _RATES and len(classes) != 2:
         raise ValueError(f"it is of one of two classes, and there are {len(classes)}; choose recall_macro.")
-    positive = next((each for each in classes if str(each) == label), None) if label else _usual(classes)
+    positive = next((known for known in classes if str(known) == label), None) if label else _usual(classes)
     if positive is None:
         raise ValueError(f"there is no class {label!r} among {describe_classes(np.asarray(classes))}.")
     if name == "specificity":
-        positive = next(each for each in classes if each != positive)
+        positive = next(other for other in classes if other != positive)
     sign = {"greater_is_better": scorer._sign > 0, "response_method": scorer._response_method}
     return make_scorer(scorer._score_func, **{**scorer._kwargs, **sign, "pos_label": positive})
 

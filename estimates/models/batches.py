@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -37,8 +37,25 @@ def fit_in_batches(
     none does with text features, balancing, imputing, a threshold or a transform around it, and EvaluationError
     where the fit fails.
     """
-    started, rows = perf_counter(), 0
-    estimator = assemble(model, problem, seed)
+    started = perf_counter()
+    estimator, rows = fitted_in_batches(model, problem, batches, seed=seed, name=name)
+    between, answers = perf_counter(), Responses(estimator, problem.X)
+    metrics = model.completed(problem.task, len(problem.classes)).metrics
+    tested = scores_of(metrics, answers, problem.y, name=name, side="test")
+    every = pd.RangeIndex(problem.n).to_numpy()
+    predictions = predictions_of(problem, every, answers, repeat, fold)
+    seconds = between - started, perf_counter() - between
+    return FoldScore(name, repeat, fold, tested, {}, rows, problem.n, *seconds), predictions
+
+
+def fitted_in_batches(
+    model: ModelSpec, problem: Problem, batches: Iterable[pd.DataFrame], *, seed: int, name: str
+) -> tuple[Any, int]:
+    """Return the model fitted on ``batches`` in their order, and how many rows they had. Raises as fit_in_batches.
+
+    Of ``problem`` the task, the classes and the names of the features are used, and no row.
+    """
+    rows, estimator = 0, assemble(model, problem, seed)
     _require_batches(estimator, model)
     try:
         for frame in batches:
@@ -51,13 +68,7 @@ def fit_in_batches(
         raise EvaluationError(
             f"{name}: the model could not be fitted on its first {rows:,} training rows: {reason_in_a_line(error)}"
         ) from cause_of(error)
-    between, answers = perf_counter(), Responses(estimator, problem.X)
-    metrics = model.completed(problem.task, len(problem.classes)).metrics
-    tested = scores_of(metrics, answers, problem.y, name=name, side="test")
-    every = pd.RangeIndex(problem.n).to_numpy()
-    predictions = predictions_of(problem, every, answers, repeat, fold)
-    seconds = between - started, perf_counter() - between
-    return FoldScore(name, repeat, fold, tested, {}, rows, problem.n, *seconds), predictions
+    return estimator, rows
 
 
 def learns_in_batches(model: ModelSpec) -> bool:
@@ -76,9 +87,13 @@ def _require_batches(estimator: Any, model: ModelSpec) -> None:
         raise ModelError("weights and fit_params are not handed on batch by batch; leave them out.")
 
 
+def features_in(frame: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
+    """Return the features of a batch as a model is given them."""
+    return feature_table(frame, choose_features(frame, list(features), (), {})[0])
+
+
 def _learn(estimator: Any, problem: Problem, frame: pd.DataFrame) -> None:
-    kinds, _ = choose_features(frame, list(problem.features), (), {})
     require_target(frame[problem.target])
     y, _ = values_of(frame[problem.target], problem.task)
     known = {"classes": list(problem.classes)} if problem.classes else {}
-    estimator.partial_fit(feature_table(frame, kinds), y, **known)
+    estimator.partial_fit(features_in(frame, problem.features), y, **known)

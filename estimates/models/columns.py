@@ -86,8 +86,8 @@ def choose_features(
             left_out[name] = LEFT_OUT[kind]
         else:
             kinds[name] = kind
-    told = left_out | {name: why for name, why in text(kinds).items() if why}
-    left_out = {str(name): told[str(name)] for name in table.columns if str(name) in told}
+    reasons = left_out | {name: why for name, why in text(kinds).items() if why}
+    left_out = {str(name): reasons[str(name)] for name in table.columns if str(name) in reasons}
     kinds = {name: kind for name, kind in kinds.items() if name not in left_out}
     if not kinds:
         raise ModelError(f"no feature is left{_reasons(left_out)}; add a number column or list some in features.")

@@ -71,7 +71,7 @@ def _read_by(estimator: Any, model: ModelSpec, table: pd.DataFrame, kinds: Mappi
         return frozenset(names)
     parts = [part for part in parts_of(estimator) if isinstance(part, ColumnTransformer)]
     asked = [columns for part in parts for _, _, columns in part.transformers]
-    seen = feature_table(table, dict(kinds)) if any(callable(each) for each in asked) else table
+    seen = feature_table(table, dict(kinds)) if any(callable(selector) for selector in asked) else table
     named = {name for columns in asked for name in _named(columns, seen)} | _in_parameters(model, estimator)
     return frozenset(named & set(names))
 
@@ -96,7 +96,7 @@ def _begins_with_an_encoder(estimator: Any) -> bool:
 
 def _named(columns: Any, seen: pd.DataFrame) -> set[str]:
     chosen = columns(seen) if callable(columns) else columns
-    return {str(each) for each in ([chosen] if isinstance(chosen, str) else _listed(chosen))}
+    return {str(name) for name in ([chosen] if isinstance(chosen, str) else _listed(chosen))}
 
 
 def _listed(columns: Any) -> list[str]:
@@ -119,12 +119,12 @@ def encodings(
     """
     splits = getattr(estimator, "categorical_features", None) == "from_dtype"
     by_default = splits and model.features is None and model.text == "onehot"
-    told = {"onehot": ONE_HOT, "ordinal": ORDINAL}[model.text]
+    encoder = {"onehot": ONE_HOT, "ordinal": ORDINAL}[model.text]
 
     def of(name: str) -> str:
         if name in own:
             return ITSELF
-        return CATEGORIES if by_default or (splits and X[name].dtype == "category") else told
+        return CATEGORIES if by_default or (splits and X[name].dtype == "category") else encoder
 
     return {name: of(name) for name in encoded}
 

@@ -63,8 +63,8 @@ def _size(n_features: int, n_test: int, n_train: int) -> tuple[int, int]:
 
 
 def _said(fitted: Any, X: pd.DataFrame) -> Replay:
-    said = Responses(fitted, X)
-    answers = {method: np.asarray(said.say(method)) for method in METHODS if method != "predict_log_proba" and
+    responses = Responses(fitted, X)
+    answers = {method: np.asarray(responses.say(method)) for method in METHODS if method != "predict_log_proba" and
                hasattr(fitted, method)}  # fmt: skip
     return Replay(answers, tuple(getattr(fitted, "classes_", ())))
 

@@ -31,14 +31,14 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
     for metric in metrics:
         if metric.partition(OF)[0] not in known:
             close = nearest(metric, sorted(known | set(ALIASES)))
-            told = close if "did you mean" in close else f"; choose one such as {suited}."
-            raise ModelError(f"{metric!r} is no scikit-learn scorer{told}")
+            advice = close if "did you mean" in close else f"; choose one such as {suited}."
+            raise ModelError(f"{metric!r} is no scikit-learn scorer{advice}")
         try:
             score(metric, *_perfect(task, classes))
         except Exception as error:
             lacking = isinstance(error, AttributeError)
             needs = f"it needs {' or '.join(method_of(metric))}." if lacking else first_line(error)
-            named = f" ({', '.join(shown(repr(each)) for each in classes[:MOST_SHOWN_CLASSES])})" if classes else ""
+            named = f" ({', '.join(shown(repr(known)) for known in classes[:MOST_SHOWN_CLASSES])})" if classes else ""
             alike = "".join(f"{name}, " for name in sorted(known) if name.startswith(f"{metric}_"))
             raise ModelError(
                 f"metric {metric!r} cannot score this {task} target{named}: {needs} Metrics that can: {alike}{suited}."
@@ -202,8 +202,8 @@ def _check_taken(name: str, model: ModelSpec, estimator: Any) -> None:
     accepted = sorted(
         {parameter for part in parts for parameter in signature(part.fit).parameters} - {"X", "y", "self"}
     )
-    said = "weights" if name == "sample_weight" and model.weights else f"fit parameter {name!r}"
-    raise ModelError(f"{said} is taken by no part of {model.estimator!r}{nearest(name, accepted)}")
+    source = "weights" if name == "sample_weight" and model.weights else f"fit parameter {name!r}"
+    raise ModelError(f"{source} is taken by no part of {model.estimator!r}{nearest(name, accepted)}")
 
 
 def _takes_anything(estimator: Any) -> bool:
@@ -229,7 +229,7 @@ def _may_name(value: Any, features: Collection[str]) -> bool:
     if isinstance(value, Mapping):
         value = [*value, *value.values()]
     if isinstance(value, (list, tuple, set, frozenset, np.ndarray)):
-        return any(_may_name(each, features) for each in value)
+        return any(_may_name(item, features) for item in value)
     if isinstance(value, str):
         return value in features
     return callable(value) and not isinstance(value, type)

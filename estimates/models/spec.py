@@ -78,11 +78,11 @@ def infer_task(target: pd.Series) -> Task:
 
 def nearest(name: str, among: Iterable[str]) -> str:
     """Return ``; did you mean 'a' or 'b'?`` with the closest of ``among``, or their list where none is close."""
-    names = [str(each) for each in among]
+    names = [str(name) for name in among]
     by_lower = {known.lower(): known for known in reversed(names)}
     close = [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)]
     if close:
-        return f"; did you mean {' or '.join(repr(each) for each in close)}?"
+        return f"; did you mean {' or '.join(repr(name) for name in close)}?"
     shown = ", ".join(names[:12])
     return f"; choose one of {shown}{' …' if len(names) > 12 else ''}." if names else "."
 
@@ -289,8 +289,8 @@ class ModelSpec(BaseModel):
 
     def canonical(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults, as JSON: what a key is made of."""
-        told: dict[str, Any] = _without_infinities(self.model_dump(mode="json", exclude_defaults=True))
-        return told
+        fields: dict[str, Any] = _without_infinities(self.model_dump(mode="json", exclude_defaults=True))
+        return fields
 
     def completed(self, task: Task, n_classes: int = 0) -> ModelSpec:
         """Return the specification with task, estimator and metrics filled in from the table of defaults."""
@@ -318,7 +318,7 @@ def _without_infinities(value: Any) -> Any:
         return ".inf" if value > 0 else "-.inf"
     if isinstance(value, dict):
         return {name: _without_infinities(entry) for name, entry in value.items()}
-    return [_without_infinities(each) for each in value] if isinstance(value, list) else value
+    return [_without_infinities(item) for item in value] if isinstance(value, list) else value
 
 
 def _transformer_of(model: ModelSpec) -> str | None:
@@ -326,8 +326,12 @@ def _transformer_of(model: ModelSpec) -> str | None:
 
 
 def _sentence(error: ValidationError) -> str:
-    told = [_of_field(problem["type"], problem["loc"], problem["msg"], problem["input"]) for problem in error.errors()]
-    return "; ".join(told[:MOST_TOLD]) + (f"; and {len(told) - MOST_TOLD:,} more." if len(told) > MOST_TOLD else "")
+    sentences = [
+        _of_field(problem["type"], problem["loc"], problem["msg"], problem["input"]) for problem in error.errors()
+    ]
+    return "; ".join(sentences[:MOST_TOLD]) + (
+        f"; and {len(sentences) - MOST_TOLD:,} more." if len(sentences) > MOST_TOLD else ""
+    )
 
 
 def _of_field(kind: str, place: tuple[int | str, ...], message: str, given: Any) -> str:
@@ -336,8 +340,8 @@ def _of_field(kind: str, place: tuple[int | str, ...], message: str, given: Any)
         return f"the model does not fit: {message.removeprefix('Value error, ')}."
     if kind == "extra_forbidden":
         return f"the model has no field {name!r}{nearest(name, ModelSpec.model_fields)}"
-    said = message.removeprefix("Value error, ")
-    return f"model field {name!r} is {_shown(given)}; {said[:1].lower()}{said[1:]}."
+    reason = message.removeprefix("Value error, ")
+    return f"model field {name!r} is {_shown(given)}; {reason[:1].lower()}{reason[1:]}."
 
 
 def _shown(given: Any) -> str:

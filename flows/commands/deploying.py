@@ -21,11 +21,11 @@ def template(kind: str, env: dict[str, str], project: Path, image: str) -> dict[
     if kind == PROCESS:
         return {"env": env, "working_dir": str(project)}
     inside = env | {"EVENFOLD_HOME": HOME_IN_A_CONTAINER, "EVENFOLD_DATA_ROOTS": PROJECT_IN_A_CONTAINER}
-    told = {"image": image, "env": inside, "image_pull_policy": "IfNotPresent"}
+    job = {"image": image, "env": inside, "image_pull_policy": "IfNotPresent"}
     if kind == KUBERNETES:
-        return told
+        return job
     volumes = [f"evenfold:{HOME_IN_A_CONTAINER}", f"{project}:{PROJECT_IN_A_CONTAINER}:ro"]
-    return told | {"volumes": volumes, "container_create_kwargs": {"working_dir": PROJECT_IN_A_CONTAINER}}
+    return job | {"volumes": volumes, "container_create_kwargs": {"working_dir": PROJECT_IN_A_CONTAINER}}
 
 
 KINDS = (PROCESS, DOCKER, KUBERNETES)

@@ -226,8 +226,8 @@ class Commands(TyperGroup):
 
 def pasted(text: str) -> str:
     """Return a help text whose example stands alone, broken between flags so that a shell can take it as it is."""
-    before, found, example = text.partition("Example: ")
-    if not found:
+    before, marker, example = text.partition("Example: ")
+    if not marker:
         return text
     lines = [""]
     for part in re.split(r" (?=-)", " ".join(example.split())):

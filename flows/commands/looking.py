@@ -51,10 +51,10 @@ def show(
             from evenfold.manifests import audit, measure, read_manifest, write_whole
             from evenfold.reports import Origin, report_html
 
-            found = read_manifest(folder)
-            findings = audit(found, data) if data else None
+            split = read_manifest(folder)
+            findings = audit(split, data) if data else None
             origin = Origin(Path(data).name if data else "")
-            write_whole(report, report_html(found, measure(found, data), data, findings, origin))
+            write_whole(report, report_html(split, measure(split, data), data, findings, origin))
     out, _ = consoles()
     if as_json:
         out.print_json(data=header)
@@ -138,8 +138,8 @@ def ui(
     if as_json:
         typer.echo(json.dumps(commands))
     for name, command in ({} if as_json else commands).items():
-        told = [f"{variable}={value}" for variable, value in _settings(home, port)[name].items()]
-        typer.echo(redacted(f"{name}: {' '.join([*told, *command])}"))
+        settings = [f"{variable}={value}" for variable, value in _settings(home, port)[name].items()]
+        typer.echo(redacted(f"{name}: {' '.join([*settings, *command])}"))
     if not dry:
         _show_pages(home, commands, port)
 

@@ -193,11 +193,11 @@ def _with_looks(found: Verification) -> Verification:
     prepare_environment(home)
     looks, damages = damages_of_looks(home, manifest)
     if damages:
-        named = [Damage(file="looks", message=said) for said in damages]
+        named = [Damage(file="looks", message=sentence) for sentence in damages]
         return found.model_copy(update={"intact": False, "damages": [*found.damages, *named]})
     n = f"{looks} look{'s' if looks != 1 else ''}"
-    said = f"the ledger of {n} at the locked rows is whole" if looks else "nobody looked at the locked rows"
-    return found.model_copy(update={"proved": [*found.proved, said]})
+    sentence = f"the ledger of {n} at the locked rows is whole" if looks else "nobody looked at the locked rows"
+    return found.model_copy(update={"proved": [*found.proved, sentence]})
 
 
 @commands.command(cls=Grouped)

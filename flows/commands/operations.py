@@ -71,16 +71,16 @@ def doctor(as_json: Json = False) -> None:
     home = Home.here()
     prepare_environment(home)
     with busy("looking at servers and stores"):
-        found = examine(home)
+        findings = examine(home)
     out, _ = consoles()
     if as_json:
-        out.print_json(data=[each.to_json() for each in found])
+        out.print_json(data=[finding.to_json() for finding in findings])
     else:
-        for each in found:
-            out.print(f"[{'green]ok  ' if each.ok else 'red]BAD '}[/] {each.check}: {each.message}")
-            if each.fix:
-                out.print(f"       {each.fix}", markup=False)
-    raise typer.Exit(0 if all(each.ok for each in found) else 1)
+        for finding in findings:
+            out.print(f"[{'green]ok  ' if finding.ok else 'red]BAD '}[/] {finding.check}: {finding.message}")
+            if finding.fix:
+                out.print(f"       {finding.fix}", markup=False)
+    raise typer.Exit(0 if all(finding.ok for finding in findings) else 1)
 
 
 def clean(
@@ -108,8 +108,8 @@ def clean(
     if as_json:
         out.print_json(data={"files": done.files, "bytes": done.bytes, "flow_runs": runs, "dry_run": dry_run})
     else:
-        told = f"{done.files:,} files, {done.bytes / 1e6:,.1f} MB, {runs:,} runs of Prefect's history"
-        out.print(f"{'would remove' if dry_run else 'removed'} {told}")
+        amounts = f"{done.files:,} files, {done.bytes / 1e6:,.1f} MB, {runs:,} runs of Prefect's history"
+        out.print(f"{'would remove' if dry_run else 'removed'} {amounts}")
 
 
 def load(
@@ -127,13 +127,13 @@ def load(
 
     prepare_environment(Home.here())
     with busy(f"looking for {reference}"):
-        found = load_split(reference)
-    header = {"name": found.name, "version": found.version, "split_id": found.split_id, "uri": str(found.uri)}
+        split = load_split(reference)
+    header = {"name": split.name, "version": split.version, "split_id": split.split_id, "uri": str(split.uri)}
     out, _ = consoles()
     if as_json:
         out.print_json(data=header)
     else:
-        out.print(f"{found.name} {found.version}: split_id {found.split_id[:16]}\n  manifest {found.uri}")
+        out.print(f"{split.name} {split.version}: split_id {split.split_id[:16]}\n  manifest {split.uri}")
 
 
 def leaderboard(
@@ -157,12 +157,12 @@ def leaderboard(
     from .scores import show_leaderboard
 
     with busy(f"looking for models on {split}"):
-        found = ranked(split, metric, most)
+        board = ranked(split, metric, most)
     out, _ = consoles()
     if as_json:
-        out.print_json(found.model_dump_json())
+        out.print_json(board.model_dump_json())
     else:
-        show_leaderboard(out, found)
+        show_leaderboard(out, board)
 
 
 def rollback(

@@ -94,7 +94,7 @@ def show_confusion(console: Words, confusion: Confusion | None) -> None:
             [truth, *(f"{count:,}" for count in counts)]
             for truth, counts in zip(confusion.classes, confusion.counts, strict=True)
         ]
-        console.print("\n".join(lined_up([["rows of", *(f"called {said}" for said in confusion.classes)], *rows])),
+        console.print("\n".join(lined_up([["rows of", *(f"called {label}" for label in confusion.classes)], *rows])),
                       markup=False, soft_wrap=True)  # fmt: skip
     if confusion.thresholds is not None:
         low, high = (f"{end:.3g}" for end in confusion.thresholds)
@@ -111,13 +111,13 @@ def show_later(console: Words, scored: LaterScore) -> None:
     console.print(
         f"[bold]{name}[/] on the {scored.rows:,} rows of [bold]{scored.name}[/]   {trained}\n", soft_wrap=True
     )
-    promised = {each.metric: each for each in reversed(scored.promised)}
-    ends = {each.metric: _interval(each) for each in scored.estimates}
+    promised = {estimate.metric: estimate for estimate in reversed(scored.promised)}
+    ends = {estimate.metric: _interval(estimate) for estimate in scored.estimates}
     rows = [["", "later rows", "interval", "promised", "interval"]]
     for estimate in scored.estimates:
         before = promised.get(estimate.metric)
-        told = [_score(before, before.value), _interval(before)] if before else ["", ""]
-        rows.append([metric_of(estimate.metric).title, _score(estimate, estimate.value), ends[estimate.metric], *told])
+        cells = [_score(before, before.value), _interval(before)] if before else ["", ""]
+        rows.append([metric_of(estimate.metric).title, _score(estimate, estimate.value), ends[estimate.metric], *cells])
     console.print("\n".join(lined_up(rows)), markup=False, soft_wrap=True)
     console.print()
     show_confusion(console, scored.confusion)
@@ -181,13 +181,13 @@ def _heading(scores: Sequence[FoldScore]) -> str:
 
 def _folds(estimate: Estimate, scores: Sequence[FoldScore]) -> str:
     """Return the score of each fold, or the range of many; nothing where one split is all there is."""
-    told = [score.test[estimate.metric] for score in scores if estimate.metric in score.test]
-    if len(told) < 2:
+    values = [score.test[estimate.metric] for score in scores if estimate.metric in score.test]
+    if len(values) < 2:
         return ""
-    if len(told) <= MOST_FOLDS:
-        return " ".join(_score(estimate, value) for value in told)
+    if len(values) <= MOST_FOLDS:
+        return " ".join(_score(estimate, value) for value in values)
     ends = sorted(
-        (_score(estimate, min(told)), _score(estimate, max(told))), key=lambda end: float(end.replace(",", ""))
+        (_score(estimate, min(values)), _score(estimate, max(values))), key=lambda end: float(end.replace(",", ""))
     )
     return f"{ends[0]} to {ends[1]}"
 
@@ -198,18 +198,24 @@ def _training(estimate: Estimate) -> str:
 
 def remarks(estimates: Sequence[Estimate], target: str | None = None) -> list[str]:
     """Return what has to be known of the estimates, each sentence once; that sd is a spread is said where sd stands."""
-    said: dict[str, list[str]] = {}
+    by_note: dict[str, list[str]] = {}
     for estimate in estimates:
         for note in (*estimate.notes, *(estimate.interval.notes if estimate.interval else ())):
-            said.setdefault(note, []).append(metric_of(estimate.metric).title)
+            by_note.setdefault(note, []).append(metric_of(estimate.metric).title)
     known = ("sd is the spread", "se = sd", "There is no se", "There is one split")
-    n_metrics = len({each.metric for each in estimates})
-    told = [_of(titles, note, n_metrics) for note, titles in said.items() if not note.startswith(known)]
-    errors = list(dict.fromkeys(m.title for each in estimates if (m := metric_of(each.metric)).unit == "target"))
+    n_metrics = len({estimate.metric for estimate in estimates})
+    sentences = [_of(titles, note, n_metrics) for note, titles in by_note.items() if not note.startswith(known)]
+    errors = list(
+        dict.fromkeys(m.title for estimate in estimates if (m := metric_of(estimate.metric)).unit == "target")
+    )
     unit = f"in the unit of {target}, " if target else ""
-    named = list(dict.fromkeys(each.baseline.name for each in estimates if each.baseline))
+    named = list(dict.fromkeys(estimate.baseline.name for estimate in estimates if estimate.baseline))
     baseline = f"baseline: {' or '.join(named)} for every row, learnt from the same training rows."
-    return [*([f"{listed(errors)}: {unit}lower is better."] if errors else []), *([baseline] if named else []), *told]
+    return [
+        *([f"{listed(errors)}: {unit}lower is better."] if errors else []),
+        *([baseline] if named else []),
+        *sentences,
+    ]
 
 
 def _of(titles: list[str], note: str, n_metrics: int) -> str:
@@ -272,7 +278,7 @@ def show_comparisons(console: Words, comparisons: Sequence[Comparison], names: t
     first = comparisons[0]
     often = f", in {counted(first.repeats, 'repeat')} of the folds" if first.repeats > 1 else ""
     console.print(f"A [bold]{a}[/]   B [bold]{b}[/]   the same {counted(first.n_rows, 'row')}, tested by both{often}\n")
-    level = next((f"{in_percent(each.interval.level)} " for each in comparisons if each.interval), "")
+    level = next((f"{in_percent(comparison.interval.level)} " for comparison in comparisons if comparison.interval), "")
     rows = [["", "A", "B", "B - A", f"{level}interval", "better"]]
     for comparison in comparisons:
         metric = metric_of(comparison.metric)
@@ -287,8 +293,8 @@ def show_comparisons(console: Words, comparisons: Sequence[Comparison], names: t
         ])  # fmt: skip
     console.print("\n".join(lined_up(rows)), markup=False, soft_wrap=True)
     console.print()
-    notes = once(note for each in comparisons for note in each.notes)
-    for sentence in dict.fromkeys([*(each.words for each in comparisons), *notes]):
+    notes = once(note for comparison in comparisons for note in comparison.notes)
+    for sentence in dict.fromkeys([*(comparison.words for comparison in comparisons), *notes]):
         console.say(f"  {sentence}", hang=2)
 
 
@@ -297,12 +303,12 @@ def show_leaderboard(console: Words, found: Leaderboard) -> None:
     reading = metric_of(found.metric)
     console.print(f"[bold]{found.split}[/]   split {found.split_id[:12]}, by {reading.title}\n")
     rows = [["", "model", reading.title, "interval", "run"]]
-    for place, each in enumerate(found.judgements, start=1):
-        ends = sorted(reading.shown(end) for end in (each.low, each.high) if end is not None)
+    for place, judgement in enumerate(found.judgements, start=1):
+        ends = sorted(reading.shown(end) for end in (judgement.low, judgement.high) if end is not None)
         half = (ends[1] - ends[0]) / 2 if len(ends) == 2 else None
         interval = " to ".join(written(end, half) for end in ends) if half is not None else "-"
-        named = f"{each.model} {each.params.get('params', '')}".strip()
-        rows.append([str(place), named, written(reading.shown(each.value), half), interval, each.run_id[:8]])
+        named = f"{judgement.model} {judgement.params.get('params', '')}".strip()
+        rows.append([str(place), named, written(reading.shown(judgement.value), half), interval, judgement.run_id[:8]])
     console.print("\n".join(lined_up(rows, left=2)), markup=False, soft_wrap=True)
     if others := [name for name in found.metrics if name != found.metric]:
         console.say(f"  also scored by {', '.join(others)}: --metric")
@@ -343,10 +349,10 @@ def show_retraining(console: Words, outcome: Retraining) -> None:
 
 def _scores_of(estimates: Sequence[Estimate]) -> list[str]:
     last = {estimate.metric: estimate for estimate in estimates}.values()
-    told = [
+    cells = [
         f"{metric_of(e.metric).title} {_score(e, e.value)}" + (f" ({_interval(e)})" if e.interval else "") for e in last
     ]
-    return ["   ".join(told)] if told else []
+    return ["   ".join(cells)] if cells else []
 
 
 SHOWN = {

@@ -143,8 +143,8 @@ def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
     asked = [name for name in DECIDING if now["spec"].get(name) != then["spec"].get(name)]
     same_columns = not {"columns", "types", "strategy"} & {*asked}  # other columns have another fingerprint
     data = ["the data"] if same_columns and now["fingerprint"] != then["fingerprint"] else []
-    if found := [*data, *asked]:
-        were = f"{listed(found)} {'was' if found == ['strategy'] else 'were'} different for {before.name}"
+    if differences := [*data, *asked]:
+        were = f"{listed(differences)} {'was' if differences == ['strategy'] else 'were'} different for {before.name}"
         console.say(f"  {split.version} because {were}, which stays; --name keeps them apart", hang=2)
 
 
@@ -152,8 +152,8 @@ def amount(split: SplitRef, header: Header) -> str:
     """Return how many rows are in how many folds, draws or parts, and what stays together."""
     counts, parts = header.get("counts", {}), header.get("parts", [])
     if parts:
-        told = (f"{part['name']} {counts.get(str(part['code']), 0):,}" for part in parts)
-        return f"{counted(split.n_rows, 'row')}: {', '.join(told)}"
+        shares = (f"{part['name']} {counts.get(str(part['code']), 0):,}" for part in parts)
+        return f"{counted(split.n_rows, 'row')}: {', '.join(shares)}"
     what = {"draws": "draw", "pairs": "split"}.get(split.kind, "fold")
     group = _group_of(header)
     whole = f" by {group}" if group else ""
@@ -197,10 +197,10 @@ def _places(report: BalanceReport, header: Header) -> list[list[str]]:
 
 
 def _worst(report: BalanceReport) -> str:
-    told = [figure.said(value) for figure, value, _ in report.shown() if figure.sentence]
+    figures = [figure.said(value) for figure, value, _ in report.shown() if figure.sentence]
     gap = target_gap(report) if report.folds and report.n_rows else None
     random = f" (95 % of random ones: {points(gap.random)})" if gap is not None else ""
-    return "; ".join(told) + random
+    return "; ".join(figures) + random
 
 
 def show_findings(console: Words, audit: Audit | None, split: SplitRef) -> None:
@@ -282,8 +282,8 @@ def show_audit(console: Words, made: Audit) -> None:
     for finding in made.findings:
         mark = "FAILED" if finding.gate == "failed" else finding.severity
         console.say(f"  {mark:8} {finding.message} {_called(finding)}", hang=9, style=_STYLES[finding.severity])
-    for each in made.ignored:
-        console.say(f"  ignored  {each.message} {_called(each)} Reason: {each.reason}", hang=9)
+    for ignored in made.ignored:
+        console.say(f"  ignored  {ignored.message} {_called(ignored)} Reason: {ignored.reason}", hang=9)
     if made.findings or made.ignored:
         console.print()
     silent = next((finding for finding in made.findings if finding.code and finding.severity != "note"), None)
@@ -304,11 +304,11 @@ def _called(finding: Finding) -> str:
 
 def _kinds(audit: Audit) -> str:
     """Return how many checks failed, warned, noted something and passed."""
-    found = [(len(audit.failed), "failed")]
+    counts = [(len(audit.failed), "failed")]
     for severity, word in (("warning", "warning"), ("note", "note")):
-        found.append((sum(finding.severity == severity for finding in audit.findings), word))
-    told = [f"{n} {word}" if word == "failed" else counted(n, word) for n, word in found if n]
-    return ", ".join([*told, counted(len(audit.passed), "check") + " passed"])
+        counts.append((sum(finding.severity == severity for finding in audit.findings), word))
+    amounts = [f"{n} {word}" if word == "failed" else counted(n, word) for n, word in counts if n]
+    return ", ".join([*amounts, counted(len(audit.passed), "check") + " passed"])
 
 
 def show_verification(console: Words, found: Verification) -> None:

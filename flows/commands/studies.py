@@ -122,12 +122,14 @@ def predict(
 
     out, _ = consoles()
     with busy(f"predicting by run {run}"):
-        said = predict_later(run, data, training_data)
-        write_whole(output, pa.Table.from_pandas(said, preserve_index=False))
+        predictions = predict_later(run, data, training_data)
+        write_whole(output, pa.Table.from_pandas(predictions, preserve_index=False))
     if as_json:
-        out.print_json(json.dumps({"rows": len(said), "columns": list(said.columns), "output": str(output)}))
+        out.print_json(
+            json.dumps({"rows": len(predictions), "columns": list(predictions.columns), "output": str(output)})
+        )
     else:
-        out.say(f"{len(said):,} rows predicted: {', '.join(map(str, said.columns))}")
+        out.say(f"{len(predictions):,} rows predicted: {', '.join(map(str, predictions.columns))}")
         out.say(f"  {output}")
 
 
@@ -161,9 +163,9 @@ def _models_of(*runs: str) -> tuple[str, str]:
     from evenfold.tasks.record.tracker import Tracker
     from evenfold.tasks.references import run_named
 
-    found = [run_named(Tracker(Home.here(), ""), run).info for run in runs]
-    a, b = (str(each.run_name).partition(" @ ")[0].rpartition("/")[2] for each in found)
-    return (a, b) if a != b else (f"{a} {found[0].run_id[:8]}", f"{b} {found[1].run_id[:8]}")
+    evaluations = [run_named(Tracker(Home.here(), ""), run).info for run in runs]
+    a, b = (str(evaluation.run_name).partition(" @ ")[0].rpartition("/")[2] for evaluation in evaluations)
+    return (a, b) if a != b else (f"{a} {evaluations[0].run_id[:8]}", f"{b} {evaluations[1].run_id[:8]}")
 
 
 def folds(

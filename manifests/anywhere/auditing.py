@@ -119,7 +119,7 @@ class CountedLabels(JoinedLabels):
     def distances(self, name: str) -> list[tuple[float, int]]:
         """Return the KS distance of a numeric column in each fold from all rows in use, with the fold's code."""
         tested, of = set(self.labels.tested), self.seen.distances[name].of
-        return [(float(told["ks"] or 0.0), code) for (_, code), told in of.items() if code in tested]
+        return [(float(figures["ks"] or 0.0), code) for (_, code), figures in of.items() if code in tested]
 
     def group_table(self, group: str, name: str | None = None) -> tuple[Counts, Counts, Counts]:
         """Return groups, classes of a column and their rows, of pairs that rows in use have; class 0 without one."""
@@ -140,8 +140,8 @@ class CountedLabels(JoinedLabels):
             crosses |= np.bincount(groups[codes >= LOCKED], minlength=crosses.size) > 1
         codes, groups, rows = self.seen.by_code[0, name].triples
         placed = (codes >= LOCKED) & crosses[groups]
-        found = np.unique(codes[placed])
-        places = {self.labels.code_name(int(c)): int(rows[placed & (codes == c)].sum()) for c in found}
+        in_use = np.unique(codes[placed])
+        places = {self.labels.code_name(int(c)): int(rows[placed & (codes == c)].sum()) for c in in_use}
         return np.flatnonzero(crosses), int(rows[placed].sum()), places
 
 
@@ -175,25 +175,25 @@ def audited(
 def _without_fold(fit: Fit) -> Outcome:
     if not fit.new and not fit.back:
         return None
-    told = [f"{amount(fit.new, 'row')} {verb(fit.new, 'has', 'have')} no fold"] if fit.new else []
+    amounts = [f"{amount(fit.new, 'row')} {verb(fit.new, 'has', 'have')} no fold"] if fit.new else []
     if fit.back:
-        told.append(
+        amounts.append(
             f"{amount(fit.back, 'row')} {verb(fit.back, 'was', 'were')} deleted and {verb(fit.back, 'is', 'are')} back"
         )
-    return Found(fit.new + fit.back, f"{' and '.join(told)}: run extend.", {"new": fit.new, "back": fit.back})
+    return Found(fit.new + fit.back, f"{' and '.join(amounts)}: run extend.", {"new": fit.new, "back": fit.back})
 
 
 def _absent(fit: Fit) -> Outcome:
     if not fit.absent:
         return None
-    said = f"{amount(fit.absent, 'row')} of the manifest {verb(fit.absent, 'is', 'are')} not in the data"
+    message = f"{amount(fit.absent, 'row')} of the manifest {verb(fit.absent, 'is', 'are')} not in the data"
     return Found(
-        fit.absent, f"{said}: run `evenfold extend`, which marks them as deleted, or pass the data that were split."
+        fit.absent, f"{message}: run `evenfold extend`, which marks them as deleted, or pass the data that were split."
     )
 
 
 def _repeats(fit: Fit) -> Outcome:
     if not fit.repeats:
         return None
-    said = f"{amount(fit.repeats, 'row')} {verb(fit.repeats, 'repeats', 'repeat')} the key of an earlier row"
-    return Found(fit.repeats, f"{said}; drop the repeats, or name a key that is unique.")
+    message = f"{amount(fit.repeats, 'row')} {verb(fit.repeats, 'repeats', 'repeat')} the key of an earlier row"
+    return Found(fit.repeats, f"{message}; drop the repeats, or name a key that is unique.")

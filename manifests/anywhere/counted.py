@@ -38,8 +38,8 @@ class Levels:
             fresh = fresh.filter(pc.invert(pc.is_in(fresh, self.values)))
             fresh = pa.concat_arrays([self.values, fresh])
         self.values = fresh
-        found = pc.index_in(array, value_set=self.values, skip_nulls=True)
-        return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+        places = pc.index_in(array, value_set=self.values, skip_nulls=True)
+        return np.asarray(places.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
 
     def __len__(self) -> int:
         return 0 if self.values is None else len(self.values)

@@ -78,8 +78,8 @@ class Passed(Arrival):
         """Return the keys of the rows of the data that are of some groups. One reading."""
         name, key = str(self.beside.spec.columns.group), list(self.beside.ordered.key)
         parts = self.beside.ordered.scan(list(dict.fromkeys([*key, name])))
-        found = [part.filter(pc.is_in(part.column(name), value_set=groups)).select(key) for part in parts]
-        return pa.concat_tables(found).combine_chunks()
+        waiting = [part.filter(pc.is_in(part.column(name), value_set=groups)).select(key) for part in parts]
+        return pa.concat_tables(waiting).combine_chunks()
 
 
 def extended(
@@ -281,10 +281,10 @@ def _fill(
         write_parquet(table, aside / name)
     rows = digested(aside, [*(entry["path"] for entry in files), *tables], key_names(child.spec))
     quarantined.append(rows.statuses.get(QUARANTINED, 0))
-    said = described(child, rows)
-    metadata = {b"evenfold": json.dumps(said, ensure_ascii=False).encode()}
+    description = described(child, rows)
+    metadata = {b"evenfold": json.dumps(description, ensure_ascii=False).encode()}
     for name, table in tables.items():
         write_parquet(table.replace_schema_metadata(metadata), aside / name)
         files.append(entry_of(aside / name, table))
-    write_header(aside, {**said, "files": files})
+    write_header(aside, {**description, "files": files})
     return rows.split_id

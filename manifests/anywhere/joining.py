@@ -41,8 +41,8 @@ class Partitions:
 
     @cached_property
     def _said(self) -> dict[str, Any]:
-        said: dict[str, Any] = json.loads((self.folder / DESCRIPTION).read_text(encoding="utf-8"))
-        return said
+        description: dict[str, Any] = json.loads((self.folder / DESCRIPTION).read_text(encoding="utf-8"))
+        return description
 
     @property
     def split_id(self) -> str:
@@ -132,14 +132,14 @@ def _fill(manifest: StoredManifest, source: Source, aside: Path, memory: int, re
         with beside(manifest, source, memory, ordered) as rows:
             rows.require_exact()
             counts = _write(rows, source, aside, repeat)
-    said = {
+    description = {
         "split_id": manifest.split_id,
         "tested": list(rows.labels.tested),
         "parts": dict(rows.labels.parts),
         "rows": {str(code): n for code, n in sorted(counts.items())},
         "columns": [*source.schema.names, PLACE],
     }
-    (aside / DESCRIPTION).write_text(json.dumps(said), encoding="utf-8")
+    (aside / DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
     return manifest.split_id
 
 

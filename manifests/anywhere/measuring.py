@@ -74,12 +74,13 @@ def measured(beside: Beside) -> BalanceReport:
 def _of_places(seen: Counted, beside: Beside, places: list[Place]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the target's figures of all rows in use, and those of each place with the number of its groups."""
     columns = beside.columns
-    overall, each = _distribution(seen, columns.target, places)
+    overall, by_place = _distribution(seen, columns.target, places)
     if not columns.group:
-        return overall, each
+        return overall, by_place
     groups = [seen.groups_in(columns.group, repeat) for repeat in range(beside.n_repeats)]
     return overall, [
-        {**figures, "groups": groups[repeat].get(code, 0)} for figures, (repeat, code) in zip(each, places, strict=True)
+        {**figures, "groups": groups[repeat].get(code, 0)}
+        for figures, (repeat, code) in zip(by_place, places, strict=True)
     ]
 
 

@@ -158,7 +158,7 @@ def attribute_deviation(joined: Joined) -> Outcome:
     names = joined.columns.balance_on
     if not names:
         return NotAsked("no column to balance on is named")
-    told: list[tuple[float, str, str, int]] = []
+    deviations: list[tuple[float, str, str, int]] = []
     for name in names:
         codes, levels = levels_of(joined.column(name))
         overall = np.bincount(codes[joined.codes[:, 0] >= LOCKED], minlength=len(levels))
@@ -166,11 +166,11 @@ def attribute_deviation(joined: Joined) -> Outcome:
         rows = np.maximum(tested.sum(axis=1, keepdims=True), 1)
         off = np.abs(tested / rows - overall / max(overall.sum(), 1)) * (tested.sum(axis=1, keepdims=True) > 0)
         split, level = np.unravel_index(int(off.argmax()), off.shape)
-        told.append((float(off[split, level]), name, shown(levels[level]), int(split)))
-    worst, where, which, at = max(told)
+        deviations.append((float(off[split, level]), name, shown(levels[level]), int(split)))
+    worst, where, which, at = max(deviations)
     off = f"{worst * 100:.1f} points from that of all rows, the most of any"
     message = f"of {where!r} the share of {which} in split {at} is {off}."
-    return Found(worst, message, {each: figure for figure, each, _, _ in told})
+    return Found(worst, message, {name: figure for figure, name, _, _ in deviations})
 
 
 def balance_out_of_reach(joined: Joined) -> Outcome:

@@ -182,11 +182,11 @@ def target_like_features(joined: Joined, features: Features) -> Outcome:
         return NotAsked(f"{features.rows.size} rows are too few to tell a copy of the target from chance")
     column = joined.column(name).take(pa.array(features.rows))
     target = Target.of(column)
-    likeness = {each: target.likeness(features.sample.column(each)) for each in features.sample.column_names}
-    alike = {each: value for each, value in likeness.items() if value >= TARGET_LIKE}
+    likeness = {feature: target.likeness(features.sample.column(feature)) for feature in features.sample.column_names}
+    alike = {feature: value for feature, value in likeness.items() if value >= TARGET_LIKE}
     if not alike:
         return None
-    shown = listed(f"{each} ({target.measure} {value:.4f})" for each, value in alike.items())
+    shown = listed(f"{feature} ({target.measure} {value:.4f})" for feature, value in alike.items())
     sentence = f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {name!r} away: {shown}"
     they = verb(len(alike), "it is", "they are")
     remedy = f"leave {verb(len(alike), 'it', 'them')} out unless {they} known before the target is"
@@ -265,12 +265,12 @@ def mean_auc(numbers: NDArray[np.float64], classes: NDArray[np.int64]) -> float:
     ranked = numbers[order]
     last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), numbers.size - 1)
     present = np.unique(classes)
-    below = np.stack([np.cumsum(classes[order] == each)[last] for each in present]).astype(np.float64)
-    found: list[Any] = []
+    below = np.stack([np.cumsum(classes[order] == level)[last] for level in present]).astype(np.float64)
+    areas: list[Any] = []
     for i in range(present.size):
         step = np.diff(below[i], prepend=0.0)
         for j in range(i):
             # Of the rows of class i at each value: all of class j below it, and half of those at it.
             wins = (step * (np.append(0.0, below[j][:-1]) + below[j]) / 2.0).sum() / (below[i][-1] * below[j][-1])
-            found.append(max(wins, 1.0 - wins))
-    return float(np.mean(found)) if found else 0.0
+            areas.append(max(wins, 1.0 - wins))
+    return float(np.mean(areas)) if areas else 0.0

@@ -27,25 +27,25 @@ def group_in_two_folds(joined: Joined) -> Outcome:
     names = joined.columns.grouped
     if not names:
         return NotAsked("no group column is named")
-    told, total, n_rows, all_places = [], 0, 0, dict[str, int]()
+    sentences, total, n_rows, all_places = [], 0, 0, dict[str, int]()
     for name in names:
         split, rows, places = joined.crossing_groups(name)
         if not rows:
             continue
         groups = joined.levels(name)
         named = listed((shown(groups[code]) for code in split), most=3)
-        told.append(
+        sentences.append(
             f"{amount(split.size, 'group')} of {name!r} ({named}) {verb(split.size, 'has', 'have')} rows "
             f"{joined.apart}: {amount(rows, 'row')} in {where(places)}{joined.looked_at}"
         )
         total, n_rows, all_places = total + int(split.size), n_rows + rows, places
-    if not told:
+    if not sentences:
         return None
     ours = names == joined.manifest.spec.columns.grouped
     remedy = "run `evenfold extend`, which quarantines them" if ours else f"split by group {listed(map(repr, names))}"
     units = joined.units(names[0]) if len(names) == 1 else joined.together()
     kept = None if units is None else Together(units)
-    return Found(total, f"{'; '.join(told)}; {remedy}.", {"rows": n_rows, "folds": all_places}, kept)
+    return Found(total, f"{'; '.join(sentences)}; {remedy}.", {"rows": n_rows, "folds": all_places}, kept)
 
 
 def constant_groups(joined: Joined) -> Outcome:
@@ -57,8 +57,8 @@ def constant_groups(joined: Joined) -> Outcome:
         groups = len(joined.levels(name))
         if not 1 < groups < joined.n:
             what = "every row is its own group" if groups > 1 else f"all {joined.n:,} rows are one group"
-            said = f"{what} in {name!r}, so groups keep nothing together; name another column."
-            return Found(1, said, {"groups": groups})
+            message = f"{what} in {name!r}, so groups keep nothing together; name another column."
+            return Found(1, message, {"groups": groups})
     return None
 
 
@@ -75,22 +75,20 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
         return None
     place = np.minimum(np.searchsorted(repeated, features.hashes), repeated.size - 1)
     units = np.where(repeated[place] == features.hashes, place, -1)
-    found = crossings(joined, units)
-    if not found.count:
+    crossing = crossings(joined, units)
+    if not crossing.count:
         return None
-    share, places = found.count / joined.n, found.places
+    share, places = crossing.count / joined.n, crossing.places
     if happen_by_chance([column_of(name, features.sample.column(name)) for name in features.sample.column_names]):
-        sentence = (
-            f"{amount(found.count, 'row')} ({share:.1%}) {verb(found.count, 'has', 'have')} the features of another"
-        )
+        sentence = f"{amount(crossing.count, 'row')} ({share:.1%}) {verb(crossing.count, 'has', 'have')} the features"
         why = "as many pairs of rows differ in a single feature, so features of so few values repeat by chance"
-        return Found(0, f"{sentence}; {why}.", {"share": share, "folds": places})
+        return Found(0, f"{sentence} of another; {why}.", {"share": share, "folds": places})
     message = (
-        f"{amount(found.count, 'row')} ({share:.1%}) {verb(found.count, 'has', 'have')} exactly "
+        f"{amount(crossing.count, 'row')} ({share:.1%}) {verb(crossing.count, 'has', 'have')} exactly "
         f"the features of a row on the other side of a split ({listed(features.sample.column_names, most=4)}), in "
-        f"{found.where()}; drop the repeats, or keep them together as a group."
+        f"{crossing.where()}; drop the repeats, or keep them together as a group."
     )
-    return Found(found.count, message, {"share": share, "folds": places}, Together(units))
+    return Found(crossing.count, message, {"share": share, "folds": places}, Together(units))
 
 
 def similar_keys(joined: Joined) -> Outcome:

@@ -23,14 +23,14 @@ def rows_without_fold(joined: Joined) -> Outcome:
     new, back = joined.unknown, np.flatnonzero(joined.deleted)
     if not new.size and not back.size:
         return None
-    told = []
+    amounts = []
     if new.size:
-        told.append(f"{amount(new.size, 'row')} {verb(new.size, 'has', 'have')} no fold (first: row {new[0]})")
+        amounts.append(f"{amount(new.size, 'row')} {verb(new.size, 'has', 'have')} no fold (first: row {new[0]})")
     if back.size:
         gone = f"{verb(back.size, 'was', 'were')} deleted and {verb(back.size, 'is', 'are')} back"
-        told.append(f"{amount(back.size, 'row')} {gone} (first: row {back[0]})")
+        amounts.append(f"{amount(back.size, 'row')} {gone} (first: row {back[0]})")
     return Found(
-        new.size + back.size, f"{' and '.join(told)}: run `evenfold extend`.", {"new": new.size, "back": back.size}
+        new.size + back.size, f"{' and '.join(amounts)}: run `evenfold extend`.", {"new": new.size, "back": back.size}
     )
 
 
@@ -39,9 +39,9 @@ def absent_rows(joined: Joined) -> Outcome:
     absent = int(np.count_nonzero((joined.row_of < 0) & (joined.manifest.status != DELETED)))
     if not absent:
         return None
-    said = f"{amount(absent, 'row')} of the manifest {verb(absent, 'is', 'are')} not in the data"
+    message = f"{amount(absent, 'row')} of the manifest {verb(absent, 'is', 'are')} not in the data"
     return Found(
-        absent, f"{said}: run `evenfold extend`, which marks them as deleted, or pass the data that were split."
+        absent, f"{message}: run `evenfold extend`, which marks them as deleted, or pass the data that were split."
     )
 
 
@@ -92,8 +92,8 @@ def empty_folds(joined: Joined) -> Outcome:
     empty = joined.empty_places()
     if not empty:
         return None
-    said = f"{listed(empty)} {verb(len(empty), 'has', 'have')} no row in the data{joined.looked_at}"
-    return Found(len(empty), f"{said}; pass the data that were split, or split these anew.", {"empty": empty})
+    message = f"{listed(empty)} {verb(len(empty), 'has', 'have')} no row in the data{joined.looked_at}"
+    return Found(len(empty), f"{message}; pass the data that were split, or split these anew.", {"empty": empty})
 
 
 def deleted_rows(joined: Joined) -> Outcome:
@@ -130,8 +130,8 @@ def waiting_rows(joined: Joined) -> Outcome:
     rows = 0 if waiting is None else waiting.num_rows
     if not rows:
         return None
-    said = f"{verb(rows, 'waits', 'wait')} in no split, because {verb(rows, 'its target was', 'their targets were')}"
-    return Found(rows, f"{amount(rows, 'row')} {said} not known; `evenfold extend` lets in what is known by then.")
+    message = f"{verb(rows, 'waits', 'wait')} in no split, because {verb(rows, 'its target was', 'their targets were')}"
+    return Found(rows, f"{amount(rows, 'row')} {message} not known; `evenfold extend` lets in what is known by then.")
 
 
 def _of_status(joined: Joined, status: int, said: str) -> Outcome:

@@ -345,20 +345,20 @@ class Numbers:
         """Return the position of the row at each rank, where ``values`` are at these ranks: equal ones by position."""
         parts = [(np.count_nonzero(part[:, None] < values, axis=0)) for part in _stretches(self._values())]
         turns = np.array(ranks, dtype=np.int64) - np.sum(parts, axis=0)
-        found = np.full(values.size, -1, dtype=np.int64)
+        rows = np.full(values.size, -1, dtype=np.int64)
         passed = np.zeros(values.size, dtype=np.int64)
         start = 0
         for table, codes in zip(self.ordered.scan([self.name]), self._codes(), strict=True):
             part = _numbers(table.column(self.name))
             for i, value in enumerate(values.tolist()):
-                if found[i] >= 0:
+                if rows[i] >= 0:
                     continue
                 places = np.flatnonzero((part == value) & codes) if codes is not None else np.flatnonzero(part == value)
                 if passed[i] + places.size > turns[i]:
-                    found[i] = start + places[turns[i] - passed[i]]
+                    rows[i] = start + places[turns[i] - passed[i]]
                 passed[i] += places.size
             start += part.size
-        return found
+        return rows
 
     def _codes(self) -> Iterator[NDArray[np.bool_] | None]:
         if self.groups is None or self.kept is None:

@@ -142,8 +142,8 @@ class StoredManifest:
     def require_labels(self) -> None:
         """Raise SplitError where rows cannot be read one after the other: of draws and pairs."""
         if self.kind != "labels":
-            said = f"{self.name} {self.version} holds {self.kind}, which are made from all rows at once"
-            raise SplitError(f"{said}; read it into memory (read()).")
+            reason = f"{self.name} {self.version} holds {self.kind}, which are made from all rows at once"
+            raise SplitError(f"{reason}; read it into memory (read()).")
 
     def prove(self) -> StoredManifest:
         """Return the manifest where every file has the bytes that were written; else SplitError. No row is read."""
@@ -164,11 +164,11 @@ class StoredManifest:
             names = [name for name in part.column_names if name not in (STATUS, BORN)] if columns is None else columns
             codes = codes_in_use(part)
             folds = fold_columns(part.column_names)
-            told = {
+            fields = {
                 name: pa.array(codes[:, i].astype(part.schema.field(name).type.to_pandas_dtype()))
                 for i, name in enumerate(folds)
             }
-            yield pa.table({name: told.get(name, part.column(name)) for name in names})
+            yield pa.table({name: fields.get(name, part.column(name)) for name in names})
 
 
 def write_streamed(
@@ -196,7 +196,7 @@ def _fill(plan: StreamedPlan, decision: Decision, aside: Path) -> str:
     manifest = decision.manifest
     if decision.counting is not None:
         manifest = replace(manifest, state=decision.counting(written.counts))
-    said: Described = {
+    description: Described = {
         **describe(replace(manifest, keys=None)),
         "split_id": split_id(
             manifest.kind,
@@ -208,7 +208,7 @@ def _fill(plan: StreamedPlan, decision: Decision, aside: Path) -> str:
         "counts": counts_of(written.counts),
         "generations": [{"n": 0, "rows": ordered.n}],
     }
-    metadata = {b"evenfold": json.dumps(said, ensure_ascii=False).encode()}
+    metadata = {b"evenfold": json.dumps(description, ensure_ascii=False).encode()}
     files = [written.close(metadata)]
     tables = manifest.membership.files()
     if manifest.group_table is not None:
@@ -216,8 +216,8 @@ def _fill(plan: StreamedPlan, decision: Decision, aside: Path) -> str:
     for name, table in tables.items():
         write_parquet(table.replace_schema_metadata(metadata), aside / name)
         files.append(entry_of(aside / name, table))
-    write_header(aside, {**said, "files": files})
-    return said["split_id"]
+    write_header(aside, {**description, "files": files})
+    return description["split_id"]
 
 
 class _Assignments:
@@ -276,7 +276,7 @@ class _Assignments:
 def room_beside(root: str | Path) -> Iterator[Path]:
     """Give a folder for what is spilled, on the disk of the results, and clear it; also those of killed processes."""
     home = Path(root)
-    made = [each for each in (home, *home.parents) if not each.exists()]  # they go again where nothing comes of it
+    made = [place for place in (home, *home.parents) if not place.exists()]  # they go again where nothing comes of it
     folder = home / owned(".spilling")
     try:
         folder.mkdir(parents=True)
@@ -289,7 +289,7 @@ def room_beside(root: str | Path) -> Iterator[Path]:
         raise SplitError(f"{folder} cannot be written ({error.strerror or error}); nothing was changed.") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        for each in made:
-            if not each.exists() or any(each.iterdir()):
+        for place in made:
+            if not place.exists() or any(place.iterdir()):
                 break
-            each.rmdir()
+            place.rmdir()

@@ -40,7 +40,7 @@ class Match:
         self.a, self.b = a, b
         self.place = np.arange(a.n) if a.keys is None or b.keys is None else positions_in(b.keys, a.keys)
         self.in_a, self.in_b = a.status != DELETED, b.status != DELETED
-        self.classes = [None if data is None else _classes(each, data) for each in (a, b)]
+        self.classes = [None if data is None else _classes(side, data) for side in (a, b)]
 
     @cached_property
     def both(self) -> Ranks:
@@ -101,7 +101,7 @@ class Match:
     def _counted(self, ranks: Ranks, ways: NDArray[Any]) -> list[RowsMoved]:
         if not ranks.size:
             return []
-        found, which = np.unique(ways, axis=0, return_inverse=True)
+        distinct, which = np.unique(ways, axis=0, return_inverse=True)
         return [
             RowsMoved(
                 of=self.a.membership.code_name(int(of)),
@@ -109,7 +109,7 @@ class Match:
                 rows=int(np.count_nonzero(which.reshape(-1) == number)),
                 classes=self._class_counts(0, ranks[which.reshape(-1) == number]),
             )
-            for number, (of, to) in enumerate(found)
+            for number, (of, to) in enumerate(distinct)
         ]
 
     def _class_counts(self, side: int, ranks: Ranks) -> dict[str, int] | None:
@@ -182,7 +182,7 @@ def diff(a: Manifest, b: Manifest, data: Any = None) -> Difference:
     rows = _compared(a, b, data)
     sentences = list(rows.pop("sentences"))
     sentences += [f"{change.path}: {_shown(change.a)} -> {_shown(change.b)}" for change in changes]
-    titles = (f"{each.name} {each.version} ({each.split_id[:12]})" for each in (a, b))
+    titles = (f"{side.name} {side.version} ({side.split_id[:12]})" for side in (a, b))
     return Difference(
         a=next(titles),
         b=next(titles),
@@ -211,7 +211,7 @@ def _compared(a: Manifest, b: Manifest, data: Any) -> dict[str, Any]:
 
 
 def _unmatched(a: Manifest, b: Manifest) -> str | None:
-    keys = [_key(each) for each in (a, b)]
+    keys = [_key(side) for side in (a, b)]
     if keys[0] != keys[1]:
         by = " and ".join(listed(key) or "position" for key in keys)
         return f"rows cannot be matched: they are keyed by {by}."
@@ -231,7 +231,7 @@ def _told(what: str, n: int, rows: list[RowsMoved]) -> str:
     if not n:
         return f"0 rows {what}."
     largest = sorted(rows, key=lambda each: -each.rows)
-    return f"{amount(n, 'row')} {what}: {listed((_way(each) for each in largest), most=6)}."
+    return f"{amount(n, 'row')} {what}: {listed((_way(way) for way in largest), most=6)}."
 
 
 def _way(rows: RowsMoved) -> str:
@@ -242,7 +242,7 @@ def _way(rows: RowsMoved) -> str:
 
 
 def _changes(a: Manifest, b: Manifest) -> list[Change]:
-    ours, theirs = (dict(_flat(_decided(each))) for each in (a, b))
+    ours, theirs = (dict(_flat(_decided(side))) for side in (a, b))
     paths = dict.fromkeys([*ours, *theirs])
     return [
         Change(path=path, a=ours.get(path), b=theirs.get(path)) for path in paths if ours.get(path) != theirs.get(path)

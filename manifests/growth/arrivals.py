@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import log, sqrt
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import ACTIVE, DELETED, Manifest
 from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb
 from evenfold.manifests.tables.maturity import waiting_rows
-from evenfold.manifests.tables.read import read_table
+from evenfold.manifests.tables.read import blocks_of, schema_of
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
@@ -51,17 +51,19 @@ class Snapshot:
 
     @classmethod
     def of(cls, manifest: Manifest, data: Any) -> Snapshot:
-        """Return the snapshot of ``data``, the table that ``manifest`` is a split of. Reads every column once."""
-        table = read_table(data, types=manifest.spec.types)
-        joined = Joined.of(manifest, table)
+        """Return the snapshot of ``data``, the table that ``manifest`` is a split of.
+
+        Of Parquet files and addresses the columns that play a role are in memory, and one of text at a time.
+        """
+        joined = Joined.of(manifest, data)
         target = manifest.spec.columns.target
-        types = _types_of(table)
+        types = _types_of(joined.source)
         texts = [name for name, of in types.items() if of == "text" and name not in manifest.spec.columns.roles()]
         return cls(
             manifest.split_id,
             None if target is None else _at(joined.column(target), joined.row_of),
             types,
-            {name: sorted(values) for name in texts if len(values := _digests(table, name)) <= MOST_CATEGORIES},
+            {name: sorted(values) for name in texts if len(values := _digests(joined.source, name)) <= MOST_CATEGORIES},
         )
 
     def grown(self, manifest: Manifest, generation: int) -> Snapshot:
@@ -108,12 +110,11 @@ def check_arrival(
 
     Promises: no finding quotes a value of the data. O(n log n).
     """
-    table = read_table(data, types=known.spec.types)
-    arrived = _Arrived(Joined.of(known, table), table, snapshot, columns)
+    arrived = _Arrived(Joined.of(known, data), snapshot, columns)
     checks: dict[str, Check] = {check.__name__: partial(check, arrived) for check in CHECKS}
     checks["merged_groups"] = partial(_merged_groups, known, quarantined)
     limits = gates_with({**known.spec.gates, **(gates or {})}, ARRIVAL_GATES)
-    return judged(limits, checks, known, n_rows=table.num_rows, features=sorted(columns or ()))
+    return judged(limits, checks, known, n_rows=arrived.joined.n, features=sorted(columns or ()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +122,12 @@ class _Arrived:
     """A table beside the manifest that does not know its new rows yet."""
 
     joined: Joined
-    table: pa.Table
     snapshot: Snapshot | None
     columns: Collection[str] | None
+
+    @cached_property
+    def types(self) -> dict[str, str]:
+        return _types_of(self.joined.source)
 
     @property
     def manifest(self) -> Manifest:
@@ -142,7 +146,7 @@ class _Arrived:
 
     def new(self) -> NDArray[np.int64]:
         """The rows of the table that the manifest does not hold, and that do not wait."""
-        waits = waiting_rows(self.table, self.manifest.spec, self.manifest.types)
+        waits = waiting_rows(self.joined.table, self.manifest.spec, self.manifest.types)
         return np.flatnonzero((self.joined.place < 0) & ~waits)
 
 
@@ -232,16 +236,18 @@ def lost_columns(arrived: _Arrived) -> Outcome:
     """Look for columns that are gone, or that hold another kind of value."""
     if arrived.snapshot is None:
         return NotAsked("the columns of the last table were not kept")
-    before, after = arrived.snapshot.types, _types_of(arrived.table)
+    before, after, names = arrived.snapshot.types, arrived.types, schema_of(arrived.joined.source).names
     asked = [name for name in before if arrived.columns is None or name in arrived.columns]
-    gone = [name for name in asked if name not in arrived.table.column_names]
+    gone = [name for name in asked if name not in names]
     other = [name for name in asked if name in after and KINDS[before[name]] != KINDS[after[name]]]
-    empty = [name for name in asked if name in arrived.table.column_names and name not in after]
-    told = [f"{name} is gone" for name in gone] + [f"{name} has no value in any row" for name in empty]
-    told += [f"{name} holds {KINDS[after[name]]}s, not {KINDS[before[name]]}s" for name in other]
+    empty = [name for name in asked if name in names and name not in after]
+    changes = [f"{name} is gone" for name in gone] + [f"{name} has no value in any row" for name in empty]
+    changes += [f"{name} holds {KINDS[after[name]]}s, not {KINDS[before[name]]}s" for name in other]
     named = {"gone": gone, "empty": empty, "other": other}
     return (
-        Found(len(told), f"{listed(told, most=10)}; mend the file, or retrain without them.", named) if told else None
+        Found(len(changes), f"{listed(changes, most=10)}; mend the file, or retrain without them.", named)
+        if changes
+        else None
     )
 
 
@@ -290,20 +296,20 @@ def unseen_categories(arrived: _Arrived) -> Outcome:
     """Look for values of text columns that no known row had; they are counted, never quoted."""
     if arrived.snapshot is None:
         return NotAsked("the categories of the last table were not kept")
-    after, unseen = _types_of(arrived.table), {}
+    after, unseen = arrived.types, {}
     for name, before in sorted(arrived.snapshot.categories.items()):
         if after.get(name) == "text" and (arrived.columns is None or name in arrived.columns):
-            unseen[name] = len(_digests(arrived.table, name) - set(before))
+            unseen[name] = len(_digests(arrived.joined.source, name) - set(before))
     unseen = {name: count for name, count in unseen.items() if count}
-    told = listed((f"{name} ({count:,})" for name, count in unseen.items()), most=10)
-    return Found(len(unseen), f"values that no known row had: {told}.", unseen) if unseen else None
+    names = listed((f"{name} ({count:,})" for name, count in unseen.items()), most=10)
+    return Found(len(unseen), f"values that no known row had: {names}.", unseen) if unseen else None
 
 
 def changed_types(arrived: _Arrived) -> Outcome:
     """Look for columns whose type is another one of the same kind: whole numbers that became decimal ones."""
     if arrived.snapshot is None:
         return NotAsked("the columns of the last table were not kept")
-    before, after = arrived.snapshot.types, _types_of(arrived.table)
+    before, after = arrived.snapshot.types, arrived.types
     other = [
         name
         for name, kind in before.items()
@@ -311,8 +317,8 @@ def changed_types(arrived: _Arrived) -> Outcome:
         and after.get(name, kind) != kind
         and KINDS[after[name]] == KINDS[kind]
     ]
-    told = listed((f"{name} was {before[name]} and is {after[name]}" for name in other), most=10)
-    return Found(len(other), f"{told}.", {"columns": other}) if other else None
+    changes = listed((f"{name} was {before[name]} and is {after[name]}" for name in other), most=10)
+    return Found(len(other), f"{changes}.", {"columns": other}) if other else None
 
 
 CHECKS: tuple[Callable[[_Arrived], Outcome], ...] = (
@@ -320,10 +326,10 @@ CHECKS: tuple[Callable[[_Arrived], Outcome], ...] = (
 )  # fmt: skip
 
 
-def _types_of(table: pa.Table) -> dict[str, str]:
+def _types_of(source: Any) -> dict[str, str]:
     """Return the type of each column that has one: not of lists, and not of columns without a value."""
     types = {}
-    for field in table.schema:
+    for field in schema_of(source):
         try:
             types[field.name] = infer_type(field.type, field.name)
         except SplitError:
@@ -335,8 +341,8 @@ def _at(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
     return column.combine_chunks().take(pa.array(rows, mask=rows < 0))
 
 
-def _digests(table: pa.Table, name: str) -> set[str]:
-    values = pc.unique(table.column(name)).to_pylist()
+def _digests(source: Any, name: str) -> set[str]:
+    values = {value for block in blocks_of(source, [name]) for value in pc.unique(block.column(name)).to_pylist()}
     return {hashlib.sha256(f"{name}={value}".encode()).hexdigest()[:16] for value in values if value is not None}
 
 

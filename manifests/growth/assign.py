@@ -137,9 +137,9 @@ class Arrival:
 
     def codes(self) -> NDArray[Any]:
         """Return the manifest's codes of the rows of the data (rows by repeats); -4 for new rows."""
-        found = self.manifest.membership.codes[np.maximum(self.known, 0)].astype(np.int64)
-        found[self.known < 0] = UNKNOWN
-        return found
+        codes = self.manifest.membership.codes[np.maximum(self.known, 0)].astype(np.int64)
+        codes[self.known < 0] = UNKNOWN
+        return codes
 
     def _not_new(self) -> str:
         first = int(np.flatnonzero(self.known >= 0)[0])
@@ -182,8 +182,8 @@ def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
     elif manifest.group_table is not None:
         grouped = _Groups(dealing)
         placed, groups = grouped.codes(), grouped.table
-        quarantined, told = grouped.merged(merged)
-        notes += told
+        quarantined, merge_notes = grouped.merged(merged)
+        notes += merge_notes
     else:
         placed = np.column_stack([dealing.rows(repeat) for repeat in range(dealing.n_repeats)])
     return Growth(placed, notes, groups, dealing.state_with(placed), quarantined)
@@ -197,8 +197,8 @@ def _entities(dealing: _Dealing, known: pa.Table) -> EntityGrowth:
 
 
 def _told_of_bridges(n: int, entities: list[str], merged: Merged) -> str:
-    said = f"{amount(n, 'row')} {verb(n, 'has', 'have')} {' and '.join(entities)} of two folds"
-    return f"{said}; {'accepted as asked, so these leak' if merged == 'accept' else 'quarantined'}."
+    reason = f"{amount(n, 'row')} {verb(n, 'has', 'have')} {' and '.join(entities)} of two folds"
+    return f"{reason}; {'accepted as asked, so these leak' if merged == 'accept' else 'quarantined'}."
 
 
 class _Dealing:
@@ -306,12 +306,12 @@ class _Dealing:
         if not new.size or len(self.state.edges or ()) < 2:
             return ()
         outer = (self.strata[new] == 0) | (self.strata[new] == self.n_strata - 1)
-        expected, found = 2 / self.n_strata, float(outer.mean())
-        if found <= 2 * expected or outer.sum() < 10:
+        expected, measured = 2 / self.n_strata, float(outer.mean())
+        if measured <= 2 * expected or outer.sum() < 10:
             return ()
         return (
-            f"{found:.0%} of the new rows lie in the outermost target bins, which held {expected:.0%} when the edges "
-            "were frozen: the target has drifted, and a new major version would follow it.",
+            f"{measured:.0%} of the new rows lie in the outermost target bins, which held {expected:.0%} when the "
+            "edges were frozen: the target has drifted, and a new major version would follow it.",
         )
 
 
@@ -357,10 +357,10 @@ class _Groups:
         values = self.table.column("group").take(groups).combine_chunks()
         rows = self.arrival.keys_in(values, self.column.column(0))
         named = ", ".join(shown(value) for value in values[:3].to_pylist())
-        said = (
+        reason = (
             f"{groups.size:,} groups ({named}) hold {n_stray:,} rows that were assigned to another fold with "
             "another group"
         )
         if policy == "accept":
-            return None, (f"{said}; accepted as asked, so these groups leak.",)
-        return rows, (f"{said}; their {rows.num_rows:,} rows are quarantined.",)
+            return None, (f"{reason}; accepted as asked, so these groups leak.",)
+        return rows, (f"{reason}; their {rows.num_rows:,} rows are quarantined.",)

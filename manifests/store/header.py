@@ -89,9 +89,9 @@ def read_header(folder: str | Path) -> Header:
         raise SplitError(f"{folder} holds no manifest.json; pass the folder of a manifest.") from None
     except (ValueError, RecursionError, OSError) as error:
         raise SplitError(f"{path} is damaged ({str(error)[:100]}); {REMEDY}") from None
-    found = header.get("schema") if isinstance(header, dict) else None
-    if not isinstance(header, dict) or found != SCHEMA:
-        raise SplitError(f"{folder} has schema {repr(found)[:40]}; this version of evenfold reads {SCHEMA!r}.")
+    schema = header.get("schema") if isinstance(header, dict) else None
+    if not isinstance(header, dict) or schema != SCHEMA:
+        raise SplitError(f"{folder} has schema {repr(schema)[:40]}; this version of evenfold reads {SCHEMA!r}.")
     wrong = [name for name, fits in FIELDS.items() if not fits(header.get(name))]
     if wrong:
         raise SplitError(f"{path} is damaged (its {', '.join(wrong[:5])}); {REMEDY}")
@@ -124,12 +124,12 @@ def _is_entry(entry: Any) -> bool:
 
 def _prove(path: Path, wanted: str) -> None:
     try:
-        found = sha256(path)
+        digest = sha256(path)
     except FileNotFoundError:
         raise SplitError(f"{path} is missing; {REMEDY}") from None
     except OSError as error:
         raise SplitError(f"{path} cannot be read ({error.strerror}); {REMEDY}") from None
-    if found != wanted:
+    if digest != wanted:
         raise SplitError(f"{path} is damaged: its SHA-256 is not the {wanted[:12]} of manifest.json; {REMEDY}")
 
 

@@ -148,10 +148,10 @@ def _compare_headers(header: Header, file: Path) -> None:
     """Raise SplitError where the header says something else than its copy, which the rows' SHA-256 proves."""
     try:
         copy = _told(json.loads((pq.read_metadata(file).metadata or {}).get(b"evenfold", b"{}")))
-        said = _told({name: value for name, value in header.items() if name != "files"})
+        claimed = _told({name: value for name, value in header.items() if name != "files"})
     except Exception as error:
         raise _forged(file.parent, error) from cause_of(error)
-    odd = sorted(name for name, _ in copy ^ said)
+    odd = sorted(name for name, _ in copy ^ claimed)
     if odd:
         raise SplitError(
             f"{file.parent / 'manifest.json'} does not fit the copy in {file.name} "

@@ -88,17 +88,17 @@ def digested(folder: Path, files: list[str], key: list[str], kind: Kind = "label
     Two readings where a key is text, whose lengths come before its bytes.
     """
     n = sum(pq.read_metadata(folder / name).num_rows for name in files if name.startswith("assignments-"))
-    found, codes, status = Digested(n=n), hashlib.sha256(), hashlib.sha256()
+    digested, codes, status = Digested(n=n), hashlib.sha256(), hashlib.sha256()
     hashes: dict[str, Any] = {}
     for part in rows_in_order(folder, files, key):
         _add_keys(hashes, part, key, 0, n)
         assigned = assigned_codes(part)
-        found.most, found.repeats = max(found.most, int(assigned.max(initial=-1))), assigned.shape[1]
+        digested.most, digested.repeats = max(digested.most, int(assigned.max(initial=-1))), assigned.shape[1]
         codes.update(np.ascontiguousarray(assigned, dtype="<i4").data)
         status.update(np.ascontiguousarray(part.column(STATUS).to_numpy(), dtype="<i4").data)
-        _count(found.statuses, part.column(STATUS).to_numpy())
-        _count(found.counts, codes_in_use(part)[:, 0])
-        _count(found.generations, part.column(BORN).to_numpy())
+        _count(digested.statuses, part.column(STATUS).to_numpy())
+        _count(digested.counts, codes_in_use(part)[:, 0])
+        _count(digested.generations, part.column(BORN).to_numpy())
     if any(
         pa.types.is_large_string(pq.read_schema(folder / name).field(column).type)
         for name in files[:1]
@@ -106,10 +106,10 @@ def digested(folder: Path, files: list[str], key: list[str], kind: Kind = "label
     ):
         for part in rows_in_order(folder, files, key):
             _add_keys(hashes, part, key, 1, n)
-    idle = any(status for status in found.statuses)
+    idle = any(status for status in digested.statuses)
     keys = digest_json([hashes[name].hexdigest() for name in key] if key else {"positions": n})
-    found.split_id = split_id(kind, keys, codes.hexdigest(), [status.hexdigest()] if idle else None)
-    return found
+    digested.split_id = split_id(kind, keys, codes.hexdigest(), [status.hexdigest()] if idle else None)
+    return digested
 
 
 def _add_keys(hashes: dict[str, Any], part: pa.Table, key: list[str], turn: int, n: int) -> None:

@@ -42,9 +42,9 @@ class Damage(BaseModel):
 def damaged_files(folder: Path, entries: list[ListedFile]) -> Iterator[Damage]:
     """Yield the damage of each listed file, and the files that a reader would take for parts of the manifest."""
     for entry in entries:
-        found = _damage(folder / entry["path"], entry)
-        if found:
-            yield found
+        damage = _damage(folder / entry["path"], entry)
+        if damage:
+            yield damage
     listed = {entry["path"] for entry in entries}
     for name in sorted(file.name for part in PARTS_OF_A_MANIFEST for file in folder.glob(f"{part}.parquet")):
         if name not in listed:
@@ -56,12 +56,12 @@ def _damage(file: Path, entry: ListedFile) -> Damage | None:
     if not file.exists():
         return Damage(file=name, message=f"{name} is missing, and its {amount(rows, 'row')} with it; {REMEDY}")
     same_bytes = sha256(file) == entry["sha256"]
-    found = _first_damaged_block(file, entry)
-    if same_bytes and (found or file.stat().st_size != entry["bytes"]):
-        said = f"manifest.json does not say of {name} what its undamaged bytes hold; {REMEDY}"
-        return Damage(file="manifest.json", message=said)
-    if found or same_bytes:
-        return found
+    block = _first_damaged_block(file, entry)
+    if same_bytes and (block or file.stat().st_size != entry["bytes"]):
+        sentence = f"manifest.json does not say of {name} what its undamaged bytes hold; {REMEDY}"
+        return Damage(file="manifest.json", message=sentence)
+    if block or same_bytes:
+        return block
     return Damage(file=name, message=f"{name} has other bytes than were written, and all its rows; {REMEDY}")
 
 
@@ -76,29 +76,29 @@ def _first_damaged_block(file: Path, entry: ListedFile) -> Damage | None:
         groups = amount(parquet.metadata.num_row_groups, "block")
         return _of_rows(file, 0, rows, f"has {amount(held, 'row')} in {groups}, not {rows:,} in {len(blocks):,}")
     for block, wanted in enumerate(blocks):
-        found = _block_damage(parquet, block, wanted)
-        if found:
+        damage = _block_damage(parquet, block, wanted)
+        if damage:
             first, last = block * BLOCK_ROWS, min((block + 1) * BLOCK_ROWS, rows)
-            return _of_rows(file, first, last, found, block)
+            return _of_rows(file, first, last, damage, block)
     return None
 
 
 def _block_damage(parquet: pq.ParquetFile, block: int, wanted: str) -> str | None:
     try:
-        found = digest_table(parquet.read_row_group(block))
+        digest = digest_table(parquet.read_row_group(block))
     except Exception as error:  # a damaged file may raise anything
         return f"cannot be read ({_short(error)})"
-    return None if found[: len(wanted)] == wanted else "differs from what was written"
+    return None if digest[: len(wanted)] == wanted else "differs from what was written"
 
 
 def _of_rows(file: Path, first: int, stop: int, what: str, block: int | None = None) -> Damage:
     place = f"rows {first:,} to {stop - 1:,}"
     if block is not None:
         before = f", and the {amount(block, 'block')} before it as written" if block else ""
-        said = f"{file.name}: block {block} ({place}) {what}{before}"
+        sentence = f"{file.name}: block {block} ({place}) {what}{before}"
     else:
-        said = f"{file.name} {what}; {place} cannot be relied on"
-    return Damage(file=file.name, message=f"{said}; {REMEDY}", block=block, first_row=first, last_row=stop - 1)
+        sentence = f"{file.name} {what}; {place} cannot be relied on"
+    return Damage(file=file.name, message=f"{sentence}; {REMEDY}", block=block, first_row=first, last_row=stop - 1)
 
 
 def _unreadable(file: Path, entry: ListedFile, error: Exception) -> str:
@@ -152,8 +152,8 @@ def verify(folder: str | Path) -> Verification:
     except SplitError as error:
         return _damaged(path, [Damage(file="manifest.json", message=str(error))])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        said = f"manifest.json is no header of a manifest ({type(error).__name__}: {error}); {REMEDY}"
-        return _damaged(path, [Damage(file="manifest.json", message=said)])
+        sentence = f"manifest.json is no header of a manifest ({type(error).__name__}: {error}); {REMEDY}"
+        return _damaged(path, [Damage(file="manifest.json", message=sentence)])
 
 
 def _is_another(file: Path) -> bool:
@@ -176,13 +176,13 @@ def _proved(path: Path, header: Header) -> Verification:
     proved, not_proved, damages = [files, f"the rows make split_id {held.split_id[:16]}"], [], []
     for proof in PROOFS:
         try:
-            said = proof(held, header)
+            proven = proof(held, header)
         except _Differs as difference:
             damages.append(Damage(file=difference.file, message=f"{difference}; {REMEDY}"))
         except SplitError as error:
             not_proved.append(str(error))
         else:
-            proved += [said] if said else []
+            proved += [proven] if proven else []
     return Verification(
         folder=str(path),
         intact=not damages,
@@ -248,10 +248,10 @@ class _Differs(Exception):
 def _plan_is_theirs(held: _Whole, header: Header) -> str:
     manifest = held.manifest
     decision = manifest.spec.decision(manifest.types)
-    found = plan_id(decision, manifest.fingerprint, manifest.algorithm, manifest.parent_split_id)
-    if found != manifest.plan_id:
-        raise _Differs(f"specification, types and fingerprint make plan_id {found[:16]}, not {manifest.plan_id[:16]}")
-    return f"specification, types and fingerprint make plan_id {found[:16]}"
+    made = plan_id(decision, manifest.fingerprint, manifest.algorithm, manifest.parent_split_id)
+    if made != manifest.plan_id:
+        raise _Differs(f"specification, types and fingerprint make plan_id {made[:16]}, not {manifest.plan_id[:16]}")
+    return f"specification, types and fingerprint make plan_id {made[:16]}"
 
 
 def _header_follows(held: _Whole, header: Header) -> str:

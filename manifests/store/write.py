@@ -115,13 +115,13 @@ def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
     before = _version_before(manifest, versions)
     files = [] if before is None else linked(before, folder)
     first = 0 if before is None else manifest.generation
-    said = describe(manifest)
-    metadata = {b"evenfold": json.dumps(said, ensure_ascii=False).encode()}
+    description = describe(manifest)
+    metadata = {b"evenfold": json.dumps(description, ensure_ascii=False).encode()}
     for generation in range(first, manifest.generation + 1):
         for name, table in tables_of(manifest, generation).items():
             write_parquet(table.replace_schema_metadata(metadata), folder / name)
             files.append(entry_of(folder / name, table))
-    write_header(folder, {**said, "files": files})
+    write_header(folder, {**description, "files": files})
 
 
 def write_header(folder: Path, header: Header) -> None:

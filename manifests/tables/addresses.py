@@ -121,9 +121,9 @@ def _listed(address: str) -> tuple[Any, list[str]]:
     try:
         files, path = fsspec.core.url_to_fs(address)
         files.invalidate_cache()
-        found = files.glob(path) if any(mark in path for mark in "*?[") else [path]
-        names = [name for place in found for name in (files.find(place) if files.isdir(place) else [place])]
-        names = [name for name in names if len(found) == 1 == len(names) or name.endswith((".parquet", ".pq"))]
+        places = files.glob(path) if any(mark in path for mark in "*?[") else [path]
+        names = [name for place in places for name in (files.find(place) if files.isdir(place) else [place])]
+        names = [name for name in names if len(places) == 1 == len(names) or name.endswith((".parquet", ".pq"))]
         missing = [name for name in names if not files.exists(name)]
     except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong
         raise _unreadable(address, error) from None

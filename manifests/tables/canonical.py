@@ -124,9 +124,9 @@ def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.A
     try:
         array = whole(_cast(column, kind, wanted))
     except pa.ArrowException as error:
-        said = "declared" if declared else "read as"
+        origin = "declared" if declared else "read as"
         raise SplitError(
-            f"column {name!r} is {said} {wanted} and holds something else ({reason_of(error)}); correct it."
+            f"column {name!r} is {origin} {wanted} and holds something else ({reason_of(error)}); correct it."
         ) from None
     return _normal_form(array, wanted)
 

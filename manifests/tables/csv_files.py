@@ -51,7 +51,7 @@ def _separator(lines: list[str]) -> str:
     if not lines:
         return ","
     counts = {mark: [line.count(mark) for line in lines] for mark in SEPARATORS}
-    even = [mark for mark, found in counts.items() if found[0] and len(set(found)) == 1]
+    even = [mark for mark, per_line in counts.items() if per_line[0] and len(set(per_line)) == 1]
     return max(even or SEPARATORS, key=lambda mark: counts[mark][0])  # the first of equals: a comma
 
 

@@ -137,8 +137,8 @@ def positions_in(known: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
     One hash table; several columns become one by numbering their values first. O(known + wanted).
     """
     ours, theirs = _one_column(known, wanted)
-    found = pc.index_in(theirs, value_set=ours)
-    return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+    positions = pc.index_in(theirs, value_set=ours)
+    return np.asarray(positions.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def repeated(keys: pa.Table) -> NDArray[np.bool_]:
@@ -202,8 +202,8 @@ class Lookup:
     def row(self) -> NDArray[np.int64]:
         """The looked-up row that each known row is, -1 where there is none."""
         rows = np.full(self.n_known, -1, dtype=np.int64)
-        found = np.flatnonzero(self.rank >= 0)
-        rows[self.rank[found]] = found
+        known = np.flatnonzero(self.rank >= 0)
+        rows[self.rank[known]] = known
         return rows
 
     def exact_rows(self) -> NDArray[np.int64]:

@@ -69,8 +69,8 @@ def data_files(source: str | Path) -> list[Path]:
     path = Path(source)
     if not glob.has_magic(str(source)):
         require_readable([path])  # before anything is told of what lies beside it
-    found = [path] if path.exists() or not glob.has_magic(str(source)) else sorted(map(Path, glob.glob(str(source))))
-    files = [file for place in found for file in (_inside(place) if place.is_dir() else [place])]
+    places = [path] if path.exists() or not glob.has_magic(str(source)) else sorted(map(Path, glob.glob(str(source))))
+    files = [file for place in places for file in (_inside(place) if place.is_dir() else [place])]
     require_readable(files)
     if not files or not all(file.exists() for file in files):
         raise SplitError(f"there is no file {source}{'' if is_deployed() else _beside(path)}.")
@@ -259,6 +259,11 @@ def schema_of(source: Any) -> pa.Schema:
     else:
         schema = read_table(source).schema
     return pa.schema([field for field in schema if not INDEX.fullmatch(field.name)])
+
+
+def has_columns_apart(source: Any) -> bool:
+    """Return whether a column of a source is read without the others: of Parquet files and of addresses."""
+    return is_address(source) or (isinstance(source, (str, Path)) and is_parquet(source))
 
 
 def is_parquet(path: str | Path) -> bool:

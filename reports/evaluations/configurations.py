@@ -128,11 +128,11 @@ def _search(reading: Metric, configurations: Sequence[Mapping[str, Any]], scores
     if len(scores) < LEAST_OF_A_SEARCH:
         return []
     best_so_far = [max(scores[: i + 1]) for i in range(len(scores))]
-    found = best_so_far.index(best_so_far[-1])
-    after = len(scores) - 1 - found
+    first = best_so_far.index(best_so_far[-1])
+    after = len(scores) - 1 - first
     nothing = f"the {after:,} after it brought nothing better" if after > 1 else "a longer search may find a better one"
     picture = Picture(
-        f"The best came with try {found + 1:,} of {len(scores):,}; {nothing}",
+        f"The best came with try {first + 1:,} of {len(scores):,}; {nothing}",
         "try", f"{reading.title} ({direction(reading)})", (0.5, len(scores) + 0.5),
         around([reading.shown(score) for score in scores]),
         x_ticks=named(ticks(1, len(scores), whole=True)),

@@ -57,8 +57,8 @@ def importance_words(scores: Sequence[FoldScore], name: str) -> str:
         return ""
     if top.empty:
         return "Importance: no feature's values matter on the test rows."
-    told = ", ".join(f"{row['feature']} {written(row['mean'], row['sd'])}" for _, row in top.iterrows())
-    return f"Importance: {_moves(name)} by this much where a feature's values change places: {told}."
+    features = ", ".join(f"{row['feature']} {written(row['mean'], row['sd'])}" for _, row in top.iterrows())
+    return f"Importance: {_moves(name)} by this much where a feature's values change places: {features}."
 
 
 def _moves(name: str) -> str:

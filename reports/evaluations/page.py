@@ -136,7 +136,7 @@ def _verdict(audit: Audit | None, estimates: Sequence[Estimate]) -> Verdict:
 
 def listing_page(split: SplitLink, evaluations: Sequence[tuple[str, str, str]]) -> Page:
     """Return the page that lists the evaluations of a split: name, day and the address of each one's page."""
-    items = [Markup('<li><a href="{}">{}</a>, {}</li>').format(address, *told) for *told, address in evaluations]
+    items = [Markup('<li><a href="{}">{}</a>, {}</li>').format(address, *cells) for *cells, address in evaluations]
     listed = Markup("<ul>{}</ul>").format(Markup("").join(items)) if items else Paragraph("None yet.")
     title = f"{counted(len(items), 'evaluation')} on {split.name}"
     return Page(title, Verdict.NONE, "", sections=[Section("evaluations", "The newest first", [listed, split.block()])])
@@ -145,8 +145,8 @@ def listing_page(split: SplitLink, evaluations: Sequence[tuple[str, str, str]]) 
 def beside_promises(page: Page, estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> Page:
     """Return the page of a score on later rows: what was promised stands beside it, and the lead says what was kept."""
     before = {estimate.metric: " ".join(filter(None, headline(estimate)[1:])) for estimate in reversed(promised)}
-    told = [f"promised {before[estimate.metric]}" if estimate.metric in before else "" for estimate in estimates]
-    tiles = [replace(tile, note=words) for tile, words in zip(page.tiles, told, strict=False)]
+    promises = [f"promised {before[estimate.metric]}" if estimate.metric in before else "" for estimate in estimates]
+    tiles = [replace(tile, note=words) for tile, words in zip(page.tiles, promises, strict=False)]
     lead = " ".join(kept_promises(estimates, promised))
     return replace(page, verdict=Verdict.NONE, lead=lead, tiles=tiles, findings=warnings_of(estimates))
 
@@ -278,7 +278,7 @@ def _features(problem: Problem) -> Section:
         f"Features ({len(problem.features)})" + (f", {counted(len(left), 'column')} left out" if left else ""),
         [
             Paragraph(", ".join(problem.features)),
-            *(Paragraph(told) for told in words if told),
+            *(Paragraph(sentence) for sentence in words if sentence),
             *([facts("Left out", left)] if left else []),
         ],
     )
@@ -336,7 +336,7 @@ def estimates_table(estimates: Sequence[Estimate]) -> Table:
     intervals = [estimate.interval for estimate in estimates]
     rows: list[list[Any]] = [
         ["method", *(estimate.method for estimate in estimates)],
-        *([title, *(number(getattr(each, name)) for each in estimates)] for name, title in names.items()),
+        *([title, *(number(getattr(estimate, name)) for estimate in estimates)] for name, title in names.items()),
         ["interval from", *(number(interval.low if interval else None) for interval in intervals)],
         ["to", *(number(interval.high if interval else None) for interval in intervals)],
         *([title, *cells] for title, *cells in zip(["baseline", "better by", "from", "to"], *beside, strict=True)),
@@ -366,7 +366,11 @@ def _notes(estimates: Sequence[Estimate]) -> list[Block]:
         for note in (*estimate.notes, *(estimate.interval.notes if estimate.interval else ())):
             about.setdefault(note, []).append(estimate.metric)
     n_metrics = len({estimate.metric for estimate in estimates})
-    methods = {(in_percent(each.interval.level), each.interval.method): 0 for each in estimates if each.interval}
+    methods = {
+        (in_percent(estimate.interval.level), estimate.interval.method): 0
+        for estimate in estimates
+        if estimate.interval
+    }
     blocks: list[Block] = [Paragraph(f"{level} intervals: {method}.") for level, method in methods]
     for note, metrics in about.items():
         names = list(dict.fromkeys(metrics))

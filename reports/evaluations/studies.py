@@ -168,9 +168,9 @@ def strategy_words(metric: str, part: pd.DataFrame) -> str:
         return f"{title}: no way but random folds was tried"
     best, ratio = str(ways.idxmin()), float(ways.min())
     low, high = ratio_ends(ratio, partitions)
-    told = f"{ratio:.2f} ({low:.2f} to {high:.2f}) of the variance of random ones"
+    sentence = f"{ratio:.2f} ({low:.2f} to {high:.2f}) of the variance of random ones"
     if high < 1:
-        return f"{title}: take {best} folds; their mean has {told}"
+        return f"{title}: take {best} folds; their mean has {sentence}"
     if ratio < 1:
-        return f"{title}: {partitions} partitions cannot tell; the mean of {best} folds has {told}"
-    return f"{title}: random folds will do; the steadiest other way, {best}, has {told}"
+        return f"{title}: {partitions} partitions cannot tell; the mean of {best} folds has {sentence}"
+    return f"{title}: random folds will do; the steadiest other way, {best}, has {sentence}"

@@ -30,8 +30,8 @@ def written(value: float, half_width: float | None = None) -> str:
         return "undefined"
     of = half_width if half_width and isfinite(half_width) else abs(value)
     digits = 3 if of == 0 else (1 if half_width else 2) - floor(log10(of))
-    told = f"{value:,.{min(max(digits, 0), 6)}f}"
-    return told.lstrip("-") if not told.strip("-0.,") else told
+    digits_shown = f"{value:,.{min(max(digits, 0), 6)}f}"
+    return digits_shown.lstrip("-") if not digits_shown.strip("-0.,") else digits_shown
 
 
 def by_level(scores: Sequence[LevelScore]) -> list[str]:
@@ -39,8 +39,8 @@ def by_level(scores: Sequence[LevelScore]) -> list[str]:
     lines = []
     for attribute, name in dict.fromkeys((score.attribute, score.metric) for score in scores):
         of = [score for score in scores if (score.attribute, score.metric) == (attribute, name)]
-        told = ", ".join(f"{score.level} {level_score(score)}" for score in of)
-        lines.append(f"{metric_of(name).title} by {attribute}: {told}")
+        of_levels = ", ".join(f"{score.level} {level_score(score)}" for score in of)
+        lines.append(f"{metric_of(name).title} by {attribute}: {of_levels}")
     return lines
 
 
@@ -66,12 +66,13 @@ def headline(estimate: Estimate) -> tuple[str, str, str]:
 
 def once(sentences: Iterable[str]) -> list[str]:
     """Return each sentence once; those that say the same up to their colon, each of another metric, become one."""
-    said: dict[str, list[str]] = {}
+    by_start: dict[str, list[str]] = {}
     for sentence in dict.fromkeys(sentences):
         same, colon, figures = sentence.partition(": ")
-        said.setdefault(same + colon, []).append(figures)
+        by_start.setdefault(same + colon, []).append(figures)
     return [
-        same + "; ".join([*(each.removesuffix(".") for each in told[:-1]), told[-1]]) for same, told in said.items()
+        same + "; ".join([*(figures.removesuffix(".") for figures in tails[:-1]), tails[-1]])
+        for same, tails in by_start.items()
     ]
 
 
@@ -90,27 +91,27 @@ def optimism(estimates: Sequence[Estimate]) -> str:
     first, *others = beyond
     title, value, _ = headline(first)
     training = written(metric_of(first.metric).shown(first.apparent or 0.0), first.resolution)
-    alike = listed([metric_of(each.metric).title for each in others])
+    alike = listed([metric_of(estimate.metric).title for estimate in others])
     as_well = f"; {alike} {'is' if len(others) == 1 else 'are'} better on seen rows as well" if others else ""
     return f"Optimism: {title} is {training} on rows that the model has seen and {value} on new ones{as_well}."
 
 
 def resolution(estimates: Sequence[Estimate]) -> str:
     """Return one sentence: the smallest differences from a model of another kind that these splits could show."""
-    found = [(estimate, estimate.resolution) for estimate in _last(estimates)]
-    told = [f"{written(half, half)} {metric_of(each.metric).title}" for each, half in found if half]
-    level = next((in_percent(each.interval.level) for each, _ in found if each.interval), "")
-    if not told:
+    resolutions = [(estimate, estimate.resolution) for estimate in _last(estimates)]
+    smallest = [f"{written(half, half)} {metric_of(estimate.metric).title}" for estimate, half in resolutions if half]
+    level = next((in_percent(estimate.interval.level) for estimate, _ in resolutions if estimate.interval), "")
+    if not smallest:
         return ""
     return (
-        f"Resolution: from a model of another kind, differences below about {listed(told)} cannot be seen on these "
+        f"Resolution: from a model of another kind, differences below about {listed(smallest)} cannot be seen on these "
         f"splits ({level}); variants of one model are compared row by row, and told apart sooner."
     )
 
 
 def why_good(estimates: Sequence[Estimate]) -> str:
     """Return what a good verdict rests on: an audit, and where there is a baseline that the model has learnt more."""
-    besides = [each.baseline for each in estimates if each.baseline]
+    besides = [estimate.baseline for estimate in estimates if estimate.baseline]
     named = " or ".join(dict.fromkeys(beside.name for beside in besides if beside.difference > 0))
     better = all(beside.difference > 0 for beside in besides) and named
     return f" The split passed its audit{f', and the model is better than predicting {named}' if better else ''}."
@@ -129,7 +130,7 @@ def look_words(level: float) -> str:
 
 def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> list[str]:
     """Return a sentence for each metric that came out beyond the interval that the evaluation gave."""
-    said = []
+    sentences = []
     for estimate in estimates:
         before = next((one for one in reversed(promised) if one.metric == estimate.metric and one.interval), None)
         if before is None or before.interval is None:
@@ -139,8 +140,8 @@ def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -
         )
         if apart:
             side = "worse" if estimate.value < before.value else "better"
-            said.append(f"{metric_of(estimate.metric).title} is {side} than promised: the intervals do not meet.")
-    return said or ["The scores are what was promised, as far as the intervals can tell."]
+            sentences.append(f"{metric_of(estimate.metric).title} is {side} than promised: the intervals do not meet.")
+    return sentences or ["The scores are what was promised, as far as the intervals can tell."]
 
 
 def imputing_words(model: ModelSpec, imputed: Sequence[str]) -> str:
@@ -160,12 +161,12 @@ WAYS = {
 
 def encoding_words(encoded: Mapping[str, str]) -> str:
     """Return one sentence: which features are text or categories, and how they become numbers; else nothing."""
-    told = [
+    encodings = [
         f"{listed([name for name, how in encoded.items() if how == way])} {words}"
         for way, words in WAYS.items()
         if way in encoded.values()
     ]
     own = [name for name, how in encoded.items() if how not in WAYS]
-    said = [f"encoded in each fold as its training rows say: {'; '.join(told)}"] if told else []
-    said += [f"{listed(own)} as the model reads {'it' if len(own) == 1 else 'them'}"] if own else []
-    return f"Text: {'; '.join(said)}." if said else ""
+    sentences = [f"encoded in each fold as its training rows say: {'; '.join(encodings)}"] if encodings else []
+    sentences += [f"{listed(own)} as the model reads {'it' if len(own) == 1 else 'them'}"] if own else []
+    return f"Text: {'; '.join(sentences)}." if sentences else ""

@@ -117,8 +117,8 @@ def _lead(seen: SplitData) -> str:
     whole = f", no {group} on both sides" if group and apart else ""
     in_time = ", tested on what comes later" if "past_before_future" in manifest.splitter.promises else ""
     n = manifest.n_splits // repeats
-    said = f"{rows} in {counted(n, unit_of(seen))}{often}{whole}{in_time} ({manifest.algorithm['name']})."
-    return said + _left_out(manifest)
+    sentence = f"{rows} in {counted(n, unit_of(seen))}{often}{whole}{in_time} ({manifest.algorithm['name']})."
+    return sentence + _left_out(manifest)
 
 
 def _left_out(manifest: Manifest) -> str:
@@ -320,8 +320,8 @@ def _sizes(manifest: Manifest) -> Table:
 
 def checks_table(audit: Audit) -> Table:
     """Return what came of every check."""
-    found = {finding.check: finding.severity for finding in audit.findings}
-    rows = [[GATES[name].figure, severity] for name, severity in found.items()]
+    severities = {finding.check: finding.severity for finding in audit.findings}
+    rows = [[GATES[name].figure, severity] for name, severity in severities.items()]
     rows += [[GATES[name].figure, words or "none"] for name, words in audit.passed.items()]
     rows += [[GATES[name].figure, f"not asked: {reason}"] for name, reason in audit.not_asked.items()]
     rows += [[GATES[name].figure, "switched off"] for name in audit.off]

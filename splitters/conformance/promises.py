@@ -205,7 +205,7 @@ def _labels_known(splitter: Splitter, data: Data) -> bool:
 def _purged(splitter: Splitter, data: Data) -> bool:
     time, known = _times(data)
     given = splitter.get_params(deep=False)
-    gap, embargo = (0 if rows_in(each) else each for each in (given.get("gap", 0), given.get("embargo", 0)))
+    gap, embargo = (0 if rows_in(width) else width for width in (given.get("gap", 0), given.get("embargo", 0)))
     before, after = gap_of(gap, time), gap_of(embargo, time, "embargo")
     for train, test in data.pairs(splitter):
         apart = (known[train] + before)[:, None] < time[test], time[train][:, None] > known[test] + after

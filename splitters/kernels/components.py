@@ -22,8 +22,8 @@ def components_of(entities: IntArray) -> IntArray:
     present = entities >= 0
     rows = np.broadcast_to(np.arange(n)[:, None], entities.shape)[present]
     edges = coo_array((np.ones(rows.size, dtype=np.int8), (rows, nodes[present])), shape=(n + int(sizes.sum()),) * 2)
-    found = connected_components(edges, directed=False)[1][:n]
-    return by_appearance(found)
+    components = connected_components(edges, directed=False)[1][:n]
+    return by_appearance(components)
 
 
 def by_appearance(codes: NDArray[np.integer]) -> IntArray:

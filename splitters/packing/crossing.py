@@ -142,13 +142,13 @@ def bins_of_levels(crossing: Crossing, stream: Stream) -> IntArray:
     of what is joined and several starts. The problem is a balanced cut of a graph, for which nobody knows an exact
     way that is fast; tests compare with every assignment where rows are few. O(visits x rows of a level).
     """
-    found = []
+    kept = []
     for cap in CAPS:
         joined = _joined(crossing, cap * float(crossing.shares.min()) * crossing.n)
         coarse = Crossing(joined[crossing.levels], crossing.counts, crossing.shares, crossing.roots)
         starts = [_improved(coarse, _grown(coarse, start, stream), stream) for start in range(STARTS)]
-        found.append(_improved(crossing, min(starts, key=coarse.cost_of)[joined], stream))
-    return min(found, key=crossing.cost_of)
+        kept.append(_improved(crossing, min(starts, key=coarse.cost_of)[joined], stream))
+    return min(kept, key=crossing.cost_of)
 
 
 def _joined(crossing: Crossing, most: float) -> IntArray:

@@ -87,9 +87,9 @@ def _searched_on(known: Packing, stream: Stream, movable: IntArray) -> Packing:
     """Return a better packing than the known one, where moving large entries leads to it; else that."""
     if not fits(known.aim):
         return known
-    found = Packing(known.aim, Population(known.aim, known.bins, stream).search(), stream, movable)
-    found.improve(MOST_EFFORT)
-    return found if found.cost < known.cost else known
+    packing = Packing(known.aim, Population(known.aim, known.bins, stream).search(), stream, movable)
+    packing.improve(MOST_EFFORT)
+    return packing if packing.cost < known.cost else known
 
 
 def pack_few(aim: Aim, stream: Stream, effort: Effort, *, close: bool = False) -> IntArray:

@@ -123,11 +123,11 @@ class ForwardChaining(PairSplitter):
         if self.every is not None and self.test_size is not None:
             raise SplitError(f"every={self.every!r} and test_size={self.test_size} both say what is tested; give one.")
         times, unit = np.sort(rows.time), "time" if self.every is None else self.every
-        found = begins_of(times if self.every is None else calendar_units(times, self.every)).size
-        if found <= self.n_splits:
+        n_periods = begins_of(times if self.every is None else calendar_units(times, self.every)).size
+        if n_periods <= self.n_splits:
             raise SplitError(
-                f"n_splits={self.n_splits} with {found:,} different {unit}s; "
-                + (f"choose 1 to {found - 1}." if found > 1 else f"pass rows of at least 2 {unit}s.")
+                f"n_splits={self.n_splits} with {n_periods:,} different {unit}s; "
+                + (f"choose 1 to {n_periods - 1}." if n_periods > 1 else f"pass rows of at least 2 {unit}s.")
             )
         if self.every is None and self.n_splits * self._test_size(rows.n) >= rows.n:
             raise SplitError(

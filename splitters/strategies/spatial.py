@@ -133,8 +133,8 @@ def _are_near(some: NDArray[np.float64], others: NDArray[np.float64], most: floa
 
     # The tree finds who is nearest; how far that is, is computed alike on every machine.
     _, nearest = KDTree(others).query(some, distance_upper_bound=most * (1.0 + SLACK))
-    found = nearest < others.shape[0]
-    apart = some[found] - others[nearest[found]]
+    reached = nearest < others.shape[0]
+    apart = some[reached] - others[nearest[reached]]
     near = np.zeros(some.shape[0], dtype=np.bool_)
-    near[found] = np.sqrt(apart[:, 0] * apart[:, 0] + apart[:, 1] * apart[:, 1]) <= most
+    near[reached] = np.sqrt(apart[:, 0] * apart[:, 0] + apart[:, 1] * apart[:, 1]) <= most
     return near

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenfold.manifests import Audit, BalanceReport
-from evenfold.manifests.tables.addresses import is_address
-from evenfold.manifests.tables.read import is_parquet, schema_of
+from evenfold.manifests.tables.read import has_columns_apart, schema_of
 from evenfold.reports import verdict_of
 from evenfold.tasks.outcomes import SplitRef
 
@@ -43,8 +42,8 @@ def split_input(
     profile: dict[str, Any] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
     profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
     if audit is not None:
-        found = [finding.severity for finding in audit.findings]
-        counts = {f"{severity}s": found.count(severity) for severity in ("error", "warning", "note")}
+        severities = [finding.severity for finding in audit.findings]
+        counts = {f"{severity}s": severities.count(severity) for severity in ("error", "warning", "note")}
         profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **counts}
     return _input(
         "split",
@@ -74,7 +73,7 @@ def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
 
 
 def _columns(split: SplitRef) -> dict[str, str]:
-    if not is_address(split.data) and not is_parquet(split.data):
+    if not has_columns_apart(split.data):
         return split.stored().types
     kinds = {"int": "int", "uint": "int", "float": "float", "double": "float", "bool": "bool"}
     kinds |= {"timestamp": "timestamp", "date": "date"}

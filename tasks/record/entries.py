@@ -55,7 +55,7 @@ class Entry:
     def __post_init__(self) -> None:
         """Name metrics in the letters that MLflow allows: a class may be called ``>50K``."""
         for name in ("metrics", "series"):
-            object.__setattr__(self, name, {allowed(each): value for each, value in getattr(self, name).items()})
+            object.__setattr__(self, name, {allowed(key): value for key, value in getattr(self, name).items()})
 
     @property
     def points(self) -> dict[tuple[str, int], float]:
@@ -125,13 +125,13 @@ def balance_series(report: BalanceReport) -> dict[str, dict[int, float]]:
     columns |= {name: name for name in ("groups", "mean", "ks")}
     series: dict[str, dict[int, float]] = {}
     for fold in report.folds:
-        told = {name: getattr(fold, kept) for name, kept in columns.items()}
+        arrays = {name: getattr(fold, kept) for name, kept in columns.items()}
         if len(report.classes or ()) <= MOST_CLASSES:
-            told |= {
+            arrays |= {
                 f"share/{_named(name)}": share
                 for name, share in zip(report.classes or (), fold.shares or (), strict=False)
             }
-        for name, value in told.items():
+        for name, value in arrays.items():
             if value is not None:
                 series.setdefault(f"balance/{name}", {})[fold.split] = float(value)
     return series
@@ -257,9 +257,9 @@ def confusion_metrics(confusion: Confusion | None) -> dict[str, float]:
     if confusion is None:
         return {}
     figures = {
-        f"confusion/{allowed(truth)} called {allowed(said)}": float(count)
+        f"confusion/{allowed(truth)} called {allowed(label)}": float(count)
         for truth, row in zip(confusion.classes, confusion.counts, strict=True)
-        for said, count in zip(confusion.classes, row, strict=True)
+        for label, count in zip(confusion.classes, row, strict=True)
     }
     ends = dict(zip(("threshold/low", "threshold/high"), confusion.thresholds or (), strict=False))
     return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | ends

@@ -72,8 +72,8 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
         see_complete(split, content, run_id, (f"split/{name}" for name in SPLIT_FILES))
     run = _ref(split, run_id)
     tell_split(split, measured)
-    told = f"{split_report(split.model_dump(), measured)}\n\n{_where(run, 'The split in MLflow')}"
-    publish(f"split-{split.name}", told, f"What the newest split of {split.name} is, and how even.")
+    text = f"{split_report(split.model_dump(), measured)}\n\n{_where(run, 'The split in MLflow')}"
+    publish(f"split-{split.name}", text, f"What the newest split of {split.name} is, and how even.")
     publish(f"balance-{split.name}", balance_rows(measured)[:MOST_FOLDS], f"Rows of each fold and part, {split.name}.")
     worst = {name: round(value, 6) for name, value in measured.worst.items()}
     materialized(
@@ -152,9 +152,9 @@ def record_evaluation(
 def _content_of(evaluation: Evaluated, work: Work, split_run: str, models: dict[str, FinalModel]) -> str:
     """Return the digest of all that a record is made of, but for what differs from time to time."""
     split, study = evaluation.split, kept_study(Home.here(), work.problem)
-    told = "" if study is None else study.to_json()
+    study_json = "" if study is None else study.to_json()
     place = [split.uri, split.data, str(stamp(split.data)), split_run, sorted(models), version("evenfold")]
-    return digest_json([evaluation.model_dump_json(exclude={"split"}), place, told])
+    return digest_json([evaluation.model_dump_json(exclude={"split"}), place, study_json])
 
 
 def _complete(evaluation: Evaluated, work: Work, label: str, content: str) -> str | None:
@@ -182,8 +182,8 @@ def _identity_of(evaluation: Evaluated, work: Work, label: str) -> tuple[str, di
 
 def _told_tags(work: Work, label: str, n_cached: int) -> dict[str, str]:
     stratified = "true" if work.manifest.splitter.needs.y != "ignored" else ""
-    told = {"evenfold.run_label": label, "evenfold.n_cached": n_cached, "evenfold.stratified": stratified}
-    return {name: str(value) for name, value in told.items() if value}
+    tags = {"evenfold.run_label": label, "evenfold.n_cached": n_cached, "evenfold.stratified": stratified}
+    return {name: str(value) for name, value in tags.items() if value}
 
 
 def _artifacts(evaluation: Evaluated) -> dict[str, Any]:

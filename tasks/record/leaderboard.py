@@ -62,10 +62,10 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
         raise SplitError(
             f"no model was judged on {manifest.name} {manifest.version} in {home.tracking_uri}; evaluate one on it."
         )
-    known = [each.key.removeprefix(HEADLINE) for each in newest[0].metrics or [] if each.key.startswith(HEADLINE)]
+    known = [metric.key.removeprefix(HEADLINE) for metric in newest[0].metrics or [] if metric.key.startswith(HEADLINE)]
     asked = metric or known[0]
-    found = _judged_on(tracker, manifest, f"metrics.{HEADLINE}{asked}", most)
-    ranked = [_judgement(each, asked, home) for each in found if _value(each, HEADLINE + asked) is not None]
+    runs = _judged_on(tracker, manifest, f"metrics.{HEADLINE}{asked}", most)
+    ranked = [_judgement(run, asked, home) for run in runs if _value(run, HEADLINE + asked) is not None]
     if not ranked:
         raise SplitError(f"no model on {manifest.name} {manifest.version} was scored by {asked!r}; say {_or(known)}.")
     return Leaderboard(
@@ -89,8 +89,8 @@ def _judged_on(tracker: Tracker, manifest: Manifest, order: str, most: int) -> l
 
 def _value(model: Any, name: str) -> float | None:
     # Of several runs of one recipe, or a value that changed, the last is meant.
-    told = sorted((metric.timestamp, metric.value) for metric in model.metrics or [] if metric.key == name)
-    return float(told[-1][1]) if told else None
+    values = sorted((metric.timestamp, metric.value) for metric in model.metrics or [] if metric.key == name)
+    return float(values[-1][1]) if values else None
 
 
 def _judgement(model: Any, metric: str, home: Home) -> Judgement:

@@ -59,7 +59,7 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
             budget=part.budget if part else None,
             elsewhere=len(known),
             policy=policy,
-            known_as={each.data.tags.get("evenfold.look_policy", "refuse") for each in known},
+            known_as={run.data.tags.get("evenfold.look_policy", "refuse") for run in known},
         )
         number = int(opened["look"])
         look = {
@@ -125,8 +125,10 @@ def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
         tags = run.data.tags
         known[tags.get("evenfold.look_digest", "")] = f"look {tags.get('evenfold.look')} (run {run.info.run_id[:8]})"
     lost = ledger.missing(known)
-    said = f"the ledger {ledger.path} lacks {', '.join(sorted(lost))}, which MLflow knows of; restore it from a copy."
-    return len(looks), [said] if lost else []
+    message = (
+        f"the ledger {ledger.path} lacks {', '.join(sorted(lost))}, which MLflow knows of; restore it from a copy."
+    )
+    return len(looks), [message] if lost else []
 
 
 def _named(recipe: dict[str, Any]) -> str:
@@ -156,16 +158,16 @@ def record_look_scores(
     tracker.measured(look.run_id, figures)
     if whole:
         tracker.keep_table(look.run_id, "predictions.parquet", pd.read_parquet(result.predictions.path))
-    told = tracker.client.get_run(look.run_id).data
+    recorded = tracker.client.get_run(look.run_id).data
     page = look_page(
         result.score,
         estimates,
         look=look.look,
         budget=look.budget,
-        reason=told.tags.get("evenfold.look_reason", ""),
-        by=told.tags.get("evenfold.look_by", ""),
+        reason=recorded.tags.get("evenfold.look_reason", ""),
+        by=recorded.tags.get("evenfold.look_by", ""),
         split=f"{split.name} {split.version}",
-        model=told.params.get("model.estimator", ""),
+        model=recorded.params.get("model.estimator", ""),
         origin=Origin(Path(split.data).name, look.run_id),
     )
     tracker.keep(look.run_id, "report.html", page.html())
@@ -234,7 +236,7 @@ def record_tuning(
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
         if len(tried) <= MOST_FOLDS:
             _keep_configurations(tracker, split, _named(recipe), tried, key, run_id)
-        trials = [{"params": trial.params, "estimates": each} for trial, each in zip(tried, records, strict=True)]
+        trials = [{"params": trial.params, "estimates": record} for trial, record in zip(tried, records, strict=True)]
         anew = {} if nested is None else {"nested": nested.model_dump(mode="json")}
         fullest = model.model_copy(update={"params": {**model.params, **tried[choice.chosen].params}})
         tracker.keep(run_id, RECIPE, recipe_json(split, fullest, records[choice.chosen]))

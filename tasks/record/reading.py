@@ -24,6 +24,7 @@ from evenfold.manifests.spec import name_like
 from evenfold.reports.evaluations.words import written
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
+from evenfold.tasks.batches import features_of
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
 from evenfold.tasks.references import every_run, run_named
 from evenfold.tasks.results.files import from_anywhere
@@ -105,19 +106,19 @@ def read_recipe(run_id: str, data: str | None = None) -> Recipe:
     tracker = Tracker(Home.here(), "unused")
     run = run_named(tracker, run_id)
     try:
-        told: Any = json.loads(tracker.text(str(run.info.run_id), RECIPE))
+        recipe: Any = json.loads(tracker.text(str(run.info.run_id), RECIPE))
     except Exception:
         raise SplitError(
             f"run {run.info.run_id[:8]} ({run.info.run_name}) names no recipe; give the run of an evaluation or a "
             "tuning (evenfold list), made by this version."
         ) from None
-    split = SplitRef(**told["split"])
+    split = SplitRef(**recipe["split"])
     return Recipe(
         str(run.info.run_id),
         str(run.info.run_name),
-        ModelSpec.of_others(told["model"], ModelSpec()),
+        ModelSpec.of_others(recipe["model"], ModelSpec()),
         split.model_copy(update={"data": data}) if data else split,
-        [Estimate.from_json(estimate) for estimate in told["estimates"]],
+        [Estimate.from_json(estimate) for estimate in recipe["estimates"]],
     )
 
 
@@ -126,8 +127,8 @@ def fit_seconds(run_id: str) -> float | None:
     tracker = Tracker(Home.here(), "unused")
     experiment = tracker.client.get_run(run_id).info.experiment_id
     folds = tracker.client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{run_id}'", max_results=MOST_FOLDS)
-    told = [run.data.metrics for run in folds if "seconds_fit" in run.data.metrics]
-    return sum(each["seconds_fit"] + each.get("seconds_score", 0.0) for each in told) if told else None
+    recorded = [run.data.metrics for run in folds if "seconds_fit" in run.data.metrics]
+    return sum(metrics["seconds_fit"] + metrics.get("seconds_score", 0.0) for metrics in recorded) if recorded else None
 
 
 def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -140,23 +141,23 @@ def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Mapping[s
 
 def metrics_of(recorded: Recorded) -> list[str]:
     """Return the metrics that an evaluation was scored by; SplitError where its parameter says something else."""
-    found = _metrics_in(recorded.params)
-    if found is None:
+    metrics = _metrics_in(recorded.params)
+    if metrics is None:
         raise SplitError(
             f"the parameter model.metrics of run {recorded.run_id} in MLflow is no list of metrics; "
             "name them (--metric)."
         )
-    return found
+    return metrics
 
 
 def _metrics_in(params: dict[str, str]) -> list[str] | None:
     """Return the metrics that the parameters of a run name; None where they name none that can be read."""
     try:
-        told: Any = ast.literal_eval(params.get("model.metrics", "[]"))
-        known = isinstance(told, (list, tuple)) and all(isinstance(each, str) for each in told)
+        metrics: Any = ast.literal_eval(params.get("model.metrics", "[]"))
+        known = isinstance(metrics, (list, tuple)) and all(isinstance(name, str) for name in metrics)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
-    return list(told) if known else None
+    return list(metrics) if known else None
 
 
 def recorded_evaluations(home: Home) -> list[dict[str, Any]]:
@@ -307,7 +308,7 @@ def score_stored(split: SplitRef, champion: Champion, metric: str) -> StoredScor
             return StoredScore(why=f"{rows.size} rows are newer than its training rows")
         estimator = champion.model.estimator if champion.model else None
         model = tracker_of(split).load_model(f"models:/{champion.name}/{champion.version}", estimator or "")
-        answers = Responses(model, work.problem.X.iloc[rows])
+        answers = Responses(model, features_of(split, work, rows))
         weights = None if work.problem.weights is None else work.problem.weights[rows]
         return StoredScore(score=score(metric, answers, work.problem.y[rows], weights), rows=int(rows.size))
     except Exception as error:  # whatever keeps a stored model from loading or scoring is told, and decides nothing

@@ -120,8 +120,8 @@ def record_audit(split_id: str, audit: Audit) -> str:
     """Record an audit with its page, beside the split that it is of; return the run."""
     page: Page = audit_page(audit)
     named = {"split": split_id[:SHORT], "spec": f"{audit.name}@{audit.version}", "evenfold.split_id": split_id}
-    found = [finding.severity for finding in audit.findings]
-    counts = {f"audit/{severity}s": float(found.count(severity)) for severity in ("error", "warning", "note")}
+    severities = [finding.severity for finding in audit.findings]
+    counts = {f"audit/{severity}s": float(severities.count(severity)) for severity in ("error", "warning", "note")}
     return record_finding(
         audit.name,
         f"{audit.name} {audit.version} audit",

@@ -76,15 +76,15 @@ class Tracker:
     def experiment_id(self) -> str:
         """The experiment, made if need be, once."""
         with self._alone():
-            found = self.client.get_experiment_by_name(self.experiment)
-            if found is None:
+            experiment = self.client.get_experiment_by_name(self.experiment)
+            if experiment is None:
                 place = (self.home.path / "mlartifacts" / self.experiment).as_uri() if self.home.tracks_here else None
                 words = f"Splits of {self.experiment}, and what was evaluated, tuned and retrained on them."
                 tags = {"mlflow.note.content": words}
                 return str(self.client.create_experiment(self.experiment, artifact_location=place, tags=tags))
-            if found.lifecycle_stage == "deleted":
-                self.client.restore_experiment(found.experiment_id)
-            return str(found.experiment_id)
+            if experiment.lifecycle_stage == "deleted":
+                self.client.restore_experiment(experiment.experiment_id)
+            return str(experiment.experiment_id)
 
     @contextmanager
     def run(self, entry: Entry, parent: str | None = None) -> Iterator[str]:
@@ -130,8 +130,8 @@ class Tracker:
         return str(run.info.run_id) if run else None
 
     def _found(self, key: str) -> Any:
-        found = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
-        return found[0] if found else None
+        runs = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
+        return runs[0] if runs else None
 
     def complete(self, key: str, content: str, names: set[str], folder: str) -> str | None:
         """Return the run that ``key`` names where it is finished, was made of ``content`` and holds these artifacts."""
@@ -248,8 +248,8 @@ class Tracker:
 
         Runs of one experiment, or of every one. What began them completes them when it is asked for again.
         """
-        found = self.client.search_experiments() if everywhere else []
-        ids = [each.experiment_id for each in found] or [self.experiment_id]
+        experiments = self.client.search_experiments() if everywhere else []
+        ids = [experiment.experiment_id for experiment in experiments] or [self.experiment_id]
         runs = self.client.search_runs(ids, "attributes.status = 'RUNNING'", max_results=1_000)
         lost = [run for run in runs if has_ended(run.data.tags.get(PROCESS, ""))]
         parents = {run.info.run_id for run in lost}
@@ -364,7 +364,7 @@ def load_final(file: str) -> tuple[Any, list[str]]:
         return load_skops(file)
     import skops.io  # half a second for whoever loads no model
 
-    types = [str(found) for found in skops.io.get_untrusted_types(file=file)]
+    types = [str(name) for name in skops.io.get_untrusted_types(file=file)]
     return skops.io.load(file, trusted=types), types
 
 

@@ -50,10 +50,10 @@ class EvenfoldStore(Block):
             "AWS_SECRET_ACCESS_KEY": self.secret_access_key,
             "AWS_ENDPOINT_URL": self.endpoint_url,
         }
-        told = {
+        settings = {
             name: value.get_secret_value() if isinstance(value, SecretStr) else value for name, value in given.items()
         }
-        return {name: value for name, value in told.items() if value}
+        return {name: value for name, value in settings.items() if value}
 
     def use(self) -> None:
         """Let this process, and the processes that it starts, use the store."""

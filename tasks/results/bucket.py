@@ -59,8 +59,8 @@ class Bucket:
         """Fetch every version of a split that is not here."""
         with self._reached():
             listed = self.store.find(f"{self.place}/splits/{name}")
-        for each in listed:
-            self._fetch_split(name, Path(each).stem)
+        for place in listed:
+            self._fetch_split(name, Path(place).stem)
 
     def offer_split(self, folder: Path, split_id: str) -> bool:
         """Put a version of a split; return whether the bucket holds this split under that version now."""

@@ -26,10 +26,10 @@ class Cleaned:
 
 def age_of(text: str) -> int:
     """Return the seconds in ``30s``, ``30m``, ``12h``, ``30d`` or ``4w``; raises SplitError for anything else."""
-    found = re.fullmatch(r"(\d+)([smhdw])", text.strip())
-    if not found:
+    age = re.fullmatch(r"(\d+)([smhdw])", text.strip())
+    if not age:
         raise SplitError(f"{text!r} is no age; write a number and s, m, h, d or w, such as 30d.")
-    return int(found[1]) * SECONDS[found[2]]
+    return int(age[1]) * SECONDS[age[2]]
 
 
 def clean(home: Home, older_than: int, dry_run: bool = False) -> Cleaned:

@@ -81,8 +81,8 @@ class _Line:
 
     def say(self, what: str, done: int, of: int) -> None:
         _to_the_log(what, done, of)
-        told = f"{what}: {done:,} of {of:,}" if of > 1 else what
-        self._show(f"{told}, {time.monotonic() - self._begun:.0f} s", done, of)
+        line = f"{what}: {done:,} of {of:,}" if of > 1 else what
+        self._show(f"{line}, {time.monotonic() - self._begun:.0f} s", done, of)
 
     def end(self, how: str) -> None:
         if self._handle is not None:

@@ -60,11 +60,11 @@ class Kept:
 def kept_server(home: Home) -> Kept | None:
     """Return the server that is kept for a home, where it lives, is of this Prefect's version and answers."""
     try:
-        found = Kept(**json.loads(_record(home).read_text(encoding="utf-8")))
+        kept = Kept(**json.loads(_record(home).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
-    lives = mark_of(found.pid) == found.mark and found.address.startswith("http://127.0.0.1:")
-    return found if lives and found.prefect == prefect.__version__ and _answers(found.api, 10.0) else None
+    lives = mark_of(kept.pid) == kept.mark and kept.address.startswith("http://127.0.0.1:")
+    return kept if lives and kept.prefect == prefect.__version__ and _answers(kept.api, 10.0) else None
 
 
 def keep_server(home: Home, idle_seconds: float = IDLE_SECONDS) -> Kept:
@@ -82,17 +82,17 @@ def keep_server(home: Home, idle_seconds: float = IDLE_SECONDS) -> Kept:
 
 def stop_server(home: Home) -> bool:
     """End the server that is kept for a home, and return whether there was one."""
-    found = kept_server(home)
+    server = kept_server(home)
     _record(home).unlink(missing_ok=True)
-    if found is None:
+    if server is None:
         return False
     for how in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(found.pid, how)
+            os.kill(server.pid, how)
         until = time.monotonic() + 10
-        while time.monotonic() < until and mark_of(found.pid) == found.mark:
+        while time.monotonic() < until and mark_of(server.pid) == server.mark:
             with contextlib.suppress(OSError):
-                os.waitpid(found.pid, os.WNOHANG)  # where it is a child of this very process
+                os.waitpid(server.pid, os.WNOHANG)  # where it is a child of this very process
             time.sleep(0.05)
     return True
 
@@ -114,9 +114,9 @@ _GUARD = threading.Lock()
 
 def api_of(home: Home) -> str:
     """Return the API of the server that flows of a home use: the kept one, or this process's own, started once."""
-    found = kept_server(home)
-    if found is not None:
-        return found.api
+    server = kept_server(home)
+    if server is not None:
+        return server.api
     with _GUARD:
         if _OWN and (_OWN[0].home != home.path or _OWN[0].process.poll() is not None):
             end_own_server()
@@ -165,11 +165,11 @@ def forget_runs(home: Home, older_than: float, dry_run: bool = False) -> int:
     known: set[Any] = set()
     with temporary_settings({PREFECT_API_URL: api_of(home)}), get_client(sync_client=True) as client:
         while True:
-            found = client.read_flow_runs(flow_run_filter=old, limit=200, offset=len(known) if dry_run else 0)
-            known |= {run.id for run in found}
-            for run in () if dry_run else found:
+            runs = client.read_flow_runs(flow_run_filter=old, limit=200, offset=len(known) if dry_run else 0)
+            known |= {run.id for run in runs}
+            for run in () if dry_run else runs:
                 client.delete_flow_run(run.id)
-            if len(found) < 200:
+            if len(runs) < 200:
                 return len(known)
 
 
@@ -222,9 +222,9 @@ def _run(home: Home, port: int, idle_seconds: float, log: Path) -> subprocess.Po
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 _HERE = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy knows nothing of this machine

@@ -99,9 +99,9 @@ def _stop(number: int, _: Any) -> None:
     _STOPPING.set()
     name = signal.Signals(number).name
     cursor = "\x1b[?25h\r\x1b[K" if sys.stderr.isatty() else ""  # a live bar hides it
-    said = f"{cursor}evenfold: stopped by {_NAMES.get(name, name)}; what is finished is kept, and the same command "
+    message = f"{cursor}evenfold: stopped by {_NAMES.get(name, name)}; what is finished is kept, and the same command "
     with contextlib.suppress(OSError):
-        os.write(2, f"{said}goes on from there.\n".encode())
+        os.write(2, f"{message}goes on from there.\n".encode())
     _end_all()
     os._exit(128 + number)
 

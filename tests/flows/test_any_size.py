@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.flows import evaluate, extend, retrain, split
+from evenfold.flows.later import predict_later
 from evenfold.manifests import decide, extend as grow, measure
 from evenfold.manifests.anywhere import verbs
 from evenfold.manifests.store import load
@@ -18,9 +19,11 @@ from evenfold.manifests.tables import read as tables
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, fit_batches
 from evenfold.tasks.record import recorders
+from evenfold.tasks.record.tracker import tracker_of
 from evenfold.tasks.runtime.running import run, running
 from evenfold.tasks.work import _work
 from mlflow.tracking import MlflowClient
+from sklearn.linear_model import SGDRegressor
 
 COLUMNS = {"target": "y", "group": "g", "key": "id"}
 
@@ -212,10 +215,50 @@ def test_a_table_that_does_not_fit_is_evaluated_batch_by_batch_by_itself(
         evaluate(data, **asked, model="sklearn.linear_model:Ridge", features=features)
     with pytest.raises(SplitError, match="name fewer features"):
         evaluate(data, **asked, model="sklearn.linear_model:SGDRegressor")
-    with pytest.raises(SplitError, match="no model of all rows"):
-        evaluate(data, **asked, model=learns, log_models="final")
-    with pytest.raises(SplitError, match="as a model is given them"):
-        retrain(data, **asked, model=learns)
+    with pytest.raises(SplitError, match="no kept model of a fold"):
+        evaluate(data, **asked, model=learns, log_models="all")
+
+
+def test_a_retraining_of_a_table_that_does_not_fit_learns_batch_by_batch(
+    home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice: the first champion, and one that a month later was refitted on all rows; each scores and predicts.
+
+    It is the model of the same batches in memory, whichever rows joined; features are never read as a whole.
+    """
+    rng, rows = np.random.default_rng(1), pq.read_table(data).slice(0, 9_000)
+    for i in range(20):
+        rows = rows.append_column(f"f{i}", pa.array(rng.normal(size=rows.num_rows) + (i < 2) * rows["y"].to_numpy()))
+    features = [f"f{i}" for i in range(20)]
+    learns = {"estimator": "sklearn.linear_model:SGDRegressor", "params": {"alpha": 0.001}, "features": features}
+    asked: dict[str, Any] = {**COLUMNS, "name": "wide", "registered_name": "delays", "engine": "plain"}
+    monkeypatch.setenv("EVENFOLD_MEMORY", "1.6MB")
+    read = tables.read_table
+
+    def noted(source: Any, columns: Any = None, types: Any = None) -> pa.Table:
+        assert not isinstance(source, (str, Path)) or not {*features} <= {*(columns or features)}
+        return read(source, columns, types)
+
+    for room in ("tasks.work", "tasks.splits", "manifests.plan", "manifests.joined", "manifests.tables.read"):
+        monkeypatch.setattr(f"evenfold.{room}.read_table", noted)
+    pq.write_table(rows.slice(0, 8_000), data)
+    first = retrain(data, **asked, model=learns)
+    pq.write_table(rows, data)
+    second = retrain(data, **asked, model=learns)
+    assert [made.registered.version for made in (first, second) if made.registered] == ["1", "2"]
+    assert (second.growth.added, second.growth.moved) == (1_000, 0)
+    assert second.registered is not None
+    assert second.registered.champion
+    assert second.checked is not None
+    assert "lower_score" in second.checked.passed
+    assert second.stored_champion.rows == 1_000
+    model = tracker_of(second.split).load_model(second.registered.uri, str(learns["estimator"]))
+    again = SGDRegressor(alpha=0.001, random_state=0).partial_fit(rows.select(features).to_pandas(), rows["y"])
+    assert model.predict(rows.select(features).to_pandas()) == pytest.approx(
+        again.predict(rows.select(features).to_pandas())
+    )
+    later = rows.select([*features, "y"]).slice(0, 50)
+    assert len(predict_later(second.evaluation_run_id, later)) == 50
 
 
 def test_flows_read_a_table_of_a_database_and_notice_that_rows_joined(home: Home, tmp_path: Path) -> None:

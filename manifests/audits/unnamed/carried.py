@@ -44,15 +44,15 @@ def carried_targets(sample: Sample) -> Outcome:
     assert sample.target is not None
     outcomes = sample.target.values[:, None] if target.numeric else sample.target.outcomes
     looks = [(outcome, Fits(features, outcome)) for outcome in outcomes.T]
-    found = {column.name: sign for column in features if (sign := _sign(column, sample, looks))}
-    if not found:
+    signs = {column.name: sign for column in features if (sign := _sign(column, sample, looks))}
+    if not signs:
         return None
-    shown = listed(f"{name} ({sign})" for name, sign in found.items())
+    shown = listed(f"{name} ({sign})" for name, sign in signs.items())
     message = (
-        f"{amount(len(found), 'feature')} {verb(len(found), 'was', 'were')} computed with targets of tested rows: "
-        f"{shown}{sample.looked_at}; compute {verb(len(found), 'it', 'them')} from the training rows alone."
+        f"{amount(len(signs), 'feature')} {verb(len(signs), 'was', 'were')} computed with targets of tested rows: "
+        f"{shown}{sample.looked_at}; compute {verb(len(signs), 'it', 'them')} from the training rows alone."
     )
-    return Found(len(found), message, {"features": found}, Without(tuple(found)))
+    return Found(len(signs), message, {"features": signs}, Without(tuple(signs)))
 
 
 def _sign(column: Column, sample: Sample, looks: list[tuple[Array, Fits]]) -> str | None:

@@ -50,12 +50,12 @@ def computed_target(sample: Sample) -> Outcome:
         found = _number(sample, terms, target.values)
     else:
         looked = (_class(terms, outcome[terms.rows], sample.blocks[terms.rows]) for outcome in target.outcomes.T)
-        found = next((each for each in looked if each), None)
+        found = next((candidate for candidate in looked if candidate), None)
     if found is None:
         return None
-    said, names, score = found
+    how, names, score = found
     message = (
-        f"features make up {target.name!r}: {said}{sample.looked_at}; leave out those that are not known before the "
+        f"features make up {target.name!r}: {how}{sample.looked_at}; leave out those that are not known before the "
         "target is."
     )
     return Found(1, message, {"features": names, "score": score}, Without(tuple(names)))
@@ -178,9 +178,9 @@ def _class(terms: Terms, outcome: Array, blocks: Codes) -> tuple[str, list[str],
     if not LEAST_ROWS / 5 <= np.count_nonzero(is_one) <= outcome.size - LEAST_ROWS / 5:
         return None
     first = _out_of_fold(terms.X, outcome, blocks)
-    told = auc(first, is_one)
+    area = auc(first, is_one)
     alone = max(max(area, 1.0 - area) for area in (auc(column, is_one) for column in terms.X.T))
-    if told < NEARLY or alone >= ALONE or _explained(outcome, first) > DENSE * _of_two_bells(told, outcome.mean()):
+    if area < NEARLY or alone >= ALONE or _explained(outcome, first) > DENSE * _of_two_bells(area, outcome.mean()):
         return None
     linear = _out_of_fold_odds(terms.X, outcome, blocks)
     score = auc(linear, is_one)
@@ -188,8 +188,10 @@ def _class(terms: Terms, outcome: Array, blocks: Codes) -> tuple[str, list[str],
         return None
     chosen = _few(terms.X, _odds(terms.X, outcome)(terms.X), 0.99)
     names = [terms.columns[i].name for i in chosen]
-    said = f"a class is where a weighted sum of {listed(names)} passes a limit (AUC {score:.4f} out of fold, the best "
-    return f"{said}feature alone {alone:.3f})", names, score
+    sentence = (
+        f"a class is where a weighted sum of {listed(names)} passes a limit (AUC {score:.4f} out of fold, the best "
+    )
+    return f"{sentence}feature alone {alone:.3f})", names, score
 
 
 def _out_of_fold(X: Array, outcome: Array, blocks: Codes) -> Array:
@@ -208,9 +210,9 @@ def _out_of_fold_odds(X: Array, outcome: Array, blocks: Codes) -> Array:
         test = blocks == block
         if np.unique(outcome[~test]).size < 2:
             return np.zeros(outcome.size)
-        told = _odds(X[~test], outcome[~test])(X[test])
+        predicted = _odds(X[~test], outcome[~test])(X[test])
         # Folds have limits of their own: odds are compared from fold to fold by their spread.
-        odds[test] = told / max(float(np.std(told)), 1e-12)
+        odds[test] = predicted / max(float(np.std(predicted)), 1e-12)
     return odds
 
 

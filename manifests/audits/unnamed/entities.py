@@ -93,12 +93,12 @@ def unnamed_entities(sample: Sample) -> Outcome:
         if (effect := _effect_beyond_chance(candidate, sample, len(candidates)))
     }
     effects = effects or _combined(sample)
-    crossing = {each: found for each in effects if (found := _crossing(each, sample)) >= LEAST_CROSSING}
+    crossing = {candidate: share for candidate in effects if (share := _crossing(candidate, sample)) >= LEAST_CROSSING}
     if not crossing:
         return None
     best = max(crossing, key=lambda each: (effects[each].share, -each.codes.max()))
     effect, levels = effects[best], int(np.unique(best.codes[best.codes >= 0]).size)
-    others = [each.name for each in crossing if each is not best]
+    others = [candidate.name for candidate in crossing if candidate is not best]
     also = f"; so {verb(len(others), 'does', 'do')} {listed(others, most=3)}" if others else ""
     message = (
         f"{best.name} looks like an entity, as a patient or a shop is, that the split does not keep whole: "
@@ -107,8 +107,12 @@ def unnamed_entities(sample: Sample) -> Outcome:
         f"meet new ones, {best.remedy}."
     )
     figures = {
-        each.name: {"levels_crossing": crossing[each], "share": effects[each].share, "group": each.group}
-        for each in crossing
+        candidate.name: {
+            "levels_crossing": crossing[candidate],
+            "share": effects[candidate].share,
+            "group": candidate.group,
+        }
+        for candidate in crossing
     }
     return Found(len(crossing), message, {"entities": figures}, Together(sample.units(best.codes)))
 
@@ -142,14 +146,16 @@ def _text_parts(name: str, values: list[Any], quoted: bool) -> Iterator[Candidat
     found = f"table[{name!r}].str.findall(r'{PIECES}').str"
     for place in range(most):
         part = [piece[place] if place < len(piece) else None for piece in pieces]
-        said = f"part {place + 1} of the key {name!r}" + (f" (as in {part[0]!r} of {values[0]!r})" if quoted else "")
-        yield Candidate(said, f"group: {name}_part_{place + 1}", _numbered(part), False, f"{found}[{place}]")
+        description = f"part {place + 1} of the key {name!r}" + (
+            f" (as in {part[0]!r} of {values[0]!r})" if quoted else ""
+        )
+        yield Candidate(description, f"group: {name}_part_{place + 1}", _numbered(part), False, f"{found}[{place}]")
     for end in range(2, most):
         start = ["".join(piece[:end]) for piece in pieces]
-        said = f"the first {end} parts of the key {name!r}"
-        said += f" (as in {start[0]!r} of {values[0]!r})" if quoted else ""
+        description = f"the first {end} parts of the key {name!r}"
+        description += f" (as in {start[0]!r} of {values[0]!r})" if quoted else ""
         yield Candidate(
-            said, f"group: {name}_first_{end}_parts", _numbered(start), False, f"{found}[:{end}].str.join('')"
+            description, f"group: {name}_first_{end}_parts", _numbered(start), False, f"{found}[:{end}].str.join('')"
         )
 
 
@@ -219,7 +225,7 @@ def _beyond_features(candidate: Candidate, column: Column | None, sample: Sample
     """
     learned = sample.learned
     assert learned.target is not None
-    others = [each for each in learned.feature_columns() if column is None or each.name != column.name]
+    others = [other for other in learned.feature_columns() if column is None or other.name != column.name]
     if not is_usable(others):
         return True
     left = learned.target.outcomes - predict_from_all(others, learned.target.outcomes, learned.blocks)
@@ -329,13 +335,13 @@ def _smooth(a: Column, b: Column, outcomes: Array) -> Array:
     """Return what the two columns tell of the outcomes without naming combinations: their levels, and a small tree."""
     from sklearn.tree import DecisionTreeRegressor
 
-    told = np.tile(outcomes.mean(axis=0), (outcomes.shape[0], 1))
+    predicted = np.tile(outcomes.mean(axis=0), (outcomes.shape[0], 1))
     for column in (a, b):
-        told += _means(column.codes, outcomes - told)
+        predicted += _means(column.codes, outcomes - predicted)
     X = np.column_stack([_placed(column, outcomes) for column in (a, b)])
     tree = DecisionTreeRegressor(max_leaf_nodes=32, min_samples_leaf=20, random_state=0)
-    rest: Array = np.asarray(tree.fit(X, outcomes - told).predict(X)).reshape(outcomes.shape)
-    return told + rest
+    rest: Array = np.asarray(tree.fit(X, outcomes - predicted).predict(X)).reshape(outcomes.shape)
+    return predicted + rest
 
 
 def _means(codes: Codes, outcomes: Array) -> Array:

@@ -42,17 +42,17 @@ class Fits:
     @cached_property
     def derived(self) -> set[int]:
         """The columns that are weighted sums of those to their left, three at least."""
-        found: set[int] = set()
+        fitted: set[int] = set()
         lower = np.zeros_like(self.products)  # Cholesky's, column by column, without those that are found
         for j in range(len(self.names)):
             left = lower[j, :j]
             own = float(self.products[j, j] - left @ left)
             if own < EXACTLY * self.n:
-                found |= {j} if np.count_nonzero(left) >= LEAST_COLUMNS else set()
+                fitted |= {j} if np.count_nonzero(left) >= LEAST_COLUMNS else set()
                 continue
             lower[j, j] = np.sqrt(own)
             lower[j + 1 :, j] = (self.products[j + 1 :, j] - lower[j + 1 :, :j] @ left) / lower[j, j]
-        return found
+        return fitted
 
     @cached_property
     def explained(self) -> tuple[float, int]:

@@ -48,22 +48,22 @@ def near_duplicates(sample: Sample) -> Outcome:
     looks = [*_looks(columns), *_made(sample, columns), *(_texts(column) for column in columns if is_prose(column))]
     if not looks:
         return NotAsked(f"fewer than {LEAST_COLUMNS} numbers are fine enough to compare, and no text is prose")
-    told, figures, rows = [], {}, np.zeros(sample.joined.n, dtype=np.bool_)
+    sentences, figures, rows = [], {}, np.zeros(sample.joined.n, dtype=np.bool_)
     kept: list[Pairs] = []
     for look in looks:
         apart = crossings(sample.joined, sample.units(_units(look.pairs, sample.rows.size)))
         if apart.count < max(LEAST_SHARE * sample.rows.size, 2 * LEAST_PAIRS):
             continue
-        told.append(f"{amount(apart.count, 'row')} {look.likeness}, in {apart.where()}")
+        sentences.append(f"{amount(apart.count, 'row')} {look.likeness}, in {apart.where()}")
         figures[look.name] = {"rows": apart.count, "folds": apart.places}
         rows |= apart.rows
         kept.append(look.pairs)
-    if not told:
+    if not sentences:
         return None
     count = int(np.count_nonzero(rows))
     message = (
         f"{count:,} rows ({count / sample.rows.size:.1%}) nearly repeat a row on the other side of a split: "
-        f"{'; '.join(told)}{sample.looked_at}; drop the repeats, or keep them together as a group."
+        f"{'; '.join(sentences)}{sample.looked_at}; drop the repeats, or keep them together as a group."
     )
     together = Together(sample.units(_units(_joined_pairs(kept), sample.rows.size)))
     return Found(count, message, figures, together)
@@ -144,9 +144,9 @@ def nearly_equal_pairs(columns: list[Column]) -> Look:
     """Return pairs of rows that differ in one or two columns, where ten times fewer differ in one more."""
     hashes, n_columns = _column_hashes(columns), len(columns)
     total = hashes.sum(axis=0, dtype=np.uint64)
-    found, counts = [_NO_PAIRS], [0.0]
+    near, counts = [_NO_PAIRS], [0.0]
     for r in range(1, min(4, n_columns - LEAST_COLUMNS + 2)):
-        if r == 3 and not any(pairs[0].size for pairs in found):
+        if r == 3 and not any(pairs[0].size for pairs in near):
             break  # no near hit, whatever the near misses are
         sets = _some_of(list(combinations(range(n_columns), r)))
         pairs = [_all_pairs(total - hashes[list(chosen)].sum(axis=0, dtype=np.uint64)) for chosen in sets]
@@ -154,9 +154,9 @@ def nearly_equal_pairs(columns: list[Column]) -> Look:
             break  # so many that columns of so few values bring them forth
         a, b = _once(_joined_pairs([_NO_PAIRS, *(pair for pair in pairs if pair is not None)]))
         differ = (hashes[:, a] != hashes[:, b]).sum(axis=0) == r
-        found.append((a[differ], b[differ]))
+        near.append((a[differ], b[differ]))
         counts.append(np.count_nonzero(differ) * comb(n_columns, r) / len(sets))
-    few = [found[r] for r in range(1, len(counts) - 1) if counts[r] > FEWER * counts[r + 1]]
+    few = [near[r] for r in range(1, len(counts) - 1) if counts[r] > FEWER * counts[r + 1]]
     return Look("equal columns", _joined_pairs([_NO_PAIRS, *few]), "equal another in all columns but one or two")
 
 
@@ -170,11 +170,11 @@ def _all_pairs(hashes: NDArray[np.uint64]) -> Pairs | None:
     if _count_pairs(hashes) > hashes.size:
         return None
     order = np.argsort(hashes, kind="stable")
-    ranked, found, step = hashes[order], [_NO_PAIRS], 1
+    ranked, pairs, step = hashes[order], [_NO_PAIRS], 1
     while (same := np.flatnonzero(ranked[step:] == ranked[:-step])).size:
-        found.append((order[same], order[same + step]))
+        pairs.append((order[same], order[same + step]))
         step += 1
-    return _joined_pairs(found)
+    return _joined_pairs(pairs)
 
 
 def _once(pairs: Pairs) -> Pairs:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from evenfold.estimates import Estimate, ModelError, ModelSpec, compare, metric_of
 from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.responses import Responses
@@ -16,6 +17,7 @@ from evenfold.manifests import Audit
 from evenfold.manifests.audits.findings import MODEL_GATES, Check, Found, NotAsked, Outcome, gates_with
 from evenfold.manifests.audits.judging import judged
 from evenfold.splitters import SplitError
+from evenfold.tasks.batches import feature_blocks
 from evenfold.tasks.outcomes import Champion, FinalModel, SplitRef
 from evenfold.tasks.record.reading import Recorded, read_evaluation
 from evenfold.tasks.record.tracker import load_final
@@ -37,13 +39,13 @@ BEYOND = 1.0
 
 def scores_tag(estimates: Sequence[Estimate]) -> str:
     """Return what a version's tag says of its recipe's scores: value and interval by metric and method."""
-    told = [
+    sentences = [
         {"metric": estimate.metric, "method": estimate.method, "value": estimate.value, "sd": estimate.sd,
          "low": estimate.interval.low if estimate.interval else None,
          "high": estimate.interval.high if estimate.interval else None}
         for estimate in estimates[:MOST_SCORES]
     ]  # fmt: skip
-    return json.dumps(told)
+    return json.dumps(sentences)
 
 
 @step(run_name=lambda split, **_: f"look at the new model of {split.name}")
@@ -102,13 +104,21 @@ class _New:
     @cached_property
     def said(self) -> NDArray[np.float64]:
         """What the model says of these rows: numbers, probabilities, or the classes' numbers; one line a row."""
-        answers = Responses(load_final(self.final.file.path)[0], self.work.problem.X.iloc[self.rows])
-        if not self.work.problem.classes:
-            return np.asarray(answers.say("predict"), dtype=np.float64).reshape(self.rows.size, -1)
+        model = load_final(self.final.file.path)[0]
+        blocks = feature_blocks(self.split, self.work, self.rows)
+        places, answers = zip(*((places, self._said(Responses(model, X))) for places, X in blocks), strict=True)
+        return np.concatenate(answers)[np.argsort(np.concatenate(places))]
+
+    def _said(self, answers: Responses) -> NDArray[np.float64]:
+        classes = self.work.problem.classes
+        if not classes:
+            predicted = np.asarray(answers.say("predict"), dtype=np.float64)
+            return predicted.reshape(len(predicted), -1)
         probabilities = answers.say("predict_proba")
         if probabilities is not None:
             return np.asarray(probabilities, dtype=np.float64)
-        return np.unique(answers.say("predict"), return_inverse=True)[1].reshape(-1, 1).astype(np.float64)
+        codes: NDArray[np.float64] = pd.Index(classes).get_indexer(answers.say("predict")).astype(np.float64)
+        return codes.reshape(-1, 1)
 
     @cached_property
     def recorded(self) -> Recorded | None:
@@ -132,9 +142,9 @@ class _New:
         pair, where = paired or ((value, now.value), "on all rows of each, for none could be paired,")
         title, fell = metric_of(self.metric), pair[0] - pair[1]
         figure = fell / half if half > 0 else (1e9 if fell > 0 else 0.0)
-        said = f"{title.title} {where} went from {title.shown(pair[0]):.4g} to {title.shown(pair[1]):.4g}"
+        sentence = f"{title.title} {where} went from {title.shown(pair[0]):.4g} to {title.shown(pair[1]):.4g}"
         why = f"{chance} is {half:.3g}"
-        return Found(max(figure, 0.0), f"{said}; {why}.", {"fell": fell, "half_width": half})
+        return Found(max(figure, 0.0), f"{sentence}; {why}.", {"fell": fell, "half_width": half})
 
     def _is_its_recipe(self) -> bool:
         assert self.champion is not None
@@ -146,8 +156,10 @@ class _New:
     def _before(self, now: Estimate) -> tuple[float, float, str] | None:
         """Return the recorded score of the same metric and method, what chance may take off it, and what that is."""
         assert self.champion is not None
-        told = scores_in(self.champion.tags, f"version {self.champion.version} of {self.champion.name}, the champion,")
-        same = [each for each in told if (each.metric, each.method) == (now.metric, now.method)]
+        recorded = scores_in(
+            self.champion.tags, f"version {self.champion.version} of {self.champion.name}, the champion,"
+        )
+        same = [score for score in recorded if (score.metric, score.method) == (now.metric, now.method)]
         return _recorded_score(same[0]) if same else None
 
     def _paired(self) -> tuple[tuple[float, float], str] | None:
@@ -171,8 +183,8 @@ class _New:
     def unusable_predictions(self) -> Outcome:
         """Look for predictions that are no numbers."""
         bad = int(np.count_nonzero(~np.isfinite(self.said).all(axis=1)))
-        said = f"{bad:,} of {self.rows.size:,} predictions of the newest rows are no finite numbers."
-        return Found(bad / self.rows.size, said, {"rows": bad}) if bad else None
+        sentence = f"{bad:,} of {self.rows.size:,} predictions of the newest rows are no finite numbers."
+        return Found(bad / self.rows.size, sentence, {"rows": bad}) if bad else None
 
     def wild_predictions(self) -> Outcome:
         """Look for numbers far beyond those that the model has learnt from."""
@@ -184,8 +196,8 @@ class _New:
         with np.errstate(invalid="ignore"):
             wild = int(np.count_nonzero((self.said < widened[0]) | (self.said > widened[1])))
         where = f"outside of the target's range by more than {BEYOND:g} times its width"
-        said = f"{wild:,} of {self.rows.size:,} predictions of the newest rows lie {where}."
-        return Found(wild / self.rows.size, said, {"rows": wild}) if wild else None
+        sentence = f"{wild:,} of {self.rows.size:,} predictions of the newest rows lie {where}."
+        return Found(wild / self.rows.size, sentence, {"rows": wild}) if wild else None
 
     def constant_predictions(self) -> Outcome:
         """Look for a model that says the same of every row where the champion's did not."""
@@ -207,7 +219,7 @@ class _New:
         if self.recorded is None:
             return False
         frame = self.recorded.predictions
-        names = [each for each in frame if str(each).startswith("proba_")] or ["prediction"]
+        names = [column for column in frame if str(column).startswith("proba_")] or ["prediction"]
         spread: Any = frame.groupby(["repeat", "fold"])[names].nunique()
         return bool((spread <= 1).all().all())
 

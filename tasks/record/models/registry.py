@@ -16,6 +16,7 @@ from evenfold.estimates import Estimate
 from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
+from evenfold.tasks.batches import typed_features
 from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Retraining, RolledBack, SplitRef
 from evenfold.tasks.record.entries import Entry, run_key, split_key, split_tags
 from evenfold.tasks.record.evaluations import record_split
@@ -45,8 +46,8 @@ MOST_CHARACTERS = 4500
 def read_champion(split: SplitRef, name: str = "") -> Champion | None:
     """Return the version, recipe and tags of the model that is champion, or None where there is none."""
     tracker, name = tracker_of(split), name or split.name
-    found = tracker.client.search_registered_models(f"name = '{_quoted(name)}'")
-    models = [model for model in found if model.name == name]
+    registered = tracker.client.search_registered_models(f"name = '{_quoted(name)}'")
+    models = [model for model in registered if model.name == name]
     if not models or CHAMPION not in models[0].aliases:
         return None
     version = tracker.client.get_model_version_by_alias(name, CHAMPION)
@@ -151,7 +152,9 @@ def register_model(
     made = (
         str(known[0].version)
         if known
-        else _new_version(tracker, run_id, name, recipe["estimator"], final, tags, typical_row(work.problem.X))
+        else _new_version(
+            tracker, run_id, name, recipe["estimator"], final, tags, typical_row(typed_features(split, work))
+        )
     )
     with _aliases_held(tracker, name):
         if promote:
@@ -176,7 +179,7 @@ def _promote(client: Any, name: str, version: str) -> None:
     if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
         client.set_model_version_tag(name, version, REPLACES, before)
     replaced = client.get_model_version(name, version).tags.get(REPLACES)
-    there = {str(each.version) for each in client.search_model_versions(f"name = '{_quoted(name)}'")} - {version}
+    there = {str(version.version) for version in client.search_model_versions(f"name = '{_quoted(name)}'")} - {version}
     _put(client, name, version, replaced if replaced in there else None)
 
 
@@ -205,8 +208,8 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     home = Home.here()
     tracker = Tracker(home, "")
     client = tracker.client
-    found = client.search_model_versions(f"name = '{_quoted(name)}'")
-    versions = [str(number) for number in sorted(int(each.version) for each in found)]
+    registered = client.search_model_versions(f"name = '{_quoted(name)}'")
+    versions = [str(number) for number in sorted(int(version.version) for version in registered)]
     if not versions:
         raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
     with _aliases_held(tracker, name):
@@ -234,8 +237,8 @@ def _earlier(client: Any, name: str, champion: str | None, versions: list[str]) 
     if before not in versions:
         others = ", ".join(version for version in versions if version != champion)
         where = f"before version {champion} " if champion else ""
-        told = f"name one of the versions {others} (--to)" if others else "it has one version"
-        raise SplitError(f"{name} remembers no champion {where}that is still there; {told}.")
+        advice = f"name one of the versions {others} (--to)" if others else "it has one version"
+        raise SplitError(f"{name} remembers no champion {where}that is still there; {advice}.")
     return str(before)
 
 
@@ -248,14 +251,14 @@ def _known(name: str, to: str, champion: str | None, versions: list[str]) -> str
 
 
 def _remember(client: Any, done: RolledBack) -> None:
-    told = done.model_dump(mode="json")
+    fields = done.model_dump(mode="json")
     if done.withdrawn is not None:
-        client.set_model_version_tag(done.name, done.withdrawn, WITHDRAWN, json.dumps(told)[:MOST_CHARACTERS])
+        client.set_model_version_tag(done.name, done.withdrawn, WITHDRAWN, json.dumps(fields)[:MOST_CHARACTERS])
     try:
         known = json.loads(client.get_registered_model(done.name).tags.get(ROLLBACKS, "[]"))
     except (ValueError, RecursionError):
         known = []
-    log = [*(known if isinstance(known, list) else []), told][-MOST_REMEMBERED:]
+    log = [*(known if isinstance(known, list) else []), fields][-MOST_REMEMBERED:]
     while len(json.dumps(log)) > MOST_CHARACTERS and len(log) > 1:
         log = log[1:]
     client.set_registered_model_tag(done.name, ROLLBACKS, json.dumps(log))
@@ -274,9 +277,9 @@ def _new_version(
     uri = tracker.keep_model(run_id, model, types, requirements(estimator), example)
     decided = _decided(tracker, run_id)
     what = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
-    told = f"{what} {decided.why.capitalize()}." if decided is not None and decided.why else what
+    description = f"{what} {decided.why.capitalize()}." if decided is not None and decided.why else what
     # A server checks that the source belongs to the run, or to the logged model that the URI names.
-    source = {"run_id": run_id, "model_id": uri.rpartition("/")[2], "tags": tags, "description": told}
+    source = {"run_id": run_id, "model_id": uri.rpartition("/")[2], "tags": tags, "description": description}
     with tracker.process_wide():
         return str(tracker.client.create_model_version(name, uri, **source).version)
 

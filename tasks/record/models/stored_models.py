@@ -21,7 +21,7 @@ def load_skops(file: str | Path, estimator: str = "") -> tuple[Any, list[str]]:
     """
     import skops.io  # half a second for whoever loads no model
 
-    types = sorted({str(found) for found in skops.io.get_untrusted_types(file=file)})
+    types = sorted({str(name) for name in skops.io.get_untrusted_types(file=file)})
     refused = [name for name in types if not is_trusted_part(name, estimator)]
     if refused:
         raise UntrustedNameError(

@@ -40,10 +40,10 @@ def recipe_in(tags: Mapping[str, str], where: str) -> ModelSpec | None:
     if MODEL not in tags:
         return None
     try:
-        found = json.loads(tags[MODEL])
-        if not isinstance(found, Mapping):
-            raise ValueError(f"a {type(found).__name__}, not the fields of a model")
-        return ModelSpec.of(found)
+        recipe = json.loads(tags[MODEL])
+        if not isinstance(recipe, Mapping):
+            raise ValueError(f"a {type(recipe).__name__}, not the fields of a model")
+        return ModelSpec.of(recipe)
     except (ValueError, RecursionError, ModelError) as error:
         remedy = "put back what was there, or another version by evenfold rollback"
         raise _refused(MODEL, where, "recipe", error, remedy) from None
@@ -57,12 +57,12 @@ def decision_in(tags: Mapping[str, str], where: str) -> Decision | None:
     if DECISION not in tags:
         return None
     try:
-        found = _DECISION.validate_json(tags[DECISION], strict=True)
-        _require_possible(found)
+        decision = _DECISION.validate_json(tags[DECISION], strict=True)
+        _require_possible(decision)
     except (ValueError, RecursionError) as error:
         remedy = "put back what was there, or delete the tag and with it what is known of this comparison"
         raise _refused(DECISION, where, "decision", error, remedy) from None
-    return found
+    return decision
 
 
 def _require_possible(found: Decision) -> None:
@@ -86,14 +86,14 @@ def scores_in(tags: Mapping[str, str], where: str) -> list[RecordedScore]:
     if SCORES not in tags:
         return []
     try:
-        found = _SCORES.validate_json(tags[SCORES], strict=True)
-        if any((each.low is None) != (each.high is None) for each in found):
+        scores = _SCORES.validate_json(tags[SCORES], strict=True)
+        if any((score.low is None) != (score.high is None) for score in scores):
             raise ValueError("an interval with one end")
     except (ValueError, RecursionError) as error:
         remedy = "put back what was there, or delete the tag, and the new model is compared with no score"
         raise _refused(SCORES, where, "list of scores", error, remedy) from None
-    ends = [[end for end in (each.value, each.sd, each.low, each.high) if end is not None] for each in found]
-    return [each for each, numbers in zip(found, ends, strict=True) if all(map(isfinite, numbers))]
+    ends = [[end for end in (score.value, score.sd, score.low, score.high) if end is not None] for score in scores]
+    return [score for score, numbers in zip(scores, ends, strict=True) if all(map(isfinite, numbers))]
 
 
 def _refused(tag: str, where: str, what: str, error: Exception, remedy: str) -> SplitError:
@@ -107,8 +107,8 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first: Any = error.errors()[0]
         place = ".".join(map(str, first["loc"]))[:60]
-        said = f"{place!r}: {first['msg']}" if place else str(first["msg"])
+        problem = f"{place!r}: {first['msg']}" if place else str(first["msg"])
     else:
-        said = str(error)
-    line = "".join(each if each.isprintable() else " " for each in said)
+        problem = str(error)
+    line = "".join(letter if letter.isprintable() else " " for letter in problem)
     return " ".join(line.split())[:200].rstrip(".;")
