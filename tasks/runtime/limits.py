@@ -107,7 +107,7 @@ def _starter(_pid: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
     with theirs:
         started = subprocess.Popen(
             [sys.executable, "-c", f"from {__name__} import start_processes; start_processes({preloaded!r})"],
-            stdin=theirs,
+            stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
