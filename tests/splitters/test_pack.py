@@ -105,6 +105,17 @@ def test_the_cost_of_an_exchange_is_what_the_packing_then_costs(table: Any, seed
         assert predicted == pytest.approx(aim.costs(aim.loads(after))[:2].sum(), rel=1e-9, abs=1e-12)
 
 
+@settings(max_examples=30)
+@given(tables(), st.integers(0, 99))
+def test_what_few_entries_come_to_no_exchange_of_two_bins_betters(table: Any, seed: int) -> None:
+    """Though a pair is looked at again only when one of its bins has changed."""
+    aim, stream = Aim.of(table, np.array([0.5, 0.2, 0.3])), Stream(seed)
+    packing = Packing(aim, np.arange(table.shape[0]) % 3, stream)
+    packing.improve(400)
+    pairs = ((0, 1), (0, 2), (1, 2))
+    assert not any(Packing(aim, packing.bins.copy(), stream).exchange(*pair) for pair in pairs)
+
+
 # ---------------------------------------------------------------- its parts
 
 
