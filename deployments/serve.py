@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from evenfold.flows.commands.deploying import PATIENT
 from evenfold.tasks.runtime.settings import Settings
 from prefect import serve
 from prefect.client.schemas.actions import DeploymentScheduleCreate
@@ -50,6 +51,7 @@ def main() -> None:
     """Serve prefect.yaml, or EVENFOLD_DEPLOYMENTS; paths of data are relative to EVENFOLD_PROJECT."""
     settings = Settings.here()
     os.chdir(settings.project)
+    os.environ.update(PATIENT | os.environ)  # of the runs, which begin with this environment
     serve(*deployments(settings.deployments or FILE), pause_on_shutdown=True)
 
 

@@ -23,6 +23,7 @@ suppress_warnings = ["myst.header"]
 # The signatures show types; the defaults are shown as they are written in the source.
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 88  # longer ones: a parameter a line
 autodoc_member_order = "alphabetical"
 # scikit-learn adds its metadata routing to every strategy; its own site documents it.
 autodoc_default_options = {"exclude-members": "set_split_request, get_metadata_routing"}

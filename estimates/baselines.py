@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from .draws import score_answers
-from .results import Baseline, Estimate, Interval, in_percent
+from .results import Baseline, Estimate, Interval, in_percent, rounded
 
 MEAN, LAST, MOST_FREQUENT = "the mean", "the last value", "the most frequent class"
 Split = tuple[int, int, IntArray, IntArray]  # repeat, fold, rows to train on, rows to test
@@ -176,7 +176,8 @@ def no_better(metric: str, value: float, baseline: Baseline | None) -> str | Non
         return None
     return (
         f"These rows do not show that the model is better than predicting {baseline.name} for every row: {scores}; "
-        f"better by {baseline.difference:.2g}, {in_percent(made.level)} [{made.low:.2g}, {made.high:.2g}]."
+        f"better by {rounded(baseline.difference, 2)}, {in_percent(made.level)} "
+        f"[{rounded(made.low, 2)}, {rounded(made.high, 2)}]."
     )
 
 

@@ -24,6 +24,7 @@ from .folds import sample_sd, spread_note
 from .results import Estimate, EvaluationError, FoldScore, ModelError
 
 IN, OUT = 0.368, 0.632
+SAME = 0.05  # of err1: .632 and .632+ that are nearer than this say the same
 OF_ROWS = "needs predictions of every row, and draws keep their scores alone"
 
 
@@ -166,7 +167,8 @@ def _combined(*, err: float, err1: float, gamma: float, notes: list[str], **more
     if isnan(gamma):  # nothing says what no information scores: there is no .632+
         rate = gamma
     weight = OUT / (1 - IN * rate)
-    if err < 0.5 * err1:
+    e632, e632plus = IN * err + OUT * err1, (1 - weight) * err + weight * capped
+    if err < 0.5 * err1 and not abs(e632plus - e632) <= SAME * err1:  # where there is no .632+, nothing is alike
         notes = [
             *notes,
             f"The apparent error ({err:.3g}) is less than half of err1 ({err1:.3g}): the model nearly knows its "
@@ -178,8 +180,8 @@ def _combined(*, err: float, err1: float, gamma: float, notes: list[str], **more
         gamma=gamma,
         relative_overfitting=rate,
         weight=weight,
-        e632=IN * err + OUT * err1,
-        e632plus=(1 - weight) * err + weight * capped,
+        e632=e632,
+        e632plus=e632plus,
         notes=tuple(notes),
         **more,
     )

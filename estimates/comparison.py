@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from .exact import answered, exact_test, score_of
-from .results import Interval, ModelError
+from .results import Interval, ModelError, in_percent, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
 
@@ -136,7 +136,7 @@ def _of_repeats(made: Comparison, training: _Training) -> tuple[str, ...]:
     repeated = made.resolution * sqrt((1 / REPEATS + training.ratio) / training.inflation)
     return (
         f"{REPEATS} repeats of the folds (Repeated), with {REPEATS} times as many fits, could show differences of "
-        f"about this size: {repeated:.2g} {metric_of(made.metric).title}.",
+        f"about this size: {rounded(repeated, 2)} {metric_of(made.metric).title}.",
     )
 
 
@@ -285,24 +285,26 @@ def _words(made: Comparison, names: tuple[str, str]) -> str:
     first, second = names
     if made.difference == 0 and (interval is None or interval.high == interval.low):
         return f"{first} and {second} score alike on every row."
-    better, apart = second if made.difference > 0 else first, f"{abs(made.difference):.3g}"
+    better, apart = second if made.difference > 0 else first, rounded(abs(made.difference), 3)
     if interval is None:
         return f"{better} has the better {record.title} by {apart}; whether by chance cannot be told."
-    level = f"{interval.level:.0%}"
+    level = in_percent(interval.level)
     low, high = (record.shown(end) for end in (interval.low, interval.high))
-    between = f"{level} [{min(low, high):.3g}, {max(low, high):.3g}]"
+    between = f"{level} [{rounded(min(low, high), 3)}, {rounded(max(low, high), 3)}]"
     apart_as_read = (
-        f"{record.title} of {second} minus that of {first} is {record.shown(made.difference):.3g}, {between}"
+        f"{record.title} of {second} minus that of {first} is {rounded(record.shown(made.difference), 3)}, {between}"
     )
     if made.verdict in ("better", "worse"):
         ends = sorted((abs(interval.low), abs(interval.high)))
-        sentence = f"{better} is better by {apart} {record.title}, {level} [{ends[0]:.3g}, {ends[1]:.3g}]"
+        between = f"{level} [{rounded(ends[0], 3)}, {rounded(ends[1], 3)}]"
+        sentence = f"{better} is better by {apart} {record.title}, {between}"
         return f"{sentence}{_fewer(made.metric, made.a, made.b)}, {_on_what(interval)}."
     if made.verdict == "equivalent":
         return f"{first} and {second} are equivalent within {made.margin:g}: {apart_as_read}, {_on_what(interval)}."
+    seen = rounded(made.resolution or 0.0, 2)
     return (
-        f"These rows cannot tell the recipes apart: {apart_as_read}; differences below {made.resolution:.2g} cannot "
-        f"be seen on them.{_by_models(made, names)}"
+        f"These rows cannot tell the recipes apart: {apart_as_read}; differences below {seen} cannot be seen on them."
+        f"{_by_models(made, names)}"
     )
 
 

@@ -15,6 +15,12 @@ def in_percent(level: float) -> str:
     return f"{100 * level:.6g} %"
 
 
+def rounded(value: float, digits: int) -> str:
+    """Return a number with so many digits that mean something, as people write it: ``0.052``, ``-130``, ``1,200``."""
+    told = f"{value:.{digits}g}"
+    return f"{float(told):,.0f}" if "e+" in told else told
+
+
 @dataclass(frozen=True)
 class Interval:
     """Where the value of a metric lies, by ``method``, which says ``level`` of the cases; ``of``: what lies there."""

@@ -22,7 +22,8 @@ BLOCK = 250
 class Outcome(BaseModel):
     """What a task returns. A score that is not a number or infinite stays so in JSON."""
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants", arbitrary_types_allowed=True)
+    # What reads and writes a kind is made when the first of it is: a flow has few of the kinds there are.
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants", arbitrary_types_allowed=True, defer_build=True)
 
     def intact(self) -> bool:
         """Return whether everything that it names still lies there, undamaged."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import re
 from collections.abc import Iterator
@@ -163,3 +164,59 @@ def every_run(tracker: Tracker, filter_string: str = "") -> Iterator[Any]:
         token = page.token
         if not token:
             return
+
+
+def recorded_evaluations(home: Home) -> list[dict[str, Any]]:
+    """Return run, model, split, score and time of every finished evaluation in the store, the newest first."""
+    found = []
+    for run in every_run(_tracker(home), "tags.`evenfold.record` = 'evaluation' AND attributes.status = 'FINISHED'"):
+        when = datetime.fromtimestamp(run.info.start_time / 1000).astimezone()
+        found.append({
+            "run": run.info.run_id, "model": run.info.run_name.partition(" @ ")[0],
+            "on": run.data.tags.get("evenfold.spec", ""), "score": _headline_of(run),
+            "when": when.isoformat(timespec="seconds"),
+        })  # fmt: skip
+    return found
+
+
+def _headline_of(run: Any) -> str:
+    """Return the score by the first metric as people read it."""
+    from evenfold.estimates.metrics.registry import metric_of
+    from evenfold.reports.evaluations.words import written
+
+    metrics = metrics_in(run.data.params) or []
+    known = next((metric for metric in metrics if f"value/{metric}" in run.data.metrics), None)
+    if known is None:
+        return ""
+    reading, half = metric_of(known), run.data.metrics.get(f"resolution/{known}")
+    return f"{reading.title} {written(reading.shown(run.data.metrics[f'value/{known}']), half)}"
+
+
+def recorded_models(home: Home) -> list[dict[str, Any]]:
+    """Return name, versions, champion and time of every registered model."""
+    found = []
+    for model in _tracker(home).client.search_registered_models():
+        when = datetime.fromtimestamp(model.last_updated_timestamp / 1000).astimezone()
+        newest = max((int(version.version) for version in model.latest_versions), default=0)
+        champion = dict(model.aliases).get("champion", "none")
+        found.append({
+            "model": model.name, "newest": newest, "champion": champion, "uri": f"models:/{model.name}@champion",
+            "when": when.isoformat(timespec="seconds"),
+        })  # fmt: skip
+    return found
+
+
+def _tracker(home: Home) -> Tracker:
+    from evenfold.tasks.record.tracker import Tracker
+
+    return Tracker(home, "")
+
+
+def metrics_in(params: dict[str, str]) -> list[str] | None:
+    """Return the metrics that the parameters of a run name; None where they name none that can be read."""
+    try:
+        told: Any = ast.literal_eval(params.get("model.metrics", "[]"))
+        known = isinstance(told, (list, tuple)) and all(isinstance(each, str) for each in told)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    return list(told) if known else None

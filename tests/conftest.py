@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import shutil
 import sqlite3
@@ -29,6 +30,9 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 _session = tempfile.TemporaryDirectory(prefix="evenfold-tests-")
 os.environ["EVENFOLD_HOME"] = _session.name
+
+# Most objects of a worker are imports, which stay: looking for garbage among them is a third of what collecting costs.
+gc.set_threshold(50_000, 20, 100)
 
 # Hypothesis's own deadline would be a timed test, red on a busy machine.
 hypothesis.settings.register_profile("untimed", deadline=None)

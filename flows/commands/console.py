@@ -42,6 +42,11 @@ class Words(Console):
                 part.rstrip()
                 super().print(Text(" " * (lead + (hang if number else 0))) + part, soft_wrap=True)
 
+    def on_broken_pipe(self) -> None:
+        """Go on in silence where nobody reads any more, as behind ``| head``: the exit code stays the command's own."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
     def say(self, text: str, hang: int = 0, style: str | None = None) -> None:
         """Print words as they are, brackets and all; lines that had to be broken go on ``hang`` further in."""
         how: dict[str, Any] = {"hang": hang} if self.breaks else {}

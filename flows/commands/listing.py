@@ -45,13 +45,11 @@ def list_(
 
 
 def _found(home: Any) -> dict[str, list[dict[str, Any]]]:
-    from evenfold.tasks.references import recorded_splits
+    from evenfold.tasks.references import recorded_evaluations, recorded_models, recorded_splits
 
     found: dict[str, list[dict[str, Any]]] = {"splits": recorded_splits(home), "evaluations": [], "models": []}
     if home.tracks_here and not (home.path / "mlflow.db").exists():
         return found  # looking makes no store
-    from evenfold.tasks.record.reading import recorded_evaluations, recorded_models
-
     return found | {"evaluations": recorded_evaluations(home), "models": recorded_models(home)}
 
 

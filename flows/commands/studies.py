@@ -77,7 +77,7 @@ def compare(
 
     Example: evenfold compare RUN_A RUN_B --metric r2
     """
-    from evenfold.flows.comparison import has_fits
+    from evenfold.flows.comparison import look_ahead
     from evenfold.reports import comparison_page
     from evenfold.tasks.parameters import repeats_of
 
@@ -86,8 +86,8 @@ def compare(
 
     out, err = consoles()
     with busy(f"reading run {run_a} and run {run_b}"):
-        chosen = engine if has_fits(run_a, run_b, repeats_of(repeats)) else "plain"
-        names = _models_of(run_a, run_b)
+        fits, names = look_ahead(run_a, run_b, repeats_of(repeats))
+        chosen = engine if fits else "plain"
     from evenfold import flows
 
     with progress(err):
@@ -155,17 +155,6 @@ def score(
         out.print_json(scored.model_dump_json())
     else:
         show_later(out, scored)
-
-
-def _models_of(*runs: str) -> tuple[str, str]:
-    """Return what the models of two runs are called: with the run's first digits, where they have one name."""
-    from evenfold.tasks import Home
-    from evenfold.tasks.record.tracker import Tracker
-    from evenfold.tasks.references import run_named
-
-    evaluations = [run_named(Tracker(Home.here(), ""), run).info for run in runs]
-    a, b = (str(evaluation.run_name).partition(" @ ")[0].rpartition("/")[2] for evaluation in evaluations)
-    return (a, b) if a != b else (f"{a} {evaluations[0].run_id[:8]}", f"{b} {evaluations[1].run_id[:8]}")
 
 
 def folds(

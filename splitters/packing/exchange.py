@@ -190,6 +190,8 @@ class Packing:
         self._movable = np.arange(bins.size) if movable is None else movable
         self._stream = stream
         self._width = 0.0
+        # Pairs of bins that no exchange betters, as long as neither of them changes.
+        self._settled: set[tuple[int, int]] = set()
 
     @property
     def cost(self) -> float:
@@ -214,12 +216,16 @@ class Packing:
 
     def exchange(self, a: int, b: int) -> bool:
         """Make the best exchange found between bins ``a`` and ``b``; return whether it lowers the cost."""
+        pair = (min(a, b), max(a, b))
+        if pair in self._settled:
+            return False
         two = self._two(a, b)
-        if two.entries.size <= ALL_AT_ONCE:
+        if every := two.entries.size <= ALL_AT_ONCE:
             cost, moved = two.best_of_all()
         else:
             cost, moved, self._width = two.best_of_joined(self._stream, self._width)
         if not cost < (self.costs[a] + self.costs[b]) * (1.0 - GAIN):
+            self._settled |= {pair} if every else set()
             return False
         self._move(moved, a, b)
         return True
@@ -248,6 +254,7 @@ class Packing:
         return list(zip(ring, ring[1:] + ring[:1], strict=True))[: None if len(ring) > 2 else 1]
 
     def _move(self, entries: IntArray, a: int, b: int) -> None:
+        self._settled = {pair for pair in self._settled if a not in pair and b not in pair}
         leave = self.bins[entries] == a
         self.bins[entries] = np.where(leave, b, a)
         rows = np.column_stack([self.aim.sizes[entries], self.aim.table[entries]])

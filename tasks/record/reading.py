@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from evenfold.estimates import Estimate, ModelSpec
-from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import score
 from evenfold.manifests import Manifest, read_manifest
 from evenfold.manifests.spec import name_like
-from evenfold.reports.evaluations.words import written
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 from evenfold.tasks.batches import features_of
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
-from evenfold.tasks.references import every_run, run_named
+from evenfold.tasks.references import metrics_in, run_named
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
@@ -141,60 +137,13 @@ def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Mapping[s
 
 def metrics_of(recorded: Recorded) -> list[str]:
     """Return the metrics that an evaluation was scored by; SplitError where its parameter says something else."""
-    metrics = _metrics_in(recorded.params)
+    metrics = metrics_in(recorded.params)
     if metrics is None:
         raise SplitError(
             f"the parameter model.metrics of run {recorded.run_id} in MLflow is no list of metrics; "
             "name them (--metric)."
         )
     return metrics
-
-
-def _metrics_in(params: dict[str, str]) -> list[str] | None:
-    """Return the metrics that the parameters of a run name; None where they name none that can be read."""
-    try:
-        metrics: Any = ast.literal_eval(params.get("model.metrics", "[]"))
-        known = isinstance(metrics, (list, tuple)) and all(isinstance(name, str) for name in metrics)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
-    return list(metrics) if known else None
-
-
-def recorded_evaluations(home: Home) -> list[dict[str, Any]]:
-    """Return run, model, split, score and time of every finished evaluation in the store, the newest first."""
-    found = []
-    for run in every_run(Tracker(home, ""), "tags.`evenfold.record` = 'evaluation' AND attributes.status = 'FINISHED'"):
-        when = datetime.fromtimestamp(run.info.start_time / 1000).astimezone()
-        found.append({
-            "run": run.info.run_id, "model": run.info.run_name.partition(" @ ")[0],
-            "on": run.data.tags.get("evenfold.spec", ""), "score": _headline_of(run),
-            "when": when.isoformat(timespec="seconds"),
-        })  # fmt: skip
-    return found
-
-
-def _headline_of(run: Any) -> str:
-    """Return the score by the first metric as people read it."""
-    metrics = _metrics_in(run.data.params) or []
-    known = next((metric for metric in metrics if f"value/{metric}" in run.data.metrics), None)
-    if known is None:
-        return ""
-    reading, half = metric_of(known), run.data.metrics.get(f"resolution/{known}")
-    return f"{reading.title} {written(reading.shown(run.data.metrics[f'value/{known}']), half)}"
-
-
-def recorded_models(home: Home) -> list[dict[str, Any]]:
-    """Return name, versions, champion and time of every registered model."""
-    found = []
-    for model in Tracker(home, "").client.search_registered_models():
-        when = datetime.fromtimestamp(model.last_updated_timestamp / 1000).astimezone()
-        newest = max((int(version.version) for version in model.latest_versions), default=0)
-        champion = dict(model.aliases).get("champion", "none")
-        found.append({
-            "model": model.name, "newest": newest, "champion": champion, "uri": f"models:/{model.name}@champion",
-            "when": when.isoformat(timespec="seconds"),
-        })  # fmt: skip
-    return found
 
 
 HEX = re.compile(r"[0-9a-f]{64}")

@@ -47,7 +47,7 @@ def survives_outage(record: Callable[P, str]) -> Callable[P, str]:
         replay(home)
         return run_id
 
-    _RECORDERS[record.__name__] = validate_call(record)
+    _RECORDERS[record.__name__] = record
     return run
 
 
@@ -118,7 +118,7 @@ def _sent(home: Home) -> Iterator[Path]:
         if kept is None:
             continue
         try:
-            _RECORDERS[kept[0]](**kept[1])
+            validate_call(_RECORDERS[kept[0]])(**kept[1])
         except Exception as error:
             logging.getLogger("evenfold").warning("%s could not be sent: %s", path, redacted(str(error)))
             return

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+import threading
+import traceback
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.splitters import SplitError
@@ -26,79 +29,153 @@ from .settings import Settings
 R = TypeVar("R")
 START_SECONDS = 300.0
 ALONE: ContextVar[bool] = ContextVar("evenfold_alone", default=False)
+# What fits need is imported once, by the process that theirs are forked from. Estimators' packages are so as far as
+# they are loaded here; others may start threads, which a fork would not have.
+PRELOADED = ("evenfold.tasks.fits",)
+PRELOADED_PACKAGES = ("sklearn", "imblearn")
+_STARTING = threading.Lock()
 
 
 def within(seconds: float | None, name: str, function: Callable[..., R], *arguments: Any) -> R:
     """Return what ``function`` returns, run in a process of its own that is killed after ``seconds``; None: no limit.
 
-    The process's imports, some 3 seconds where nothing else runs, do not count. Raises EvaluationError, which names
-    the step, when the time is up, or the process dies or does not start, and the errors of ours that the function
-    raises.
+    The process has this one's environment and folder, and ends with this one, however that ends. Imports, some 3
+    seconds for the first where nothing else runs, do not count. Raises EvaluationError, which names the step, when the
+    time is up, or the process dies or does not start, and the errors of ours that the function raises.
     """
     if seconds is None:
         return function(*arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        answer, output, begun = (Path(folder) / kept for kept in ("answer.pickle", "output.txt", "begun"))
-        request = pickle.dumps((str(begun), str(answer), function, arguments))
-        code = _run(request, output, begun, seconds, name)
-        if code is None:
-            raise EvaluationError(
-                f"{name} took more than its {seconds:g} s and was stopped; raise time_limit, or use a lighter model."
-            )
-        if not answer.exists():
-            last = output.read_text(errors="replace").strip().rpartition("\n")[2]
-            raise EvaluationError(f"{name}: its process ended with code {code} and no result ({last[:300]}).")
-        value, error = pickle.loads(answer.read_bytes())
+    request = pickle.dumps((function, arguments))
+    ours, theirs = socket.socketpair()
+    with tempfile.TemporaryFile() as output, ours:
+        with theirs:
+            _ask_for_process(theirs.fileno(), output.fileno())
+        told, value, error = _answer_of(ours, request, seconds, name)
+        if told == "ended":
+            output.seek(0)
+            last = output.read().decode(errors="replace").strip().rpartition("\n")[2]
+            raise EvaluationError(f"{name}: its process ended with code {value} and no result ({last[:300]}).")
     if error is not None:
         raise error
     result: R = value
     return result
 
 
-def _run(request: bytes, output: Path, begun: Path, seconds: float, name: str) -> int | None:
-    """Return the exit code of the process, or None where its time was up; nothing that it started outlives it."""
-    paths = os.pathsep.join(path for path in sys.path if path)
-    with output.open("wb") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
-            stdin=subprocess.PIPE,
+def _answer_of(ours: socket.socket, request: bytes, seconds: float, name: str) -> tuple[str, Any, Exception | None]:
+    """Return ("answer", value, error) or ("ended", exit code, None); where the time is up, nothing is left of it."""
+    group, begun = None, False
+    ours.settimeout(START_SECONDS)
+    try:
+        with ours.makefile("rwb") as pipe:
+            group = pickle.load(pipe)
+            pickle.dump((sys.path, dict(os.environ), str(Path.cwd()), request), pipe)
+            pipe.flush()
+            told: tuple[str, Any, Exception | None] = pickle.load(pipe)
+            if begun := told[0] == "begun":
+                ours.settimeout(seconds)
+                told = pickle.load(pipe)
+        group = None
+        return told
+    except (EOFError, ConnectionError):  # whoever would tell was killed
+        return "ended", None, None
+    except TimeoutError:
+        took = f"{name} took more than its {seconds:g} s and was stopped; raise time_limit, or use a lighter model."
+        late = f"{name}: its process did not start within {START_SECONDS:g} s; is the machine busy?"
+        raise EvaluationError(took if begun else late) from None
+    finally:
+        if group is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+
+
+def _ask_for_process(connection: int, output: int) -> None:
+    """Have a process forked that speaks over ``connection`` and whose words go to ``output``."""
+    with _STARTING:
+        if _starter(os.getpid())[0].poll() is not None:  # it was killed: another takes its place
+            _starter.cache_clear()
+        with contextlib.suppress(BrokenPipeError):  # then nobody answers, which is told
+            socket.send_fds(_starter(os.getpid())[1], [b"1"], [connection, output])
+
+
+@lru_cache(maxsize=1)
+def _starter(_pid: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Return the process that forks others, and the way to it; it ends with this process, when that way does."""
+    ours, theirs = socket.socketpair()
+    loaded = [name for name in sys.modules if name.partition(".")[0] in PRELOADED_PACKAGES]
+    # Beside Linux it is not safe to fork a process that has loaded libraries: there every fit imports them.
+    preloaded = [*PRELOADED, *loaded] if sys.platform == "linux" else []
+    with theirs:
+        started = subprocess.Popen(
+            [sys.executable, "-c", f"from {__name__} import start_processes; start_processes({preloaded!r})"],
+            stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
-            stderr=errors,
-            env={**os.environ, "PYTHONPATH": paths},
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             start_new_session=True,
         )
+    return started, ours
+
+
+def start_processes(preloaded: Sequence[str]) -> None:
+    """Fork a process for every connection that is sent over stdin; when that ends, kill what still runs."""
+    for name in preloaded:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    asked, running = socket.socket(fileno=0), set[int]()
+    while True:
+        byte, handed, _, _ = socket.recv_fds(asked, 1, 2)
+        running -= {pid for pid in running if os.waitpid(pid, os.WNOHANG)[0]}
+        if not byte:
+            break
+        pid = os.fork()
+        if pid == 0:
+            asked.close()
+            _keep(*handed)
+        running.add(pid)
+        for descriptor in handed:
+            os.close(descriptor)
+    for pid in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def _keep(connection: int, output: int) -> NoReturn:
+    """Run one request in a process below this one, in a group of their own, and tell how it ended."""
+    os.setsid()
+    os.dup2(output, 2)
+    with socket.socket(fileno=connection).makefile("rwb") as pipe:
+        _tell(pipe, os.getpid())
+        pid = os.fork()
+        if pid == 0:
+            os._exit(_answer(pipe))
+        _tell(pipe, ("ended", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), None))
+    os._exit(0)
+
+
+def _tell(pipe: Any, message: Any) -> None:
+    with contextlib.suppress(OSError):  # nobody waits any more
+        pickle.dump(message, pipe)
+        pipe.flush()
+
+
+def _answer(pipe: Any) -> int:
+    """Run the request that comes, which is from this very user's process, and return an exit code."""
+    sys.path[:], environment, folder, request = pickle.load(pipe)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()  # else every fork would draw the same
     try:
-        _wait_for_start(process, request, begun, name)
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def _wait_for_start(process: subprocess.Popen[bytes], request: bytes, begun: Path, name: str) -> None:
-    until = time.monotonic() + START_SECONDS
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError), process.stdin as pipe:  # one that is dead says so by its exit code
-        pipe.write(request)
-    while not begun.exists() and process.poll() is None:
-        if time.monotonic() > until:
-            raise EvaluationError(f"{name}: its process did not start within {START_SECONDS:g} s; is the machine busy?")
-        time.sleep(0.02)
-
-
-def _answer() -> None:
-    # From this very user's process, over a pipe.
-    begun, path, function, arguments = pickle.load(sys.stdin.buffer)
-    Path(begun).touch()
-    answer: tuple[Any, Exception | None]
-    try:
-        answer = function(*arguments), None
+        function, arguments = pickle.loads(request)
+        _tell(pipe, ("begun", None, None))
+        _tell(pipe, ("answer", function(*arguments), None))
     except (EvaluationError, ModelError, SplitError) as error:
-        answer = None, error
-    Path(path).write_bytes(pickle.dumps(answer))
+        _tell(pipe, ("answer", None, error))
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 @lru_cache(maxsize=1)
@@ -131,7 +208,3 @@ def peak_memory() -> float:
     return round(
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2), 1
     )
-
-
-if __name__ == "__main__":
-    _answer()

@@ -137,9 +137,12 @@ def test_wrong_resamples_get_a_sentence(apparent: Any, resamples: Any, message: 
 
 
 def test_a_model_that_knows_its_rows_by_heart_is_warned_about() -> None:
-    """.632 is then far too low."""
+    """.632 is then far too low; where .632+ says the same, as for a good model of small errors, nobody is."""
     assert "read .632+" in bootstrap_estimate([0.0, 0.0], ONE, 0.5).notes[-1]
     assert bootstrap_estimate([0.3, 0.3], ONE, 0.5).notes == ()
+    good = bootstrap_estimate([0.012, 0.012], [([0, 1], [0.028, 0.028])], 0.5)
+    assert good.e632plus == pytest.approx(good.e632, abs=0.0003)
+    assert good.notes == ()
 
 
 def test_scores_and_losses_give_the_same_answer_in_their_own_units() -> None:

@@ -44,7 +44,7 @@ def test_a_paired_difference_by_hand() -> None:
     assert made.p == 1.0  # of the one row on which they differ, McNemar's exact test can say nothing
     assert made.test is None
     assert made.words == (
-        "These rows cannot tell the recipes apart: accuracy of B minus that of A is 0.25, 95% [-0.546, 1.05]; "
+        "These rows cannot tell the recipes apart: accuracy of B minus that of A is 0.25, 95 % [-0.546, 1.05]; "
         "differences below 0.8 cannot be seen on them."
     )
 

@@ -22,6 +22,7 @@ from evenfold.estimates import (
 )
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import score
+from evenfold.estimates.results import rounded
 from sklearn.datasets import load_diabetes
 
 CLASSES = ("a", "b", "c")
@@ -57,6 +58,15 @@ def estimated(problem: Problem, frame: pd.DataFrame, metric: str) -> Estimate:
 # Ten sites in five folds; the rare class occurs in two of them.
 SITES = np.repeat(np.arange(10), 8)
 RARE = np.where(np.isin(SITES, (0, 6)) & (np.arange(80) % 8 < 6), 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "said"),
+    [(0.05234, 2, "0.052"), (-130.4, 2, "-130"), (1234.5, 2, "1,200"), (87.4, 2, "87"), (0.0454, 3, "0.0454")],
+)
+def test_a_number_is_rounded_as_people_write_it(value: float, digits: int, said: str) -> None:
+    """No exponent for hundreds, and no digits that say nothing."""
+    assert rounded(value, digits) == said
 
 
 def test_a_useless_classifier_gets_no_credit_for_folds_without_a_class() -> None:

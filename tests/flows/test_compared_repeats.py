@@ -175,11 +175,16 @@ def test_other_data_than_then_are_not_learnt_from(home: Home, data: Path) -> Non
     assert any("evaluate it again: evenfold evaluate TABLE --manifest small@1.0" in note for note in made.notes)
 
 
-def test_the_terminal_the_page_and_the_record_say_how_many_repeats(home: Home, data: Path, tmp_path: Path) -> None:
-    runs = two(data)
+def test_the_terminal_the_page_and_the_record_say_how_many_repeats(
+    home: Home, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the command reads each run once, though it asks first whether there is anything to fit."""
+    runs, read, was = two(data), [], comparison.read_evaluation
+    monkeypatch.setattr(comparison, "read_evaluation", lambda run_id: (read.append(run_id), was(run_id))[1])
     command = ["compare", *runs, "--engine", "plain", "--repeats", "3"]
     shown = evenfold(tmp_path, *command, "-o", "page.html")
     assert "the same 90 rows, tested by both, in 3 repeats of the folds" in " ".join(shown.stdout.split())
+    assert read == list(runs)
     assert "18 fits, of which 6 were recorded" in (tmp_path / "page.html").read_text(encoding="utf-8")
     (told,) = json.loads(evenfold(tmp_path, *command, "--json").stdout)
     assert (told["repeats"], told["n_fits"]) == (3, 18)

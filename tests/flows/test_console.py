@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +14,7 @@ from evenfold.estimates.results import Interval
 from evenfold.flows.commands.console import Words, consoles, first_that_fits, lined_up
 from evenfold.flows.commands.scores import remarks, score_tables
 from evenfold.flows.commands.show import Left, progress
+from evenfold.tasks import Home
 from evenfold.tasks.runtime.progress import say
 from rich.console import Console
 from rich.progress import Progress
@@ -34,6 +37,16 @@ def estimates(methods: tuple[str, ...] = ("cross-validation",), notes: dict[str,
                  notes=(notes[metric],) if notes and metric in notes else ())
         for metric in METRICS for method in methods
     ]  # fmt: skip
+
+
+def test_who_stops_reading_changes_no_exit_code(home: Home) -> None:
+    """Behind ``| head`` a command ends as it would have: 1 would say that a gate failed."""
+    command = [sys.executable, "-c", "from evenfold.flows.cli import main; main()", "list"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
+        assert ran.stdout is not None
+        assert ran.stderr is not None
+        ran.stdout.close()
+        assert (ran.stderr.read(), ran.wait()) == (b"", 0)
 
 
 def test_a_sentence_breaks_between_words_and_keeps_its_indentation() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -57,6 +58,22 @@ def test_serve_offers_the_same_deployments() -> None:
         )
         for each in DESCRIBED
     ]  # fmt: skip
+
+
+def test_a_run_outlasts_a_server_that_is_away_however_it_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For as long by serve.py as in a pool; except where the user says otherwise."""
+    from evenfold.deployments import serve
+    from evenfold.flows.commands.deploying import PATIENT
+
+    described = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())
+    in_a_pool = described["definitions"]["work_pool"]["job_variables"]["env"]
+    assert {name: value for name, value in in_a_pool.items() if name != "EVENFOLD_HOME"} == PATIENT
+    name = "PREFECT_CLIENT_MAX_RETRIES"
+    monkeypatch.chdir(ROOT)  # serve.py goes to the project's folder
+    monkeypatch.setattr(os, "environ", dict(os.environ) | {name: "3"})
+    monkeypatch.setattr(serve, "serve", lambda *_, **__: None)
+    serve.main()
+    assert {name: os.environ[name] for name in PATIENT} == PATIENT | {name: "3"}
 
 
 ONE_RUN = {"PREFECT__FLOW_RUN_ID": "6e5ff2a5-22a8-4b55-b2e5-9d1f2b3c4d5e"}
