@@ -31,10 +31,10 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return rows(tmp_path_factory.mktemp("data"))
 
 
-def retrain(table: Path) -> list[str]:
+def retrain(table: Path, name: str) -> list[str]:
     model = table.with_name("model.json")
     model.write_text(json.dumps(FOREST))
-    asked = ["--target", "y", "--key", "id", "--name", "rows", "--strategy", "KFold", "-k", str(N_SPLITS)]
+    asked = ["--target", "y", "--key", "id", "--name", name, "--strategy", "KFold", "-k", str(N_SPLITS)]
     return [*CLI, "retrain", str(table), *asked, "--model", str(model), "--json"]
 
 
@@ -59,7 +59,7 @@ def test_a_kill_in_any_phase_loses_and_doubles_nothing(
         env |= {"MLFLOW_EXPERIMENT_NAME": "unused"}
         if servers == "embedded":
             del env["PREFECT_HOME"]
-        command = [*retrain(table), "--name", f"rows{kill}{phase}"]
+        command = retrain(table, f"rows{kill}{phase}")
         store = Path(more.get("STORE", folder / "home" / "mlflow.db"))
         ready = partial(PHASES[phase], folder / "home", partial(states, store, "runs", "name"))
         hit += killed(command, env, folder, ready, draw.uniform(0, 0.5))
