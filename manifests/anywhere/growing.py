@@ -154,7 +154,7 @@ def _passed(rows: Beside, known: Manifest, batch: bool, fit: Fit) -> tuple[Passe
         for repeat, cells in enumerate(counts):
             cells.add(part.codes[active, repeat], stratum[active])
         wanted = here
-        if group is not None and folds is not None and known.group_table is not None:
+        if group is not None and known.group_table is not None and folds is not None:
             column = part.table.select([group]).rename_columns(["group"])
             place = positions_in(known.group_table.select(["group"]), column)
             stray = ~here & (place >= 0) & (part.codes != folds[place]).any(axis=1)
@@ -168,18 +168,10 @@ def _passed(rows: Beside, known: Manifest, batch: bool, fit: Fit) -> tuple[Passe
         _require_room(rows, n_held + (fit.absent if fit.all_absent else 0))
     of_table = np.vstack(codes)
     arrival = Passed(
-        manifest=known,
-        table=pa.concat_tables(held).combine_chunks(),
-        known=np.where(of_table[:, 0] == UNKNOWN, -1, 0),
-        batch=batch,
-        beside=rows,
-        of_table=of_table,
-        strata_of_table=np.concatenate(strata),
-        grown_state=state,
-        counts=counts,
-        torn_groups=np.unique(np.concatenate(torn)),
-        n_torn=n_torn,
-    )
+        manifest=known, table=pa.concat_tables(held).combine_chunks(), batch=batch, beside=rows,
+        known=np.where(of_table[:, 0] == UNKNOWN, -1, 0), of_table=of_table, strata_of_table=np.concatenate(strata),
+        grown_state=state, counts=counts, torn_groups=np.unique(np.concatenate(torn)), n_torn=n_torn,
+    )  # fmt: skip
     return arrival, pa.concat_tables(back).combine_chunks()
 
 
