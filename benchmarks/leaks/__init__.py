@@ -103,7 +103,7 @@ def notes() -> str:
         "2,500 of 62), of classes and of numbers. It counts as found where a tool warns of something that it does not "
         "warn of in the same table without the leak; tools that take two tables got every fold as their test set once, "
         "and each table with and without its key column. leakhound-ml stops at missing values and got them filled. "
-        "The kinds were planted by the authors of the first column. "
-        f"{'; '.join(failures)}{' tables.' if failures else ''}{_unfinished(told)}"
+        "The kinds were planted by the authors of the first column."
+        f"{' ' if failures else ''}{'; '.join(failures)}{' tables.' if failures else ''}{_unfinished(told)}"
         f" Of the {told['real']['tables']['evenfold']} real tables alone evenfold warns of {alone:.0%}."
     )
