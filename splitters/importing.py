@@ -7,15 +7,19 @@ import inspect
 import os
 import sys
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import Distribution, distributions
 from keyword import iskeyword
+from types import ModuleType
 from typing import Any
 
 from .deployed import is_deployed
 from .errors import SplitError
+
+PRELOADABLE = ("evenfold", "imblearn", "sklearn")
 
 
 class UntrustedNameError(SplitError):
@@ -172,9 +176,29 @@ def _require_listed(path: str, module: str) -> None:
         )
 
 
+def import_beforehand(modules: Iterable[str]) -> None:
+    """Import modules of evenfold, scikit-learn and imbalanced-learn, so that processes forked later have them.
+
+    One that is not there is left out. Raises UntrustedNameError, before anything is imported, for any other package's.
+    """
+    names = list(modules)
+    strange = [name for name in names if name.partition(".")[0] not in PRELOADABLE]
+    if strange:
+        raise UntrustedNameError(
+            f"{strange[0]!r} is not imported beforehand; only modules of {', '.join(PRELOADABLE)} are."
+        )
+    for name in names:
+        with suppress(ImportError):
+            _module(name)
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(name)
+
+
 def _imported(path: str, module: str, name: str) -> Any:
     try:
-        return getattr(importlib.import_module(module), name)
+        return getattr(_module(module), name)
     except ModuleNotFoundError as error:
         raise SplitError(f"{path!r} does not import: no module named {error.name!r}; install or correct it.") from None
     except AttributeError:

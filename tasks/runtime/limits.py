@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import pickle
 import signal
@@ -22,6 +21,7 @@ from typing import Any, NoReturn, TypeVar
 
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.splitters import SplitError
+from evenfold.splitters.importing import import_beforehand
 from threadpoolctl import ThreadpoolController
 
 from .settings import Settings
@@ -118,9 +118,7 @@ def _starter(_pid: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
 
 def start_processes(preloaded: Sequence[str]) -> None:
     """Fork a process for every connection that is sent over stdin; when that ends, kill what still runs."""
-    for name in preloaded:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+    import_beforehand(preloaded)
     asked, running = socket.socket(fileno=0), set[int]()
     while True:
         byte, handed, _, _ = socket.recv_fds(asked, 1, 2)
