@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from .balance import (
     target_deviation,
 )
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
-from .findings import Audit, Check, NotAsked, Outcome, gates_with, reasons_of
+from .findings import Audit, Check, Found, NotAsked, Outcome, gates_with, reasons_of
 from .judging import judged
 from .leaks import constant_groups, duplicate_rows, group_in_two_folds, similar_keys, time_overlap
 from .rows import (
@@ -102,6 +103,16 @@ def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotA
     def of_features(check: Callable[[Joined, Features], Outcome]) -> Outcome:
         return check(joined, features()) if names else NotAsked("no column of the data is a feature; name some")
 
+    @cache
+    def copies() -> Outcome:
+        return of_features(target_like_features)
+
+    def no_copies(sample: Sample) -> Outcome:
+        found: Outcome = None
+        with suppress(Exception):  # which that check tells of itself
+            found = copies()
+        return giveaway_features(sample, found.figures["features"] if isinstance(found, Found) else ())
+
     def learning(check: Callable[[Sample], Outcome]) -> Outcome:
         drawn = sample()
         if isinstance(drawn, NotAsked):
@@ -121,7 +132,7 @@ def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotA
     of_samples = {
         check.__name__: partial(learning, check)
         for check in (
-            *(near_duplicates, unnamed_entities, giveaway_features, carried_targets),
+            *(near_duplicates, unnamed_entities, carried_targets),
             *(computed_target, strong_features),
             *(times_left_out, other_populations, other_generation),
         )
@@ -129,8 +140,7 @@ def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotA
     return {
         **of_rows,
         **of_samples,
-        **{
-            check.__name__: partial(of_features, check)
-            for check in (duplicate_rows, id_like_features, target_like_features)
-        },
+        **{check.__name__: partial(of_features, check) for check in (duplicate_rows, id_like_features)},
+        target_like_features.__name__: copies,
+        giveaway_features.__name__: partial(learning, no_copies),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from evenfold.manifests import GATES, Audit, audit, decide
@@ -12,6 +13,7 @@ from evenfold.manifests.audits.rules import RULES
 from evenfold.splitters import SplitError
 
 DATA = pd.DataFrame({"id": range(200), "y": [0, 1] * 100, "copy": [3.0, 7.0] * 100})
+DATA["paid"] = DATA["y"] + np.random.default_rng(0).normal(scale=0.3, size=200)
 SPEC = {"strategy": "KFold", "columns": {"key": "id", "target": "y"}}
 REASON = "known when the order is placed"
 

@@ -37,7 +37,7 @@ def test_an_audit_is_kept_until_a_file_is_written_again(home: Home, tmp_path: Pa
     rows().assign(z=rows()["y"] * 3).to_parquet(path)
     third = finished_here(audit_split, made)
     assert not third.cached
-    assert "EF302" in {finding.code for finding in third.value.findings}, third.value.findings
+    assert "EF301" in {finding.code for finding in third.value.findings}, third.value.findings
 
 
 def test_other_features_gates_and_exclusions_are_other_audits(home: Home, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Collection, Set
 
 import numpy as np
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Without
@@ -23,13 +23,14 @@ OTHERS_KNOW_LITTLE = {False: 0.85, True: 0.60}
 ROWS_A_LEVEL = 20  # categories of fewer rows a level name entities, which is another check's question
 
 
-def giveaway_features(sample: Sample) -> Outcome:
+def giveaway_features(sample: Sample, copies: Collection[str] = ()) -> Outcome:
     """Look for features that tell the target as nothing else does.
 
     Each feature's score is that of a small tree, or of its levels' means, on rows of folds that it was not learnt
     from: mean AUC over the classes, or R² of the target's ranks. A warning needs a score of .95 (.94 for numbers) that
     the other features do not come near, neither the best of them (.04; .15) nor all together. Strong features among
-    their like, as petal length beside petal width, are no finding. O(features x n log n) for at most 20,000 rows.
+    their like, as petal length beside petal width, are no finding; nor are ``copies``, of which more is said.
+    O(features x n log n) for at most 20,000 rows.
     """
     sample = sample.learned
     scores = _scores(sample)
@@ -42,17 +43,20 @@ def giveaway_features(sample: Sample) -> Outcome:
     if not alike:
         return None
     n_others, together = _together(sample, scores.keys() - alike.keys())
+    new = {name: score for name, score in alike.items() if name not in copies}
+    if not new:
+        return Found(0, f"{listed(alike)} {verb(len(alike), 'is', 'are')} said to be all but the target already.")
     if not _stand_alone(scores, alike, together, target.numeric):
         shown = listed(f"{name} ({score:.3f})" for name, score in alike.items())
         return Found(0, f"{shown} tell much of {target.name!r} alone ({target.measure}), as other features do.")
-    shown = listed(f"{name} ({target.measure} {score:.3f})" for name, score in alike.items())
+    shown = listed(f"{name} ({target.measure} {score:.3f})" for name, score in new.items())
     beside = f"all {n_others} others together reach {together:.3f}" if n_others else "there is no other feature"
     message = (
-        f"{amount(len(alike), 'feature')} alone nearly {verb(len(alike), 'gives', 'give')} {target.name!r} away: "
-        f"{shown}; {beside}{sample.looked_at}; leave {verb(len(alike), 'it', 'them')} out unless "
-        f"{verb(len(alike), 'it is', 'they are')} known before the target is."
+        f"{amount(len(new), 'feature')} alone nearly {verb(len(new), 'gives', 'give')} {target.name!r} away: "
+        f"{shown}; {beside}{sample.looked_at}; leave {verb(len(new), 'it', 'them')} out unless "
+        f"{verb(len(new), 'it is', 'they are')} known before the target is."
     )
-    return Found(len(alike), message, {"features": alike, "others_together": together}, Without(tuple(alike)))
+    return Found(len(new), message, {"features": new, "others_together": together}, Without(tuple(new)))
 
 
 def strong_features(sample: Sample) -> Outcome:
