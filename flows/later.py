@@ -20,6 +20,7 @@ from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.models.columns import feature_table, kind_of
 from evenfold.estimates.models.fit import confidence, predictions_of
 from evenfold.manifests import read_table, require_columns
+from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
@@ -125,7 +126,7 @@ def _fitted(run_id: str, data: Any, training_data: str | None) -> _Later:
     with running("plain"):
         final = run(fit_final, recipe.split, recipe.model)
     model, _ = load_final(final.file.path)
-    digest = given if "://" in given or not Path(given).is_file() else sha256(Path(given))
+    digest = given if is_address(given) or not Path(given).is_file() else sha256(Path(given))
     return _Later(recipe, work, table, Responses(model, X), Path(given).name, digest)
 
 

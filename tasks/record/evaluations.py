@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 from evenfold.estimates import FoldScore
 from evenfold.manifests import BalanceReport, digest_json, held_manifest, measure
+from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.markdown import (
     balance_rows,
@@ -78,7 +79,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     worst = {name: round(value, 6) for name, value in measured.worst.items()}
     materialized(
         f"evenfold://{split.name}/{split.version}",
-        split.data if "://" in split.data else Path(split.data).absolute().as_uri(),
+        split.data if is_address(split.data) else Path(split.data).absolute().as_uri(),
         f"{split.name} {split.version}",
         run.url,
         {"split_id": split.split_id, "rows": split.n_rows, "splits": split.n_splits, "worst": worst},

@@ -42,10 +42,10 @@ def giveaway_features(sample: Sample, copies: Collection[str] = ()) -> Outcome:
     alike = {name: score for name, score in scores.items() if score >= least}
     if not alike:
         return None
-    n_others, together = _together(sample, scores.keys() - alike.keys())
     new = {name: score for name, score in alike.items() if name not in copies}
     if not new:
         return Found(0, f"{listed(alike)} {verb(len(alike), 'is', 'are')} said to be all but the target already.")
+    n_others, together = _together(sample, scores.keys() - alike.keys())
     if not _stand_alone(scores, alike, together, target.numeric):
         shown = listed(f"{name} ({score:.3f})" for name, score in alike.items())
         return Found(0, f"{shown} tell much of {target.name!r} alone ({target.measure}), as other features do.")
