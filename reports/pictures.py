@@ -13,9 +13,8 @@ from evenfold.manifests.joined import Joined
 
 from .evaluations.pictures import score_pictures
 from .page import Origin, Page
-from .splits.counts_page import counts_page
 from .splits.data import see
-from .splits.page import split_page
+from .splits.page import counts_page, split_page
 from .splits.pictures import split_pictures
 
 
