@@ -110,7 +110,10 @@ def test_looks_of_which_nothing_is_known_are_taken_for_unlike() -> None:
     alike, unlike = (bound_of(0.01, 100.0, [EarlierLook(TODAY, 0.05, "a", known, bound)]) for known in (99.0, 1e-9))
     assert alike < unlike
     assert unlike == pytest.approx(stats.norm.isf(0.01 / 0.95), abs=0.02)
-    assert same_pair([EarlierLook(TODAY, 0.05, "a", 100.0), EarlierLook(TODAY, 0.05, "a", None, 1.6)], "a") == []
+    unknown = [EarlierLook(TODAY, 0.05, "a", 100.0), EarlierLook(TODAY, 0.05, "a", None, 1.6)]
+    assert bound_of(0.01, 100.0, unknown) == pytest.approx(stats.norm.isf(0.01))
+    known = EarlierLook(TODAY, 0.05, "a", 99.0, bound)
+    assert bound_of(0.01, 100.0, [*unknown, known]) == bound_of(0.01, 100.0, [known])
 
 
 def test_nothing_left_to_spend_promotes_nobody() -> None:
@@ -153,7 +156,7 @@ def test_a_chain_of_looks_is_of_one_pair_and_ends_with_a_promotion() -> None:
         EarlierLook(TODAY, 0.05, "a", 100.0, 1.6, promoted=True), EarlierLook(TODAY, 0.02, "b", 100.0, 1.7),
         EarlierLook(TODAY, 0.01, "a", 110.0, 1.8), EarlierLook(TODAY, 0.005, "a"), EarlierLook(TODAY, 0.1),
     ]  # fmt: skip
-    assert same_pair(looks, "a") == [looks[2]]
+    assert same_pair(looks, "a") == looks[2:4]
     assert same_pair(looks, "b") == [looks[1]]
     assert same_pair(looks, "c") == same_pair(looks, "") == []
     told = decide("r2", Difference(0.0, 0.1, 50), newer=True, error=0.01, pair="b", earlier=looks)
