@@ -109,7 +109,9 @@ def _density(looks: tuple[tuple[float, float], ...]) -> Floats:
     else:
         less, more = sorted((looks[-2][0], information))
         density = _moved(at, _density(looks[:-1]), step, sqrt(less / more))
-    return np.where(at < bound, density, 0.0)
+    # Of the point that stands for both sides of the bound, the share below it.
+    below: Floats = np.clip((bound - at) / step + 0.5, 0, 1)
+    return density * below
 
 
 def _moved(at: Floats, density: Floats, step: float, correlation: float) -> Floats:

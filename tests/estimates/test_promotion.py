@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -127,6 +128,19 @@ def test_the_interval_is_at_the_level_that_was_spent() -> None:
     assert told.level == pytest.approx(0.95)
     assert told.low == pytest.approx(0.1 - stats.t.ppf(0.975, 20) * 0.05)
     assert told.spent == 0.025
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "later"), [((350, 360), 0.05, 0.025), ((350, 700), 0.05, 0.025), ((900, 100), 0.03, 0.01)]
+)
+def test_a_second_look_crosses_its_bound_first_as_often_as_it_spends(rows: Any, error: float, later: float) -> None:
+    """The chance that it does and the first did not is the integral of two normals, within 0.2 % of it."""
+    first = float(stats.norm.isf(error))
+    bound = bound_of(later, rows[1], [EarlierLook(TODAY, error, "a", rows[0], first)])
+    alike = (min(rows) / max(rows)) ** 0.5
+    z = np.linspace(-8, first, 4001)
+    chance = np.trapezoid(stats.norm.pdf(z) * stats.norm.sf((bound - alike * z) / (1 - alike**2) ** 0.5), z)
+    assert chance == pytest.approx(later, rel=0.002)
 
 
 LOOKS = {"rows grow from 350 to 900": np.linspace(350, 900, 12), "hardly any join": np.linspace(350, 360, 12),
