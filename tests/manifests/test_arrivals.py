@@ -173,7 +173,7 @@ def test_classes_that_shift_are_stopped() -> None:
     data = months(6)
     data.loc[1000:, "kind"] = "c"
     manifest, snapshot = grown(CLASSES, 5)
-    found = check_arrival(manifest, data, snapshot)
+    found = check_arrival(manifest, pd.concat([data[999:], data[:999]]), snapshot)
     assert found.failed == ["target_distribution"]
     said = next(each.message for each in found.findings if each.check == "target_distribution")
     assert "kind of 200 new rows is" in said
