@@ -61,7 +61,7 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
             policy=policy,
             known_as={run.data.tags.get("evenfold.look_policy", "refuse") for run in known},
         )
-        number = int(opened["look"])
+        number = opened["look"]
         look = {
             "evenfold.look": str(number),
             "evenfold.look_reason": reason,
