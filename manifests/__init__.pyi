@@ -35,7 +35,7 @@ from .exchange.warehouse import warehouse_sql as warehouse_sql
 from .fields import Columns as Columns
 from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport
 from .growth.arrivals import Snapshot as Snapshot, check_arrival as check_arrival
-from .growth.extend import Extension as Extension, moved_rows as moved_rows
+from .growth.extend import Extension as Extension
 from .identity import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
 from .plan import Plan as Plan, further_folds as further_folds, is_numeric_target as is_numeric_target

@@ -21,4 +21,4 @@ from .evaluations.studies import (
     study_svg as study_svg,
 )
 from .page import Origin as Origin, Page as Page, Verdict as Verdict
-from .splits.page import report_html as report_html, split_figures as split_figures, verdict_of as verdict_of
+from .splits.page import report_html as report_html, verdict_of as verdict_of

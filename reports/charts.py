@@ -11,7 +11,7 @@ from unicodedata import combining, east_asian_width
 
 from .templates import macro, style
 
-WIDE, NARROW, RIGHT, TOP, BOTTOM = 720, 360, 18, 24, 44
+WIDE, RIGHT, TOP, BOTTOM = 720, 18, 24, 44
 N_COLOURS = 7
 
 Range = tuple[float, float]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,8 @@ from .runtime.locks import locked
 from .runtime.settings import Settings
 from .runtime.step import step
 from .work import Work, files_digest
+
+T = TypeVar("T")
 
 
 def fit_one_by_batches(
@@ -102,9 +104,15 @@ def features_of(split: SplitRef, work: Work, rows: NDArray[np.int64]) -> pd.Data
     """Return the features of some rows of the problem, which have to fit into memory."""
     if not work.by_batches:
         return work.problem.X.iloc[rows]
-    places, blocks = zip(*feature_blocks(split, work, rows), strict=True)
-    features: pd.DataFrame = pd.concat(blocks).iloc[np.argsort(np.concatenate(places))]
+    blocks, order = in_order(feature_blocks(split, work, rows))
+    features: pd.DataFrame = pd.concat(blocks).iloc[order]
     return features
+
+
+def in_order(blocks: Iterable[tuple[NDArray[np.int64], T]]) -> tuple[tuple[T, ...], NDArray[np.int64]]:
+    """Return what there is of each block of rows, and the order in which all of them, put together, are the rows."""
+    places, parts = zip(*blocks, strict=True)
+    return parts, np.argsort(np.concatenate(places))
 
 
 def typed_features(split: SplitRef, work: Work) -> pd.DataFrame:

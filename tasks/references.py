@@ -17,7 +17,6 @@ from evenfold.tasks.runtime.home import Home
 if TYPE_CHECKING:
     from evenfold.tasks.record.tracker import Tracker
 
-LEAST_DIGITS = 4
 SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
 VERSION = re.compile(r"\d+\.\d+")
 

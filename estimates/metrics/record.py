@@ -132,12 +132,6 @@ class Metric:
         """Return a score as people read it: an error is positive."""
         return 0.0 - score if self.lower_is_better else score
 
-    def in_words(self, unit_of_target: str | None = None) -> str:
-        """Return the title with its unit and direction: ``MAE (min, lower is better)``."""
-        unit = {"target": unit_of_target, "target squared": unit_of_target and f"{unit_of_target}²"}.get(self.unit)
-        words = [*([unit] if unit else []), *(["lower is better"] if self.lower_is_better else [])]
-        return f"{self.title} ({', '.join(words)})" if words else self.title
-
 
 def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
     """Return the position of each label in the sorted ``classes``."""

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from evenfold.manifests.identity import content_of, plan_id
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest, StatusChange
 from evenfold.manifests.tables.canonical import amount, listed, verb
-from evenfold.manifests.tables.keys import positions_in
 from evenfold.splitters import SplitError, all_strategies
 from numpy.typing import NDArray
 
@@ -191,12 +190,3 @@ def _moved(parent: Manifest, child: Manifest) -> int:
     if before.split_id == parent.split_id:
         return 0
     return max(int((before.membership.codes != parent.membership.codes).any(axis=1).sum()), 1)
-
-
-def moved_rows(older: Manifest, newer: Manifest) -> int:
-    """Return how many rows of ``older`` have another fold in ``newer``, by key."""
-    assert older.keys is not None
-    assert newer.keys is not None
-    place = positions_in(newer.keys, older.keys)
-    old, new = older.membership.codes[place >= 0], newer.membership.codes[place[place >= 0]]
-    return int((new != old).any(axis=1).sum())

@@ -13,7 +13,6 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, Labels
 from evenfold.manifests.store.write import counts
 from evenfold.manifests.tables.keys import key_names
-from evenfold.reports.charts import Picture
 from evenfold.reports.page import (
     EVALUATIONS,
     Block,
@@ -77,6 +76,33 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
     )
 
 
+def counts_page(
+    manifest: StoredManifest, balance: BalanceReport, audit: Audit | None = None, origin: Origin | None = None
+) -> Page:
+    """Return what the page of a split says of which only counts are known: of ``measure`` and ``audit`` out of core."""
+    rows, n = counted(manifest.n, "row"), counted(manifest.n_splits, "split")
+    sizes = [fold.rows for fold in balance.folds]
+    tile = Tile(f"{min(sizes):,} to {max(sizes):,}", "test rows of a split", "")
+    names = [str(fold.split) for fold in balance.folds]
+    details = [
+        Section("folds", f"Every split ({manifest.n_splits:,})", [_folds_table(balance, names)]),
+        Section("balance", "How even, in figures", _figures_of(balance)),
+        *([Section("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),
+        Section("asked", f"What was asked: {manifest.spec.strategy}", [_asked_of(manifest)]),
+        Section("identity", f"Identity {manifest.split_id[:12]}", [_identity_of(manifest)]),
+    ]
+    return Page(
+        title=f"Split {manifest.name} {manifest.version}",
+        verdict=verdict_of(balance, audit),
+        lead=f"{rows} in {n} ({manifest.algorithm['name']}), measured out of core, so without pictures of rows.",
+        tiles=[tile, _audit_tile(audit)],
+        findings=remarks_of(audit),
+        sections=[],
+        details=details,
+        footer=[rows, f"split {manifest.split_id[:12]}", *(origin or Origin()).words()],
+    )
+
+
 def _evaluations(origin: Origin | None) -> list[Section]:
     """Return a link to the list of evaluations that the record keeps beside the page; nothing of other pages."""
     if origin is None or not origin.run_id:
@@ -131,7 +157,7 @@ def _left_out(manifest: Manifest) -> str:
 
 
 def _tiles(seen: SplitData, audit: Audit | None) -> list[Tile]:
-    tiles = [_size_tile(seen), _target_tile(seen), _group_tile(seen), audit_tile(audit)]
+    tiles = [_size_tile(seen), _target_tile(seen), _group_tile(seen), _audit_tile(audit)]
     return [tile for tile in tiles if tile is not None]
 
 
@@ -170,7 +196,7 @@ def _group_tile(seen: SplitData) -> Tile | None:
     return Tile(f"{n:,}", f"values of {name}, each in one fold", f"the largest: {100 * largest / fold:.2g} % of a fold")
 
 
-def audit_tile(audit: Audit | None) -> Tile:
+def _audit_tile(audit: Audit | None) -> Tile:
     """Return what an audit came to."""
     if audit is None:
         return Tile("no audit", "leaks were not looked for", "evenfold audit")
@@ -233,11 +259,11 @@ def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
     manifest = seen.manifest
     blocks: list[tuple[str, str, Sequence[Block]]] = [
         *([] if seen.parts else [("folds", _folds_title(seen), [_folds(seen)])]),
-        ("balance", "How even, in figures", figures_of(seen.balance)),
+        ("balance", "How even, in figures", _figures_of(seen.balance)),
         ("codes", "Rows of each fold or part", [_sizes(manifest)]),
         *([("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),
-        ("asked", f"What was asked: {manifest.spec.strategy}", [asked_of(manifest)]),
-        ("identity", f"Identity {manifest.split_id[:12]}", [identity_of(manifest)]),
+        ("asked", f"What was asked: {manifest.spec.strategy}", [_asked_of(manifest)]),
+        ("identity", f"Identity {manifest.split_id[:12]}", [_identity_of(manifest)]),
     ]
     return [Section(*block) for block in blocks]
 
@@ -250,10 +276,10 @@ def _folds_title(seen: SplitData) -> str:
 
 
 def _folds(seen: SplitData) -> Table:
-    return folds_table(seen.balance, split_names(seen.manifest))
+    return _folds_table(seen.balance, split_names(seen.manifest))
 
 
-def folds_table(report: BalanceReport, names: list[str]) -> Table:
+def _folds_table(report: BalanceReport, names: list[str]) -> Table:
     """Return a table of the test rows of each split."""
     folds = report.folds[:MOST_ROWS]
     figures = [
@@ -274,7 +300,7 @@ def folds_table(report: BalanceReport, names: list[str]) -> Table:
     return Table("Every split", rows, ["split", "rows", *figures, *classes], note)
 
 
-def figures_of(balance: BalanceReport) -> list[Block]:
+def _figures_of(balance: BalanceReport) -> list[Block]:
     """Return how even a split is, in figures."""
     rows = [
         [figure.title, *(number(n, None if n is None else figure.text(n)) for n in (value, least))]
@@ -328,7 +354,7 @@ def checks_table(audit: Audit) -> Table:
     return Table("Checks", rows, css="facts")
 
 
-def asked_of(manifest: Manifest | StoredManifest) -> Table:
+def _asked_of(manifest: Manifest | StoredManifest) -> Table:
     """Return what was asked for."""
     spec = manifest.spec
     columns = {name: value for name, value in spec.columns.model_dump(exclude_defaults=True).items() if value}
@@ -346,7 +372,7 @@ def asked_of(manifest: Manifest | StoredManifest) -> Table:
     return facts("What was asked", [*rows, *([("what it makes", idea[0])] if idea else [])])
 
 
-def identity_of(manifest: Manifest | StoredManifest) -> Table:
+def _identity_of(manifest: Manifest | StoredManifest) -> Table:
     """Return what names a split."""
     portable = (
         "the same on every machine" if manifest.splitter.portable else "stored; another library may not repeat it"
@@ -365,8 +391,3 @@ def identity_of(manifest: Manifest | StoredManifest) -> Table:
             *parent,
         ],
     )
-
-
-def split_figures(manifest: Manifest, balance: BalanceReport, data: Any = None) -> dict[str, Picture]:
-    """Return the pictures of the page by name, each an SVG file on its own (``Picture.file``)."""
-    return split_pictures(see(manifest, balance, data))

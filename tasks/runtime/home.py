@@ -121,8 +121,3 @@ def embedded_settings(home: Home) -> dict[str, str]:
     """Return Prefect's settings for a server that is embedded below ``home``."""
     places = {"PREFECT_HOME": str(home.path / "prefect"), "PREFECT_LOCAL_STORAGE_PATH": str(home.results)}
     return places | EMBEDDED
-
-
-def default_workers() -> int:
-    """Return how many tasks run at once: ``EVENFOLD_WORKERS``, or one per core and at most 4."""
-    return Settings.here().workers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from evaluations import CANCER, CANCER_FRAMES, CANCER_SCORES, DIABETES, DIABETES_FRAMES, DIABETES_SCORES, evaluated
 from evenfold.estimates import Estimate, ModelSpec, Problem, aggregate, baseline_predictions
 from evenfold.splitters import KFold, StratifiedKFold
+from pydantic import TypeAdapter
 from scipy import stats
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import cross_val_predict
@@ -118,4 +120,4 @@ def test_an_estimate_comes_back_from_json_with_its_baseline() -> None:
     made = told(DIABETES, list(KFold(5).split(DIABETES.X)))["r2"]
     assert made.baseline is not None
     assert made.baseline.interval is not None
-    assert Estimate.from_json(made.to_json()) == made
+    assert TypeAdapter(Estimate).validate_json(json.dumps(made.to_json())) == made

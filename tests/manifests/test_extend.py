@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import decide, extend, measure, moved_rows, read_manifest, verify, write_manifest
+from evenfold.manifests import decide, diff, extend, measure, read_manifest, verify, write_manifest
 from evenfold.manifests.growth.assign import GROWING_VERSION
 from evenfold.splitters import SplitError
 
@@ -60,7 +60,7 @@ def test_no_row_moves_through_generations(spec: dict[str, Any], holdout: Any, tm
     for end, gone in ((550, 0), (700, 30)):
         grown = extend(manifest, whole.iloc[gone:end].sample(frac=1, random_state=end))
         assert (grown.added, grown.deleted, grown.moved) == (150, gone, 0)
-        assert moved_rows(manifest, grown.manifest) == 0
+        assert diff(manifest, grown.manifest).n_moved == 0
         assert grown.manifest.parent_split_id == manifest.split_id
         assert grown.manifest.split_id != manifest.split_id
         write_manifest(manifest, tmp_path)
@@ -152,7 +152,7 @@ def test_rows_that_one_of_two_lacks_have_not_moved() -> None:
     """Only rows that both hold can be compared."""
     older, newer = decide(PLAIN, table(60)), decide(PLAIN, table(40))
     folds = [dict(zip(m.keys["id"].to_pylist(), m.codes.tolist(), strict=True)) for m in (older, newer)]
-    assert moved_rows(older, newer) == sum(folds[0][key] != fold for key, fold in folds[1].items()) > 0
+    assert diff(older, newer).n_moved == sum(folds[0][key] != fold for key, fold in folds[1].items()) > 0
 
 
 def test_a_batch_is_refused_where_too_much_would_have_to_be_remembered() -> None:
@@ -252,7 +252,7 @@ def test_a_changed_class_moves_nothing() -> None:
     manifest = decide(CLASSES, whole)
     grown = extend(manifest, pd.concat([whole.assign(label="b"), table(5, start=500)]))
     assert grown.moved == 0
-    assert moved_rows(manifest, grown.manifest) == 0
+    assert diff(manifest, grown.manifest).n_moved == 0
 
 
 @pytest.mark.parametrize(("rule", "check"), [("freeze", lambda codes: (codes == -3).all()), ("hash", None)])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import Manifest, decide, extend, moved_rows
+from evenfold.manifests import Manifest, decide, diff, extend
 from evenfold.manifests.membership import LOCKED, Draws, Labels, Pairs
 from evenfold.splitters import KFold, SplitError
 
@@ -100,7 +100,7 @@ def test_a_row_that_moves_in_two_repeats_is_one_row() -> None:
     codes = older.membership.codes.copy()
     codes[7] = (codes[7] + 1) % 3
     newer = replace(older, membership=replace(older.membership, codes=codes))
-    assert moved_rows(older, newer) == 1
+    assert diff(older, newer).n_moved == 1
 
 
 def test_codes_may_lie_elsewhere() -> None:

@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.manifests import Audit, BalanceReport, audit, decide, extend, measure
-from evenfold.reports import Verdict, report_html, split_figures, verdict_of
-from evenfold.reports.splits.data import target_gap
+from evenfold.reports import Verdict, report_html, verdict_of
+from evenfold.reports.splits.data import see, target_gap
+from evenfold.reports.splits.pictures import split_pictures
 from pages import Page, require_silent
 
 FOLDED = ["folds", "balance", "codes", "asked", "identity"]
@@ -182,7 +183,7 @@ def test_a_split_by_time_is_drawn_in_time_order_with_dates() -> None:
     """Forward chaining is a staircase whatever the order of the rows, and the axis says when."""
     data = frame()
     manifest = decide(CASES["time"][0], data)
-    picture = split_figures(manifest, measure(manifest, data), data)["map"]
+    picture = split_pictures(see(manifest, measure(manifest, data), data))["map"]
     assert picture.x_ticks is not None
     dates = [name for _, name in picture.x_ticks]
     assert dates == sorted(dates)
@@ -238,7 +239,7 @@ def test_every_picture_of_the_page_is_a_file_too(name: str) -> None:
     """Drawn once: an SVG file with its title, its style and nothing from elsewhere, and well-formed."""
     data = frame()
     manifest = decide(CASES[name][0], data)
-    figures = split_figures(manifest, measure(manifest, data), data)
+    figures = split_pictures(see(manifest, measure(manifest, data), data))
     assert set(figures) - {"sizes"} == set(CASES[name][1]) - {"parts"}
     for picture in figures.values():
         root = ElementTree.fromstring(picture.file())

@@ -17,7 +17,7 @@ from evenfold.manifests import Audit
 from evenfold.manifests.audits.findings import MODEL_GATES, Check, Found, NotAsked, Outcome, gates_with
 from evenfold.manifests.audits.judging import judged
 from evenfold.splitters import SplitError
-from evenfold.tasks.batches import feature_blocks
+from evenfold.tasks.batches import feature_blocks, in_order
 from evenfold.tasks.outcomes import Champion, FinalModel, SplitRef
 from evenfold.tasks.record.reading import Recorded, read_evaluation
 from evenfold.tasks.record.tracker import load_final
@@ -106,8 +106,8 @@ class _New:
         """What the model says of these rows: numbers, probabilities, or the classes' numbers; one line a row."""
         model = load_final(self.final.file.path)[0]
         blocks = feature_blocks(self.split, self.work, self.rows)
-        places, answers = zip(*((places, self._said(Responses(model, X))) for places, X in blocks), strict=True)
-        return np.concatenate(answers)[np.argsort(np.concatenate(places))]
+        answers, order = in_order((places, self._said(Responses(model, X))) for places, X in blocks)
+        return np.concatenate(answers)[order]
 
     def _said(self, answers: Responses) -> NDArray[np.float64]:
         classes = self.work.problem.classes
