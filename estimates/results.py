@@ -115,20 +115,6 @@ class Estimate(Displayed):
         """Return the fields as a JSON object."""
         return asdict(self) | {"notes": list(self.notes), "warnings": list(self.warnings)}
 
-    @classmethod
-    def from_json(cls, given: dict[str, Any]) -> Estimate:
-        """Return what ``to_json`` wrote."""
-        baseline = given.get("baseline")
-        if baseline is not None:
-            baseline = Baseline(**{**baseline, "interval": _interval_of(baseline["interval"])})
-        interval = _interval_of(given.get("interval"))
-        words = {name: tuple(given.get(name, ())) for name in ("notes", "warnings")}
-        return cls(**{**given, "interval": interval, "baseline": baseline, **words})
-
-
-def _interval_of(given: dict[str, Any] | None) -> Interval | None:
-    return None if given is None else Interval(**{**given, "notes": tuple(given["notes"])})
-
 
 @dataclass(frozen=True)
 class FoldScore:
@@ -151,15 +137,6 @@ class FoldScore:
     seconds_score: float
     warnings: tuple[str, ...] = ()
     importance: dict[str, float] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, given: dict[str, Any]) -> FoldScore:
-        """Return what ``to_json`` wrote."""
-        return cls(**{**given, "warnings": tuple(given.get("warnings", ()))})
 
 
 def warned(scores: Sequence[FoldScore]) -> list[str]:

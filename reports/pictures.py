@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +62,6 @@ def split_pages(
     return SplitPages(page, files, audit_of_rows)
 
 
-def scores_figures(estimates: Sequence[dict[str, Any]], children: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Return the picture of each metric as an SVG file, by file name; a figure that no score has is passed over."""
-    known = [field.name for field in fields(FoldScore)]
-    scores = [FoldScore.from_json({name: child[name] for name in known if name in child}) for child in children]
-    pictures = score_pictures(scores, [Estimate.from_json(estimate) for estimate in estimates])
-    return {f"scores/{metric}.svg": picture.file() for metric, picture in pictures.items()}
+def scores_figures(estimates: Sequence[Estimate], scores: Sequence[FoldScore]) -> dict[str, str]:
+    """Return the picture of each metric as an SVG file, by file name."""
+    return {f"scores/{metric}.svg": picture.file() for metric, picture in score_pictures(scores, estimates).items()}

@@ -7,18 +7,56 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast, final
 
 from evenfold.splitters.errors import SplitError
 
 START = "0" * 64
-_LOOK = {"holdout", "look", "before", "by", "when", "reason", "model", "budget", "digest"}
-_ANSWER = {"holdout", "answers", "before", "told", "spent", "digest"}
-_MAY = {"policy", "noise"}
 SECRET_BYTES = 32
+
+
+class _Chained(TypedDict):
+    """A line of the ledger: whose rows, the digest of the line before it, and its own."""
+
+    holdout: str
+    before: str
+    digest: str
+
+
+class _Looked(_Chained):
+    look: int
+    by: str
+    when: str
+    reason: str
+    model: Mapping[str, object]
+    budget: int | None
+
+
+@final
+class LookLine(_Looked, total=False):
+    """Somebody is about to look; ``policy`` stands there where one answers instead of showing the score."""
+
+    policy: str
+
+
+class _Answered(_Chained):
+    answers: int
+    told: dict[str, float]
+    spent: bool
+
+
+@final
+class AnswerLine(_Answered, total=False):
+    """What look ``answers`` was told under a policy; ``noise`` names the secret that the noise followed from."""
+
+    noise: str
+
+
+_WHOLE = (LookLine.__required_keys__, AnswerLine.__required_keys__)
+_MAY = LookLine.__optional_keys__ | AnswerLine.__optional_keys__
 
 
 def level_of_look(number: int, level: float = 0.95, budget: int | None = None) -> float:
@@ -52,16 +90,16 @@ class Ledger:
         """The file of the looks."""
         return self.folder / f"{self.holdout}.jsonl"
 
-    def looks(self) -> list[dict[str, Any]]:
+    def looks(self) -> list[LookLine]:
         """Return the looks, oldest first, verified; raises SplitError that names the first look that does not fit."""
         return [record for record in self._records() if "look" in record]
 
-    def answers(self) -> list[dict[str, Any]]:
+    def answers(self) -> list[AnswerLine]:
         """Return what was told of looks under a policy, oldest first, verified like ``looks``."""
         return [record for record in self._records() if "answers" in record]
 
-    def _records(self) -> list[dict[str, Any]]:
-        records: list[dict[str, Any]] = []
+    def _records(self) -> list[LookLine | AnswerLine]:
+        records: list[LookLine | AnswerLine] = []
         if self.path.exists():
             for line in self.path.read_text(encoding="utf-8").splitlines():
                 records.append(self._checked(line, records))
@@ -69,25 +107,25 @@ class Ledger:
 
     def missing(self, digests: Mapping[str, str]) -> list[str]:
         """Return what another record knows and this one lacks: ``digests`` of looks and what each is called."""
-        held = {str(look["digest"]) for look in self.looks()}
+        held = {look["digest"] for look in self.looks()}
         return [name for digest, name in digests.items() if digest not in held]
 
     def head(self) -> str:
         """Return the digest of the last look: of all of them, as each holds the one before."""
         records = self._records()
-        return str(records[-1]["digest"]) if records else START
+        return records[-1]["digest"] if records else START
 
     def open_look(
         self,
         by: str,
         when: str,
         reason: str,
-        model: Mapping[str, Any],
+        model: Mapping[str, object],
         budget: int | None,
         elsewhere: int = 0,
         policy: str = "refuse",
         known_as: Collection[str] = (),
-    ) -> dict[str, Any]:
+    ) -> LookLine:
         """Record that somebody is about to look, and return the look, with its ``look`` number and ``digest``.
 
         It is on disk before this returns: where it cannot be written, or the chain is broken, or the ``budget`` is
@@ -98,31 +136,22 @@ class Ledger:
         Callers hold a lock over the ledger. O(looks).
         """
         looks = self.looks()
-        self._require_policy(policy, {*known_as, *(str(look.get("policy", "refuse")) for look in looks)})
+        self._require_policy(policy, {*known_as, *(look.get("policy", "refuse") for look in looks)})
         if policy != "refuse" and elsewhere > len(looks):
             raise SplitError(
                 f"these locked rows were looked at {_times(elsewhere)}, and the ledger {self.path} holds {len(looks)} "
                 "of that; what was told then decides what may be told now, so restore the ledger from a copy."
             )
         number = max(looks[-1]["look"] if looks else 0, elsewhere) + 1
-        budget = min(
-            (known for known in [budget, *(look["budget"] for look in looks)] if known is not None), default=None
-        )
-        used = self.spent() if policy == "thresholdout" else number - 1
-        if budget is not None and used >= budget:
-            done = "gave answers of its own" if policy == "thresholdout" else "was looked at"
-            raise SplitError(
-                f"the holdout {done} {_times(used)} and its budget is {budget}; lock fresh rows away (split new data "
-                "with a holdout of their own)."
-            )
-        look: dict[str, Any] = {
-            "holdout": self.holdout,
-            "look": number,
-            "before": self.head(),
-            **({"policy": policy} if policy != "refuse" else {}),
-            **{"by": by, "when": when, "reason": reason, "model": dict(model), "budget": budget},
-        }
-        look["digest"] = digest_of(look)
+        budgets = [budget, *(look["budget"] for look in looks)]
+        least = min((limit for limit in budgets if limit is not None), default=None)
+        self._require_left(policy, number, least)
+        look: LookLine = {
+            "holdout": self.holdout, "look": number, "before": self.head(), "by": by, "when": when, "reason": reason,
+            "model": dict(model), "budget": least, "digest": "",
+        }  # fmt: skip
+        if policy != "refuse":
+            look["policy"] = policy
         self._append(look)
         return look
 
@@ -131,9 +160,13 @@ class Ledger:
 
         ``noise`` names the secret that the answer's noise followed from.
         """
-        record = {"holdout": self.holdout, "answers": look, "before": self.head(), "told": dict(told), "spent": spent}
-        record |= {"noise": noise} if noise else {}
-        self._append(record | {"digest": digest_of(record)})
+        line: AnswerLine = {
+            "holdout": self.holdout, "answers": look, "before": self.head(), "told": dict(told), "spent": spent,
+            "digest": "",
+        }  # fmt: skip
+        if noise:
+            line["noise"] = noise
+        self._append(line)
 
     def noise(self) -> tuple[int, str]:
         """Return the seed of the noise of this holdout's answers, and what names the secret that it follows from.
@@ -142,7 +175,7 @@ class Ledger:
         locked rows nor anything that is recorded tells the noise. The same secret gives the same noise. Raises
         SplitError where it cannot be made, others may read it, or it is not that of earlier answers.
         """
-        earlier = {str(answer["noise"]) for answer in self.answers() if "noise" in answer}
+        earlier = {answer["noise"] for answer in self.answers() if "noise" in answer}
         secret = _secret_in(self.folder / "secret", made_before=bool(earlier))
         name = hmac.digest(secret, b"evenfold noise", "sha256").hex()[:16]
         if earlier - {name}:
@@ -155,7 +188,7 @@ class Ledger:
     def spent(self) -> int:
         """Return how many answers of its own the holdout gave; a look that broke off before its answer is one."""
         answers = self.answers()
-        return sum(bool(answer["spent"]) for answer in answers) + len(self.looks()) - len(answers)
+        return sum(answer["spent"] for answer in answers) + len(self.looks()) - len(answers)
 
     def _require_policy(self, policy: str, earlier: set[str]) -> None:
         other = sorted(earlier - {policy})
@@ -165,11 +198,22 @@ class Ledger:
                 f"holdout keeps its policy: write policy: {other[0]}, or lock fresh rows away."
             )
 
-    def _append(self, look: dict[str, Any]) -> None:
+    def _require_left(self, policy: str, number: int, budget: int | None) -> None:
+        used = self.spent() if policy == "thresholdout" else number - 1
+        if budget is not None and used >= budget:
+            done = "gave answers of its own" if policy == "thresholdout" else "was looked at"
+            raise SplitError(
+                f"the holdout {done} {_times(used)} and its budget is {budget}; lock fresh rows away (split new data "
+                "with a holdout of their own)."
+            )
+
+    def _append(self, line: LookLine | AnswerLine) -> None:
+        """Give a line its digest, and write it to the disk."""
+        line["digest"] = digest_of(line)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(look, sort_keys=True) + "\n")
+                file.write(json.dumps(line, sort_keys=True) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -178,7 +222,7 @@ class Ledger:
                 f"the look cannot be written to {self.path} ({why}), so the holdout stays closed; make it writable."
             ) from None
 
-    def _checked(self, line: str, earlier: list[dict[str, Any]]) -> dict[str, Any]:
+    def _checked(self, line: str, earlier: Sequence[LookLine | AnswerLine]) -> LookLine | AnswerLine:
         where = f"line {len(earlier) + 1} of {self.path}"
         before = earlier[-1]["digest"] if earlier else START
         number = max((look["look"] for look in earlier if "look" in look), default=0)
@@ -186,7 +230,7 @@ class Ledger:
             look = json.loads(line)
         except json.JSONDecodeError:
             look = None
-        if not isinstance(look, dict) or set(look) - _MAY not in (_LOOK, _ANSWER):
+        if not isinstance(look, dict) or set(look) - _MAY not in _WHOLE:
             raise SplitError(
                 f"{where} is not a whole record; the ledger was cut, or something else wrote to it: restore it from a "
                 "copy."
@@ -201,14 +245,14 @@ class Ledger:
                 f"a look is missing before {where}, which follows another than the one above it; restore the ledger "
                 "from a copy."
             )
-        return look
+        return cast(LookLine | AnswerLine, look)
 
 
 def _times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
 
-def digest_of(look: Mapping[str, Any]) -> str:
+def digest_of(look: Mapping[str, object]) -> str:
     """Return the SHA-256 of a look's canonical JSON, its digest aside."""
     plain = {name: value for name, value in look.items() if name != "digest"}
     return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

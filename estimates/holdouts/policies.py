@@ -7,15 +7,16 @@ where a model is better by more than chance.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.random import LOOKING, Stream
 from numpy.typing import NDArray
+
+from .ledger import AnswerLine
 
 
 def require_answerable(policy: str, metrics: Sequence[str]) -> None:
@@ -34,7 +35,7 @@ def told(
     training: float,
     holdout: float,
     *,
-    earlier: Sequence[Mapping[str, Any]],
+    earlier: Sequence[AnswerLine],
     budget: int | None,
     step: float,
     seed: int,
@@ -47,14 +48,16 @@ def told(
     """
     if policy == "thresholdout":
         guard = Thresholdout(budget or 1, seed=seed)
-        guard.replay(bool(look["spent"]) for look in earlier)
+        guard.replay(answer["spent"] for answer in earlier)
         before = guard.left
         answer = guard.answer(training, holdout)
         return min(max(answer, 0.0), 1.0), guard.left < before
     loss = metric_of(metric).loss
     assert loss is not None
     board = Ladder(step)
-    board.best = min((loss.score(look["told"][metric]) for look in earlier if metric in look["told"]), default=np.inf)
+    board.best = min(
+        (loss.score(answer["told"][metric]) for answer in earlier if metric in answer["told"]), default=np.inf
+    )
     before_best = board.best
     best = board.answer(np.array([loss.score(holdout)]))
     return loss.score(min(max(best, 0.0), 1.0)), best < before_best

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenfold.estimates import Confusion, FoldScore, importance_table
+from evenfold.estimates import Confusion, Estimate, FoldScore, importance_table
 from evenfold.manifests import BalanceReport, digest_json
 from evenfold.tasks.outcomes import SplitRef
 from pydantic import BaseModel, ConfigDict
@@ -193,10 +193,18 @@ class KeptModel(BaseModel):
     key: str
 
 
+@dataclass(frozen=True)
+class FoldRecord(FoldScore):
+    """The score of a split with the memory that its fit took at most; ``split``: its number, None in older records."""
+
+    peak_memory_mb: float = 0.0
+    split: int | None = None
+
+
 class EvaluationRecord(BaseModel):
     """What the record of an evaluation holds, as plain values and names of files.
 
-    ``children``: the score of each fold, with its peak memory. ``tables``: Parquet files by the artifact that they make
+    ``tables``: Parquet files by the artifact that they make
     together. ``models``: by the name of their run. ``levels``: scores of levels of attributes, as metrics.
     ``failure``: why there is no estimate, for a run that is FAILED. ``note``: what the run's description says.
     """
@@ -209,8 +217,8 @@ class EvaluationRecord(BaseModel):
     split_run_id: str
     tags: dict[str, str]
     fingerprint: str
-    estimates: list[JsonObject]
-    children: list[JsonObject]
+    estimates: list[Estimate]
+    children: list[FoldRecord]
     artifacts: JsonObject
     tables: dict[str, list[str]]
     failure: str | None = None
@@ -227,28 +235,28 @@ class EvaluationRecord(BaseModel):
 _BOOTSTRAP = {"out-of-bag": "oob", ".632": "632", ".632+": "632plus"}
 
 
-def estimate_metrics(estimates: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def estimate_metrics(estimates: Sequence[Estimate]) -> dict[str, float]:
     """Return what is to be read of each metric: value/r2, low/r2 and high/r2, mean/r2 of the folds, and apparent/r2.
 
     Of a bootstrap also oob/r2, 632/r2 and 632plus/r2, the last of which is the value. All else is in estimates.json.
     """
     metrics: dict[str, float | None] = {}
     for estimate in estimates:
-        metric = estimate["metric"]
-        metrics[f"value/{metric}"] = estimate["value"]
-        metrics |= {f"{side}/{metric}": (estimate.get("interval") or {}).get(side) for side in ("low", "high")}
-        if estimate["method"] in _BOOTSTRAP:
-            metrics[f"{_BOOTSTRAP[estimate['method']]}/{metric}"] = estimate["value"]
+        metric, mean = estimate.metric, estimate.fold_mean
+        metrics[f"value/{metric}"] = estimate.value
+        metrics |= {f"{side}/{metric}": getattr(estimate.interval, side, None) for side in ("low", "high")}
+        if estimate.method in _BOOTSTRAP:
+            metrics[f"{_BOOTSTRAP[estimate.method]}/{metric}"] = estimate.value
         else:
-            mean = estimate.get("fold_mean")
-            metrics[f"mean/{metric}"] = estimate["value"] if mean is None else mean
-        metrics[f"apparent/{metric}"] = estimate["apparent"]
-        if estimate.get("interval"):
-            metrics[f"resolution/{metric}"] = (estimate["interval"]["high"] - estimate["interval"]["low"]) / 2
-        if beside := estimate.get("baseline"):
-            ends = beside["interval"] or {}
-            metrics |= {f"baseline/{metric}": beside["value"], f"above_baseline/{metric}": beside["difference"]}
-            metrics |= {f"above_baseline_{side}/{metric}": ends.get(side) for side in ("low", "high")}
+            metrics[f"mean/{metric}"] = estimate.value if mean is None else mean
+        metrics[f"apparent/{metric}"] = estimate.apparent
+        if estimate.interval:
+            metrics[f"resolution/{metric}"] = estimate.resolution
+        if beside := estimate.baseline:
+            metrics |= {f"baseline/{metric}": beside.value, f"above_baseline/{metric}": beside.difference}
+            metrics |= {
+                f"above_baseline_{side}/{metric}": getattr(beside.interval, side, None) for side in ("low", "high")
+            }
     return {name: float(value) for name, value in metrics.items() if value is not None}
 
 
@@ -265,14 +273,14 @@ def confusion_metrics(confusion: Confusion | None) -> dict[str, float]:
     return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | ends
 
 
-def score_series(children: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, float]]:
+def score_series(children: Sequence[FoldRecord]) -> dict[str, dict[int, float]]:
     """Return the score of each fold as one metric whose step is the fold: a chart in MLflow; none of too many."""
     if len(children) > MOST_FOLDS:
         return {}
     series: dict[str, dict[int, float]] = {}
     for number, score in enumerate(children):
-        for name, value in score["test"].items():
-            series.setdefault(f"fold/{name}", {})[int(score.get("split", number))] = value
+        for name, value in score.test.items():
+            series.setdefault(f"fold/{name}", {})[number if score.split is None else score.split] = value
     return series
 
 
@@ -293,13 +301,14 @@ def evaluation_entry(evaluation: EvaluationRecord, split: SplitRef, tags: Mappin
     )
 
 
-def child_entry(evaluation: EvaluationRecord, split: SplitRef, score: Mapping[str, Any]) -> Entry:
+def child_entry(evaluation: EvaluationRecord, split: SplitRef, score: FoldRecord) -> Entry:
     """Return what the run of one fold holds, below its evaluation, and the light model that was fitted there."""
-    metrics = {f"test/{name}": value for name, value in score["test"].items()}
-    metrics |= {f"apparent/{name}": value for name, value in score["apparent"].items()}
-    metrics |= {name: score[name] for name in ("n_train", "n_test", "seconds_fit", "seconds_score", "peak_memory_mb")}
-    place = {"repeat": score["repeat"], "fold": score["fold"]}
-    name = f"{evaluation.recipe} {score['name']}"
+    metrics = {f"test/{name}": value for name, value in score.test.items()}
+    metrics |= {f"apparent/{name}": value for name, value in score.apparent.items()}
+    figures = ("n_train", "n_test", "seconds_fit", "seconds_score", "peak_memory_mb")
+    metrics |= {name: getattr(score, name) for name in figures}
+    place = {"repeat": score.repeat, "fold": score.fold}
+    name = f"{evaluation.recipe} {score.name}"
     return Entry(
         key=run_key(kind="fold", parent=evaluation.key, **place),
         name=name,

@@ -35,6 +35,7 @@ from evenfold.tasks.work import Work, kept_study, work_of
 from .entries import (
     MOST_FOLDS,
     EvaluationRecord,
+    FoldRecord,
     KeptModel,
     confusion_metrics,
     importance_artifact,
@@ -188,14 +189,13 @@ def _told_tags(work: Work, label: str, n_cached: int) -> dict[str, str]:
 
 
 def _artifacts(evaluation: Evaluated) -> dict[str, Any]:
-    estimates = [estimate.to_json() for estimate in evaluation.estimates]
     levels = [asdict(score) for score in evaluation.levels]
     features = {name: getattr(evaluation, name) for name in ("encoded", "imputed", "left_out")}
     return {
-        "estimates.json": estimates,
+        "estimates.json": [estimate.to_json() for estimate in evaluation.estimates],
         "features.json": {"used": evaluation.features} | features,
         **importance_artifact(evaluation.scores),
-        RECIPE: recipe_json(evaluation.split, evaluation.model, estimates),
+        RECIPE: recipe_json(evaluation.split, evaluation.model, evaluation.estimates),
         **({"levels.json": levels} if levels else {}),
     }
 
@@ -223,9 +223,9 @@ def _record_of(
         | ({} if failure else {CONTENT: content})
         | {f"evenfold.{name}": str(value) for name, value in another.items()},
         fingerprint=evaluation.fingerprint,
-        estimates=[estimate.to_json() for estimate in evaluation.estimates],
+        estimates=evaluation.estimates,
         children=[
-            score.to_json() | {"peak_memory_mb": peaks.get(score.name, 0.0), "split": number}
+            FoldRecord(**vars(score), peak_memory_mb=peaks.get(score.name, 0.0), split=number)
             for number, score in _numbered(evaluation, work)
         ],
         artifacts=_artifacts(evaluation) | {"report.html": page.html()},

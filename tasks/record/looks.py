@@ -61,7 +61,7 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
             policy=policy,
             known_as={run.data.tags.get("evenfold.look_policy", "refuse") for run in known},
         )
-        number = int(opened["look"])
+        number = opened["look"]
         look = {
             "evenfold.look": str(number),
             "evenfold.look_reason": reason,
@@ -195,7 +195,7 @@ def _keep_configurations(
             name=name,
             tags=short_tags(split) | {"evenfold.split_id": split.split_id},
             params=trial.params,
-            metrics=estimate_metrics([estimate.to_json() for estimate in trial.estimates]),
+            metrics=estimate_metrics(trial.estimates),
             judged=judged(split, name, "evenfold-recipe", trial.params),
         )
         with tracker.run(child, parent=parent):
@@ -225,21 +225,20 @@ def record_tuning(
     chosen = choice.to_json()
     figures = {f"choice/{name}": chosen[name] for name in ("best", "chosen", "naive", "value", "low", "high")}
     inside = None if nested is None else next(estimate for estimate in nested.estimates if estimate.metric == metric)
-    figures |= {} if inside is None else {f"nested/{n}": v for n, v in estimate_metrics([inside.to_json()]).items()}
+    figures |= {} if inside is None else {f"nested/{n}": v for n, v in estimate_metrics([inside]).items()}
     name = f"{_named(recipe)} @ {split.name} {split.version} tuning"
     what = f"{_named(recipe)} on {split.name} {split.version}"
     params = {f"chosen.{name}": value for name, value in tried[choice.chosen].params.items()}
-    records = [[estimate.to_json() for estimate in trial.estimates] for trial in tried]
     by_try = {f"tried/{metric}": dict(enumerate(_of(metric, trial).value for trial in tried))}
     whole = Entry(key, name, shared | {"evenfold.record": "tuning"}, params, figures, series=by_try)
     with tracker.run(whole) as run_id:
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
         if len(tried) <= MOST_FOLDS:
             _keep_configurations(tracker, split, _named(recipe), tried, key, run_id)
-        trials = [{"params": trial.params, "estimates": record} for trial, record in zip(tried, records, strict=True)]
+        trials = [{"params": trial.params, "estimates": [one.to_json() for one in trial.estimates]} for trial in tried]
         anew = {} if nested is None else {"nested": nested.model_dump(mode="json")}
         fullest = model.model_copy(update={"params": {**model.params, **tried[choice.chosen].params}})
-        tracker.keep(run_id, RECIPE, recipe_json(split, fullest, records[choice.chosen]))
+        tracker.keep(run_id, RECIPE, recipe_json(split, fullest, tried[choice.chosen].estimates))
         tracker.keep(run_id, "tuning.json", {"tried": trials, "choice": chosen, **anew})
         of_metric = [_of(metric, trial) for trial in tried]
         means, spreads = [estimate.value for estimate in of_metric], [estimate.sd for estimate in of_metric]

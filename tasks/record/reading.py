@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.step import step
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from .entries import MOST_FOLDS
 from .tracker import Tracker, tracker_of
@@ -114,7 +115,7 @@ def read_recipe(run_id: str, data: str | None = None) -> Recipe:
         str(run.info.run_name),
         ModelSpec.of_others(recipe["model"], ModelSpec()),
         split.model_copy(update={"data": data}) if data else split,
-        [Estimate.from_json(estimate) for estimate in recipe["estimates"]],
+        TypeAdapter(list[Estimate]).validate_python(recipe["estimates"]),
     )
 
 
@@ -127,12 +128,14 @@ def fit_seconds(run_id: str) -> float | None:
     return sum(metrics["seconds_fit"] + metrics.get("seconds_score", 0.0) for metrics in recorded) if recorded else None
 
 
-def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Estimate]) -> dict[str, Any]:
     """Return what ``read_recipe`` reads; an address loses its password, and has to be given again."""
     where = split.model_copy(update={"data": redacted(split.data)})
     return {
-        "model": model.model_dump(mode="json"), "split": where.model_dump(mode="json"), "estimates": list(estimates)
-    }  # fmt: skip
+        "model": model.model_dump(mode="json"),
+        "split": where.model_dump(mode="json"),
+        "estimates": [estimate.to_json() for estimate in estimates],
+    }
 
 
 def metrics_of(recorded: Recorded) -> list[str]:

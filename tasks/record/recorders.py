@@ -177,14 +177,14 @@ def _keep_folds(tracker: Tracker, run_id: str, split: SplitRef, evaluation: Eval
     if split.kind == "draws" or not evaluation.children:
         return
     if len(evaluation.children) > MOST_FOLDS:
-        flat = [{name: score[name] for name in ("name", "repeat", "fold", "n_train", "n_test", "seconds_fit")}
-                | score["test"] | {f"apparent {name}": value for name, value in score["apparent"].items()}
+        flat = [{name: getattr(score, name) for name in ("name", "repeat", "fold", "n_train", "n_test", "seconds_fit")}
+                | score.test | {f"apparent {name}": value for name, value in score.apparent.items()}
                 for score in evaluation.children]  # fmt: skip
         tracker.keep_table(run_id, "scores.parquet", pd.DataFrame(flat))
         return
     for score in evaluation.children:
         with tracker.run(child_entry(evaluation, split, score), parent=run_id) as child:
-            keep_model_of(tracker, child, evaluation.models.get(score["name"]), evaluation.model["estimator"])
+            keep_model_of(tracker, child, evaluation.models.get(score.name), evaluation.model["estimator"])
 
 
 _recorded_evaluation.__name__ = "record_evaluation"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from evaluations import CANCER, CANCER_FRAMES, CANCER_SCORES, DIABETES, DIABETES_FRAMES, DIABETES_SCORES, evaluated
 from evenfold.estimates import Estimate, ModelSpec, Problem, aggregate, baseline_predictions
 from evenfold.splitters import KFold, StratifiedKFold
+from pydantic import TypeAdapter
 from scipy import stats
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import cross_val_predict
@@ -48,6 +50,17 @@ def test_the_baseline_is_the_mean_of_the_training_rows_and_its_difference_is_pai
     half = stats.t.ppf(0.95, df) * apart.std(ddof=1) / np.sqrt(n) * np.sqrt(1 + 5 / 4)
     assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.01)
     assert not mae.warnings
+
+
+@pytest.mark.parametrize(("clinics", "told_apart"), [(1, False), (2, True)])
+def test_two_groups_are_the_fewest_that_a_difference_has_an_interval_of(clinics: int, told_apart: bool) -> None:
+    table = DIABETES.X.assign(target=DIABETES.y, clinic=np.arange(442) % clinics)
+    model = DIABETES.model.model_copy(update={"exclude": ("clinic",)})
+    problem = Problem.of(table, model, "target", groups="clinic")
+    baselines = baseline_predictions(problem, splits_of(problem, list(KFold(5).split(problem.X))))
+    for made in aggregate(DIABETES_SCORES, DIABETES_FRAMES, problem, problem.model, baselines=baselines):
+        assert made.baseline is not None
+        assert (made.baseline.interval is not None) == told_apart
 
 
 def test_what_ranks_nothing_has_an_area_of_a_half() -> None:
@@ -107,4 +120,4 @@ def test_an_estimate_comes_back_from_json_with_its_baseline() -> None:
     made = told(DIABETES, list(KFold(5).split(DIABETES.X)))["r2"]
     assert made.baseline is not None
     assert made.baseline.interval is not None
-    assert Estimate.from_json(made.to_json()) == made
+    assert TypeAdapter(Estimate).validate_json(json.dumps(made.to_json())) == made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, aggregate, assemble, fit_and_score
 from evenfold.estimates.results import warned
 from evenfold.splitters import Bootstrap, KFold, StratifiedKFold
+from pydantic import TypeAdapter
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_validate
@@ -215,7 +215,11 @@ def test_a_fit_that_fails_says_on_what() -> None:
 def test_a_fold_score_survives_json() -> None:
     """What is cached comes back equal."""
     score = FoldScore("fold 1", 0, 1, {"r2": 0.1}, {"r2": 0.2}, 80, 20, 0.5, 0.25)
-    assert FoldScore.from_json(score.to_json()) == score
+    kind = TypeAdapter(FoldScore)
+    assert kind.validate_json(kind.dump_json(score)) == score
+
+
+PARTS = (), ("validation",), ("validation", "test")
 
 
 def test_the_estimate_is_mean_sample_sd_and_gap() -> None:
@@ -236,6 +240,9 @@ def test_the_estimate_is_mean_sample_sd_and_gap() -> None:
     assert estimate.apparent == pytest.approx(0.8)
     assert estimate.gap == pytest.approx(0.3)
     assert estimate.n_splits == 10
+    assert estimate.method == "cross-validation"
+    named = {parts: aggregate(scores[:1], frame, problem, problem.model, parts=parts)[0].method for parts in PARTS}
+    assert list(named.values()) == ["one split", "validation part", "validation and test parts"]
 
 
 def test_warnings_of_a_fit_stand_beside_its_score_and_are_printed_nowhere() -> None:
@@ -256,4 +263,5 @@ def test_warnings_of_a_fit_stand_beside_its_score_and_are_printed_nowhere() -> N
     assert all(len(score.warnings) == 1 for score in scores)
     (sentence,) = warned(scores)
     assert sentence.startswith("2 of 2 fits warned: ConvergenceWarning: lbfgs failed to converge")
-    assert FoldScore.from_json(json.loads(json.dumps(scores[0].to_json()))) == scores[0]
+    kind = TypeAdapter(FoldScore)
+    assert kind.validate_json(kind.dump_json(scores[0])) == scores[0]
