@@ -198,6 +198,7 @@ class StreamedPlan(Plan):
         codes = splitter.decide(rest)
         if kept is not None:
             decided, codes = codes, np.full((sizes.size, *codes.shape[1:]), LOCKED, dtype=codes.dtype)
+            # `splitter` saw the kept groups alone and numbered them anew.
             codes[kept] = decided
         membership = Labels.of(codes, splitter)
         classes = strata if isinstance(strata, Classes) and len(strata.names) == 1 else None
@@ -249,6 +250,7 @@ class StreamedPlan(Plan):
         if state is None or not countable:
             return state
         into = [bins_of(codes, shares) for codes in labels.codes.T]
+        # A table ends with the last bin that has a group; the header has a row for every code.
         tables = [_padded(groups.tables(self.engine, counted, bins)[0], len(shares)) for bins in into]
         return replace(state, counts=[table.tolist() for table in tables])
 
@@ -280,6 +282,7 @@ def rows_of_kept(
         orders = first_classes(groups, strata, kept)
         tables = [table[kept][:, order] for table, order in zip(tables, orders, strict=True)]
     elif strata is not None:
+        # The kept groups are numbered anew, and rows of locked ones are counted nowhere.
         into = np.where(kept, np.cumsum(kept) - 1, -1)
         tables = groups.tables(engine, quantiles(groups, strata.names[0], kept), into)
     return rows_by_group(int(sizes.sum()), sizes, tables if strata else [], len(tables) == 1)

@@ -58,6 +58,7 @@ class Quantiles:
         """Return the bin of each row; ``start`` is the position of the first."""
         y = _numbers(table.column(self.names[0]))
         bins = _bins_of(y, self.values)
+        # Equal values lie in two bins: as in memory, those before the cut's row are in the lower one.
         for value, position in zip(self.values.tolist(), self.positions.tolist(), strict=True):
             equal = np.flatnonzero(y == value)
             bins[equal[equal < position - start]] -= 1
@@ -181,6 +182,7 @@ class Groups:
         parts = [(shard, name, ordered.types[name]) for shard in ordered.shards]
         known: pa.Array | None = None
         for shard, local in zip(ordered.shards, engine.map(_encode, parts), strict=True):
+            # A shard's groups that are new come after those known, so numbers follow first appearance in key order.
             known = (
                 local if known is None else pa.concat_arrays([known, local.filter(pc.invert(pc.is_in(local, known)))])
             )
@@ -249,6 +251,7 @@ def _count(part: tuple[Path, int, dict[str, str], Strata | None, Path | None]) -
 
 def counted(cells: IntArray) -> tuple[IntArray, IntArray]:
     """Return the different cells and how often each stands there: by counting where they are dense, else by sorting."""
+    # Counting takes as much room as the largest cell is high.
     if cells.size == 0 or int(cells.max()) > 16 * cells.size:
         return np.unique(cells, return_counts=True)
     counts = np.bincount(cells)
@@ -283,6 +286,7 @@ def quantiles(groups: Groups, name: str, kept: NDArray[np.bool_] | None = None) 
     """Return the cuts between ten bins of as many rows (of the kept groups alone)."""
     numbers = Numbers(groups.ordered, name, groups if kept is not None else None, kept)
     bins = min(QUANTILE_BINS, numbers.n)
+    # Row r of the order is in bin r x bins // n, so bin b begins at ceil(b n / bins).
     ranks = [-(-number * numbers.n // bins) for number in range(1, bins)]
     values = numbers.at(ranks)
     return Quantiles((name,), values, numbers.positions(values, ranks))
@@ -317,6 +321,7 @@ class Numbers:
         n, wanted = self.n, np.array(ranks, dtype=np.int64)
         step = max(1, n // SAMPLE)
         sample = np.sort(np.concatenate([part[::step] for part in self._values()]))
+        # Four standard deviations of a share in a sample, whatever the share: hardly a bracket is missed.
         half = int(4 * np.sqrt(0.25 * sample.size)) + 2
         while True:
             low = sample[np.maximum(wanted * sample.size // n - half, 0)]
@@ -346,6 +351,7 @@ class Numbers:
         held = np.sort(np.concatenate(inside))
         values = np.empty(ranks.size)
         for i, rank in enumerate(ranks.tolist()):
+            # The rank among the values above `low`; brackets may overlap, so `held` is entered at this one's `low`.
             left = rank - int(below[i]) - int(equal[i])
             place = int(np.searchsorted(held, low[i], "right")) + left
             if rank < below[i] or (left >= 0 and (place >= held.size or held[place] > high[i])):
@@ -356,6 +362,7 @@ class Numbers:
     def positions(self, values: NDArray[np.float64], ranks: list[int]) -> IntArray:
         """Return the position of the row at each rank, where ``values`` are at these ranks: equal ones by position."""
         parts = [(np.count_nonzero(part[:, None] < values, axis=0)) for part in _stretches(self._values())]
+        # The rank of each wanted row among the rows of its value.
         turns = np.array(ranks, dtype=np.int64) - np.sum(parts, axis=0)
         rows = np.full(values.size, -1, dtype=np.int64)
         passed = np.zeros(values.size, dtype=np.int64)
