@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.tables.canonical import to_numpy, whole
+from evenfold.splitters.encoding import encode
 from evenfold.splitters.packing.cost import QUANTILE_BINS, require_table, side_by_side
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.targets import MOST_CLASSES_OF_INTEGERS, is_number
@@ -92,16 +93,16 @@ class Combinations:
     """The combinations of several columns' classes that rows have, by first appearance in key order."""
 
     classes: Classes
-    known: IntArray
+    known: dict[tuple[int, ...], int]
 
     @classmethod
     def of(cls, ordered: Ordered, classes: Classes) -> Combinations:
         """Return the combinations of an ordered table."""
-        known: dict[int, None] = {}
+        known: dict[tuple[int, ...], int] = {}
         for table in ordered.scan(list(classes.names)):
-            numbers, first = np.unique(_combined(classes, table), return_index=True)
-            known |= dict.fromkeys(numbers[np.argsort(first)].tolist())
-        return cls(classes, np.array([*known], dtype=np.int64))
+            for combination in _combined(classes, table)[1]:
+                known.setdefault(combination, len(known))
+        return cls(classes, known)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -110,23 +111,28 @@ class Combinations:
 
     def codes(self, table: pa.Table, start: int) -> list[IntArray]:
         """Return the combination of each row."""
-        order = np.argsort(self.known)
-        return [order[np.searchsorted(self.known[order], _combined(self.classes, table))]]
+        numbers, combinations = _combined(self.classes, table)
+        return [np.array([self.known[combination] for combination in combinations], dtype=np.int64)[numbers]]
 
     @property
     def sizes(self) -> list[int]:
         """The number of combinations."""
-        return [self.known.size]
+        return [len(self.known)]
 
     def values(self) -> list[list[Any]]:
         """Return the classes of each combination."""
-        columns = np.unravel_index(self.known, self.classes.sizes)
-        named = [[self.classes.values(j)[code] for code in codes.tolist()] for j, codes in enumerate(columns)]
-        return [list(row) for row in zip(*named, strict=True)]
+        values = [self.classes.values(j) for j in range(len(self.names))]
+        return [[values[j][code] for j, code in enumerate(combination)] for combination in self.known]
 
 
-def _combined(classes: Classes, table: pa.Table) -> IntArray:
-    return np.asarray(np.ravel_multi_index(classes.codes(table, 0), classes.sizes), dtype=np.int64)
+def _combined(classes: Classes, table: pa.Table) -> tuple[IntArray, list[tuple[int, ...]]]:
+    """Return a number for each row, by first appearance, and the class of each column that a number stands for."""
+    columns, numbers = classes.codes(table, 0), np.zeros(table.num_rows, dtype=np.int64)
+    for codes, size in zip(columns, classes.sizes, strict=True):
+        # Numbered anew after each column: the product of many columns' classes has more than 64 bits.
+        numbers = encode(numbers * size + codes, "classes")[0]
+    first = np.unique(numbers, return_index=True)[1]
+    return numbers, [tuple(combination) for combination in np.column_stack(columns)[first].tolist()]
 
 
 Strata = Classes | Quantiles | Edges | Combinations
