@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
 VERSION = re.compile(r"\d+\.\d+")
+Listed = dict[str, str | int]  # what a list shows of a thing, by the name of the column
 
 
 def manifest_folder(given: str | Path) -> Path:
@@ -65,9 +66,9 @@ def splits_of(home: Home, name: str) -> Iterator[tuple[str, Path]]:
             yield folder.name, folder
 
 
-def recorded_splits(home: Home) -> list[dict[str, Any]]:
+def recorded_splits(home: Home) -> list[Listed]:
     """Return name, id, strategy, rows, splits and time of every manifest below the home, the newest first."""
-    found = []
+    found: list[Listed] = []
     written = {file: file.stat().st_mtime_ns for file in home.splits.glob("*/*/manifest.json")}
     for file in sorted(written, key=written.__getitem__, reverse=True):  # within a second too
         try:
@@ -165,9 +166,9 @@ def every_run(tracker: Tracker, filter_string: str = "") -> Iterator[Any]:
             return
 
 
-def recorded_evaluations(home: Home) -> list[dict[str, Any]]:
+def recorded_evaluations(home: Home) -> list[Listed]:
     """Return run, model, split, score and time of every finished evaluation in the store, the newest first."""
-    found = []
+    found: list[Listed] = []
     for run in every_run(_tracker(home), "tags.`evenfold.record` = 'evaluation' AND attributes.status = 'FINISHED'"):
         when = datetime.fromtimestamp(run.info.start_time / 1000).astimezone()
         found.append({
@@ -191,9 +192,9 @@ def _headline_of(run: Any) -> str:
     return f"{reading.title} {written(reading.shown(run.data.metrics[f'value/{known}']), half)}"
 
 
-def recorded_models(home: Home) -> list[dict[str, Any]]:
+def recorded_models(home: Home) -> list[Listed]:
     """Return name, versions, champion and time of every registered model."""
-    found = []
+    found: list[Listed] = []
     for model in _tracker(home).client.search_registered_models():
         when = datetime.fromtimestamp(model.last_updated_timestamp / 1000).astimezone()
         newest = max((int(version.version) for version in model.latest_versions), default=0)
