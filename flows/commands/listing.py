@@ -1,4 +1,4 @@
-"""What there is: splits, evaluations and models, with the short ids and names that every command accepts."""
+"""What there is: splits, evaluations, tunings and models, with the short ids and names that every command accepts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def list_(
     every: Annotated[bool, typer.Option("--all", help="Every one, not the newest of each kind alone.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List splits, evaluations and models, with the short ids and names that commands accept.
+    """List splits, evaluations, tunings and models, with the short ids and names that commands accept.
 
     Example: evenfold list
     """
@@ -45,12 +45,14 @@ def list_(
 
 
 def _found(home: Any) -> dict[str, list[dict[str, Any]]]:
-    from evenfold.tasks.references import recorded_evaluations, recorded_models, recorded_splits
+    from evenfold.tasks.references import recorded_evaluations, recorded_models, recorded_splits, recorded_tunings
 
-    found: dict[str, list[dict[str, Any]]] = {"splits": recorded_splits(home), "evaluations": [], "models": []}
+    found: dict[str, list[dict[str, Any]]] = dict.fromkeys(("splits", "evaluations", "tunings", "models"), [])
+    found |= {"splits": recorded_splits(home)}
     if home.tracks_here and not (home.path / "mlflow.db").exists():
         return found  # looking makes no store
-    return found | {"evaluations": recorded_evaluations(home), "models": recorded_models(home)}
+    kinds = {"evaluations": recorded_evaluations, "tunings": recorded_tunings, "models": recorded_models}
+    return found | {kind: recorded(home) for kind, recorded in kinds.items()}
 
 
 def _show(out: Any, kind: str, rows: list[dict[str, Any]], most: int | None) -> None:
