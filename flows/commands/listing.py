@@ -47,12 +47,10 @@ def list_(
 def _found(home: Any) -> dict[str, list[dict[str, Any]]]:
     from evenfold.tasks.references import recorded_evaluations, recorded_models, recorded_splits, recorded_tunings
 
-    found: dict[str, list[dict[str, Any]]] = dict.fromkeys(("splits", "evaluations", "tunings", "models"), [])
-    found |= {"splits": recorded_splits(home)}
-    if home.tracks_here and not (home.path / "mlflow.db").exists():
-        return found  # looking makes no store
-    kinds = {"evaluations": recorded_evaluations, "tunings": recorded_tunings, "models": recorded_models}
-    return found | {kind: recorded(home) for kind, recorded in kinds.items()}
+    recorded = {"evaluations": recorded_evaluations, "tunings": recorded_tunings, "models": recorded_models}
+    looks = not home.tracks_here or (home.path / "mlflow.db").exists()  # looking makes no store
+    in_store = {kind: rows_of(home) if looks else [] for kind, rows_of in recorded.items()}
+    return {"splits": recorded_splits(home), **in_store}
 
 
 def _show(out: Any, kind: str, rows: list[dict[str, Any]], most: int | None) -> None:
