@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from functools import lru_cache, partial
-from math import isfinite, pi, sqrt
+from math import pi, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -71,7 +71,7 @@ def same_pair(earlier: Sequence[EarlierLook], pair: str) -> list[EarlierLook]:
     for look in earlier:
         if pair and look.pair == pair:
             looks = [] if look.promoted else [*looks, look]
-    return [look for look in looks if look.information and look.bound is not None]
+    return looks
 
 
 def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = ()) -> float:
@@ -80,12 +80,12 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
     That is the chance, where there is no difference, that this look crosses its bound and none of the ``earlier`` ones
     at the same two recipes did. Looks at growing rows are alike: two of them are correlated by the root of the smaller
     information over the larger, as two looks at a Brownian motion are. Source: Lan and DeMets (1983), Discrete
-    sequential boundaries for clinical trials, by the recursion of Armitage, McPherson and Rowe (1969).
-    O(looks x 401^2).
+    sequential boundaries for clinical trials, by the recursion of Armitage, McPherson and Rowe (1969). A look of which
+    nothing is known is left out. O(looks x 401^2).
     """
-    if not earlier:
+    looks = [(look.information, look.bound) for look in earlier if look.information and look.bound is not None]
+    if not looks:
         return float(stats.norm.isf(error))
-    looks = [(look.information or 0.0, look.bound or 0.0) for look in earlier]
     at, step = _grid()
     tail = np.cumsum(_density((*looks, (information, REACH)))[::-1])[::-1] * step
     place = int(np.searchsorted(-tail, -error))  # the first point beyond which no more than the error is left
@@ -96,7 +96,7 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
 
 
 def _grid() -> tuple[Floats, float]:
-    return np.linspace(-REACH, REACH, POINTS), 2 * REACH / (POINTS - 1)
+    return np.linspace(-REACH, REACH, POINTS, retstep=True)
 
 
 @lru_cache(maxsize=64)
@@ -107,13 +107,11 @@ def _density(looks: tuple[tuple[float, float], ...]) -> Floats:
     if len(looks) == 1:
         density = np.asarray(stats.norm.pdf(at), dtype=np.float64)
     else:
-        density = _moved(at, _density(looks[:-1]), step, _correlation(looks[-2][0], information))
-    return np.where(at < bound, density, 0.0)
-
-
-def _correlation(before: float, now: float) -> float:
-    less, more = sorted((before, now))
-    return sqrt(less / more) if less > 0 and isfinite(more) else 0.0
+        less, more = sorted((looks[-2][0], information))
+        density = _moved(at, _density(looks[:-1]), step, sqrt(less / more))
+    # Of the point that stands for both sides of the bound, the share below it.
+    below: Floats = np.clip((bound - at) / step + 0.5, 0, 1)
+    return density * below
 
 
 def _moved(at: Floats, density: Floats, step: float, correlation: float) -> Floats:

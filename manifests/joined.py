@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from .fields import Columns
 from .figures import OF_NOTHING, Figures
 from .manifest import DELETED, Manifest
-from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, Labels
+from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, UNKNOWN, Labels
 from .plan import is_numeric_target
 
-UNKNOWN = -4
 ROLES = ("train", "test")
 Counts = NDArray[np.int64]
 

@@ -25,6 +25,7 @@ Ranks = NDArray[np.int64]
 Role = Literal["train", "test"]
 
 NEVER_TESTED, LOCKED, EXCLUDED = -1, -2, -3
+UNKNOWN = -4  # of a row that has no code yet
 MOST_MEASURED = 200  # draws and pairs that a report, an audit or a comparison makes
 
 

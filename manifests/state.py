@@ -13,7 +13,7 @@ from evenfold.splitters.base import shares_of_parts
 from evenfold.splitters.encoding import encode
 from numpy.typing import NDArray
 
-from .membership import EXCLUDED, Membership, fold_column
+from .membership import EXCLUDED, UNKNOWN, Membership, fold_column
 
 MOST_CELLS = 1_000
 MOST_EDGES = 100
@@ -126,9 +126,9 @@ def uncounted(
 def bins_of(codes: NDArray[Any], shares: dict[int, float]) -> NDArray[np.int64]:
     """Return the number of each code among ``shares``, -1 for one that has no share."""
     lookup = {code: number for number, code in enumerate(shares)}
-    known = range(EXCLUDED, int(codes.max(initial=EXCLUDED)) + 1)
+    known = range(UNKNOWN, int(codes.max(initial=UNKNOWN)) + 1)
     numbers: NDArray[np.int64] = np.array([lookup.get(code, -1) for code in known])
-    return np.asarray(numbers[codes - EXCLUDED])
+    return np.asarray(numbers[codes - UNKNOWN])
 
 
 def _first_strata(rows: Rows, state: State) -> NDArray[np.int64]:

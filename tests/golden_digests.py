@@ -1,4 +1,4 @@
-"""The folds of every case as digests: `python tests/golden_digests.py --write` after a change that is meant."""
+"""The folds of every case and many packings as digests: `python tests/golden_digests.py --write` where they change."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import json
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,49 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 
 from cases import CASES
-from evenfold.splitters import Splitter
+from evenfold.splitters import Splitter, Stream
 from evenfold.splitters.conformance import data_for
+from evenfold.splitters.conformance.checks import Data
+from evenfold.splitters.kernels.random import MADE_UP
+from evenfold.splitters.packing.cost import Aim
+from evenfold.splitters.packing.pack import pack_into, pack_to
 
 GOLDEN = Path(__file__).parent / "golden"
 SIZES = (60, 997)
 
 
-def digest(splitter: Splitter, n: int) -> str:
-    """Return the SHA-256 of the pairs of n made-up rows: each side's length and positions, as little-endian int64."""
+def digest(splitter: Splitter, data: int | Data) -> str:
+    """Return the SHA-256 of the pairs of made-up rows: each side's length and positions, as little-endian int64."""
     hashed = hashlib.sha256()
-    for pair in data_for(splitter, n).split(splitter):
+    for pair in (data_for(splitter, data) if isinstance(data, int) else data).split(splitter):
         for side in pair:
             hashed.update(np.array([side.size, *side], dtype="<i8").tobytes())
     return hashed.hexdigest()
+
+
+def uneven(splitter: Splitter, n: int = 311) -> Data:
+    """Return rows that are harder to share out: text in place of numbers, ties, rare classes and very large groups."""
+    stream, needs = Stream(1, MADE_UP, 9), splitter.needs
+    drawn = stream.below(64, 4 * n).reshape(4, n) * stream.below(64, 4 * n).reshape(4, n) // 64
+    groups = np.array([f"g{number}" for number in drawn[0]])  # 0 is of a tenth of the rows, 63 of hardly one
+    classes = np.array([f"c{min(number.bit_length(), 5)}" for number in (drawn[1] + 4).tolist()])
+    classes[: n // 40], groups[::5] = "rare", "giant"
+    rows = stream.permutation(n)
+    roles = {
+        "key": np.array([f"k{number}" for number in stream.permutation(n)]),
+        "time": np.sort(drawn[2]).astype("datetime64[D]"),
+        "fixed": np.minimum(drawn[3] // 8, 5) - 1,
+        "coordinates": drawn[2:].T / 8,
+    }
+    roles["label_end"] = roles["time"] + drawn[3] // 16
+    several = np.column_stack([classes, np.where(drawn[2] % 3 == 0, classes, "other")])
+    numbers = (drawn[1] // 4) ** 2 / 8
+    ys = {"ignored": None, "numbers": numbers, "any": several if needs.groups else numbers}
+    entities = np.column_stack([groups, np.where(drawn[3] < 3, groups[::-1], groups)])
+    levels = entities if "entities_apart" in splitter.promises else groups if needs.groups else None
+    known = {name: values[rows] for name, values in roles.items() if getattr(needs, name)}
+    y = ys.get(needs.y, classes)
+    return Data(n, None if y is None else y[rows], None if levels is None else levels[rows], known)
 
 
 def name_of(splitter: Any) -> str:
@@ -40,14 +70,45 @@ def name_of(splitter: Any) -> str:
     return f"{type(splitter).__name__}({', '.join(shown)})"
 
 
-def digests() -> dict[str, dict[str, dict[str, Any]]]:
-    """Return for each class each case's version and digests, for strategies that are the same on every machine."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+NAMES = sorted({type(splitter).__name__ for splitter in CASES if splitter.portable} | {"packings"})
+
+
+def digests(names: Collection[str] = NAMES) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return for each class each case's version and digests, for strategies that are the same on every machine.
+
+    Beside them, as ``packings``, those of the pack kernel.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {"packings": packings()} if "packings" in names else {}
     for splitter in CASES:
-        if splitter.portable:
+        if type(splitter).__name__ in names and splitter.portable:
             pinned = {"version": splitter.version, **{str(n): digest(splitter, n) for n in SIZES}}
+            pinned["uneven"] = digest(splitter, uneven(splitter))
             found.setdefault(type(splitter).__name__, {})[name_of(splitter)] = pinned
     return found
+
+
+SHARES = ([0.5, 0.5], [0.25] * 4, [0.7, 0.2, 0.1], [0.3, 0.25, 0.2, 0.1, 0.1, 0.05])
+
+
+def packings() -> dict[str, dict[str, str]]:
+    """Return a digest of the bins of made-up entries of every kind: few and many, alike, giant, of rare columns."""
+    made = {}
+    for entries, columns, effort in ((3, 1, 16), (6, 2, "max"), (13, 3, 16), (17, 2, 4), (31, 1, 16), (45, 4, 2),
+                                     (57, 2, 8), (90, 12, 3), (400, 2, 1)):  # fmt: skip
+        for number, shares in enumerate(SHARES):
+            stream = Stream(entries, MADE_UP, 10, number)
+            table = stream.below(12, entries * columns).reshape(entries, columns)
+            table = np.where(stream.below(3, table.size).reshape(table.shape) > 0, table, table**2 // 8)
+            table[:, 0] += 1 + stream.below(4, entries) // 3 * 9
+            table[0] *= 1 + entries // 8
+            wanted, weight = np.array(shares), ("relative", 1.0, "exact")[(entries + number) % 3]
+            aim = Aim.of(table, wanted, size_weight=weight, weights=np.arange(1.0, columns + 1))
+            bins = pack_to(aim, stream, effort, close=bool(number % 2))
+            if entries < 40:  # others join what the first ones hold
+                bins = np.append(bins, pack_into(table[: len(shares)], table[len(shares) :], wanted, stream))
+            hashed = hashlib.sha256(bins.astype("<i8").tobytes()).hexdigest()
+            made[f"{entries} of {columns} into {len(shares)}, {effort}, {weight}"] = {"bins": hashed[:16]}
+    return made
 
 
 def pinned() -> dict[str, dict[str, dict[str, Any]]]:

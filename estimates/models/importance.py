@@ -58,8 +58,8 @@ def _size(n_features: int, n_test: int, n_train: int) -> tuple[int, int]:
     for repeats in (REPEATS, 1):
         m = min(MOST_ROWS, n_test, room // (n_features * repeats + 1))
         if m >= FEWEST_ROWS:
-            return m, repeats
-    return 0, 0
+            break
+    return m, repeats
 
 
 def _said(fitted: Any, X: pd.DataFrame) -> Replay:

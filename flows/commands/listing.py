@@ -1,4 +1,4 @@
-"""What there is: splits, evaluations and models, with the short ids and names that every command accepts."""
+"""What there is: splits, evaluations, tunings and models, with the short ids and names that every command accepts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def list_(
     every: Annotated[bool, typer.Option("--all", help="Every one, not the newest of each kind alone.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List splits, evaluations and models, with the short ids and names that commands accept.
+    """List splits, evaluations, tunings and models, with the short ids and names that commands accept.
 
     Example: evenfold list
     """
@@ -48,12 +48,12 @@ def list_(
 
 
 def _found(home: Any) -> dict[str, list[Listed]]:
-    from evenfold.tasks.references import recorded_evaluations, recorded_models, recorded_splits
+    from evenfold.tasks.references import recorded_evaluations, recorded_models, recorded_splits, recorded_tunings
 
-    found: dict[str, list[Listed]] = {"splits": recorded_splits(home), "evaluations": [], "models": []}
-    if home.tracks_here and not (home.path / "mlflow.db").exists():
-        return found  # looking makes no store
-    return found | {"evaluations": recorded_evaluations(home), "models": recorded_models(home)}
+    recorded = {"evaluations": recorded_evaluations, "tunings": recorded_tunings, "models": recorded_models}
+    looks = not home.tracks_here or (home.path / "mlflow.db").exists()  # looking makes no store
+    in_store = {kind: rows_of(home) if looks else [] for kind, rows_of in recorded.items()}
+    return {"splits": recorded_splits(home), **in_store}
 
 
 def _show(out: Any, kind: str, rows: list[Listed], most: int | None) -> None:

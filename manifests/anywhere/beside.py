@@ -18,7 +18,7 @@ from evenfold.manifests.engines.sources import source_of
 from evenfold.manifests.engines.stored import StoredManifest, room_beside
 from evenfold.manifests.fields import Columns
 from evenfold.manifests.manifest import DELETED, QUARANTINED
-from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels, fold_columns
+from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, Labels, fold_columns
 from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.store.rows import STATUS, assigned_codes
 from evenfold.manifests.tables.canonical import amount, missing_key, whole
@@ -27,7 +27,6 @@ from evenfold.splitters import SplitError, Splitter
 from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
-UNKNOWN = -4
 
 
 @dataclass

@@ -16,11 +16,11 @@ from evenfold.manifests.engines.groups import is_numeric
 from evenfold.manifests.engines.ordered import Canonical, Ordered
 from evenfold.manifests.engines.sources import source_of
 from evenfold.manifests.engines.stored import StoredManifest, room_beside
-from evenfold.manifests.growth.assign import GROWING_VERSION, UNKNOWN, Arrival, Growth, Merged, grow
+from evenfold.manifests.growth.assign import GROWING_VERSION, Arrival, Growth, Merged, grow
 from evenfold.manifests.growth.extend import NOTHING_NEW, Extension, child_version, require_growable, require_present
 from evenfold.manifests.identity import plan_id
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
-from evenfold.manifests.membership import Labels, fold_columns
+from evenfold.manifests.membership import UNKNOWN, Labels, fold_columns
 from evenfold.manifests.plan import balanced_columns, used_columns
 from evenfold.manifests.state import State
 from evenfold.manifests.store.load import outline

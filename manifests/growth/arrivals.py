@@ -349,8 +349,7 @@ def _digests(source: Any, name: str) -> set[str]:
 def _last_generations(arrived: _Arrived) -> NDArray[np.int64]:
     """Return the known rows, by their place in the manifest, that joined last: of 3 generations, or all if few."""
     born = arrived.manifest.born if arrived.manifest.born is not None else np.zeros(arrived.manifest.n, dtype=np.int16)
-    from_generation = max(0, arrived.manifest.generation - LAST_GENERATIONS + 1)
-    recent = (born >= from_generation) & (arrived.manifest.status == ACTIVE)
+    recent = (born > arrived.manifest.generation - LAST_GENERATIONS) & (arrived.manifest.status == ACTIVE)
     if recent.sum() < arrived.new().size:
         recent = arrived.manifest.status == ACTIVE
     return np.flatnonzero(recent & (arrived.joined.row_of >= 0))

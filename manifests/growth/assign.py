@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
-from evenfold.manifests.membership import EXCLUDED, LOCKED, fold_columns
+from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, fold_columns
 from evenfold.manifests.plan import balanced_columns, used_columns
-from evenfold.manifests.state import State, cell_counts, group_rows, groups_of, shares_of
+from evenfold.manifests.state import State, bins_of, cell_counts, group_rows, groups_of, shares_of
 from evenfold.manifests.tables.canonical import (
     amount,
     canonical_table,
@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 
 from .entities import EntityGrowth
 
-UNKNOWN = -4
 GROWING_VERSION = 2  # raised whenever new rows would get other folds than before; part of a grown plan_id
 
 
@@ -207,9 +206,9 @@ class _Dealing:
     def __init__(self, manifest: Manifest, arrival: Arrival) -> None:
         self.manifest, self.arrival = manifest, arrival
         state = manifest.state or State()
-        shares = state.shares or self._shares()
-        self.bin_codes = np.array(list(shares))
-        self.shares = np.array(list(shares.values()))
+        self.of_code = state.shares or self._shares()
+        self.bin_codes = np.array(list(self.of_code))
+        self.shares = np.array(list(self.of_code.values()))
         self.strata, self.state = arrival.strata(state)
         self.n_strata = self.state.n_strata
 
@@ -227,12 +226,6 @@ class _Dealing:
         """Return the random stream of this generation and repeat."""
         return Stream(self.manifest.spec.seed, EXTENDING, self.manifest.generation + 1, repeat)
 
-    def bins(self, codes: NDArray[Any]) -> Bins:
-        """Return the bin of each code, -1 for a code that is no bin."""
-        lookup = np.full(int(max(self.bin_codes.max(), codes.max(initial=0))) + 5, -1)
-        lookup[self.bin_codes + 4] = np.arange(self.bin_codes.size)
-        return np.asarray(lookup[codes + 4])
-
     def held(self, repeat: int) -> NDArray[np.int64]:
         """Return what each bin holds of each stratum: counted in the data, or remembered where only a batch came."""
         if self.arrival.batch:
@@ -245,7 +238,7 @@ class _Dealing:
             known = np.array(self.state.counts[repeat], dtype=np.int64).reshape(self.bin_codes.size, -1)
             return np.pad(known, ((0, 0), (0, self.n_strata - known.shape[1])))
         codes, strata, rows = self.arrival.cells(repeat, self.strata)
-        return cell_counts(self.bins(codes), strata, self.bin_codes.size, self.n_strata, rows)
+        return cell_counts(bins_of(codes, self.of_code), strata, self.bin_codes.size, self.n_strata, rows)
 
     def packed(self, rows: Bins, of_group: Bins, names: pa.Array) -> NDArray[np.int64]:
         """Return the codes (groups, repeats) of new groups: ``rows`` of the data are of group ``of_group``."""
@@ -294,9 +287,8 @@ class _Dealing:
             return self.manifest.state
         counts = []
         for repeat in range(self.n_repeats):
-            added = cell_counts(
-                self.bins(placed[:, repeat]), self.strata[self.arrival.new], self.bin_codes.size, self.n_strata
-            )
+            bins = bins_of(placed[:, repeat], self.of_code)
+            added = cell_counts(bins, self.strata[self.arrival.new], self.bin_codes.size, self.n_strata)
             counts.append((self.held(repeat) + added).tolist())
         return replace(self.state, counts=counts)
 

@@ -90,5 +90,6 @@ class HashSplit(LabelSplitter):
 def share_of_key(key: Any, shares: Iterable[float], salt: str) -> NDArray[np.int64]:
     """Return the number of the share, of those that sum to 1, into which each key falls."""
     # A share times 2^52 is exact, so comparing whole numbers here is comparing u with the share elsewhere.
+    # The last edge is left out: shares may add up to a little less than 1, and the last part ends where u does.
     edges = [ceil(share * 2.0**52) for share in accumulate(shares)][:-1]
     return np.searchsorted(np.array(edges, dtype=np.uint64), hashed(key, salt) >> np.uint64(12), side="right")

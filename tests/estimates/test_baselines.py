@@ -52,6 +52,17 @@ def test_the_baseline_is_the_mean_of_the_training_rows_and_its_difference_is_pai
     assert not mae.warnings
 
 
+@pytest.mark.parametrize(("clinics", "told_apart"), [(1, False), (2, True)])
+def test_two_groups_are_the_fewest_that_a_difference_has_an_interval_of(clinics: int, told_apart: bool) -> None:
+    table = DIABETES.X.assign(target=DIABETES.y, clinic=np.arange(442) % clinics)
+    model = DIABETES.model.model_copy(update={"exclude": ("clinic",)})
+    problem = Problem.of(table, model, "target", groups="clinic")
+    baselines = baseline_predictions(problem, splits_of(problem, list(KFold(5).split(problem.X))))
+    for made in aggregate(DIABETES_SCORES, DIABETES_FRAMES, problem, problem.model, baselines=baselines):
+        assert made.baseline is not None
+        assert (made.baseline.interval is not None) == told_apart
+
+
 def test_what_ranks_nothing_has_an_area_of_a_half() -> None:
     """Pooled, the shares of different folds would rank their rows against one another, and below a half."""
     frames = baseline_predictions(CANCER, splits_of(CANCER, list(StratifiedKFold(5).split(CANCER.X, CANCER.y))))

@@ -208,6 +208,25 @@ def test_several_candidates_pay_for_their_number() -> None:
     assert made["clear"].verdict == "better"
     for one in made.values():
         assert (one.verdict == "unknown") == ((one.p or 0) > 0.05)
+    strict = compare_all({"clear": candidates["clear"]}, "mse", reference, level=1 - alone["clear"] * 1.01)
+    assert strict["clear"].verdict == "better", "one candidate pays for itself alone"
+    strict = compare_all(candidates, "mse", reference, level=1 - alone["clear"] * 1.01)
+    assert strict["clear"].verdict == "unknown", "and at the level that was asked for"
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_repeats_are_no_surer_than_the_corrected_t_of_their_folds(repeats: int) -> None:
+    """Where folds differ more than their rows say; of one round of folds the rows decide."""
+    y, fold = normals(60), np.repeat(np.arange(5), 12)
+    apart = np.array([0.0, 1.0, 0.0, 1.0, 5.0])[fold] + normals(60, 1) / 10
+    a, b = (
+        pd.concat([frame_of(y, y + error).assign(fold=fold, repeat=repeat) for repeat in range(repeats)])
+        for error in (0.1, apart)
+    )
+    made = compare(a, b, "mae")
+    assert made.test is not None
+    assert made.se is not None
+    assert (made.se == (made.test.se, made.test.df)) == (repeats > 1)
 
 
 def test_mcnemar_counts_the_rows_on_which_one_is_right() -> None:

@@ -219,6 +219,9 @@ def test_a_fold_score_survives_json() -> None:
     assert kind.validate_json(kind.dump_json(score)) == score
 
 
+PARTS = (), ("validation",), ("validation", "test")
+
+
 def test_the_estimate_is_mean_sample_sd_and_gap() -> None:
     """Computed by hand: the course example's ten accuracies, .713 (.049)."""
     tens = [0.63, 0.71, 0.73, 0.73, 0.76, 0.64, 0.71, 0.75, 0.78, 0.69]
@@ -237,6 +240,9 @@ def test_the_estimate_is_mean_sample_sd_and_gap() -> None:
     assert estimate.apparent == pytest.approx(0.8)
     assert estimate.gap == pytest.approx(0.3)
     assert estimate.n_splits == 10
+    assert estimate.method == "cross-validation"
+    named = {parts: aggregate(scores[:1], frame, problem, problem.model, parts=parts)[0].method for parts in PARTS}
+    assert list(named.values()) == ["one split", "validation part", "validation and test parts"]
 
 
 def test_warnings_of_a_fit_stand_beside_its_score_and_are_printed_nowhere() -> None:

@@ -33,12 +33,14 @@ from evenfold.estimates import (
     bootstrap_interval,
     corrected_resampled_t,
     influence_of,
+    interval_for,
     nested_cv_interval,
     nested_interval,
     pooled_interval,
     resampled_interval,
 )
 from evenfold.estimates.intervals.rows import interval_of, stretches, within_range
+from evenfold.estimates.intervals.splits import halves
 from evenfold.splitters import KFold
 from scipy import stats
 from sklearn.datasets import load_diabetes
@@ -103,6 +105,15 @@ def test_the_bootstrap_interval_is_scipys(method: str) -> None:
     assert (ours.low, ours.high) == pytest.approx(tuple(theirs.confidence_interval))
 
 
+def test_a_bootstrap_draws_a_row_in_every_repeat_at_once() -> None:
+    """Which needs the same rows in each: repeats of other rows are declined."""
+    together = pd.concat(DIABETES_FRAMES)
+    twice = pd.concat([together, together.assign(repeat=1)])
+    evidence = Evidence(METRICS["r2"], DIABETES, predictions=together)
+    assert interval_for(evidence, "bootstrap").method == "percentile bootstrap of rows"
+    assert "do not test the same rows" in interval_for(replace(evidence, predictions=twice[1:]), "bootstrap").reason
+
+
 def test_whole_groups_are_drawn() -> None:
     """Every resample holds each drawn group's rows all together."""
     groups = np.array([0, 0, 0, 1, 1, 2, 3, 3, 4, 4])
@@ -151,6 +162,32 @@ def test_the_corrected_t_by_hand() -> None:
 def test_the_corrected_t_warns_of_stratified_folds() -> None:
     """They understate the uncertainty, and the note says by how much."""
     assert ".67" in corrected_resampled_t([1, 2], 9, 1, stratified=True).notes[0]
+
+
+def test_the_corrected_t_of_splits_is_made_of_random_ones_alone() -> None:
+    """Of their own scores and sizes; stratified splits are declined, for they are alike by design."""
+    evidence = Evidence(METRICS["r2"], DIABETES, scores=DIABETES_SCORES)
+    made = interval_for(evidence, "corrected_t", 0.9)
+    assert isinstance(made, Interval)
+    sizes = [score.n_train for score in DIABETES_SCORES], [score.n_test for score in DIABETES_SCORES]
+    by_hand = corrected_resampled_t([score.test["r2"] for score in DIABETES_SCORES], *sizes, level=0.9).interval
+    assert (made.low, made.high) == (by_hand.low, by_hand.high)
+    assert "alike by design" in interval_for(replace(evidence, stratified=True), "corrected_t").reason
+
+
+def test_the_halves_of_the_conservative_z_share_no_row() -> None:
+    """Ten times, each half in five folds that test each of its rows once, and train on its others; groups are whole."""
+    table = load_diabetes(as_frame=True).frame.assign(clinic=np.arange(442) // 6)
+    problem = Problem.of(table, ModelSpec(estimator=RIDGE), "target", groups="clinic")
+    pairs = halves(Evidence(METRICS["r2"], problem, predictions=pd.concat(DIABETES_FRAMES)))
+    assert len(pairs) == 10 * 2 * 5
+    for start in range(0, 100, 10):
+        both = [np.sort(np.concatenate([test for _, test in pairs[at : at + 5]])) for at in (start, start + 5)]
+        assert np.sort(np.concatenate(both)).tolist() == list(range(442))
+        assert not set(both[0] // 6) & set(both[1] // 6)
+        for i, (train, test) in enumerate(pairs[start : start + 10]):
+            assert np.sort(np.concatenate([train, test])).tolist() == both[i // 5].tolist()
+            assert not set(train // 6) & set(test // 6)
 
 
 def test_the_corrected_t_of_equal_differences() -> None:

@@ -26,6 +26,7 @@ from evenfold.estimates import (
 from evenfold.estimates.draws import DrawScores
 from evenfold.estimates.metrics.no_information import of_distances
 from evenfold.estimates.metrics.record import Answered
+from evenfold.estimates.metrics.scoring import positive_class
 from evenfold.estimates.models.confusion import thresholds
 from evenfold.estimates.models.fit import inner_pairs
 from evenfold.estimates.models.options import reads_names
@@ -605,6 +606,8 @@ def test_a_rate_of_one_class_needs_two() -> None:
 def test_a_positive_class_that_cannot_be_is_said_so() -> None:
     with pytest.raises(ModelError, match=r"^positive is 'Ugly', and the target holds 2 classes \('Bad', 'Good'\)\.$"):
         credit(positive="Ugly")
+    # Where none is named it is 1, wherever it stands among the two.
+    assert [positive_class(two, None) for two in ((0, 1), (1, 2), ("a", "b"))] == [1, 1, "b"]
     with pytest.raises(ModelError, match="positive names one of two classes, and the target holds numbers"):
         Problem.of(CREDIT, ModelSpec(positive="Bad", features=["z"]), "x")
     assert metric_of("recall of x").one_sided is METRICS["recall"].one_sided is True

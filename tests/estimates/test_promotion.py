@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -110,7 +111,10 @@ def test_looks_of_which_nothing_is_known_are_taken_for_unlike() -> None:
     alike, unlike = (bound_of(0.01, 100.0, [EarlierLook(TODAY, 0.05, "a", known, bound)]) for known in (99.0, 1e-9))
     assert alike < unlike
     assert unlike == pytest.approx(stats.norm.isf(0.01 / 0.95), abs=0.02)
-    assert same_pair([EarlierLook(TODAY, 0.05, "a", 100.0), EarlierLook(TODAY, 0.05, "a", None, 1.6)], "a") == []
+    unknown = [EarlierLook(TODAY, 0.05, "a", 100.0), EarlierLook(TODAY, 0.05, "a", None, 1.6)]
+    assert bound_of(0.01, 100.0, unknown) == pytest.approx(stats.norm.isf(0.01))
+    known = EarlierLook(TODAY, 0.05, "a", 99.0, bound)
+    assert bound_of(0.01, 100.0, [*unknown, known]) == bound_of(0.01, 100.0, [known])
 
 
 def test_nothing_left_to_spend_promotes_nobody() -> None:
@@ -124,6 +128,19 @@ def test_the_interval_is_at_the_level_that_was_spent() -> None:
     assert told.level == pytest.approx(0.95)
     assert told.low == pytest.approx(0.1 - stats.t.ppf(0.975, 20) * 0.05)
     assert told.spent == 0.025
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "later"), [((350, 360), 0.05, 0.025), ((350, 700), 0.05, 0.025), ((900, 100), 0.03, 0.01)]
+)
+def test_a_second_look_crosses_its_bound_first_as_often_as_it_spends(rows: Any, error: float, later: float) -> None:
+    """The chance that it does and the first did not is the integral of two normals, within 0.2 % of it."""
+    first = float(stats.norm.isf(error))
+    bound = bound_of(later, rows[1], [EarlierLook(TODAY, error, "a", rows[0], first)])
+    alike = (min(rows) / max(rows)) ** 0.5
+    z = np.linspace(-8, first, 4001)
+    chance = np.trapezoid(stats.norm.pdf(z) * stats.norm.sf((bound - alike * z) / (1 - alike**2) ** 0.5), z)
+    assert chance == pytest.approx(later, rel=0.002)
 
 
 LOOKS = {"rows grow from 350 to 900": np.linspace(350, 900, 12), "hardly any join": np.linspace(350, 360, 12),
@@ -153,7 +170,7 @@ def test_a_chain_of_looks_is_of_one_pair_and_ends_with_a_promotion() -> None:
         EarlierLook(TODAY, 0.05, "a", 100.0, 1.6, promoted=True), EarlierLook(TODAY, 0.02, "b", 100.0, 1.7),
         EarlierLook(TODAY, 0.01, "a", 110.0, 1.8), EarlierLook(TODAY, 0.005, "a"), EarlierLook(TODAY, 0.1),
     ]  # fmt: skip
-    assert same_pair(looks, "a") == [looks[2]]
+    assert same_pair(looks, "a") == looks[2:4]
     assert same_pair(looks, "b") == [looks[1]]
     assert same_pair(looks, "c") == same_pair(looks, "") == []
     told = decide("r2", Difference(0.0, 0.1, 50), newer=True, error=0.01, pair="b", earlier=looks)

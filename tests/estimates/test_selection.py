@@ -21,6 +21,7 @@ from evenfold.estimates import (
     score_draws,
     simplest_near_best,
 )
+from evenfold.estimates.selection import chosen_inside
 from evenfold.splitters import Bootstrap, ShuffleSplit, Stream
 
 
@@ -139,6 +140,16 @@ def test_the_naive_score_is_the_chosen_ones() -> None:
     assert (simple.best, simple.chosen, simple.naive) == (1, 0, pytest.approx(pooled[0]))
     assert simple.value == pytest.approx(pooled[0], abs=0.02)
     assert "Configuration 1 is the first within one standard error" in simple.notes[-1]
+
+
+def test_one_split_and_one_configuration_can_be_chosen_by() -> None:
+    """A validation part is one split, whose rows stand for themselves; inside a fold one configuration is the best."""
+    y = normals(100)
+    problem, frames = frames_of(y, [y + 0.5 * normals(100, 1)])
+    losses = np.square(frames[0]["y"] - frames[0]["prediction"])
+    made = choose("mse", problem, [frames[0].assign(fold=0)], [[-0.25]])
+    assert made.low == pytest.approx(-bias_corrected_best(losses.to_numpy()[:, None]).interval.high)
+    assert chosen_inside("mse", problem, frames, one_standard_error=True) == 0
 
 
 def test_the_best_is_the_best_of_the_table() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -171,14 +172,24 @@ def test_classes_that_shift_are_stopped() -> None:
     """All new rows of one class, where the known ones have three."""
     data = months(6)
     data.loc[1000:, "kind"] = "c"
-    assert failed(data, spec=CLASSES) == ["target_distribution"]
+    manifest, snapshot = grown(CLASSES, 5)
+    found = check_arrival(manifest, pd.concat([data[999:], data[:999]]), snapshot)
+    assert found.failed == ["target_distribution"]
+    said = next(each.message for each in found.findings if each.check == "target_distribution")
+    assert "kind of 200 new rows is" in said
+    assert "from that of the last 600 (" in said, "of three generations"
 
 
 def test_columns_that_no_model_reads_may_go() -> None:
-    """Only what matters to the model is missed."""
+    """Only what matters to the model is missed; ten that are gone are named, and of more how many."""
     data = months(6).drop(columns="city").assign(x=lambda frame: frame["x"].astype("float32"))
     assert failed(data, columns=["x"]) == []
     assert failed(data) == ["lost_columns"]
+    wide = months(2).assign(**{f"w{i}": 0 for i in range(11)})
+    manifest = decide(SPEC, wide)
+    for n, end in ((10, "and w9 is gone;"), (11, "w9 is gone and 1 more;")):
+        lost = check_arrival(manifest, wide.drop(columns=[f"w{i}" for i in range(n)]), Snapshot.of(manifest, wide))
+        assert end in next(each.message for each in lost.findings if each.check == "lost_columns")
 
 
 def test_corrections_are_listed_by_row() -> None:
@@ -272,6 +283,8 @@ def test_a_snapshot_survives_its_file_and_quotes_nothing(tmp_path: Path) -> None
     assert (after.split_id, after.types, after.categories) == (before.split_id, before.types, before.categories)
     assert after.target.equals(before.target)
     assert SECRET.encode() not in (tmp_path / "snapshot.parquet").read_bytes()
+    cities = [hashlib.sha256(f"city={city}".encode()).hexdigest()[:16] for city in data["city"].unique()]
+    assert before.categories["city"] == sorted(cities), "as earlier versions wrote it"
     (tmp_path / "snapshot.parquet").write_bytes(b"PAR1")
     with pytest.raises(SplitError, match="is not a snapshot of a table"):
         Snapshot.read(tmp_path / "snapshot.parquet")

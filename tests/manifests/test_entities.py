@@ -125,6 +125,22 @@ def test_a_bridge_may_be_accepted_and_a_known_row_that_becomes_one_is_quarantine
     mended = extend(manifest, corrected)
     assert (mended.quarantined, mended.moved) == (1, 0)
     assert folds(mended.manifest, corrected)[one["visit"]] == -3
+    corrected.loc[corrected["visit"] == one["visit"], "device"] = "fresh"  # a quarantined row joins nothing any more
+    with_fresh = pd.DataFrame([other.to_dict() | {"visit": "new", "device": "fresh"}])
+    both = pd.concat([corrected, with_fresh])
+    later = extend(mended.manifest, both)
+    assert (later.quarantined, folds(later.manifest, both)["new"]) == (0, 1)
+
+
+def test_what_comes_to_a_locked_level_is_locked_from_then_on() -> None:
+    """A new patient on a locked device is remembered, so that a batch of that patient alone is locked too."""
+    data = visits(3)
+    manifest = decide(SPEC, data)
+    locked = data[data["visit"].map(folds(manifest, data)) == -2].iloc[0].to_dict()
+    first = pd.DataFrame([locked | {"visit": "first", "patient": 99_999}])
+    second = pd.DataFrame([locked | {"visit": "second", "patient": 99_999, "device": "fresh"}])
+    manifest = extend(extend(manifest, first, batch=True).manifest, second, batch=True).manifest
+    assert manifest.fold_of(pd.concat([data, first, second]))[-2:].tolist() == [-2, -2]
 
 
 def bridge_of(data: pd.DataFrame, bridge: pd.DataFrame) -> pd.DataFrame:

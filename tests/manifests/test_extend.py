@@ -275,6 +275,8 @@ def test_drift_beyond_the_frozen_edges_is_said() -> None:
     later = table(200, seed=1, start=400).assign(number=lambda frame: frame["number"] + 1000)
     notes = extend(decide(NUMBERS, whole), pd.concat([whole, later])).notes
     assert any("drifted" in note for note in notes)
+    five = whole.assign(label=np.arange(400) % 5)  # classes have no edges, and so no outermost bins
+    assert extend(decide(CLASSES, five), pd.concat([five, later.assign(label=0)])).notes == ()
 
 
 @pytest.mark.parametrize("far", [1e6, -1e6], ids=["above", "below"])
