@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import pi, sqrt
 from typing import Any, Literal
 
@@ -209,21 +209,21 @@ def decide(
     ends = compared.interval(nominal)
     low, high = ends if ends is not None else (None, None)
     p = None if compared.se is None else _p(compared)
-    fields: dict[str, Any] = {
-        "difference": compared.difference, "low": low, "high": high, "p": p, "words": compared.words,
-        "rule": RULE.format(budget=YEARLY, least=0.0 - margin), "level": 1 - 2 * nominal, "spent": error,
-        "margin": margin, "pair": pair, "information": information, "bound": bound,
-    }  # fmt: skip
+    decided = partial(
+        Decision, metric=metric, difference=compared.difference, low=low, high=high, p=p, words=compared.words,
+        rule=RULE.format(budget=YEARLY, least=0.0 - margin), level=1 - 2 * nominal, spent=error, margin=margin,
+        pair=pair, information=information, bound=bound,
+    )  # fmt: skip
     if low is not None and low > -margin:
         why = "the candidate is better" if low > 0 else f"the candidate is not worse by more than {margin:g}"
-        return Decision("candidate", True, why, metric, **fields)
+        return decided("candidate", True, why)
     if high is not None and high < 0:
         why = "the candidate is worse"
     else:
         why = "the candidate is not shown to be better" if margin == 0 else "the candidate may be worse by more than "
         why += "" if margin == 0 else f"{margin:g}"
     refitted = "; the champion's recipe is refitted on newer rows" if newer else ""
-    return Decision("champion", newer, f"{why}{refitted}", metric, **fields)
+    return decided("champion", newer, f"{why}{refitted}")
 
 
 def _p(compared: Difference) -> float:

@@ -18,6 +18,7 @@ from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 from .fields import Columns
+from .figures import OF_NOTHING, Figures
 from .manifest import DELETED, Manifest
 from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, UNKNOWN, Labels
 from .plan import is_numeric_target
@@ -295,7 +296,7 @@ class JoinedLabels(Joined):
         folds = [(code, np.flatnonzero(column == code)) for column in codes.T for code in self.labels.tested]
         folds = [(code, rows) for code, rows in folds if rows.size]
         compared = compared_with_all(y[present], [rows for _, rows in folds]) if folds else []
-        return [(figures["ks"], code) for figures, (code, _) in zip(compared, folds, strict=True)]
+        return [(figures["ks"] or 0.0, code) for figures, (code, _) in zip(compared, folds, strict=True)]
 
     def group_table(self, group: str, name: str | None = None) -> tuple[Counts, Counts, Counts]:
         """Return groups, classes of a column and their rows, of pairs that rows in use have; class 0 without one."""
@@ -332,7 +333,7 @@ def _class_counts(codes: NDArray[np.int64], n_classes: int) -> Counts:
     return np.bincount(codes[codes >= 0], minlength=n_classes)
 
 
-def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> list[dict[str, Any]]:
+def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> list[Figures]:
     """Return mean, sd, KS and Wasserstein distance to all of ``y``, for each set of rows; none of an empty one."""
     order = stable_order(y)
     ranked = y[order]
@@ -342,10 +343,10 @@ def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> lis
     steps = np.diff(values)
     rank = np.empty(y.size, dtype=np.int64)
     rank[order] = np.cumsum(last) - last
-    compared: list[dict[str, Any]] = []
+    compared: list[Figures] = []
     for rows in places:
         if not rows.size:
-            compared.append(dict.fromkeys(("mean", "sd", "ks", "wasserstein")))
+            compared.append(OF_NOTHING)
             continue
         gap = np.abs(np.cumsum(np.bincount(rank[rows], minlength=values.size)) / rows.size - overall)
         compared.append(

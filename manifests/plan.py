@@ -274,7 +274,7 @@ def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
     return [*(columns.grouped if needs.groups else []), columns.time if needs.time else None, fold, *places]
 
 
-def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:
+def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, str]]:
     # A plain k-fold without a key reads no column at all; the number of rows still has to be known.
     table = read_table(data, used or None, spec.types)
     if used:

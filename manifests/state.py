@@ -222,7 +222,7 @@ def group_table_of(
     groups: pa.Array, codes: NDArray[Any], sizes: NDArray[Any], levels: Sequence[Any], cells: NDArray[Any] | None
 ) -> pa.Table:
     """Return the table of groups of generation 0, with ``cells`` (groups, levels) where there are few classes."""
-    columns: dict[str, Any] = {"group": groups}
+    columns: dict[str, pa.Array | NDArray[Any]] = {"group": groups}
     columns |= {fold_column(repeat): np.ascontiguousarray(folds) for repeat, folds in enumerate(codes.T)}
     columns |= {"rows": sizes, "generation": np.zeros(sizes.size, dtype=np.int16)}
     if cells is not None and len(levels) <= MOST_COUNTED_CLASSES:
@@ -258,7 +258,7 @@ def first_entity_table(table: pa.Table, codes: NDArray[Any]) -> pa.Table:
 def with_placements(levels: pa.Table, codes: NDArray[Any], rows: NDArray[Any] | None, generation: int) -> pa.Table:
     """Return levels of entities as the table of groups holds them."""
     n = levels.num_rows
-    columns: dict[str, Any] = {name: levels.column(name) for name in ("entity", "group")}
+    columns: dict[str, pa.Array | NDArray[Any]] = {name: levels.column(name) for name in ("entity", "group")}
     columns |= {fold_column(repeat): np.ascontiguousarray(folds) for repeat, folds in enumerate(codes.T)}
     counts = pa.nulls(n, pa.int64()) if rows is None else pa.array(rows, pa.int64())
     return pa.table(columns | {"rows": counts, "generation": np.full(n, generation, dtype=np.int16)})
@@ -267,7 +267,7 @@ def with_placements(levels: pa.Table, codes: NDArray[Any], rows: NDArray[Any] | 
 def group_rows(groups: pa.Table, folds: NDArray[Any], like: pa.Table, generation: int) -> pa.Table:
     """Return new groups as rows of a table like ``like``: group and folds filled, counts left empty."""
     born = pa.array(np.full(groups.num_rows, generation))
-    columns: dict[str, Any] = {"group": groups.column(0), "generation": born}
+    columns: dict[str, pa.Array] = {"group": groups.column(0), "generation": born}
     for repeat, fold in enumerate(folds.T):
         columns[fold_column(repeat)] = pa.array(fold)
     return pa.table(

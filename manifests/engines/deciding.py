@@ -64,7 +64,7 @@ class Decision:
     """
 
     manifest: Manifest
-    columns: Callable[[Path, slice, pa.Table | None], dict[str, Any]]
+    columns: Callable[[Path, slice, pa.Table | None], dict[str, pa.Array]]
     counting: Callable[[dict[int, int]], State | None] | None = None
 
 
@@ -168,7 +168,7 @@ class StreamedPlan(Plan):
         membership = Labels.of(codes, splitter)
         shares = shares_of(splitter, membership.n_bins, 0.0)
 
-        def columns(shard: Path, rows: slice, keys: pa.Table | None) -> dict[str, Any]:
+        def columns(shard: Path, rows: slice, keys: pa.Table | None) -> dict[str, pa.Array]:
             assert keys is not None
             labels = splitter.labels_of(key_values(keys)).astype(codes.dtype)
             return replace(membership, codes=labels[:, None]).columns(slice(None))
@@ -208,7 +208,7 @@ class StreamedPlan(Plan):
             state=self._state(groups, membership, strata),
         )
 
-        def columns(shard: Path, rows: slice, keys: pa.Table | None) -> dict[str, Any]:
+        def columns(shard: Path, rows: slice, keys: pa.Table | None) -> dict[str, pa.Array]:
             return replace(membership, codes=membership.codes[group_codes(shard)]).columns(slice(None))
 
         return Decision(outline, columns)
