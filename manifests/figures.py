@@ -144,9 +144,13 @@ class BalanceReport(Displayed, BaseModel):
         """Return each figure with its value, and what no split can be below; a name of another version shows itself."""
         known = {figure.name: figure for figure in FIGURES}
         return [
-            (known.get(name) or BalanceFigure(name, name, lambda _: None), value, self.reachable.get(name))
+            (known.get(name) or BalanceFigure(name, name, unknown), value, self.reachable.get(name))
             for name, value in self.worst.items()
         ]
+
+
+def unknown(_report: BalanceReport) -> None:
+    """Return None: a report does not say it."""
 
 
 def significant(value: float) -> str:
@@ -170,7 +174,7 @@ class BalanceFigure:
     form: Callable[[float], str] = significant
     sentence: str = ""
     exact: str = ""
-    least: Callable[[BalanceReport], float | None] = lambda report: None
+    least: Callable[[BalanceReport], float | None] = unknown
     metric: str = "worst_{name}"
 
     def text(self, value: float) -> str:
