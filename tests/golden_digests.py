@@ -54,7 +54,8 @@ def uneven(splitter: Splitter, n: int = 311) -> Data:
     several = np.column_stack([classes, np.where(drawn[2] % 3 == 0, classes, "other")])
     numbers = (drawn[1] // 4) ** 2 / 8
     ys = {"ignored": None, "numbers": numbers, "any": several if needs.groups else numbers}
-    entities = np.column_stack([groups, np.where(drawn[3] < 3, groups[::-1], groups)])
+    others = [np.where(drawn[3] % 32 == lot, groups[::-1], groups) for lot in range(2)]
+    entities = np.column_stack([groups, *others])
     levels = entities if "entities_apart" in splitter.promises else groups if needs.groups else None
     known = {name: values[rows] for name, values in roles.items() if getattr(needs, name)}
     y = ys.get(needs.y, classes)
