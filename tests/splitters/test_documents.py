@@ -27,5 +27,8 @@ def test_a_short_text_cannot_stand_for_a_million_values() -> None:
     lists = ["a0: &a0 [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]"]
     lists += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 7)]
     read_document("\n".join(lists[:3]))
+    require_bounded([[0], 0], most=4)  # both lists are values too
+    with pytest.raises(ValueError, match="there are more than 3 values"):
+        require_bounded([[0], 0], most=3)
     with pytest.raises(ValueError, match="there are more than 1,000,000 values; keep long lists in a table"):
         read_document("\n".join(lists))

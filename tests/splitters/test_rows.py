@@ -245,6 +245,14 @@ def test_entities_that_join_more_than_half_of_the_rows_are_refused_with_the_leve
         BalancedGroupKFold(2).split(groups=numbered_anew)
 
 
+def test_rows_are_joined_by_each_of_three_columns() -> None:
+    """And by nothing but equal values of one column: 1 and 1 in two columns are two levels."""
+    table = np.array([[1, 5, 9], [1, 6, 8], [2, 6, 7], [3, 1, 6], [4, 2, 6], [5, 9, 1]])
+    rows = Rows.of(groups=table, needs=Needs(groups=True))
+    assert rows.groups is not None
+    assert rows.groups.tolist() == [0, 0, 0, 1, 1, 2]
+
+
 def test_one_column_of_groups_may_stand_in_a_table() -> None:
     groups = np.array([["a"], ["b"], ["a"]])
     rows = Rows.of(groups=groups, needs=Needs(groups=True))
