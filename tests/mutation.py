@@ -87,7 +87,7 @@ PARTS = {
             "tests/splitters/test_filling.py",
         ),
     ),
-    "estimates": Part(("estimates",), ("tests/estimates",), without=("estimates/promotion.py",)),
+    "estimates": Part(("estimates",), ("tests/estimates",), sample=120, without=("estimates/promotion.py",)),
     "promotion": Part(
         ("estimates/promotion.py",),
         ("tests/estimates/test_promotion.py", "tests/estimates/test_comparison.py"),
