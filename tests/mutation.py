@@ -71,7 +71,7 @@ def _python(place: Path) -> list[Path]:
 PARTS = {
     "splitters": Part(
         ("splitters",),
-        ("tests/splitters", "tests/security/test_attacks.py"),
+        ("tests/splitters",),
         sample=240,
         without=("splitters/conformance",),
     ),

@@ -242,7 +242,7 @@ def test_a_permutation_test_finds_information_and_no_more() -> None:
     a, _ = two_recipes()
     assert permutation_test("r2", a, n_permutations=99) == pytest.approx(0.01)
     noise = a.assign(prediction=normals(200, 9))
-    assert permutation_test("r2", noise, n_permutations=99) == pytest.approx(PINNED_P)
+    assert permutation_test("r2", noise, n_permutations=99) == pytest.approx(0.57)
     assert permutation_test("r2", a.assign(group=np.arange(200) // 4), n_permutations=99) == pytest.approx(0.01)
 
 
