@@ -241,8 +241,8 @@ def test_a_permutation_test_finds_information_and_no_more() -> None:
     """Good predictions are never reached by chance; noise often is; whole groups stay together."""
     a, _ = two_recipes()
     assert permutation_test("r2", a, n_permutations=99) == pytest.approx(0.01)
-    noise = a.assign(prediction=normals(200, 9))
-    assert permutation_test("r2", noise, n_permutations=99) == pytest.approx(0.57)
+    noise = a.assign(prediction=normals(200, 8))
+    assert permutation_test("r2", noise, n_permutations=99) == pytest.approx(0.14)
     assert permutation_test("r2", a.assign(group=np.arange(200) // 4), n_permutations=99) == pytest.approx(0.01)
 
 
