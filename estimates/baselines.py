@@ -38,7 +38,8 @@ def baseline_predictions(
     """
     frames: dict[str, list[pd.DataFrame]] = {}
     for repeat, fold, train, test in splits:
-        about: dict[str, Any] = {"row": test, "repeat": np.int32(repeat), "fold": np.int32(fold), "y": problem.y[test]}
+        place = {"repeat": np.int32(repeat), "fold": np.int32(fold)}
+        about: dict[str, object] = {"row": test, **place, "y": problem.y[test]}
         if problem.weights is not None:
             about["weight"] = problem.weights[test]
         for name, predicted in _said(problem, train, times).items():
@@ -46,14 +47,14 @@ def baseline_predictions(
     return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
 
 
-def _said(problem: Problem, train: IntArray, times: NDArray[Any] | None) -> dict[str, dict[str, Any]]:
+def _said(problem: Problem, train: IntArray, times: NDArray[Any] | None) -> dict[str, dict[str, object]]:
     y = problem.y[train]
     weights = problem.mass(train)
     if problem.classes:
         shares = np.array([np.sum(weights[y == label]) for label in problem.classes]) / np.sum(weights)
         chances = {f"proba_{label}": share for label, share in zip(problem.classes, shares.tolist(), strict=True)}
         return {MOST_FREQUENT: {"prediction": problem.classes[int(np.argmax(shares))], **chances}}
-    predictions: dict[str, dict[str, Any]] = {MEAN: {"prediction": float(np.average(y, weights=weights))}}
+    predictions: dict[str, dict[str, object]] = {MEAN: {"prediction": float(np.average(y, weights=weights))}}
     if times is not None:
         of_row = times[train]
         predictions[LAST] = {"prediction": float(np.mean(y[of_row == of_row.max()]))}

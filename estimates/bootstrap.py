@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isnan
 from typing import Any
 
@@ -256,14 +257,14 @@ def _of_metric(
     made = _ingredients(metric, draws, apparent, predictions, problem, seed)
     spread = spread_note(defined.size, "draws")
     notes = (spread, *draws.warned, *(note for note in made.notes if "read .632+" not in note))
-    common: dict[str, Any] = {"sd": sample_sd(defined.tolist()), "n_splits": int(defined.size), "apparent": made.err}
+    estimated = partial(Estimate, metric, sd=sample_sd(defined.tolist()), se=None, n_splits=int(defined.size))
     values = {"out-of-bag": (made.oob, notes), ".632": (made.e632, (spread, *made.notes))}
     if not np.isnan(made.gamma):
         values[".632+"] = (made.e632plus, notes)
     names = ("err", "err1", "oob", "gamma", "relative_overfitting", "weight")
     numbers = {name: value for name in names if not np.isnan(value := getattr(made, name))}
     estimates = [
-        Estimate(metric, method, value, se=None, gap=made.err - value, notes=notes, ingredients=numbers, **common)
+        estimated(method, value, apparent=made.err, gap=made.err - value, notes=notes, ingredients=numbers)
         for method, (value, notes) in values.items()
     ]
     return estimates + _per_resample(metric, draws.table)

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from .results import EvaluationError, ModelError, warned_in
 
+Row = dict[str, float | str | None]  # of the table of scores
+
 
 @dataclass(frozen=True)
 class DrawScores:
@@ -95,9 +97,9 @@ def _one(
     totals: dict[str, RowTotals],
     apparent: bool,
     inner: Splitter | None,
-) -> dict[str, Any]:
+) -> Row:
     train, test = pair
-    row: dict[str, Any] = {"draw": i, "n_train": train.size, "n_test": test.size}
+    row: Row = {"draw": i, "n_train": train.size, "n_test": test.size}
     started = perf_counter()
     try:
         with hearing() as heard:

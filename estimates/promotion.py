@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import pi, sqrt
 from typing import Any, Literal
 
@@ -87,11 +87,13 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
     if not looks:
         return float(stats.norm.isf(error))
     at, step = _grid()
+    # The last bound lies at the grid's end and cuts nothing: the density of this look, where none before crossed.
     tail = np.cumsum(_density((*looks, (information, REACH)))[::-1])[::-1] * step
     place = int(np.searchsorted(-tail, -error))  # the first point beyond which no more than the error is left
     if place == 0:
         return -REACH
     share = (tail[place - 1] - error) / (tail[place - 1] - tail[place])
+    # A point stands for half a step on each side of it, so its tail begins half a step before.
     return float(at[place - 1] + (share - 0.5) * step)
 
 
@@ -107,6 +109,7 @@ def _density(looks: tuple[tuple[float, float], ...]) -> Floats:
     if len(looks) == 1:
         density = np.asarray(stats.norm.pdf(at), dtype=np.float64)
     else:
+        # Sorted, for information may fall as well: rows are deleted.
         less, more = sorted((looks[-2][0], information))
         density = _moved(at, _density(looks[:-1]), step, sqrt(less / more))
     # Of the point that stands for both sides of the bound, the share below it.
@@ -206,21 +209,21 @@ def decide(
     ends = compared.interval(nominal)
     low, high = ends if ends is not None else (None, None)
     p = None if compared.se is None else _p(compared)
-    fields: dict[str, Any] = {
-        "difference": compared.difference, "low": low, "high": high, "p": p, "words": compared.words,
-        "rule": RULE.format(budget=YEARLY, least=0.0 - margin), "level": 1 - 2 * nominal, "spent": error,
-        "margin": margin, "pair": pair, "information": information, "bound": bound,
-    }  # fmt: skip
+    decided = partial(
+        Decision, metric=metric, difference=compared.difference, low=low, high=high, p=p, words=compared.words,
+        rule=RULE.format(budget=YEARLY, least=0.0 - margin), level=1 - 2 * nominal, spent=error, margin=margin,
+        pair=pair, information=information, bound=bound,
+    )  # fmt: skip
     if low is not None and low > -margin:
         why = "the candidate is better" if low > 0 else f"the candidate is not worse by more than {margin:g}"
-        return Decision("candidate", True, why, metric, **fields)
+        return decided("candidate", True, why)
     if high is not None and high < 0:
         why = "the candidate is worse"
     else:
         why = "the candidate is not shown to be better" if margin == 0 else "the candidate may be worse by more than "
         why += "" if margin == 0 else f"{margin:g}"
     refitted = "; the champion's recipe is refitted on newer rows" if newer else ""
-    return Decision("champion", newer, f"{why}{refitted}", metric, **fields)
+    return decided("champion", newer, f"{why}{refitted}")
 
 
 def _p(compared: Difference) -> float:

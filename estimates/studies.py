@@ -17,6 +17,7 @@ from scipy import stats
 from .folds import pooled_score, sample_sd
 
 BINS = 10
+Way = Callable[[int, int], NDArray[Any]]  # the fold of each row, of a number of folds and a seed
 
 
 def fold_count_study(model: ModelSpec, problem: Problem, counts: Sequence[int], *, seed: int = 0) -> pd.DataFrame:
@@ -115,8 +116,8 @@ def _folds(problem: Problem, k: int, seed: int) -> NDArray[Any]:
     return KFold(k, random_state=seed).assign(problem.y)
 
 
-def _ways(problem: Problem) -> dict[str, Any]:
-    def by(splitter: type[LabelSplitter], y: Any) -> Any:
+def _ways(problem: Problem) -> dict[str, Way]:
+    def by(splitter: type[LabelSplitter], y: Any) -> Way:
         return lambda k, seed: splitter(k, random_state=seed).assign(y=y)
 
     if problem.groups is not None:  # rows of a group stay together, so the ways are ways of dealing whole groups

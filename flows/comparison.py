@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,8 +51,8 @@ def compare_runs(
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
     stratified = pair.a.tags.get("evenfold.stratified") == "true"
-    how: dict[str, Any] = {"level": level, "margin": margin, "stratified": stratified, "names": names}
-    made = [compare(a, b, metric, on=pair.a.key, groups=groups, **how) for metric in asked]
+    beside = partial(compare, a, b, on=pair.a.key, groups=groups, stratified=stratified, names=names)
+    made = [beside(metric, level=level, margin=margin) for metric in asked]
     notes = tuple(note for note in (pair.versions, repeat_notes) if note)
     made = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in made]
     record_comparison(pair.a, pair.b, made)

@@ -17,7 +17,7 @@ from evenfold.estimates import (
 )
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import scores_of
-from evenfold.estimates.models.columns import feature_table, kind_of
+from evenfold.estimates.models.columns import Kind, feature_table, kind_of
 from evenfold.estimates.models.fit import confidence, predictions_of
 from evenfold.manifests import read_table, require_columns
 from evenfold.manifests.tables.addresses import is_address
@@ -137,7 +137,7 @@ LATER = {"number": ("number", "date", "empty"), "text": ("text", "empty"), "cate
 def _features(table: pd.DataFrame, features: Sequence[str], known: pd.DataFrame) -> pd.DataFrame:
     """Return the features of later rows as the model was given them; ModelError where one is of another kind."""
     require_columns(list(features), [str(name) for name in table.columns])
-    kinds: dict[str, Any] = {}
+    kinds: dict[str, Kind] = {}
     for name in features:
         held, given = kind_of(known[name]), kind_of(table[name])
         if given not in LATER[held]:

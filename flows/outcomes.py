@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.manifests import Audit, BalanceReport
 from evenfold.splitters.display import Displayed
@@ -68,7 +66,7 @@ class Evaluation(Displayed, Outcome):
     def _repr_html_(self) -> str:
         from evenfold.reports import evaluation_band
 
-        lead = f"{str(self.model.estimator).rpartition(':')[2]}, {len(self.features):,} features."
+        lead = f"{self.model.title}, {len(self.features):,} features."
         title = f"Evaluation on {self.split.name} {self.split.version}"
         return evaluation_band(title, lead, self.scores, self.estimates)
 
@@ -110,7 +108,7 @@ class Tuning(Displayed, Outcome):
 
     split: SplitRef
     metric: str
-    configurations: list[dict[str, Any]]
+    configurations: list[dict[str, object]]
     scores: list[float]
     spreads: list[float | None]
     best: int
@@ -143,6 +141,6 @@ class Tuning(Displayed, Outcome):
         )
         each = self.nested.estimates if self.nested else []
         inside = next((estimate for estimate in each if estimate.metric == self.metric), None)
-        what = f"{str(self.model.estimator).rpartition(':')[2]} on {self.split.name} {self.split.version}"
+        what = f"{self.model.title} on {self.split.name} {self.split.version}"
         page = tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice, None, inside, what)
         return page.band()

@@ -53,10 +53,11 @@ def run_extension(
     manifest: str | Path, data: str, batch: bool, merged: Merged, max_missing: float, memory: Memory = None
 ) -> ExtendOutcome:
     """Extend a manifest, measure it and record the new version."""
-    how: dict[str, Any] = {"batch": batch, "merged": merged, "max_missing": max_missing, "memory": memory}
     with saying("extending"):
         notes = notes_on(folder_of(manifest), from_anywhere(data), memory)
-        growth = run(extend_manifest, str(manifest), data, **how)
+        growth = run(
+            extend_manifest, str(manifest), data, batch=batch, merged=merged, max_missing=max_missing, memory=memory
+        )
         report = measure(growth.split.stored(), memory=memory) if batch else balance_of(growth.split, memory)
     run_id = recorded(Split(growth.split, False, report), memory)
     say_extended(growth)

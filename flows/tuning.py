@@ -35,7 +35,7 @@ from .splitting import recorded, split_given, split_of
 CHOOSING = 11  # what the random stream is for
 
 
-def configurations(grid: dict[str, list[Any]], n_random: int | None, seed: int) -> list[dict[str, Any]]:
+def configurations(grid: dict[str, list[Any]], n_random: int | None, seed: int) -> list[dict[str, object]]:
     """Return the parameters to try: every combination of the grid, or ``n_random`` of them in random order."""
     if not grid or not all(isinstance(values, list) and values for values in grid.values()):
         raise ModelError(f"the grid {grid!r} names no values; write name: [value, value] for each parameter.")
@@ -49,7 +49,7 @@ def configurations(grid: dict[str, list[Any]], n_random: int | None, seed: int) 
 class Trial:
     """One configuration on every fold."""
 
-    params: dict[str, Any]
+    params: dict[str, object]
     recipe: ModelSpec
     fits: Fits
     evaluated: Evaluated
@@ -184,7 +184,7 @@ def _require_nestable(split: SplitRef, work: Work) -> None:
 
 
 def _trials(
-    split: SplitRef, recipe: ModelSpec, tried: list[dict[str, Any]], time_limit: float | None, level: float
+    split: SplitRef, recipe: ModelSpec, tried: list[dict[str, object]], time_limit: float | None, level: float
 ) -> list[Trial]:
     trials = []
     for number, params in enumerate(tried, start=1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from evenfold.splitters import DrawSplitter, GroupPacker, Rows
 from numpy.typing import NDArray
 
 from .attributes import levels_of
-from .figures import FIGURES, AttributeBalance, BalanceReport, FoldBalance, PartBalance, Reach
+from .figures import FIGURES, AttributeBalance, BalanceReport, Distributed, Figures, FoldBalance, PartBalance, Reach
 from .joined import Joined, compared_with_all
 from .manifest import Manifest
 from .membership import LOCKED, MOST_MEASURED, Draws, Labels, Membership
@@ -145,32 +146,33 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> Bal
     manifest, columns = beside.manifest, beside.manifest.spec.columns
     rows = beside.lookup.exact_rows()
     in_use = np.flatnonzero(manifest.in_use.column() >= LOCKED)
-    more: list[dict[str, Any]] = [{} for _ in places]
-    update: dict[str, Any] = {}
-    if columns.target:
-        update, more = _distribution(beside, columns.target, rows, in_use, places)
+    overall, more = _distribution(beside, columns.target, rows, in_use, places)
+    picks, largest = None, None
     for name in columns.grouped:
         beside.require_complete(name)
     units = beside.together()
     if units is not None:
         groups = units[rows]
         counts = [int(np.unique(groups[place.rows]).size) for place in places]
-        more = [values | {"groups": count} for values, count in zip(more, counts, strict=True)]
+        more = [{**values, "groups": count} for values, count in zip(more, counts, strict=True)]
         if isinstance(manifest.membership, Draws):
             drawn = [place.rows for place in places if isinstance(place.balance, FoldBalance)]
             held = np.array([np.bincount(groups[test], minlength=groups.max() + 1) > 0 for test in drawn]).sum(axis=0)
-            picks = held[np.unique(groups[manifest.in_use.column() >= 0])] / report.n_measured
-            update["picks"] = (float(picks.min()), float(picks.max()))
+            shares = held[np.unique(groups[manifest.in_use.column() >= 0])] / report.n_measured
+            picks = (float(shares.min()), float(shares.max()))
         tested = groups[manifest.in_use.column() >= 0]
-        update["largest_group"] = int(np.bincount(tested).max()) if manifest.splitter.needs.groups else None
-    filled = [place.balance.model_copy(update=values) for place, values in zip(places, more, strict=True)]
-    update["folds"] = [place for place in filled if isinstance(place, FoldBalance)]
-    update["parts"] = [place for place in filled if isinstance(place, PartBalance)]
-    update["strata"] = {
-        name: worst_share(*_distribution(beside, name, rows, in_use, places)) for name in columns.stratify
-    }
-    update["attributes"] = {name: _attribute(beside, name, rows, in_use, places) for name in columns.balance_on}
-    return report.model_copy(update=update | {"reach": _reach(beside, rows)})
+        largest = int(np.bincount(tested).max()) if manifest.splitter.needs.groups else None
+    strata = {name: worst_share(*_distribution(beside, name, rows, in_use, places)) for name in columns.stratify}
+    attributes = {name: _attribute(beside, name, rows, in_use, places) for name in columns.balance_on}
+    update = {"picks": picks, "largest_group": largest, "strata": strata, "attributes": attributes}
+    return filled(report, more).model_copy(update={**overall, **update, "reach": _reach(beside, rows)})
+
+
+def filled(report: BalanceReport, figures: Sequence[Figures]) -> BalanceReport:
+    """Return the report with what is known of the rows of each fold, and then of each part."""
+    places = [place.model_copy(update=dict(known)) for place, known in zip(report.measured, figures, strict=True)]
+    n_folds = len(report.folds)
+    return report.model_copy(update={"folds": places[:n_folds], "parts": places[n_folds:]})
 
 
 def _attribute(
@@ -197,31 +199,39 @@ def attribute_balance(
     )
 
 
-def worst_share(overall: dict[str, Any], places: list[dict[str, Any]]) -> float:
+def worst_share(overall: Figures, places: list[Figures]) -> float:
     """Return the largest difference of a place's share of a class, or of its distribution, from that of all rows."""
     if "shares" not in overall:
-        return max(float(place["ks"] or 0.0) for place in places)
+        return max(place["ks"] or 0.0 for place in places)
     return max(float(np.abs(np.subtract(place["shares"], overall["shares"])).max()) for place in places)
 
 
 def _distribution(
-    beside: Joined, name: str, rows: NDArray[np.int64], in_use: NDArray[np.int64], places: list[_Place]
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    beside: Joined, name: str | None, rows: NDArray[np.int64], in_use: NDArray[np.int64], places: list[_Place]
+) -> Distributed:
     """Return how a column is distributed over all rows in use, and over those of each place."""
+    if not name:
+        return {}, [{} for _ in places]
     column = beside.column(name)
     beside.require_complete(name)
     if is_numeric_target(column):
         y = to_numpy(column).astype(np.float64)[rows]
         rank = np.full(beside.manifest.n, -1)
         rank[in_use] = np.arange(in_use.size)
-        overall = {"mean": float(y[in_use].mean()), "sd": float(y[in_use].std())}
+        overall: Figures = {"mean": float(y[in_use].mean()), "sd": float(y[in_use].std())}
         return overall, compared_with_all(y[in_use], [rank[place.rows] for place in places])
     values, levels = beside.encoded(name)
     codes = values[rows]
+    counts = [np.bincount(codes[held], minlength=len(levels)) for held in (in_use, *(place.rows for place in places))]
+    return shared_out(levels, counts[0], counts[1:])
+
+
+def shared_out(
+    levels: Sequence[object], everywhere: NDArray[np.int64], counts: Sequence[NDArray[np.int64]]
+) -> Distributed:
+    """Return the shares of the levels that there are, by name: of all rows, and of those of each place."""
     order = np.argsort(np.array([str(level) for level in levels]))
-    everywhere = np.bincount(codes[in_use], minlength=len(levels))
     order = order[everywhere[order] > 0]
-    counts = [np.bincount(codes[place.rows], minlength=len(levels))[order] for place in places]
-    shares = [{"shares": (count / max(count.sum(), 1)).tolist()} for count in counts]
     classes = [str(levels[level]) for level in order]
-    return {"classes": classes, "shares": (everywhere[order] / in_use.size).tolist()}, shares
+    whole: Figures = {"classes": classes, "shares": (everywhere[order] / everywhere.sum()).tolist()}
+    return whole, [{"shares": (count[order] / max(count[order].sum(), 1)).tolist()} for count in counts]

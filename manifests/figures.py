@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypedDict
 
 from evenfold.splitters.display import Displayed
 from pydantic import BaseModel, ConfigDict
@@ -26,6 +27,22 @@ class Reach(BaseModel):
     lower_bound: float
     gap: float
     optimal: bool
+
+
+class Figures(TypedDict, total=False):
+    """How a column is distributed over all rows, or those of a fold or part: fields of the two models below."""
+
+    classes: list[str]
+    groups: int
+    shares: list[float]
+    mean: float | None
+    sd: float | None
+    ks: float | None
+    wasserstein: float | None
+
+
+Distributed = tuple[Figures, list[Figures]]  # over all rows in use, and over those of each place
+OF_NOTHING: Figures = {"mean": None, "sd": None, "ks": None, "wasserstein": None}
 
 
 class RowsBalance(BaseModel):

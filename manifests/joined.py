@@ -18,6 +18,7 @@ from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 from .fields import Columns
+from .figures import OF_NOTHING, Figures
 from .manifest import DELETED, Manifest
 from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, UNKNOWN, Labels
 from .plan import is_numeric_target
@@ -79,6 +80,7 @@ class Joined:
     @cached_property
     def codes(self) -> NDArray[Any]:
         """The codes in use (rows by repeats): -3 for deleted, quarantined and excluded rows, -4 for unknown ones."""
+        # Rows without a place read row 0 here; they are overwritten next.
         codes = self.manifest.in_use.codes[np.maximum(self.place, 0)]
         codes[self.place < 0] = UNKNOWN
         codes[self.lookup.waits] = EXCLUDED
@@ -294,13 +296,14 @@ class JoinedLabels(Joined):
         folds = [(code, np.flatnonzero(column == code)) for column in codes.T for code in self.labels.tested]
         folds = [(code, rows) for code, rows in folds if rows.size]
         compared = compared_with_all(y[present], [rows for _, rows in folds]) if folds else []
-        return [(figures["ks"], code) for figures, (code, _) in zip(compared, folds, strict=True)]
+        return [(figures["ks"] or 0.0, code) for figures, (code, _) in zip(compared, folds, strict=True)]
 
     def group_table(self, group: str, name: str | None = None) -> tuple[Counts, Counts, Counts]:
         """Return groups, classes of a column and their rows, of pairs that rows in use have; class 0 without one."""
         groups, names = self.encoded(group)
         codes = np.zeros(self.n, dtype=np.int64) if name is None else self.encoded(name)[0]
         rows = (self.codes[:, 0] >= LOCKED) & (groups >= 0) & (codes >= 0)
+        # A cell is class x groups + group: only pairs that exist are held, and not a table of all.
         cells, counts = np.unique(codes[rows] * max(len(names), 1) + groups[rows], return_counts=True)
         return cells % max(len(names), 1), cells // max(len(names), 1), counts
 
@@ -330,19 +333,20 @@ def _class_counts(codes: NDArray[np.int64], n_classes: int) -> Counts:
     return np.bincount(codes[codes >= 0], minlength=n_classes)
 
 
-def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> list[dict[str, Any]]:
+def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> list[Figures]:
     """Return mean, sd, KS and Wasserstein distance to all of ``y``, for each set of rows; none of an empty one."""
     order = stable_order(y)
     ranked = y[order]
+    # The last row of each value: distribution functions are compared there, where they have taken all of its rows.
     last = np.append(ranked[1:] != ranked[:-1], True)
     values, overall = ranked[last], (np.flatnonzero(last) + 1) / y.size
     steps = np.diff(values)
     rank = np.empty(y.size, dtype=np.int64)
     rank[order] = np.cumsum(last) - last
-    compared: list[dict[str, Any]] = []
+    compared: list[Figures] = []
     for rows in places:
         if not rows.size:
-            compared.append(dict.fromkeys(("mean", "sd", "ks", "wasserstein")))
+            compared.append(OF_NOTHING)
             continue
         gap = np.abs(np.cumsum(np.bincount(rank[rows], minlength=values.size)) / rows.size - overall)
         compared.append(

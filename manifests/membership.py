@@ -140,7 +140,7 @@ class Membership(ABC):
         """Return the membership of other rows; SplitError where it holds of these rows alone."""
         raise SplitError(f"{self.kind} that are stored hold of the rows that were split; split these anew.")
 
-    def columns(self, rows: Ranks | slice) -> dict[str, Any]:
+    def columns(self, rows: Ranks | slice) -> dict[str, pa.Array]:
         """Return the columns of the assignments file, of ``rows`` alone."""
         return {fold_column(r): pa.array(np.ascontiguousarray(self.column(r)[rows])) for r in range(self.n_repeats)}
 
@@ -292,7 +292,7 @@ class Draws(Membership):
         """Return the draws of other rows, made when they are asked for; only keys may decide them."""
         return replace(self, codes=codes, keys=keys, strata=None, groups=None, recorded=None)
 
-    def columns(self, rows: Ranks | slice) -> dict[str, Any]:
+    def columns(self, rows: Ranks | slice) -> dict[str, pa.Array]:
         """Return the codes, and the strata and groups that draws are made by."""
         columns = super().columns(rows)
         if self.strata is not None and self.strata.ndim == 1:
@@ -365,6 +365,7 @@ class Pairs(Membership):
     def read(cls, rows: pa.Table, files: Mapping[str, pa.Table], n_splits: int, **_: Any) -> Pairs:
         """Return the pairs that a table of splits holds."""
         split, role, position = (files[SPLITS].column(name).to_numpy() for name in ("split", "role", "position"))
+        # Rows are written split by split, training before testing: 2 x split + role ascends.
         bounds = np.searchsorted(split.astype(np.int64) * 2 + role, np.arange(2 * n_splits + 1))
         sides = [position[first:stop] for first, stop in pairwise(bounds)]
         return cls(_codes_in(rows), tuple((sides[2 * i], sides[2 * i + 1]) for i in range(n_splits)))

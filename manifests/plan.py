@@ -171,6 +171,7 @@ class Plan:
         check_fraction(self.spec.holdout.fraction, rows)
         self._require_no_second_lock()
         locked = locked_rows(rows, self.spec.holdout.fraction, Stream(self.spec.holdout.seed, HOLDOUT))
+        # Not all others: what time or groups keep from being learnt from beside the locked rows is in neither.
         rest = rest_of(self.splitter, rows, locked)
         self.splitter.check(rows.take(rest))
         return locked, rest
@@ -273,7 +274,7 @@ def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
     return [*(columns.grouped if needs.groups else []), columns.time if needs.time else None, fold, *places]
 
 
-def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, Any]]:
+def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, str]]:
     # A plain k-fold without a key reads no column at all; the number of rows still has to be known.
     table = read_table(data, used or None, spec.types)
     if used:

@@ -24,6 +24,7 @@ class _Refined:
     def __init__(self, declared: Any, of: Callable[[Any], Any]) -> None:
         self.declared, self.of = declared, of
 
+    # A property, asked of the class, would answer with itself.
     def __get__(self, instance: Any, owner: type) -> Any:
         return self.declared if instance is None else self.of(instance)
 
@@ -223,6 +224,7 @@ def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool 
     """
     for column in labels.reshape(labels.shape[0], -1).T:
         for label in tested:
+            # -2 is locked and -3 left out: such rows are on neither side.
             train = column == -1 if parts else (column >= -1) & (column != label)
             yield np.flatnonzero(train), np.flatnonzero(column == label)
 

@@ -156,6 +156,7 @@ class Rows:
             levels=levels,
             group_levels=group_levels,
             label_end=None if self.label_end is None else self.label_end[positions],
+            # Not renumbered: their codes are only compared with one another, and name their levels.
             entities=None if self.entities is None else replace(self.entities, codes=self.entities.codes[positions]),
             coordinates=None if self.coordinates is None else self.coordinates[positions],
         )
@@ -317,6 +318,7 @@ def _numbers(y: Any, asked_by: str) -> NDArray[np.float64]:
     try:
         if array.dtype.kind not in "biufO" or any(isinstance(value, (str, bytes)) for value in _objects(array)):
             raise TypeError
+        # -0.0 becomes 0.0: equal numbers must have equal bytes.
         numbers = array.astype(np.float64) + 0.0
     except (TypeError, ValueError):
         raise SplitError(
@@ -366,4 +368,5 @@ def coordinates_of(values: Any) -> NDArray[np.float64]:
         raise SplitError(
             f"coordinates are infinite in {infinite:,} of {numbers.shape[0]:,} rows; drop those rows first."
         )
+    # As for y: -0.0 becomes 0.0.
     return numbers + 0.0

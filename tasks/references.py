@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
 VERSION = re.compile(r"\d+\.\d+")
+Listed = dict[str, str | int]  # what a list shows of a thing, by the name of the column
 
 
 def manifest_folder(given: str | Path) -> Path:
@@ -65,9 +66,9 @@ def splits_of(home: Home, name: str) -> Iterator[tuple[str, Path]]:
             yield folder.name, folder
 
 
-def recorded_splits(home: Home) -> list[dict[str, Any]]:
+def recorded_splits(home: Home) -> list[Listed]:
     """Return name, id, strategy, rows, splits and time of every manifest below the home, the newest first."""
-    found = []
+    found: list[Listed] = []
     written = {file: file.stat().st_mtime_ns for file in home.splits.glob("*/*/manifest.json")}
     for file in sorted(written, key=written.__getitem__, reverse=True):  # within a second too
         try:
@@ -165,35 +166,55 @@ def every_run(tracker: Tracker, filter_string: str = "") -> Iterator[Any]:
             return
 
 
-def recorded_evaluations(home: Home) -> list[dict[str, Any]]:
+def recorded_evaluations(home: Home) -> list[Listed]:
     """Return run, model, split, score and time of every finished evaluation in the store, the newest first."""
-    found = []
-    for run in every_run(_tracker(home), "tags.`evenfold.record` = 'evaluation' AND attributes.status = 'FINISHED'"):
-        when = datetime.fromtimestamp(run.info.start_time / 1000).astimezone()
-        found.append({
-            "run": run.info.run_id, "model": run.info.run_name.partition(" @ ")[0],
-            "on": run.data.tags.get("evenfold.spec", ""), "score": _headline_of(run),
-            "when": when.isoformat(timespec="seconds"),
-        })  # fmt: skip
+    found: list[Listed] = []
+    for run in _finished(home, "evaluation"):
+        metric = next((name for name in metrics_in(run.data.params) or [] if f"value/{name}" in run.data.metrics), None)
+        score = _score(metric, run.data.metrics.get(f"value/{metric}"), run.data.metrics.get(f"resolution/{metric}"))
+        found.append({**_named(run), "score": score, "when": _begun(run)})
     return found
 
 
-def _headline_of(run: Any) -> str:
-    """Return the score by the first metric as people read it."""
+def recorded_tunings(home: Home) -> list[Listed]:
+    """Return run, model, split, the parameters that were chosen, what they are worth and time of every tuning."""
+    found: list[Listed] = []
+    for run in _finished(home, "tuning"):
+        metric = next((name.removeprefix("tried/") for name in run.data.metrics if name.startswith("tried/")), None)
+        params = {name: value for name, value in run.data.params.items() if name.startswith("chosen.")}
+        chosen = ", ".join(f"{name.removeprefix('chosen.')}={value}" for name, value in sorted(params.items()))
+        score = _score(metric, run.data.metrics.get("choice/value"))
+        found.append({**_named(run), "chosen": chosen, "score": score, "when": _begun(run)})
+    return found
+
+
+def _finished(home: Home, record: str) -> Iterator[Any]:
+    return every_run(_tracker(home), f"tags.`evenfold.record` = '{record}' AND attributes.status = 'FINISHED'")
+
+
+def _named(run: Any) -> dict[str, str]:
+    model = run.info.run_name.partition(" @ ")[0]
+    return {"run": run.info.run_id, "model": model, "on": run.data.tags.get("evenfold.spec", "")}
+
+
+def _begun(run: Any) -> str:
+    return datetime.fromtimestamp(run.info.start_time / 1000).astimezone().isoformat(timespec="seconds")
+
+
+def _score(metric: str | None, value: float | None, half_width: float | None = None) -> str:
+    """Return the score by a metric as people read it."""
     from evenfold.estimates.metrics.registry import metric_of
     from evenfold.reports.evaluations.words import written
 
-    metrics = metrics_in(run.data.params) or []
-    known = next((metric for metric in metrics if f"value/{metric}" in run.data.metrics), None)
-    if known is None:
+    if metric is None or value is None:
         return ""
-    reading, half = metric_of(known), run.data.metrics.get(f"resolution/{known}")
-    return f"{reading.title} {written(reading.shown(run.data.metrics[f'value/{known}']), half)}"
+    reading = metric_of(metric)
+    return f"{reading.title} {written(reading.shown(value), half_width)}"
 
 
-def recorded_models(home: Home) -> list[dict[str, Any]]:
+def recorded_models(home: Home) -> list[Listed]:
     """Return name, versions, champion and time of every registered model."""
-    found = []
+    found: list[Listed] = []
     for model in _tracker(home).client.search_registered_models():
         when = datetime.fromtimestamp(model.last_updated_timestamp / 1000).astimezone()
         newest = max((int(version.version) for version in model.latest_versions), default=0)

@@ -96,7 +96,7 @@ def specification(
     base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
     columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
     columns |= {"balance_on": balance_on, "coordinates": coordinates}
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "strategy": strategy,
         "group_mode": group_mode,
         "missing_target": missing_target,

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 for name in [name for name in os.environ if name.startswith(("PREFECT_", "MLFLOW_", "EVENFOLD_"))]:
     if not name.startswith("EVENFOLD_SOAK_"):
         del os.environ[name]
-# Two workers share two cores: threads that spin while they wait for one another cost more than they save.
+# Workers share two cores: threads that spin while they wait for one another cost more than they save.
 os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
 # A store waits for the disk at every commit; in memory it does not, and nothing here need outlive a power cut.
 MEMORY, ENOUGH_BYTES = Path("/dev/shm"), 2 << 30
@@ -51,7 +51,7 @@ LONG_FIRST = ("tasks", "flows", "project", "security", "manifests", "reports")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the tests and group them, and try every property on more examples where a run asks for that.
 
-    Of two workers one runs all tests that need Prefect's server, so that only one is started; the other tests of a
+    One worker runs all tests that need Prefect's server, so that only one is started; the other tests of a
     file stay together. EVENFOLD_SOAK_EXAMPLES=10 tries ten times as many examples.
     """
     for item in items:

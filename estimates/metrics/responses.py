@@ -25,7 +25,7 @@ class Responses:
     def __init__(self, fitted: Any, X: Any) -> None:
         self._fitted = fitted
         self._X = X
-        self._answers: dict[str, Any] = {}
+        self._answers: dict[str, NDArray[Any]] = {}
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._fitted, name)
@@ -77,7 +77,7 @@ class Replay(BaseEstimator):  # type: ignore[misc]
 
 def replay(predictions: pd.DataFrame, classes: tuple[Any, ...] = ()) -> Replay:
     """Return the estimator that said what is in a frame of predictions."""
-    answers: dict[str, Any] = {"predict": predictions["prediction"].to_numpy()}
+    answers: dict[str, NDArray[Any]] = {"predict": predictions["prediction"].to_numpy()}
     for method, prefix in (("predict_proba", "proba"), ("decision_function", "decision")):
         names = [f"{prefix}_{label}" for label in classes]
         if names and names[0] in predictions:

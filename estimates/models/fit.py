@@ -352,7 +352,7 @@ def predictions_of(
     problem: Problem, test: IntArray, answers: Responses, repeat: int = 0, fold: int = 0
 ) -> pd.DataFrame:
     """Return what answers say of the rows ``test``, in the columns of ``fit_and_score``."""
-    columns: dict[str, Any] = {
+    columns: dict[str, object] = {
         "row": np.asarray(test, dtype=np.int64),
         "repeat": np.int32(repeat),
         "fold": np.int32(fold),

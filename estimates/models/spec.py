@@ -287,6 +287,11 @@ class ModelSpec(BaseModel):
             raise ModelError(f"the model file {str(path)!r} holds no fields; write estimator: package.module:Name.")
         return cls.of(given)
 
+    @property
+    def title(self) -> str:
+        """What people call the model: the name of its class."""
+        return str(self.estimator).rpartition(":")[2]
+
     def canonical(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults, as JSON: what a key is made of."""
         fields: dict[str, Any] = _without_infinities(self.model_dump(mode="json", exclude_defaults=True))

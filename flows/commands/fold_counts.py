@@ -18,8 +18,8 @@ from evenfold.tasks.runtime.progress import Say
 from .console import consoles, lined_up
 
 
-def problem_of(data: str, columns: dict[str, Any], model: ModelSpec) -> Problem:
-    """Return the problem of predicting the target column of a file."""
+def problem_of(data: str, model: ModelSpec, **columns: Any) -> Problem:
+    """Return the problem of predicting the target column of a file; ``columns``: those with a role."""
     named = Columns.model_validate({name: value for name, value in columns.items() if value})
     if named.target is None:
         raise SplitError("no target column is named, and a model has to predict one; pass --target.")
@@ -54,7 +54,17 @@ def counted(problem: Problem, counts: list[int], seed: int, say: Say) -> pd.Data
     return pd.concat(parts, ignore_index=True)
 
 
-def show_study(table: pd.DataFrame, sentences: list[str], picture: Path, as_json: bool) -> None:
+def tell_study(
+    data: str, what: str, problem: Problem, about: dict[str, str], table: pd.DataFrame, page: Callable[..., str],
+    pictures: dict[str, Picture], output: Path, as_json: bool,
+) -> None:  # fmt: skip
+    """Write a study's page or pictures, record it in MLflow, and print what it found."""
+    _write(page, pictures, output)
+    _keep(data, what, problem, {"data": Path(data).name} | about, page(), table)
+    _show(table, [picture.title for picture in pictures.values()], output, as_json)
+
+
+def _show(table: pd.DataFrame, sentences: list[str], picture: Path, as_json: bool) -> None:
     """Print what a study says, a sentence a metric, then its figures as people read them, and where its page lies."""
     out, _ = consoles()
     if as_json:
@@ -81,9 +91,7 @@ def _cell(name: str, value: Any, metric: str, is_score: bool) -> str:
     return written(metric_of(metric).shown(value) if is_score else value)
 
 
-def keep_in_record(
-    data: str, what: str, problem: Problem, about: dict[str, str], page: str, table: pd.DataFrame
-) -> None:
+def _keep(data: str, what: str, problem: Problem, about: dict[str, str], page: str, table: pd.DataFrame) -> None:
     """Record a study in MLflow with its page and table, in the experiment that is called as the data's file."""
     from evenfold.tasks import Home, prepare_environment
 
@@ -92,11 +100,11 @@ def keep_in_record(
     from evenfold.tasks.splits import name_of
     from evenfold.tasks.work import study_key
 
-    name = f"{str(problem.model.estimator).rpartition(':')[2]} @ {Path(data).stem}: {what}"
+    name = f"{problem.model.title} @ {Path(data).stem}: {what}"
     record_study(name_of(data), name, about | {"problem": study_key(problem)}, page, table)
 
 
-def write_study(page: Callable[..., str], pictures: dict[str, Picture], output: Path) -> None:
+def _write(page: Callable[..., str], pictures: dict[str, Picture], output: Path) -> None:
     """Write what a study found: a page (``.html``), or its pictures alone (``.svg``)."""
     if output.suffix not in (".html", ".svg"):
         raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")

@@ -1,14 +1,17 @@
-"""What there is: splits, evaluations and models, with the short ids and names that every command accepts."""
+"""What there is: splits, evaluations, tunings and models, with the short ids and names that every command accepts."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .busy import busy
 from .flags import Grouped, Json
+
+if TYPE_CHECKING:
+    from evenfold.tasks.references import Listed
 
 SHOWN = 20
 
@@ -22,7 +25,7 @@ def list_(
     every: Annotated[bool, typer.Option("--all", help="Every one, not the newest of each kind alone.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List splits, evaluations and models, with the short ids and names that commands accept.
+    """List splits, evaluations, tunings and models, with the short ids and names that commands accept.
 
     Example: evenfold list
     """
@@ -44,16 +47,16 @@ def list_(
         out.say(f"nothing below {home.path} yet; begin with: evenfold split FILE")
 
 
-def _found(home: Any) -> dict[str, list[dict[str, Any]]]:
-    from evenfold.tasks.references import recorded_evaluations, recorded_models, recorded_splits
+def _found(home: Any) -> dict[str, list[Listed]]:
+    from evenfold.tasks.references import recorded_evaluations, recorded_models, recorded_splits, recorded_tunings
 
-    found: dict[str, list[dict[str, Any]]] = {"splits": recorded_splits(home), "evaluations": [], "models": []}
-    if home.tracks_here and not (home.path / "mlflow.db").exists():
-        return found  # looking makes no store
-    return found | {"evaluations": recorded_evaluations(home), "models": recorded_models(home)}
+    recorded = {"evaluations": recorded_evaluations, "tunings": recorded_tunings, "models": recorded_models}
+    looks = not home.tracks_here or (home.path / "mlflow.db").exists()  # looking makes no store
+    in_store = {kind: rows_of(home) if looks else [] for kind, rows_of in recorded.items()}
+    return {"splits": recorded_splits(home), **in_store}
 
 
-def _show(out: Any, kind: str, rows: list[dict[str, Any]], most: int | None) -> None:
+def _show(out: Any, kind: str, rows: list[Listed], most: int | None) -> None:
     from .console import lined_up
 
     if not rows:
@@ -67,9 +70,9 @@ def _show(out: Any, kind: str, rows: list[dict[str, Any]], most: int | None) -> 
     out.print()
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell(name: str, value: str | int) -> str:
     if name in ("id", "run"):
         return str(value)[:8]
     if name == "when":
-        return datetime.fromisoformat(value).strftime("%d %b %Y %H:%M")
+        return datetime.fromisoformat(str(value)).strftime("%d %b %Y %H:%M")
     return f"{value:,}" if isinstance(value, int) else str(value)

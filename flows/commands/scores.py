@@ -40,7 +40,7 @@ MOST_CONFUSED = 6
 def show_evaluation(console: Words, outcome: Evaluation) -> None:
     """Print an evaluation: every estimate under its own name, what to know of it, and where it is recorded."""
     split = outcome.split
-    name = str(outcome.model.estimator).rpartition(":")[2]
+    name = outcome.model.title
     on = "its locked rows" if outcome.look else amount(split, read_header(Path(split.uri)))
     what = f"{on}, {counted(len(outcome.features), 'feature')}"
     console.print(f"[bold]{name}[/] on [bold]{split.name} {split.version}[/]   {what}\n", soft_wrap=True)
@@ -106,7 +106,7 @@ def show_confusion(console: Words, confusion: Confusion | None) -> None:
 
 def show_later(console: Words, scored: LaterScore) -> None:
     """Print the scores on later rows beside what was promised, and where they are recorded."""
-    name = str(scored.model.estimator).rpartition(":")[2]
+    name = scored.model.title
     trained = f"trained on {scored.split.name} {scored.split.version}"
     console.print(
         f"[bold]{name}[/] on the {scored.rows:,} rows of [bold]{scored.name}[/]   {trained}\n", soft_wrap=True

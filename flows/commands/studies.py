@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from evenfold.tasks.parameters import (
@@ -184,19 +184,17 @@ def folds(
     from evenfold.tasks.runtime.running import say
     from evenfold.tasks.work import keep_study
 
-    from .fold_counts import counted, counts_of, keep_in_record, problem_of, show_study, write_study
+    from .fold_counts import counted, counts_of, problem_of, tell_study
     from .show import consoles, progress
 
-    columns = {"target": target, "group": group, "key": key}
-    problem = problem_of(data, columns, recipe_of(model, metrics=metrics, features=features, exclude=exclude))
+    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude)
+    problem = problem_of(data, recipe, target=target, group=group, key=key)
     with limited(1), progress(consoles()[1]):
         table = counted(problem, counts_of(counts), seed or 0, say)
     keep_study(Home.here(), problem, table)
     page, pictures = partial(fold_count_html, problem, table), fold_count_pictures(table)
-    write_study(page, pictures, output)
-    about = {"data": Path(data).name, "counts": counts, "seed": str(seed or 0)}
-    keep_in_record(data, "number of folds", problem, about, page(), table)
-    show_study(table, [picture.title for picture in pictures.values()], output, as_json)
+    about = {"counts": counts, "seed": str(seed or 0)}
+    tell_study(data, "number of folds", problem, about, table, page, pictures, output, as_json)
 
 
 def strategies(
@@ -224,22 +222,16 @@ def strategies(
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.running import say
 
-    from .fold_counts import keep_in_record, problem_of, show_study, write_study
+    from .fold_counts import problem_of, tell_study
     from .show import consoles, progress
 
-    columns: dict[str, Any] = {"target": target, "group": group, "key": key}
-    problem = problem_of(data, columns, recipe_of(model, metrics=metrics, features=features, exclude=exclude))
+    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude)
+    problem = problem_of(data, recipe, target=target, group=group, key=key)
     with limited(1), progress(consoles()[1]):
         table = stratification_study(
-            problem.model,
-            problem,
-            n_splits=n_splits or 5,
-            n_seeds=n_seeds,
-            seed=seed or 0,
+            problem.model, problem, n_splits=n_splits or 5, n_seeds=n_seeds, seed=seed or 0,
             say=partial(say, "fitting models"),
-        )
+        )  # fmt: skip
     page, pictures = partial(strategies_html, problem, table), strategy_pictures(table)
-    write_study(page, pictures, output)
-    about = {"data": Path(data).name, "n_splits": str(n_splits or 5), "n_seeds": str(n_seeds), "seed": str(seed or 0)}
-    keep_in_record(data, "ways of stratifying", problem, about, page(), table)
-    show_study(table, [picture.title for picture in pictures.values()], output, as_json)
+    about = {"n_splits": str(n_splits or 5), "n_seeds": str(n_seeds), "seed": str(seed or 0)}
+    tell_study(data, "ways of stratifying", problem, about, table, page, pictures, output, as_json)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.engines.engine import in_order
 from evenfold.manifests.engines.groups import counted, is_numeric
+from evenfold.manifests.figures import Figures
 from evenfold.manifests.membership import LOCKED, fold_column
 from evenfold.manifests.tables.canonical import require_columns, require_complete, to_numpy, whole
 from evenfold.splitters import SplitError
@@ -56,6 +57,7 @@ class Cells:
     def add(self, first: IntArray, second: IntArray) -> None:
         """Count the rows of a stretch; a level of -1 is none. Both numbers are below 2^31."""
         present = second >= 0
+        # A pair in one integer: the first number, from 0 on, above the 32 bits of the second.
         keys, rows = counted(((first - LEAST_CODE)[present] << 32) | second[present])
         self.keys.append(keys)
         self.rows.append(rows)
@@ -182,7 +184,7 @@ class Distances:
 
     mean: float
     sd: float
-    of: dict[tuple[int, int], dict[str, float | None]]
+    of: dict[tuple[int, int], Figures]
 
 
 @dataclass
@@ -252,7 +254,7 @@ def _distances(seen: Counted, name: str) -> Distances:
     return Distances(whole.mean(), float(np.sqrt(max(whole.squares / whole.n - mean * mean, 0.0))), of)
 
 
-def _apart(moments: _Moments, gap: _Gap) -> dict[str, float | None]:
+def _apart(moments: _Moments, gap: _Gap) -> Figures:
     spread = moments.squares_about_the_mean()
     return {
         "mean": moments.mean(),

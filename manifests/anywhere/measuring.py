@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.attributes import levels_of
-from evenfold.manifests.balance import asked_rows, attribute_balance, with_figures, worst_share
+from evenfold.manifests.balance import asked_rows, attribute_balance, filled, shared_out, with_figures, worst_share
 from evenfold.manifests.engines.deciding import rows_of_kept, strata_of
 from evenfold.manifests.engines.engine import DuckDB
 from evenfold.manifests.engines.groups import Groups
 from evenfold.manifests.engines.ordered import Ordered, ShardWriter, stored
 from evenfold.manifests.engines.stored import StoredManifest
-from evenfold.manifests.figures import AttributeBalance, BalanceReport, FoldBalance, PartBalance, Reach
-from evenfold.manifests.membership import LOCKED, MOST_MEASURED
+from evenfold.manifests.figures import (
+    OF_NOTHING,
+    AttributeBalance,
+    BalanceReport,
+    Distributed,
+    Figures,
+    FoldBalance,
+    PartBalance,
+    Reach,
+)
+from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Labels
 from evenfold.manifests.store.rows import codes_in_use
 from evenfold.manifests.tables.canonical import require_columns, whole
 from evenfold.splitters import GroupPacker, SplitError
@@ -38,40 +47,19 @@ def measured(beside: Beside) -> BalanceReport:
     balanced = [name for name in dict.fromkeys([columns.target, *columns.stratify]) if name]
     seen = Counted.of(beside)
     seen.require_complete([*balanced, *([columns.group] if columns.group else [])])
-    asked = asked_rows(labels, beside.spec, seen.n_in_use, sum(n for code, n in seen.rows[0].items() if code >= 0))
-    n_measured = min(labels.n_splits, MOST_MEASURED)
-    splits = [(repeat, labels.tested[fold]) for repeat, fold in map(labels.split_name, range(n_measured))]
-    others = [(0, code) for code in asked if code not in {code for _, code in splits}]
-    overall, more = _of_places(seen, beside, [*splits, *others])
-    folds = [
-        FoldBalance(split=i, rows=seen.rows[r].get(code, 0), wanted=asked.get(code), **more[i])
-        for i, (r, code) in enumerate(splits)
-    ]
-    parts = [
-        PartBalance(name=labels.code_name(code), rows=seen.rows[0].get(code, 0), wanted=asked[code], **figures)
-        for (_, code), figures in zip(others, more[n_measured:], strict=True)
-    ]
-    attributes = {name: _attribute(beside, name, [*splits, *others]) for name in columns.balance_on}
-    strata = {name: worst_share(*_distribution(seen, name, [*splits, *others])) for name in columns.stratify}
-    report = BalanceReport(
-        split_id=beside.manifest.split_id,
-        target=columns.target,
-        n_rows=beside.manifest.n,
-        n_splits=labels.n_splits,
-        n_measured=n_measured,
-        n_folds=labels.n_bins if not labels.parts and beside.splitter.shares_out else None,
-        largest_group=_largest_group(seen) if columns.group and beside.splitter.needs.groups else None,
-        strata=strata,
-        attributes=attributes,
-        folds=folds,
-        parts=parts,
-        reach=_reach(seen),
-        **overall,
-    )
-    return with_figures(report)
+    report, places = _by_size(beside.manifest, labels, seen.rows)
+    overall, figures = _of_places(seen, beside, places)
+    update = {
+        "target": columns.target,
+        "largest_group": _largest_group(seen) if columns.group and beside.splitter.needs.groups else None,
+        "strata": {name: worst_share(*_distribution(seen, name, places)) for name in columns.stratify},
+        "attributes": {name: _attribute(beside, name, places) for name in columns.balance_on},
+        "reach": _reach(seen),
+    }
+    return with_figures(filled(report, figures).model_copy(update={**overall, **update}))
 
 
-def _of_places(seen: Counted, beside: Beside, places: list[Place]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _of_places(seen: Counted, beside: Beside, places: list[Place]) -> Distributed:
     """Return the target's figures of all rows in use, and those of each place with the number of its groups."""
     columns = beside.columns
     overall, by_place = _distribution(seen, columns.target, places)
@@ -86,14 +74,21 @@ def _of_places(seen: Counted, beside: Beside, places: list[Place]) -> tuple[dict
 
 def sizes_of(manifest: StoredManifest) -> BalanceReport:
     """Return how even a manifest is by the sizes of its folds alone. One reading of the manifest."""
-    labels, splitter = labels_of(manifest), manifest.splitter
+    labels = labels_of(manifest)
     counts: list[dict[int, int]] = [{} for _ in range(labels.n_repeats)]
     for part in manifest.members():
         for repeat, column in enumerate(codes_in_use(part).T):
             for code, rows in zip(*np.unique(column, return_counts=True), strict=True):
                 counts[repeat][int(code)] = counts[repeat].get(int(code), 0) + int(rows)
-    in_use = sum(rows for code, rows in counts[0].items() if code >= LOCKED)
-    asked = asked_rows(labels, manifest.spec, in_use, sum(rows for code, rows in counts[0].items() if code >= 0))
+    return with_figures(_by_size(manifest, labels, counts)[0])
+
+
+def _by_size(
+    manifest: StoredManifest, labels: Labels, counts: Sequence[Mapping[int, int]]
+) -> tuple[BalanceReport, list[Place]]:
+    """Return what sizes alone say, and the place of each fold and part; ``counts``: rows of each code, by repeat."""
+    in_use, tested = (sum(rows for code, rows in counts[0].items() if code >= least) for least in (LOCKED, 0))
+    asked = asked_rows(labels, manifest.spec, in_use, tested)
     n_measured = min(labels.n_splits, MOST_MEASURED)
     splits = [(repeat, labels.tested[fold]) for repeat, fold in map(labels.split_name, range(n_measured))]
     others = [code for code in asked if code not in {code for _, code in splits}]
@@ -103,33 +98,29 @@ def sizes_of(manifest: StoredManifest) -> BalanceReport:
         n_rows=manifest.n,
         n_splits=labels.n_splits,
         n_measured=n_measured,
-        n_folds=labels.n_bins if not labels.parts and splitter.shares_out else None,
+        n_folds=labels.n_bins if not labels.parts and manifest.splitter.shares_out else None,
         folds=[
             FoldBalance(split=i, rows=counts[r].get(code, 0), wanted=asked.get(code))
             for i, (r, code) in enumerate(splits)
         ],
         parts=[PartBalance(name=labels.code_name(c), rows=counts[0].get(c, 0), wanted=asked[c]) for c in others],
     )
-    return with_figures(report)
+    return report, [*splits, *((0, code) for code in others)]
 
 
-def _distribution(seen: Counted, name: str | None, places: list[Place]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _distribution(seen: Counted, name: str | None, places: list[Place]) -> Distributed:
     """Return how a column is distributed over all rows in use, and over those of each place."""
     if name is None:
         return {}, [{} for _ in places]
     if name in seen.numeric:
         distances = seen.distances[name]
-        nothing: dict[str, float | None] = dict.fromkeys(("mean", "sd", "ks", "wasserstein"))
-        return {"mean": distances.mean, "sd": distances.sd}, [distances.of.get(place, nothing) for place in places]
+        overall: Figures = {"mean": distances.mean, "sd": distances.sd}
+        return overall, [distances.of.get(place, OF_NOTHING) for place in places]
     levels = seen.values(name)
     tables = [seen.table(name, repeat) for repeat in range(seen.beside.n_repeats)]
     everywhere = np.sum([rows for code, rows in tables[0].items() if code >= LOCKED], axis=0)
-    order = np.argsort(np.array([str(level) for level in levels]))
-    order = order[everywhere[order] > 0]
-    counts = [tables[r].get(code, np.zeros(len(levels), dtype=np.int64))[order] for r, code in places]
-    shares = [{"shares": (count / max(count.sum(), 1)).tolist()} for count in counts]
-    classes = [str(levels[level]) for level in order]
-    return {"classes": classes, "shares": (everywhere[order] / seen.n_in_use).tolist()}, shares
+    counts = [tables[r].get(code, np.zeros(len(levels), dtype=np.int64)) for r, code in places]
+    return shared_out(levels, everywhere, counts)
 
 
 def _attribute(beside: Beside, name: str, places: list[Place]) -> AttributeBalance:
@@ -170,6 +161,7 @@ def _reach(seen: Counted) -> Reach | None:
     groups = Groups.of(ordered, columns.group, engine)
     number = pc.index_in(groups.values, value_set=seen.levels[columns.group].values).to_numpy(zero_copy_only=False)
     code_of = np.full(len(seen.levels[columns.group]), LOCKED, dtype=np.int64)
+    # Numbered by their appearance in all data; Groups may have read fewer rows, and numbers them in its own way.
     code_of[levels] = codes
     code_of = code_of[number]
     kept = np.isin(code_of, tested)

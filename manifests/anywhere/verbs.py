@@ -91,6 +91,7 @@ def planned(
         room = stack.enter_context(room_beside(to))
         plan = StreamedPlan(asked, source, engine_named(engine, source, limit), room, limit)
         plan.room = stack.pop_all()
+    # Whoever fails to leave the room does not leave the rows on disk either.
     finalize(plan, plan.room.close)
     return plan
 
@@ -287,13 +288,13 @@ def audit(
     not run has not passed. Raises SplitError where the data cannot be joined at all, for an unknown column in
     ``features`` and for an unknown gate. O(n log n).
     """
-    asked: dict[str, Any] = {"gates": gates, "ignore": ignore}
     if isinstance(manifest, Manifest) or not manifest.streams:
         made = manifest if isinstance(manifest, Manifest) else read_whole(manifest, memory)
-        asked |= {"features": features, "exclude": exclude, "target": target, "group": group, "time": time}
-        asked["impact"] = impact
-        return audit_rows(made, data, **asked)
+        return audit_rows(
+            made, data, features=features, exclude=exclude, gates=gates, target=target, group=group, time=time,
+            ignore=ignore, impact=impact,
+        )  # fmt: skip
     if impact:
         raise SplitError("what a leak costs is found by fitting models to rows in memory; pass manifest.read().")
     with beside(manifest, data, memory, target=target, group=group, time=time) as rows:
-        return audited(rows, **asked)
+        return audited(rows, gates=gates, ignore=ignore)

@@ -182,14 +182,10 @@ def balance_out_of_reach(joined: Joined) -> Outcome:
     name, folds = joined.columns.group, _sharing(joined)
     if isinstance(folds, NotAsked) or name is None:
         return folds if isinstance(folds, NotAsked) else NotAsked("no group column is named")
-    bounds = list(_bounds(folds, name))
-    if not bounds:
-        return None
-    best, message, figures = max(bounds, key=lambda each: each[0])
-    return Found(best, message, figures)
+    return max(_bounds(folds, name), key=lambda bound: bound.figure, default=None)
 
 
-def _bounds(joined: JoinedLabels, group: str) -> Iterator[tuple[float, str, dict[str, Any]]]:
+def _bounds(joined: JoinedLabels, group: str) -> Iterator[Found]:
     names, share, n_folds = joined.levels(group), max(joined.shares().values()), len(joined.shares())
     groups, _, rows = joined.group_table(group)
     yield from _too_large(groups, rows, names, "all rows", share)
@@ -202,9 +198,7 @@ def _bounds(joined: JoinedLabels, group: str) -> Iterator[tuple[float, str, dict
             yield from _too_few(int(np.count_nonzero(held)), of, n_folds, share)
 
 
-def _too_large(
-    groups: Counts, rows: Counts, names: list[Any], of: str, share: float
-) -> Iterator[tuple[float, str, dict[str, Any]]]:
+def _too_large(groups: Counts, rows: Counts, names: list[Any], of: str, share: float) -> Iterator[Found]:
     if not groups.size:
         return
     largest = int(groups[rows.argmax()])
@@ -217,16 +211,17 @@ def _too_large(
             f"group {shown(repr(names[largest]))} holds {held:.1%} of {of}, and the largest share of a fold is "
             f"{share:.1%}: the best reachable deviation is {best:.1%}; {remedy}."
         )
-        yield best, message, {"group": shown(names[largest]), "holds": float(held), "share": share, "best": best}
+        figures = {"group": shown(names[largest]), "holds": float(held), "share": share, "best": best}
+        yield Found(best, message, figures)
 
 
-def _too_few(holders: int, of: str, n_folds: int, share: float) -> Iterator[tuple[float, str, dict[str, Any]]]:
+def _too_few(holders: int, of: str, n_folds: int, share: float) -> Iterator[Found]:
     if holders < n_folds:
         hold = f"{amount(holders, 'group')} {verb(holders, 'holds', 'hold')}"
         sentence = f"only {hold} {of}, and there are {n_folds} folds"
         remedy = f"choose n_splits of at most {holders}" if holders > 1 else "no split can both train on it and test it"
         message = f"{sentence}: the best reachable deviation is {share:.1%}, a fold without any; {remedy}."
-        yield share, message, {"groups": holders, "folds": n_folds, "best": share}
+        yield Found(share, message, {"groups": holders, "folds": n_folds, "best": share})
 
 
 def _sharing(joined: Joined) -> JoinedLabels | NotAsked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -178,36 +178,26 @@ def diff(a: Manifest, b: Manifest, data: Any = None) -> Difference:
     nothing, because the assigned fold stays. Raises SplitError where ``data`` lacks the key or the target.
     O(n log n), and O(n) for each pair or draw.
     """
-    changes = _changes(a, b)
-    rows = _compared(a, b, data)
-    sentences = list(rows.pop("sentences"))
-    sentences += [f"{change.path}: {_shown(change.a)} -> {_shown(change.b)}" for change in changes]
-    titles = (f"{side.name} {side.version} ({side.split_id[:12]})" for side in (a, b))
-    return Difference(
-        a=next(titles),
-        b=next(titles),
-        same=a.split_id == b.split_id,
-        changes=changes,
-        sentences=sentences,
-        **rows,
-    )
+    changes, rows = _changes(a, b), _compared(a, b, data)
+    words = [f"{change.path}: {_shown(change.a)} -> {_shown(change.b)}" for change in changes]
+    return rows.model_copy(update={"changes": changes, "sentences": [*rows.sentences, *words]})
 
 
-def _compared(a: Manifest, b: Manifest, data: Any) -> dict[str, Any]:
-    why_not = _unmatched(a, b)
-    if why_not:
-        return {"compared": False, "sentences": [why_not]}
+def _compared(a: Manifest, b: Manifest, data: Any) -> Difference:
+    """Return what differs in the rows."""
+    ours, theirs = (f"{side.name} {side.version} ({side.split_id[:12]})" for side in (a, b))
+    made = partial(Difference, a=ours, b=theirs, same=a.split_id == b.split_id)
+    if why_not := _unmatched(a, b):
+        return made(compared=False, sentences=[why_not])
     match = Match(a, b, data)
     moved, n_moved = match.moved()
     added, removed = match.added(), match.removed()
     n_added, n_removed = (sum(row.rows for row in rows) for rows in (added, removed))
     lines = (_told("moved", n_moved, moved), _told("added", n_added, added), _told("removed", n_removed, removed))
-    return {
-        "compared": True,
-        "sentences": [*lines, *match.quarantined()],
-        **{"moved": moved, "added": added, "removed": removed},
-        **{"n_moved": n_moved, "n_added": n_added, "n_removed": n_removed},
-    }
+    return made(
+        compared=True, sentences=[*lines, *match.quarantined()], moved=moved, added=added, removed=removed,
+        n_moved=n_moved, n_added=n_added, n_removed=n_removed,
+    )  # fmt: skip
 
 
 def _unmatched(a: Manifest, b: Manifest) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +98,12 @@ def export(
     memory: str | int | None = None,
 ) -> Exported:
     """Write the folds of a manifest in the form that a tool reads; the forms are those of ``exchange/export.py``."""
-    how: dict[str, Any] = {"repeat": repeat, "dialect": dialect, "table": table}
+    of_rows = partial(export_rows, to=to, path=path, data=data, repeat=repeat, dialect=dialect, table=table)
     if isinstance(manifest, Manifest):
-        return export_rows(manifest, to, path, data, **how)
+        return of_rows(manifest)
     source = None if data is None else source_of(data, dict(manifest.spec.types))
     if to not in NOTES or not manifest.streams or fits_whole(manifest, source, memory):
-        return export_rows(read_whole(manifest, memory), to, path, data, **how)
+        return of_rows(read_whole(manifest, memory))
     file, counted = named_for(to, path), [0]
     if to == "csv":
         write_whole(file, _counted(_every_code(manifest), counted))

@@ -52,7 +52,7 @@ def _assignments(manifest: Manifest, generation: int) -> pa.Table:
     rows = slice(None) if born is None else np.flatnonzero(born == generation)
     if keys is not None and born is not None:
         keys = keys.take(rows)
-    columns: dict[str, Any] = {name: keys.column(name) for name in keys.column_names} if keys is not None else {}
+    columns: dict[str, pa.Array] = {name: keys.column(name) for name in keys.column_names} if keys is not None else {}
     return pa.table(columns | manifest.membership.columns(rows))
 
 

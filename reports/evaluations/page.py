@@ -176,7 +176,7 @@ def _level_cell(score: LevelScore) -> Any:
 
 
 def _lead(problem: Problem, scores: Sequence[FoldScore]) -> str:
-    name = str(problem.model.estimator).rpartition(":")[2]
+    name = problem.model.title
     what = counted(len(scores), _unit(scores))
     return f"{name} on {counted(problem.n, 'row')}, {what}, {counted(len(problem.features), 'feature')}."
 

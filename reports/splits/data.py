@@ -220,7 +220,8 @@ def part_figures(seen: SplitData) -> tuple[list[str], list[list[Any]]]:
     """Return a table of the parts: rows, their share, and mean, sd and KS or the share of each class."""
     rows = list(seen.parts.values())
     total = sum(part.size for part in rows)
-    head, cells = ["part", "rows", "of all"], [[part.size, part.size / total] for part in rows]
+    head = ["part", "rows", "of all"]
+    cells: list[list[float | None]] = [[part.size, part.size / total] for part in rows]
     if seen.target is None:
         pass
     elif seen.target.numeric:
@@ -320,7 +321,7 @@ def _gap_of(target: Column | None, codes: NDArray[Any], known: NDArray[np.bool_]
     folds = codes[known]
     if target.numeric:
         sets = [np.flatnonzero(folds == fold) for fold in np.unique(folds)]
-        return max(float(fold["ks"]) for fold in compared_with_all(target.values[known], sets))
+        return max(fold["ks"] or 0.0 for fold in compared_with_all(target.values[known], sets))
     counts = np.zeros((int(folds.max()) + 1, len(target.names)))
     np.add.at(counts, (folds, target.codes[known]), 1)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)

@@ -18,6 +18,7 @@ def components_of(entities: IntArray) -> IntArray:
     """
     n = entities.shape[0]
     sizes = entities.max(axis=0, initial=-1) + 1
+    # Nodes 0 to n - 1 are the rows, then each column's levels after those of the columns before it.
     nodes = entities + n + np.concatenate([[0], np.cumsum(sizes)[:-1]])
     present = entities >= 0
     rows = np.broadcast_to(np.arange(n)[:, None], entities.shape)[present]

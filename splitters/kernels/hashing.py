@@ -36,6 +36,7 @@ def _texts(key: NDArray[Any]) -> list[str]:
 
 def scaled(words: NDArray[np.uint64], bound: int) -> NDArray[np.int64]:
     """Return floor(u x bound) for u = (the first 52 bits of each word) / 2**52, exactly, for any bound below 2**31."""
+    # Two halves of 26 bits: times a bound below 2**31 each stays below 2**57, where 52 bits at once would overflow.
     high, low = words >> np.uint64(38), words >> np.uint64(12) & np.uint64(2**26 - 1)
     factor = np.uint64(bound)
     return ((high * factor + (low * factor >> np.uint64(26))) >> np.uint64(26)).view(np.int64)
@@ -66,6 +67,7 @@ def combined(columns: NDArray[np.int64]) -> NDArray[np.uint64]:
     modulo 2**64. O(columns x places).
     """
     codes = np.zeros(columns.shape[1], dtype=np.uint64)
+    # Powers of an odd number are odd and can be undone: places that differ in one column alone never share a code.
     for j, column in enumerate(columns):
         codes += column.astype(np.uint64) * np.uint64(pow(_STEP, j + 1, 2**64))
     return codes

@@ -23,6 +23,7 @@ def stable_order(values: NDArray[Any]) -> IntArray:
     if values.size == 0 or values.dtype.kind == "O" or values.dtype.itemsize <= 2:
         return np.argsort(values, kind="stable").astype(np.int64, copy=False)  # small integers: a radix sort, O(n)
     keys, position_bits = _ordered_bits(values), max(values.size - 1, 1).bit_length()
+    # A narrow range leaves room for the position, so that nothing of most columns is lost.
     keys -= keys.min()
     lost = max(int(keys.max()).bit_length() + position_bits - 64, 0)
     keys >>= np.uint64(lost)
@@ -43,6 +44,7 @@ def _ordered_bits(values: NDArray[Any]) -> NDArray[np.uint64]:
     if values.dtype.kind != "f":
         return (values.astype(np.int64) ^ _SIGN).view(np.uint64)
     bits = (values.astype(np.float64, copy=False) + 0.0).view(np.int64)  # -0.0 becomes 0.0
+    # As integers, doubles below 0 run backwards: of those all bits are flipped, of the others the sign alone.
     flipped = bits >> np.int64(63)
     flipped |= _SIGN
     bits ^= flipped
@@ -51,10 +53,12 @@ def _ordered_bits(values: NDArray[Any]) -> NDArray[np.uint64]:
 
 def _put_right(order: IntArray, leading: NDArray[np.uint64], values: NDArray[Any]) -> None:
     """Order rows of equal leading bits by their whole values; the slots they take together stay the same."""
+    # tied[i] says whether slot i has the leading bits of slot i - 1.
     tied = np.zeros(order.size + 1, dtype=np.bool_)
     np.equal(leading[1:], leading[:-1], out=tied[1:-1])
     slots = np.flatnonzero(tied[1:] | tied[:-1])
     rows = order[slots]
     ranked = values[rows]
+    # All at once: rows of different leading bits are in order, so none leaves the slots of its own tie.
     if (ranked[1:] < ranked[:-1]).any():
         order[slots] = rows[np.argsort(ranked, kind="stable")]

@@ -73,6 +73,7 @@ class Stream:
         Source: Lemire (2019), Fast random integer generation in an interval.
         """
         numbers = np.empty(size, dtype=np.int64) if out is None else out
+        # A view: products are turned into the returned numbers in place.
         products, uneven = numbers.view(np.uint64), np.uint32(2**32 % bound)
         for first in range(0, size, STRETCH):
             part = products[first : first + STRETCH]

@@ -21,6 +21,8 @@ def take_evenly(n: int, count: int, stream: Stream) -> IntArray:
     rounded up or down. O(count). Source: Madow and Madow (1944), On the theory of systematic sampling.
     """
     start = int(stream.below(n, 1)[0])
+    # Rank r is taken where start + r x count passes a multiple j of n: r = ceil((j n - start) / count). Multiple 0 is
+    # passed by rank 0, and only from a start below count.
     crossings = np.arange(count) + (start >= count)
     return -((start - crossings * n) // count)
 
@@ -86,6 +88,7 @@ def _seats(
     left = wanted - seats
     # Bins that lack a part of a row come before any that holds its share or more, whatever these are owed.
     served = np.lexsort((-(left + owed), left <= 1e-9))[: count - int(seats.sum())]
+    # The rounding rest is less than a row a bin, so no bin is served twice.
     seats[served] += 1
     return seats, owed + wanted - seats
 

@@ -77,6 +77,7 @@ def _rounding_bound(aim: Aim) -> float:
     """Return the sum over the bins of the least cost that any whole number of rows of each class allows."""
     costs = {}
     for f, wanted in enumerate(aim.wanted.tolist()):
+        # Equal shares have equal pulls, so one bin of each share is enough.
         if wanted not in costs:
             rows = _sizes_around(wanted, 1)
             excess = np.zeros(rows.size)
@@ -113,5 +114,6 @@ def _sizes_around(middle: float, least: int) -> FloatArray:
 def _least(rows: FloatArray, wanted: float, class_costs: FloatArray, pull: float) -> float:
     """Return the least cost of these sizes, or of any size beyond them, where only the size is sure to cost."""
     off = rows - wanted
+    # Sizes below the first are at least as far off as those beyond the last, so one figure bounds both sides.
     beyond = float(rows[-1]) - wanted
     return min(float(np.min(class_costs + pull * off * off)), pull * beyond * beyond)

@@ -63,6 +63,7 @@ class Aim:
         rates = table.sum(axis=0).astype(np.float64) / n
         roots = np.ones(rates.size) if weights is None else np.sqrt(weights)
         size = sizes.astype(np.float64)
+        # Linear in the entries: a bin's excess is the sum of its entries', and an exchange only adds and subtracts.
         excess = (np.ascontiguousarray(table.T) - rates[:, None] * size) * roots[:, None]
         pulls = {"relative": 1.0 / (wanted * wanted), "exact": np.full(shares.size, EXACT)}
         return cls(
@@ -103,6 +104,7 @@ class Aim:
         excess = self.excesses(loads)[1:]
         off = loads[0] - self.wanted
         lacking = np.count_nonzero((loads[1:] == 0) & self.needed[:, None], axis=0)
+        # Over the first axis: whole columns are added one after another, in the same order on every machine.
         return self.pull * (off * off), np.add.reduce(excess * excess, axis=0) / (rows * rows), lacking
 
     def costs(self, loads: IntArray) -> FloatArray:
@@ -113,6 +115,7 @@ class Aim:
 
 def cost_of_chance(aim: Aim) -> float:
     """Return the expected cost of rows that fall into the bins one by one, at random (of exact sizes, if asked)."""
+    # Binomial variances: n share (1 - share) of a bin's rows, and rate (1 - rate) / wanted of its share of a class.
     spread = aim.pull * aim.wanted * (1.0 - aim.shares) * (not aim.exact)
     classes = aim.roots * aim.roots * aim.rates * (1.0 - aim.rates)
     return math.fsum(spread.tolist()) + math.fsum(classes.tolist()) * math.fsum((1.0 / aim.wanted).tolist())
@@ -125,6 +128,7 @@ def is_weight(value: Any) -> bool:
 
 def _sum_by_bin(bins: IntArray, column: IntArray, n_bins: int) -> IntArray:
     # Sums of integers below 2**53 are exact in float64, in any order.
+    # Bin n_bins is where place() puts what has no bin yet; it is cut off.
     sums: NDArray[Any] = np.bincount(bins, weights=column, minlength=n_bins)[:n_bins]
     return sums.astype(np.int64)
 

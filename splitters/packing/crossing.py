@@ -59,6 +59,7 @@ class Crossing:
         """The rows of each level side by side, each once, and where those of a level begin."""
         n, m = self.levels.shape
         rows = np.repeat(np.arange(n), m)
+        # One number for each level and row: once levels are joined, a row can have the same one in two columns.
         pairs = np.unique(self.levels.reshape(-1) * n + rows)
         begins = np.searchsorted(pairs, np.arange(self.n_levels + 1) * n)
         return pairs % n, begins
@@ -111,11 +112,13 @@ class Crossing:
         of_row = self.levels[rows]
         others = bins[of_row]
         own = of_row == level
+        # The level's own cells are out of reach of both, so low == high says that the row's other levels share a bin.
         low = np.where(own, self.shares.size, others).min(axis=1)
         high = np.where(own, -1, others).max(axis=1)
         inside, agreed = high < 0, (low == high) & (low >= 0)
         brought = self.counts[:, rows]
         kept = np.zeros((brought.shape[0], self.shares.size), dtype=np.int64)
+        # kept.T[...] += would count a bin once where it stands in `low` several times.
         np.add.at(kept.T, low[agreed], brought[:, agreed].T)
         return np.asarray(kept + brought[:, inside].sum(axis=1)[:, None])
 
@@ -155,13 +158,16 @@ def _joined(crossing: Crossing, most: float) -> IntArray:
     """Return the number of what each level is joined to: those that share the most rows first, up to ``most`` rows."""
     m = crossing.levels.shape[1]
     pairs = [crossing.levels[:, [a, b]] for a in range(m) for b in range(a + 1, m)]
+    # Rows that two levels share, for each pair of levels that meet.
     both = np.sort(np.concatenate(pairs), axis=1)
     keys, number = np.unique(both[:, 0] * crossing.n_levels + both[:, 1], return_inverse=True)
     shared = np.bincount(number.reshape(-1), np.tile(crossing.counts[0], len(pairs)))
     one, other = keys // crossing.n_levels, keys % crossing.n_levels
     part = shared / np.minimum(crossing.sizes[one], crossing.sizes[other])
+    # By the part of the rarer level's rows that are shared; among equal parts the pair with more rows first.
     order = stable_order(-shared)
     order = order[stable_order(-part[order])]
+    # Each row has m levels and counts as 1/m of a row in each, so what is held adds up to the rows.
     root, held = list(range(crossing.n_levels)), (crossing.sizes / m).tolist()
 
     def found(level: int) -> int:
@@ -189,9 +195,11 @@ def _grown(crossing: Crossing, start: int, stream: Stream) -> IntArray:
         held, wanted = 0.0, float(crossing.shares[target]) * crossing.n
         tied, nearest = dict[int, int](), list[tuple[float, int]]()
         while waiting:
+            # Keys in the heap are never updated: a level's newest is the smallest, and its older ones are dropped here.
             while nearest and nearest[0][1] not in waiting:
                 heapq.heappop(nearest)
             level = heapq.heappop(nearest)[1] if nearest else next(iter(waiting))
+            # Stopping before or after this level, whichever is nearer to the share; but never with an empty bin.
             if held and held + own[level] / 2 > wanted:
                 break
             bins[level], held = target, held + float(own[level])
@@ -215,6 +223,7 @@ def _improved(crossing: Crossing, bins: IntArray, stream: Stream) -> IntArray:
             if visits >= MOST_VISITS:
                 return bins
             visits += 1
+            # Alternative j of tried (1 + classes, bins, alternatives) has the level in bin j; `here` is one of them.
             without = loads.copy()
             without[:, here] -= gains[:, here]
             k = crossing.shares.size

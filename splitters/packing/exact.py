@@ -51,6 +51,7 @@ def best_packing(aim: Aim, known: float, budget: int = BUDGET, subsets: list[Int
     for part in DEEPENING if subsets is None else DEEPENING[-1:]:
         if search.run(known * part, subsets):
             bound = search.best if search.cover else known * part
+        # Where not even the first, much cheaper aim was searched through, the budget is gone.
         if search.cover or bound == 0.0:
             break
     if not search.cover:
@@ -92,11 +93,13 @@ class _Search:
         ]
 
     def _list(self, kind: int, masks: IntArray) -> tuple[IntArray, FloatArray]:
+        # What a subset costs beyond its prices, never below 0: in this order _fitting cuts a list where room ends.
         reduced = self.costs[kind][masks] - self.price[masks]
         order = stable_order(reduced)
         return masks[order], reduced[order]
 
     def _cover(self, rest: int, free: tuple[int, ...], cost: float, chosen: list[tuple[int, int]]) -> None:
+        # The lowest bit is the largest entry left: every cover holds it in exactly one subset.
         entry = (rest & -rest).bit_length() - 1
         for kind, masks in self._fitting(entry, rest, free, cost):
             after = tuple(count - (other == kind) for other, count in enumerate(free))
@@ -104,10 +107,12 @@ class _Search:
                 self._close(rest, kind, masks, after.index(1), cost, chosen)
                 continue
             for mask, more in zip(masks.tolist(), self.costs[kind][masks].tolist(), strict=True):
+                # With all that is left in one bin, the others would stay empty.
                 if mask != rest and cost + more + self.price[rest ^ mask] < self.best:
                     self._cover(rest ^ mask, after, cost + more, [*chosen, (kind, mask)])
 
     def _fitting(self, entry: int, rest: int, free: tuple[int, ...], cost: float) -> list[tuple[int, IntArray]]:
+        # cost + costs[mask] + price[rest ^ mask] < best, with the prices of `rest` taken to the other side.
         room = self.best - cost - float(self.price[rest])
         fitting = []
         for kind, count in enumerate(free):
@@ -133,6 +138,7 @@ class _Search:
             self.cover = self._named([*chosen, (kind, int(masks[i])), (last, rest ^ int(masks[i]))])
 
     def _named(self, chosen: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        # The search counts bins of one kind only; which of them gets which subset is all the same.
         names = [iter(bins) for bins in self.kinds]
         return [(next(names[kind]), mask) for kind, mask in chosen]
 
@@ -158,6 +164,7 @@ def subset_costs(aim: Aim, order: IntArray, f: int) -> FloatArray:
         total = subset_sums(excess[None])[0]
         squares += total * total
     off = rows - aim.wanted[f]
+    # The empty subset is given its cost below; here it must only not be 0 / 0.
     rows[0] = math.inf
     costs: FloatArray = squares / (rows * rows) + aim.pull[f] * (off * off)
     subsets = np.arange(rows.size)
@@ -177,6 +184,7 @@ def _prices(n: int, lists: list[tuple[IntArray, FloatArray]]) -> FloatArray:
     left = [(masks, costs.copy()) for masks, costs in lists]
     for entry in range(n):
         held = [(costs, (masks >> entry) & 1 == 1) for masks, costs in left]
+        # An entry that no subset holds gets an infinite price: there is no cover, and nothing will fit.
         prices[entry] = min(float(np.min(costs, where=holds, initial=math.inf)) for costs, holds in held)
         for costs, holds in held:
             costs[holds] -= prices[entry]
@@ -198,6 +206,7 @@ def covering_bound(aim: Aim, known: float) -> float:
     """
     order = stable_order(-aim.sizes)
     bins = kinds_of_bins(aim)
+    # In units of the known cost, so that a subset above 1 can be in no better packing.
     costs = [subset_costs(aim, order, same[0]) / known for same in bins]
     masks = [np.flatnonzero(cost <= 1.0) for cost in costs]
     cover = Cover(
@@ -242,8 +251,11 @@ class Cover:
             least = np.array(
                 [float(np.min(beyond, where=self.kind == f, initial=1.0)) for f in range(self.counts.size)]
             )
+            # Any cover costs its entries' prices and, for each bin, at least what the cheapest subset of its kind
+            # costs beyond them. That holds for all prices, however far the solver's are from the best ones.
             bound = math.fsum([*prices[: self.n].tolist(), *(self.counts * least).tolist()])
             if bound > best:
+                # A cover with this subset costs at least bound + (beyond - least); a better one stays below 1.
                 best, kept = bound, beyond - least[self.kind] <= 1.0 - bound
             cheap = np.flatnonzero(beyond < prices[self.n :][self.kind] - 1e-9)
             if cheap.size == 0:
@@ -255,6 +267,7 @@ class Cover:
         """Return prices of entries, then of bins, worth the most while no subset shown costs less than its own."""
         entries = self.masks[shown, None] >> np.arange(self.n) & 1
         holds = np.column_stack([entries, self.kind[shown, None] == np.arange(self.counts.size)])
+        # linprog minimises. The bounds on prices keep entries that no subset shown holds from being worth any amount.
         gain = -np.concatenate([np.ones(self.n), self.counts])
         solved = linprog(gain, A_ub=csr_array(holds, dtype=float), b_ub=self.costs[shown], bounds=(-1.0, 1.0))
         return None if solved.x is None else np.asarray(solved.x)

@@ -20,6 +20,7 @@ def subset_sums(vectors: FloatArray) -> FloatArray:
     rows, m = vectors.shape
     sums = np.zeros((rows, 1 << m))
     for i in range(m):
+        # All sums of the vectors before, once more with vector i.
         np.add(sums[:, : 1 << i], vectors[:, i : i + 1], out=sums[:, 1 << i : 2 << i])
     return sums
 
@@ -91,6 +92,7 @@ class TwoBins:
 
     def any_within(self, limit: float, stream: Stream) -> IntArray:
         """Return the entries of one of all exchanges that cost at most ``limit``, each equally likely."""
+        # Moving nothing is one of them, so there is a choice wherever the packing itself keeps the limit.
         within = np.flatnonzero(self.costs(subset_sums(self.changes), self.entries) <= limit)
         if within.size == 0:
             return self.entries[:0]
@@ -131,6 +133,7 @@ class TwoBins:
         rows = self._loads[0, side] + sign * change[0]
         squares = np.zeros(rows.size)
         for excess, moved in zip(self._excesses[1:, side].tolist(), change[1:], strict=True):
+            # The bin's new excess, excess + sign x moved, times sign: the same square, without a copy of `moved`.
             left = moved + sign * excess
             left *= left
             squares += left
@@ -140,6 +143,7 @@ class TwoBins:
         total[rows < 0.5] = np.inf
         # Only where the moving entries hold all that the bin has of a column can an exchange take the last of it.
         for column in np.flatnonzero(self.aim.needed & (self._loads[1:, side] <= most)).tolist():
+            # The rows themselves, back from what vectors hold: (rows - rate x size) x root.
             moved = change[1 + column] / self.aim.roots[column] + self.aim.rates[column] * change[0]
             total[self._loads[1 + column, side] + sign * moved < 0.5] += MISSING
         return total
@@ -250,6 +254,7 @@ class Packing:
         return TwoBins(self.aim, a, b, self.loads, entries, self.bins[entries] == a)
 
     def _ring(self) -> list[tuple[int, int]]:
+        # Two bins are neighbours on both sides of the ring, and one pair.
         ring = self._stream.permutation(self.costs.size).tolist()
         return list(zip(ring, ring[1:] + ring[:1], strict=True))[: None if len(ring) > 2 else 1]
 
@@ -259,6 +264,7 @@ class Packing:
         self.bins[entries] = np.where(leave, b, a)
         rows = np.column_stack([self.aim.sizes[entries], self.aim.table[entries]])
         change = (rows * np.where(leave, 1, -1)[:, None]).sum(axis=0)
+        # Loads stay whole numbers and costs are made from them anew: rounding never adds up over thousands of moves.
         self.loads[:, a] -= change
         self.loads[:, b] += change
         self.costs = self.aim.costs(self.loads)

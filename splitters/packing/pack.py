@@ -101,6 +101,7 @@ def pack_few(aim: Aim, stream: Stream, effort: Effort, *, close: bool = False) -
     enough = (CLOSE if close else GOOD_ENOUGH) * cost_of_chance(aim)
     best = best_of_starts(aim, stream, max(effort // 2, 1) if close else effort, enough)
     slack = SLACK * enough if close and best.cost > enough else 0.0
+    # A best packing above the limit sets the limit itself: it is varied, and never for a worse one.
     best.wander(effort // 2, max(enough, best.cost + slack))
     return best.bins
 
@@ -109,6 +110,7 @@ def best_of_starts(aim: Aim, stream: Stream, starts: int, enough: float = 0.0) -
     """Return the best of ``starts`` packings that no exchange between two bins betters, or the first good enough."""
     best = _placed(aim, np.full(aim.sizes.size, -1), stream)
     for start in range(starts):
+        # The first is the one placed above, improved in place: an effort of 0 returns it as it was placed.
         packing = best if start == 0 else _placed(aim, np.full(aim.sizes.size, -1), stream)
         packing.improve(MOST_EFFORT, enough=enough)
         if packing.cost < best.cost:
@@ -130,6 +132,7 @@ def _movable(aim: Aim, kind: IntArray) -> IntArray:
     by_kind = stable_order(kind)
     counts = np.bincount(kind)
     turn = np.empty(kind.size, dtype=np.int64)
+    # Each entry's rank within its kind.
     turn[by_kind] = np.arange(kind.size) - np.repeat(np.cumsum(counts) - counts, counts)
     few = np.flatnonzero(turn < ALIKE * aim.n_bins)
     return few[stable_order(aim.sizes[few])[: MOVABLE * aim.n_bins]]
@@ -142,6 +145,7 @@ def pack_into(held: IntArray, table: IntArray, shares: FloatArray, stream: Strea
     themselves; what the bins hold stays. Costs and arithmetic are those of ``pack``.
     """
     n_bins = held.shape[0]
+    # What a bin holds is one more entry, in its bin from the start and never among the movable ones.
     aim = Aim.of(np.vstack([held, table]), shares)
     bins = np.concatenate([np.arange(n_bins), np.full(table.shape[0], -1)])
     place(aim, bins, stream)

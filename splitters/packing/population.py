@@ -34,6 +34,7 @@ class Population:
         self.aim, self.start, self.stream = aim, start, stream
         self.moving = stable_order(-aim.sizes)[:MOVING]
         self.vectors = np.ascontiguousarray(aim.vectors[:, self.moving])
+        # bins (replicas, moving); sums (1 + columns, replicas, bins); costs (replicas, bins); totals (replicas,).
         self.bins = np.tile(start[self.moving], (REPLICAS, 1))
         self.sums = np.repeat(aim.excesses(aim.loads(start))[:, None, :], REPLICAS, axis=1)
         held = np.count_nonzero(aim.table, axis=0) < FEW_HAVE_IT * aim.n_bins
@@ -46,6 +47,7 @@ class Population:
         """Make costs anew from the sums, for what is added up step by step drifts by rounding."""
         places = np.broadcast_to(np.arange(self.aim.n_bins), self.sums.shape[1:])
         self.costs = self._costs(self.sums, places)
+        # Copied to (bins, replicas), so that bins are added one after another; along the last axis NumPy adds in pairs.
         self.totals = np.add.reduce(np.ascontiguousarray(self.costs.T), axis=0)
 
     def _costs(self, sums: FloatArray, bins: IntArray) -> FloatArray:
@@ -58,6 +60,7 @@ class Population:
         off = rows - self.aim.wanted[bins]
         costs: FloatArray = squares / (some * some) + self.aim.pull[bins] * (off * off)
         costs[rows < 0.5] = np.inf
+        # Back from excesses to rows: excess = (rows - rate x size) x root.
         for column in self.scarce:
             costs += MISSING * (sums[1 + column] / self.aim.roots[column] + self.aim.rates[column] * rows < 0.5)
         return costs
@@ -69,6 +72,7 @@ class Population:
             steps = min(STRETCH, STEPS - first)
             entries, others, bins, moves = self._drawn(steps)
             for step in range(steps):
+                # Threshold accepting (Dueck and Scheuer, 1990): any rise below the limit is taken, without a draw.
                 left = 1.0 - (first + step) / STEPS
                 limit = scale * (HOT * left * left * left + COLD * left)
                 self._step(entries[step], others[step], bins[step], moves[step], limit)
@@ -89,6 +93,7 @@ class Population:
     def _step(self, entry: IntArray, other: IntArray, bins: IntArray, moves: NDArray[np.bool_], limit: float) -> None:
         here = self.bins[self.every, entry]
         there = np.where(moves, bins, self.bins[self.every, other])
+        # What `here` gains and `there` loses: in a swap the other entry comes back, in a move nothing does.
         change = np.where(moves, 0.0, self.vectors[:, other]) - self.vectors[:, entry]
         after_here, after_there = self.sums[:, self.every, here] + change, self.sums[:, self.every, there] - change
         cost_here, cost_there = self._costs(after_here, here), self._costs(after_there, there)
@@ -109,6 +114,7 @@ class Population:
     def _replace_worst(self) -> None:
         order, some = stable_order(self.totals), REPLICAS // 4
         worst, best = order[-some:], order[:some]
+        # Not best and best_bins: they keep what each place has met, also when its packing is given up.
         for of_replicas in (self.bins, self.costs, self.totals):
             of_replicas[worst] = of_replicas[best]
         self.sums[:, worst] = self.sums[:, best]

@@ -41,6 +41,7 @@ class Published:
         while True:
             loads = aim.loads(bins)
             cost = math.fsum(_costs(aim, aim.excesses(loads)).tolist())
+            # The walk may pass through packings with an empty bin; they are never the best and do not count as retries.
             if (loads[0] > 0).all():
                 retries = 0 if cost < least else retries + 1
                 best, least = (bins, cost) if cost < least else (best, least)
@@ -86,6 +87,7 @@ def _costs_of_moves(aim: Aim, bins: IntArray) -> FloatArray:
     gained = _costs(aim, sums[:, None, :] + entries) - now
     own = np.arange(aim.n_bins) == bins[:, None]
     without = _costs(aim, sums[:, None, :] - np.where(own, entries, 0.0))
+    # In each row one number is not 0, so the order of adding is of no matter.
     lost = np.add.reduce(np.where(own, without - now, 0.0).T, axis=0)
     costs: FloatArray = gained + lost[:, None]
     costs[own] = math.inf

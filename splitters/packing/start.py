@@ -57,11 +57,13 @@ def place(aim: Aim, bins: IntArray, stream: Stream) -> None:
     exact, taken, turns = aim.exact, np.zeros(aim.shares.size), left.size
     chosen = np.empty(left.size, dtype=np.int64)
     # A hundred thousand groups are as many turns: nothing is looked up in them that is the same in each.
+    # columns_of is a view: what a bin gets is taken from `missing`.
     multiply, add_up, columns_of = np.multiply, np.add.reduce, missing.T
     for turn, (wants, rows) in enumerate(zip(pull, brings, strict=True)):
         add_up(multiply(missing, wants, wish), axis=0, out=gain)
         if exact:  # sizes come out exact when every bin gets one entry before any gets its next
             gain += taken
+        # As many bins are empty as entries are left: each must get one of them.
         if empty and len(empty) >= turns - turn:
             gain[[f for f in range(gain.size) if f not in empty]] = -np.inf
         best = int(gain.argmax())

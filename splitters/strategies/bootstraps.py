@@ -53,6 +53,7 @@ class Bootstrap(DrawSplitter):
 
     def counts(self, room: Any, stream: Stream) -> IntArray:
         """Return how often each row is drawn; the counts sum to n and at least one of them is 0."""
+        # Counted into a new array: the room is overwritten by the next draw.
         counts = np.bincount(stream.below(room.size, room.size, out=room), minlength=room.size)
         return self.counts(room, stream) if counts.all() else counts
 
@@ -139,6 +140,7 @@ FEW = 64
 
 def _quantiles() -> NDArray[np.uint64]:
     """Return floor(2^64 P(X <= k)) for X Poisson(1) and k = 0, 1, ..., in exact fractions, as far as 64 bits reach."""
+    # 1/e; what 40 terms leave out is far below 2**-64.
     at_zero = sum(Fraction((-1) ** i, factorial(i)) for i in range(40))
     at_most = [at_zero * sum(Fraction(1, factorial(i)) for i in range(k + 1)) for k in range(20)]
     return np.array([int(share * 2**64) for share in at_most], dtype=np.uint64)

@@ -106,6 +106,7 @@ class Crossed(LabelSplitter):
         assert rows.entities is not None
         sizes = rows.entities.codes.max(axis=0) + 1
         levels = rows.entities.codes + np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        # The search sees rows that have the same levels once, with their count.
         alike, number = np.unique(levels, axis=0, return_inverse=True)
         number = number.reshape(-1)
         count, table, weights = table_to_pack(replace(rows, groups=number, group_levels=tuple(range(alike.shape[0]))))
@@ -136,6 +137,7 @@ def _with_all_that_fit(entities: IntArray, codes: NDArray[Any]) -> NDArray[Any]:
     of_rows = []
     for column in entities.T:
         of_level = np.full(int(column.max()) + 1, LEFT_OUT, dtype=codes.dtype)
+        # All kept rows of a level were joined and have one code; -3 is below every code, so the maximum is that one.
         np.maximum.at(of_level, column, codes)
         of_rows.append(of_level[column])
     agreed = np.logical_and.reduce([row == of_rows[0] for row in of_rows])

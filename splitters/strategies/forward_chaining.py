@@ -84,6 +84,7 @@ class ForwardChaining(PairSplitter):
         for start, stop in pairwise([*self._starts(ranked).tolist(), rows.n]):
             test = order[start:stop]
             before = self._before(rows, order[:start], test)
+            # `before` is still in order of time, so its end is the latest rows.
             yield before[-(self.max_train_size or rows.n) :], test
 
     def _before(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
@@ -150,6 +151,7 @@ def nearest_begins(ranked: NDArray[Any], wanted: IntArray) -> IntArray:
     after = np.clip(np.searchsorted(begins, wanted), 1, begins.size - 1)
     nearest = after - (wanted - begins[after - 1] < begins[after] - wanted)
     # After the first time, and room for the stretches that follow.
+    # Less its own turn, a strictly ascending sequence is one that never falls.
     nearest = np.maximum.accumulate(np.maximum(nearest, 1) - turn) + turn
     starts: IntArray = begins[np.minimum(nearest, begins.size - wanted.size + turn)]
     return starts

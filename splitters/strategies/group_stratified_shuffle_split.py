@@ -26,6 +26,7 @@ def exp_weights(x: NDArray[np.float64]) -> IntArray:
     x is a multiple of ln 2 and a rest, of whose series 14 terms are more than a double holds: elementwise
     multiplications and additions only. O(n).
     """
+    # e**-60 is far below 2**-32, and with a bound the exponent stays one that ldexp knows.
     least = np.maximum(x, -60.0)
     halvings = np.floor(least * -1.4426950408889634 + 0.5)
     rest = (least + halvings * _LN2_HIGH) + halvings * _LN2_LOW
@@ -38,6 +39,7 @@ def exp_weights(x: NDArray[np.float64]) -> IntArray:
 def weighted_choice(weights: IntArray, word: int) -> int:
     """Return a position with probability weights / their sum, by a uniform 64-bit ``word``; integers throughout."""
     reached = np.cumsum(weights)
+    # Multiply-shift in Python's integers: 64 bits times the sum would overflow an int64.
     return int(np.searchsorted(reached, word * int(reached[-1]) >> 64, side="right"))
 
 
@@ -211,6 +213,7 @@ def _swap(
         after *= after
         cost = np.add.reduce(after, axis=0)
         place = np.argmin(cost)
+        # cumsum adds one after another, as the reduction over the first axis does; sum() would add in pairs.
         if cost.reshape(-1)[place] >= np.cumsum(off * off)[-1]:
             return None
     leaves, comes = divmod(int(place), coming.shape[1])
@@ -225,6 +228,7 @@ def _tempered(table: Table, beta: float, stream: Stream) -> NDArray[np.bool_]:
     inside = counts[chosen[0]].copy()
     while inside.sum() < wanted and left.size > 1:
         delta = _other_side(table, inside, left)
+        # The greatest exponent becomes 0, so at any beta some weight is above 0.
         place = weighted_choice(exp_weights(beta * (delta - delta.max())), int(stream.raw(1)[0]))
         chosen.append(int(left[place]))
         left = np.delete(left, place)

@@ -44,11 +44,13 @@ class GroupPacker(LabelSplitter):
         """
         rows = X if isinstance(X, Rows) else self.rows(X, y, groups)
         aim = self._aim(rows)
+        # A stream apart from the packing's: judge() has that alone and comes to the same report on the same bins.
         return report_on(aim, self._bins(aim, self._stream(PACKING)), self._stream(PACKING, 1))
 
     def judge(self, rows: Rows, labels: IntArray) -> PackReport:
         """Return the same report on labels that are decided already, one per row; every group has one label."""
         assert rows.groups is not None
+        # Bins stand in the given order of the parts, as bin_shares() has them.
         bin_of = {code: number for number, code in enumerate(self.part_codes().values())}
         bins = np.zeros(rows.n_groups, dtype=np.int64)
         bins[rows.groups] = [bin_of[code] for code in labels.tolist()] if bin_of else labels
@@ -339,6 +341,7 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
         folds = np.empty(sizes.size, dtype=np.int64)
         shuffled = stream.permutation(sizes.size)
         counts = np.bincount(strata)
+        # The first and largest stratum has a group for every fold, so no fold stays empty.
         for stratum in np.argsort(-counts, kind="stable").tolist():
             groups = shuffled[strata[shuffled] == stratum]
             folds[groups] = np.argsort(held, kind="stable")[: groups.size]

@@ -50,6 +50,7 @@ def _even_order(rows: Rows, fraction: float, stream: Stream) -> IntArray:
     if rows.y is None:
         return stream.permutation(rows.n)
     if rows.y_holds == "numbers":
+        # Among as many neighbours as one locked row stands for, any can be that row.
         return stable_order(rows.y)[shuffled_in_blocks(rows.n, max(2, round(1 / fraction)), stream)]
     shuffled = stream.permutation(rows.n)
     one = rows.y_holds == "classes"

@@ -343,4 +343,5 @@ class Repeated(LabelSplitter):
 
 def _partition(labels: NDArray[Any]) -> bytes:
     """Return a digest of the partition that ``labels`` make, whatever its folds are called."""
+    # Codes by first appearance are alike for two labellings exactly where their partitions are.
     return hashlib.sha256(encode(labels, "fold")[0].tobytes()).digest()

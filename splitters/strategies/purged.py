@@ -55,6 +55,7 @@ class _Blocks(PairSplitter):
     def _kept(self, rows: Rows, order: IntArray, train: IntArray, test: IntArray) -> IntArray:
         tested, kept = np.zeros((2, rows.n), dtype=np.bool_)
         tested[test], kept[train] = True, True
+        # Tested blocks that touch are one stretch: nothing has to be purged between them.
         edges = np.flatnonzero(np.diff(tested[order].astype(np.int8), prepend=0, append=0))
         for first, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             kept &= self._apart(rows, order, first, stop)

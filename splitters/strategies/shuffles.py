@@ -95,6 +95,7 @@ class StratifiedShuffleSplit(ShuffleSplit):
     def draw(self, rows: Ordered, stream: Stream) -> Pair:
         """Return one (train, test), positions ascending."""
         n_train, n_test = self.sizes(rows.n)
+        # Numbers are shuffled among as many neighbours as one tested row stands for, so any of them can be it.
         order = rows.in_order(-(-rows.n // n_test), stream)
         tested = np.zeros(rows.n, dtype=np.bool_)
         tested[take_evenly(rows.n, n_test, stream)] = True

@@ -75,6 +75,7 @@ class SpatialBlockKFold(PairSplitter):
                 f"{float(np.abs(rows.coordinates).max()):.3g}; choose a larger one."
             )
         _, number = np.unique(squares.astype(np.int64), axis=0, return_inverse=True)
+        # Again by first appearance, as any groups: what the blocks' coordinates are is to move no row.
         blocks, levels = encode(number.reshape(-1), "blocks")
         return replace(rows, groups=blocks, group_levels=tuple(levels))
 

@@ -55,6 +55,7 @@ class StratifiedSplit(PartSplitter):
         table = rounded(rows.class_counts().astype(np.int64), sizes)
         codes = np.array(list(self.part_codes().values()), dtype=label_type(sizes.size))
         labels = np.empty(rows.n, dtype=codes.dtype)
+        # Rows class by class, and of each class as many of each part as its row of the table has.
         labels[stream.shuffled_by(rows.y, len(rows.levels))] = np.repeat(np.tile(codes, len(table)), table.reshape(-1))
         return labels
 
@@ -86,6 +87,7 @@ def _round_up_one(row: int, rest: IntArray, up: NDArray[np.bool_], lacking: IntA
     while waiting:
         at = waiting.pop(0)
         for column in np.argsort(-rest[at], kind="stable").tolist():
+            # A share that is whole is not rounded: with one row more it would be off by 1.
             if column in came or up[at, column] or rest[at, column] == 0:
                 continue
             came[column] = (at, reached_by[at])
@@ -150,6 +152,7 @@ class FractionalStratifiedSplit(PartSplitter):
         labels = np.full(rows.n, UNDECIDED, dtype=label_type(sizes.size))
         codes = np.array(list(self.part_codes().values()), dtype=labels.dtype)
         undecided, lacking, n_blocks = stable_order(rows.y), sizes, self._precision(rows.n)
+        # With one block the shares are exactly what lacks, and every row is decided: the loop ends there at the latest.
         while undecided.size:
             lacking = _share_out(labels, undecided, min(n_blocks, undecided.size), lacking, codes, stream)
             undecided = undecided[labels[undecided] == UNDECIDED]

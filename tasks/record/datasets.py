@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evenfold.manifests import Audit, BalanceReport
 from evenfold.manifests.tables.read import has_columns_apart, schema_of
@@ -39,7 +39,7 @@ def split_input(
     source = {"uri": f"evenfold://{split.name}/{split.version}", "split_id": split.split_id}
     manifest = split.stored()
     keys = [name for name in manifest.column_names if name in manifest.types]
-    profile: dict[str, Any] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
+    profile: dict[str, object] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
     profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
     if audit is not None:
         severities = [finding.severity for finding in audit.findings]

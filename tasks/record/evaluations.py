@@ -141,7 +141,7 @@ def record_evaluation(
             tracker_of(split).tell(known, origin_tags() | _told_tags(work, run_label, n_cached))
         if evaluation.estimates:
             see_complete(split, labelled, known, EVALUATION_FILES, split_run)
-    run, recipe = _ref(split, known), str(evaluation.model.estimator).rpartition(":")[2]
+    run, recipe = _ref(split, known), evaluation.model.title
     key = _identity_of(evaluation, work, run_label)[0]
     tell_evaluation(split, recipe, key, evaluation.estimates, _failure_of(evaluation))
     if evaluation.estimates:
@@ -172,14 +172,16 @@ def _complete(evaluation: Evaluated, work: Work, label: str, content: str) -> st
         raise
 
 
-def _identity_of(evaluation: Evaluated, work: Work, label: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Return the key of an evaluation's run, what it is about, and the interval where it is not the usual one."""
-    about: dict[str, Any] = {"model": evaluation.model.canonical(), "seed": work.manifest.spec.seed}
+def _identity_of(evaluation: Evaluated, work: Work, label: str) -> tuple[str, dict[str, object]]:
+    """Return the key of an evaluation's run, and the interval where it is not the usual one."""
     # Another interval is another conclusion; the usual one leaves the keys of earlier runs as they are.
-    asked = {"interval": evaluation.interval, "level": evaluation.level}
-    another: dict[str, Any] = asked if asked != {"interval": "auto", "level": 0.95} else {}
-    identity = another | {"split_id": evaluation.split.split_id, "fingerprint": evaluation.fingerprint, "label": label}
-    return run_key(kind="evaluate", **about, **identity), about, another
+    asked: dict[str, object] = {"interval": evaluation.interval, "level": evaluation.level}
+    another = asked if asked != {"interval": "auto", "level": 0.95} else {}
+    key = run_key(
+        kind="evaluate", model=evaluation.model.canonical(), seed=work.manifest.spec.seed,
+        split_id=evaluation.split.split_id, fingerprint=evaluation.fingerprint, label=label, **another,
+    )  # fmt: skip
+    return key, another
 
 
 def _told_tags(work: Work, label: str, n_cached: int) -> dict[str, str]:
@@ -209,14 +211,15 @@ def _record_of(
     content: str,
     models: dict[str, FinalModel],
 ) -> EvaluationRecord:
-    key, about, another = _identity_of(evaluation, work, label)
+    key, another = _identity_of(evaluation, work, label)
     partial = {"evenfold.partial": "true"} if evaluation.errors and evaluation.estimates else {}
     peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
     page = _page(evaluation, work, split_report_from(evaluation.split, split_run))
     failure = _failure_of(evaluation)
     return EvaluationRecord(
-        **about,
         key=key,
+        model=evaluation.model.canonical(),
+        seed=work.manifest.spec.seed,
         split_run_id=split_run,
         tags=_told_tags(work, label, n_cached)
         | partial

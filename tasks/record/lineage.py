@@ -8,7 +8,7 @@ rules: a file is namespace ``file`` and its path, an object ``s3://bucket`` and 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -79,8 +79,8 @@ def _tell(
     made_of: str,
     read: Sequence[tuple[str, str]],
     *,
-    made: tuple[SplitRef, dict[str, Any]] | None = None,
-    figures: Sequence[dict[str, Any]] = (),
+    made: tuple[SplitRef, dict[str, object]] | None = None,
+    figures: Sequence[Mapping[str, object]] = (),
     failure: str | None = None,
 ) -> None:
     """Send one event of a run that has ended. A backend that does not answer is a warning: the record stands."""

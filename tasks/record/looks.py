@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from evenfold.estimates import Choice, Estimate, ModelSpec
@@ -73,7 +73,7 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
         }
         entry = Entry(
             key=run_key(kind="look", split_id=split.split_id, number=number),
-            name=f"{_named(recipe)} @ {split.name} {split.version} look {number}",
+            name=f"{model.title} @ {split.name} {split.version} look {number}",
             tags=split_tags(split) | {"evenfold.record": "look"} | look | origin_tags(),
             params={f"model.{name}": value for name, value in recipe.items()} | {"split_id": split.split_id},
             metrics={},
@@ -129,10 +129,6 @@ def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
         f"the ledger {ledger.path} lacks {', '.join(sorted(lost))}, which MLflow knows of; restore it from a copy."
     )
     return len(looks), [message] if lost else []
-
-
-def _named(recipe: dict[str, Any]) -> str:
-    return str(recipe["estimator"]).rpartition(":")[2]
 
 
 def _runs_of(client: MlflowClient, holdout: str) -> list[Run]:
@@ -226,15 +222,15 @@ def record_tuning(
     figures = {f"choice/{name}": chosen[name] for name in ("best", "chosen", "naive", "value", "low", "high")}
     inside = None if nested is None else next(estimate for estimate in nested.estimates if estimate.metric == metric)
     figures |= {} if inside is None else {f"nested/{n}": v for n, v in estimate_metrics([inside]).items()}
-    name = f"{_named(recipe)} @ {split.name} {split.version} tuning"
-    what = f"{_named(recipe)} on {split.name} {split.version}"
+    name = f"{model.title} @ {split.name} {split.version} tuning"
+    what = f"{model.title} on {split.name} {split.version}"
     params = {f"chosen.{name}": value for name, value in tried[choice.chosen].params.items()}
     by_try = {f"tried/{metric}": dict(enumerate(_of(metric, trial).value for trial in tried))}
     whole = Entry(key, name, shared | {"evenfold.record": "tuning"}, params, figures, series=by_try)
     with tracker.run(whole) as run_id:
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
         if len(tried) <= MOST_FOLDS:
-            _keep_configurations(tracker, split, _named(recipe), tried, key, run_id)
+            _keep_configurations(tracker, split, model.title, tried, key, run_id)
         trials = [{"params": trial.params, "estimates": [one.to_json() for one in trial.estimates]} for trial in tried]
         anew = {} if nested is None else {"nested": nested.model_dump(mode="json")}
         fullest = model.model_copy(update={"params": {**model.params, **tried[choice.chosen].params}})

@@ -125,27 +125,27 @@ def test_the_value_lies_in_its_interval_and_the_interval_in_the_metrics_range(me
     }
     if how == "weights" and metric in ("neg_median_absolute_error", "roc_auc_ovo", "roc_auc_ovo_weighted"):
         more["weights"] = None  # scikit-learn's scorer weighs no rows here, or only for two classes
-    for seed in range(2):
-        y, proba = three_classes(seed)
-        if metric in OF_NUMBERS:
-            truth = np.exp(normals(90, seed))
-            problem = problem_of(truth, **more)
-            frame = frame_of(problem, truth * np.exp(0.4 * normals(90, seed + 9)), fold)
-        elif metric in BINARY:
-            problem = problem_of((y > 0).astype(int), (0, 1), **more)
-            two = np.column_stack([proba[:, 0], 1 - proba[:, 0]])
-            frame = frame_of(problem, two.argmax(axis=1), fold, two)
-        else:
-            problem = problem_of(np.asarray(CLASSES)[y], CLASSES, **more)
-            frame = frame_of(problem, np.asarray(CLASSES)[proba.argmax(axis=1)], fold, proba)
-        made = estimated(problem, frame, metric)
-        assert made.interval is not None, made.notes
-        assert METRICS[metric].low <= made.interval.low < made.interval.high <= METRICS[metric].high
-        assert made.interval.low <= made.value <= made.interval.high
-        together = score(
-            metric, replay(frame, problem.classes), problem.y, None if problem.weights is None else problem.weights
-        )
-        assert made.value == pytest.approx(together)
+    seed = ["plain", "groups", "weights"].index(how)
+    y, proba = three_classes(seed)
+    if metric in OF_NUMBERS:
+        truth = np.exp(normals(90, seed))
+        problem = problem_of(truth, **more)
+        frame = frame_of(problem, truth * np.exp(0.4 * normals(90, seed + 9)), fold)
+    elif metric in BINARY:
+        problem = problem_of((y > 0).astype(int), (0, 1), **more)
+        two = np.column_stack([proba[:, 0], 1 - proba[:, 0]])
+        frame = frame_of(problem, two.argmax(axis=1), fold, two)
+    else:
+        problem = problem_of(np.asarray(CLASSES)[y], CLASSES, **more)
+        frame = frame_of(problem, np.asarray(CLASSES)[proba.argmax(axis=1)], fold, proba)
+    made = estimated(problem, frame, metric)
+    assert made.interval is not None, made.notes
+    assert METRICS[metric].low <= made.interval.low < made.interval.high <= METRICS[metric].high
+    assert made.interval.low <= made.value <= made.interval.high
+    together = score(
+        metric, replay(frame, problem.classes), problem.y, None if problem.weights is None else problem.weights
+    )
+    assert made.value == pytest.approx(together)
 
 
 def test_nested_cross_validation_weighs_rows() -> None:

@@ -229,7 +229,7 @@ def test_a_retraining_of_a_table_that_does_not_fit_learns_batch_by_batch(
     rng, rows = np.random.default_rng(1), pq.read_table(data).slice(0, 9_000)
     for i in range(20):
         rows = rows.append_column(f"f{i}", pa.array(rng.normal(size=rows.num_rows) + (i < 2) * rows["y"].to_numpy()))
-    features = [f"f{i}" for i in range(20)]
+    features = ["x", *(f"f{i}" for i in range(20))]  # all of them, which are audited once, out of core
     learns = {"estimator": "sklearn.linear_model:SGDRegressor", "params": {"alpha": 0.001}, "features": features}
     asked: dict[str, Any] = {**COLUMNS, "name": "wide", "registered_name": "delays", "engine": "plain"}
     monkeypatch.setenv("EVENFOLD_MEMORY", "1.6MB")

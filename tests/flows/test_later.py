@@ -16,6 +16,7 @@ from evenfold.flows.later import predict_later, score_later
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.tracker import Tracker
+from evenfold.tasks.references import recorded_tunings
 from mlflow import MlflowClient
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import recall_score, roc_auc_score
@@ -75,6 +76,10 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(
     file = tmp_path / "next_year.parquet"
     later.to_parquet(file)
     scored = score_later(tuned.run_id[:8], file)
+    (listed,) = recorded_tunings(home)
+    assert (listed["run"], listed["model"], listed["on"]) == (tuned.run_id, "LogisticRegression", "students@1.0")
+    assert listed["chosen"] == f"C={chosen}"
+    assert listed["score"].startswith("AUC 0.")
     value = {each.metric: each.value for each in scored.estimates}
     assert value["roc_auc"] == pytest.approx(roc_auc_score(later["passed"] == "no", chance), abs=1e-3)
     assert value["sensitivity of no"] == recall_score(later["passed"], hand.predict(X(later)), pos_label="no")

@@ -111,6 +111,12 @@ def test_the_installed_versions_are_those_that_start() -> None:
         assert not bound.contains(untested[name]), name
 
 
+def test_the_tests_of_a_file_are_run_by_one_worker(request: pytest.FixtureRequest) -> None:
+    """So is all that needs a server; pytest-xdist adds its group to a test's id, which not every pytest lets it do."""
+    in_groups = getattr(request.config.option, "loadgroup", False)
+    assert request.node.nodeid.endswith("@test_packaging") is in_groups
+
+
 def test_the_constraints_name_versions_and_no_places() -> None:
     """Every line pins one exact version, and every direct dependency is among them and within its bounds."""
     lines = (ROOT / "constraints.txt").read_text().split()
