@@ -133,6 +133,7 @@ def _of_repeats(made: Comparison, training: _Training) -> tuple[str, ...]:
     """Return what repeats of the folds could show, where one round of them cannot tell."""
     if made.verdict != "unknown" or training.alone or training.repeats > 1 or not made.resolution:
         return ()
+    # The variance of rows is divided by the repeats, that of training stays.
     repeated = made.resolution * sqrt((1 / REPEATS + training.ratio) / training.inflation)
     return (
         f"{REPEATS} repeats of the folds (Repeated), with {REPEATS} times as many fits, could show differences of "
@@ -244,6 +245,7 @@ def _by_rows(
         both = [influence_of(metric, answered(frame.iloc[places], classes)) for frame in (a, b)]
         if both[0] is None or both[1] is None:
             return None
+        # Of the same rows: what is hard for both recipes cancels out here.
         moves[places] = both[1][1] - both[0][1]
     keys = a.groupby(on, sort=False).ngroup().to_numpy().astype(np.int64)  # repeats of a row are averaged first
     influence = np.bincount(keys, weights=moves) / np.bincount(keys)
@@ -345,6 +347,7 @@ def compare_all(
     order = sorted((one.p, name) for name, one in made.items() if one.p is not None)
     least = 0.0
     for rank, (p, name) in enumerate(order):
+        # Holm goes from the smallest p up; no corrected p may be below that of a smaller one.
         least = max(least, min(1.0, p * (len(order) - rank)))
         one = made[name]
         alpha = 1 - (one.interval.level if one.interval else 0.95)

@@ -87,6 +87,7 @@ def permutation_test(
         order = stream.permutation(len(y)) if blocks is None else blocks[stream.permutation(len(blocks))].reshape(-1)
         shuffled = y[order] if blocks is None else _placed(y[order], blocks)
         as_well += score_of(metric, first.assign(y=shuffled), classes) >= reached
+    # The pairing as it is counts as one of the random ones, or p could be 0 (Phipson and Smyth, 2010).
     return (1 + as_well) / (1 + n_permutations)
 
 

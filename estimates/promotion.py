@@ -87,11 +87,13 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
     if not looks:
         return float(stats.norm.isf(error))
     at, step = _grid()
+    # The last bound lies at the grid's end and cuts nothing: the density of this look, where none before crossed.
     tail = np.cumsum(_density((*looks, (information, REACH)))[::-1])[::-1] * step
     place = int(np.searchsorted(-tail, -error))  # the first point beyond which no more than the error is left
     if place == 0:
         return -REACH
     share = (tail[place - 1] - error) / (tail[place - 1] - tail[place])
+    # A point stands for half a step on each side of it, so its tail begins half a step before.
     return float(at[place - 1] + (share - 0.5) * step)
 
 
@@ -107,6 +109,7 @@ def _density(looks: tuple[tuple[float, float], ...]) -> Floats:
     if len(looks) == 1:
         density = np.asarray(stats.norm.pdf(at), dtype=np.float64)
     else:
+        # Sorted, for information may fall as well: rows are deleted.
         less, more = sorted((looks[-2][0], information))
         density = _moved(at, _density(looks[:-1]), step, sqrt(less / more))
     # Of the point that stands for both sides of the bound, the share below it.

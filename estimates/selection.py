@@ -178,6 +178,7 @@ def _resampled(
     undefined = f"The metric is undefined in {skipped:,} of {n_resamples:,} resamples, which are left out."
     value, naive = float(np.mean(worth)), float(plain[best])
     left_out = (1 - 1 / units) ** units  # the share of rows that a resample does not draw
+    # A share f of n rows that is drawn without repeats has a mean of variance s^2 / n (1/f - 1), not s^2 / (n f).
     scale = sqrt(inflation / (1 / left_out - 1))
     ends = (value + scale * (np.quantile(worth, [0.5 - level / 2, 0.5 + level / 2]) - value)).tolist()
     interval = Interval(ends[0], ends[1], level, "bootstrap of the choice (BBC-CV)")
@@ -283,6 +284,7 @@ def _worth(found: Sequence[Evidence], tolerance: float, level: float, seed: int)
     losses = [np.mean([loss.of(one.answered(part)) for part in one.parts], axis=0) for one in found]
     weights = first.answered(first.parts[0]).weights
     worth = bias_corrected_best(np.column_stack(losses), first.units, weights=weights, **options)
+    # Low and high change places, as losses become scores.
     interval = replace(worth.interval, low=loss.score(worth.interval.high), high=loss.score(worth.interval.low))
     interval = interval.within(first.metric.low, first.metric.high)
     naive, value = loss.score(worth.naive), loss.score(worth.value)

@@ -30,6 +30,7 @@ def digest_start(kind: str, rows: int) -> bytes:
 def canonical_bytes(array: pa.Array) -> Iterable[NDArray[Any]]:
     """Yield the bytes that a canonical column is digested as; of text that misses nothing, the lengths come first."""
     if array.null_count:
+        # Where values are missing comes before the values, for 0 and "" stand in their places.
         yield np.packbits(array.is_null().to_numpy(zero_copy_only=False))
         array = array.fill_null("" if pa.types.is_large_string(array.type) else pa.scalar(0).cast(array.type))
     if pa.types.is_large_string(array.type):

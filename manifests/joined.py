@@ -80,6 +80,7 @@ class Joined:
     @cached_property
     def codes(self) -> NDArray[Any]:
         """The codes in use (rows by repeats): -3 for deleted, quarantined and excluded rows, -4 for unknown ones."""
+        # Rows without a place read row 0 here; they are overwritten next.
         codes = self.manifest.in_use.codes[np.maximum(self.place, 0)]
         codes[self.place < 0] = UNKNOWN
         codes[self.lookup.waits] = EXCLUDED
@@ -302,6 +303,7 @@ class JoinedLabels(Joined):
         groups, names = self.encoded(group)
         codes = np.zeros(self.n, dtype=np.int64) if name is None else self.encoded(name)[0]
         rows = (self.codes[:, 0] >= LOCKED) & (groups >= 0) & (codes >= 0)
+        # A cell is class x groups + group: only pairs that exist are held, and not a table of all.
         cells, counts = np.unique(codes[rows] * max(len(names), 1) + groups[rows], return_counts=True)
         return cells % max(len(names), 1), cells // max(len(names), 1), counts
 
@@ -335,6 +337,7 @@ def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> lis
     """Return mean, sd, KS and Wasserstein distance to all of ``y``, for each set of rows; none of an empty one."""
     order = stable_order(y)
     ranked = y[order]
+    # The last row of each value: distribution functions are compared there, where they have taken all of its rows.
     last = np.append(ranked[1:] != ranked[:-1], True)
     values, overall = ranked[last], (np.flatnonzero(last) + 1) / y.size
     steps = np.diff(values)

@@ -365,6 +365,7 @@ class Pairs(Membership):
     def read(cls, rows: pa.Table, files: Mapping[str, pa.Table], n_splits: int, **_: Any) -> Pairs:
         """Return the pairs that a table of splits holds."""
         split, role, position = (files[SPLITS].column(name).to_numpy() for name in ("split", "role", "position"))
+        # Rows are written split by split, training before testing: 2 x split + role ascends.
         bounds = np.searchsorted(split.astype(np.int64) * 2 + role, np.arange(2 * n_splits + 1))
         sides = [position[first:stop] for first, stop in pairwise(bounds)]
         return cls(_codes_in(rows), tuple((sides[2 * i], sides[2 * i + 1]) for i in range(n_splits)))

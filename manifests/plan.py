@@ -171,6 +171,7 @@ class Plan:
         check_fraction(self.spec.holdout.fraction, rows)
         self._require_no_second_lock()
         locked = locked_rows(rows, self.spec.holdout.fraction, Stream(self.spec.holdout.seed, HOLDOUT))
+        # Not all others: what time or groups keep from being learnt from beside the locked rows is in neither.
         rest = rest_of(self.splitter, rows, locked)
         self.splitter.check(rows.take(rest))
         return locked, rest

@@ -31,6 +31,7 @@ def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, floa
         shares = {fold: 1.0 / n_folds for fold in range(n_folds)}
     if not locked:
         return shares
+    # The locked part is drawn first; the strategy shares out what it leaves.
     shares = {code: share * (1.0 - locked) for code, share in shares.items()}
     return shares | {-2: shares.get(-2, 0.0) + locked}
 
@@ -126,6 +127,7 @@ def uncounted(
 def bins_of(codes: NDArray[Any], shares: dict[int, float]) -> NDArray[np.int64]:
     """Return the number of each code among ``shares``, -1 for one that has no share."""
     lookup = {code: number for number, code in enumerate(shares)}
+    # A table from the least code on: each row's bin is one look-up, of millions of rows as of ten.
     known = range(UNKNOWN, int(codes.max(initial=UNKNOWN)) + 1)
     numbers: NDArray[np.int64] = np.array([lookup.get(code, -1) for code in known])
     return np.asarray(numbers[codes - UNKNOWN])
@@ -143,6 +145,7 @@ def _first_strata(rows: Rows, state: State) -> NDArray[np.int64]:
 
 def _edges(rows: Rows, bins: int) -> list[float]:
     assert rows.y is not None
+    # The out-of-core decision finds values at the same ranks (deciding._state).
     cuts = np.arange(1, bins) * rows.n // bins
     return distinct(rows.y[rows.ranked[cuts]].tolist())
 
@@ -247,6 +250,7 @@ def first_entity_table(table: pa.Table, codes: NDArray[Any]) -> pa.Table:
     of_row, levels = levels_of(table)
     best = np.full((levels.num_rows, codes.shape[1]), EXCLUDED, dtype=codes.dtype)
     for column in of_row.T:
+        # Rows in use of one level have one code, and -3 is below it: the largest is the level's fold.
         np.maximum.at(best, column, codes)
     return with_placements(levels, best, np.bincount(of_row.reshape(-1), minlength=levels.num_rows), 0)
 

@@ -70,6 +70,7 @@ def spread_of_draws(
     moved = scale * np.mean((times - times.mean(axis=0)) * q[:, None], axis=0)
     chance = scale**2 * float(np.sum(times.var(axis=0))) * float(q.var(ddof=1)) / q.size
     raw = float(np.sum(np.square((2 + 1 / (n - 1)) * own + moved)))
+    # The variance of the mean of these losses over n units; a difference of two noisy sums may fall below it.
     least = n / (n - 1) * float(np.sum(np.square(own)))
     squares = np.square(own)
     kurtosis = n * float(np.sum(np.square(squares))) / max(float(np.sum(squares)) ** 2, 1e-300)
@@ -92,8 +93,9 @@ def interval_of_draws(metric: Metric, value: float, err1: float, spread: tuple[f
     such intervals held it is in docs/coverage.md.
     """
     assert metric.loss is not None
+    # score() is its own inverse, so of a score it makes the error.
     error = metric.loss.score(value)
-    if not error > 0 or not err1 > 0 or not metric.low < value < metric.high:
+    if not err1 > 0 or not metric.low < value < metric.high:
         return Declined("no draw made an error, so nothing says how far another sample would be off.")
     se = spread[0] * sqrt(TRAINING) * error / err1
     low, high = within_range(metric, value, se, spread[1], level)

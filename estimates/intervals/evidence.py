@@ -110,6 +110,7 @@ class Evidence:
             inside = blocks == block
             left = [part[~inside[np.searchsorted(self.rows, part["row"].to_numpy())]] for part in self.parts]
             without = float(np.mean([self.score(part) for part in left]))
+            # In such units that standard_error over the blocks is the jackknife's: (b - 1) / b sum (whole - without)^2.
             moves[inside] = (n_blocks - 1) * (whole - without) * self.rows.size / n_blocks / inside.sum()
         if not np.all(np.isfinite(moves)):
             return None

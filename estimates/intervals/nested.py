@@ -54,6 +54,7 @@ def nested_interval(
     size = np.size(cv_losses)
     plain, variance = _mean_and_variance(cv_losses, np.ones(size) if cv_weights is None else cv_weights)
     errors = [(a - b) ** 2 - chance for (a, _), (b, chance) in zip(inner, outer, strict=True)]
+    # As of n rows: repeats lose on the same rows again, and are no further ones.
     least = sqrt(variance * size / n)
     se = sqrt(max(0.0, float(np.mean(errors))) * (n_splits - 1) / n_splits)
     se = min(max(se, least), sqrt(n_splits) * least)
@@ -126,12 +127,14 @@ def nested(evidence: Evidence, level: float) -> Made:
         rows = evidence.answered(frame)
         return loss.of(rows), rows.mass
 
+    # In the order in which nested_splits asked for them.
     refits = iter(evidence.refits)
     folds: list[tuple[tuple[Floats, Floats], tuple[Floats, Floats]]] = []
     for part, of_row in zip(evidence.parts, _folds(evidence), strict=True):
         inner: dict[int, list[pd.DataFrame]] = {fold: [] for fold in np.unique(of_row[of_row != UNTESTED]).tolist()}
         for i, j in combinations(inner, 2):
             refit = next(refits)
+            # Trained without i and j: with i as the outer fold, j is an inner one, and the other way round.
             tested = of_row[refit["row"].to_numpy()]
             inner[i].append(refit[tested == j])
             inner[j].append(refit[tested == i])
@@ -144,6 +147,7 @@ def nested(evidence: Evidence, level: float) -> Made:
     made = nested_interval(
         losses, k, evidence.rows.size, plain, level=level, weights=mass, cv_weights=weights
     )  # fmt: skip
+    # The highest loss is the lowest score.
     low, high = loss.score(made.high), loss.score(made.low)
     interval = Interval(low, high, level, made.method, made.notes)
     return interval.within(evidence.metric.low, evidence.metric.high)

@@ -82,6 +82,7 @@ def within_range(metric: Metric, value: float, se: float, df: float, level: floa
     if np.isfinite(metric.low) and np.isfinite(metric.high):
         width = metric.high - metric.low
         share = (value - metric.low) / width
+        # The delta method: the logit's derivative is 1 / (share (1 - share)), the logarithm's below 1 / apart.
         half = quantile * se / width / (share * (1 - share))
         odds = share / (1 - share) * np.exp([-half, half])
         low, high = (metric.low + width * odds / (1 + odds)).tolist()
@@ -137,7 +138,7 @@ def _from_rows(evidence: Evidence, level: float, name: str, inflation: float, un
     shares = evidence.metric.loss is not None and evidence.metric.loss.share  # Wilson knows how uncertain they are
     se, df = standard_error(influence, units, tails=not shares)
     low, high = within_range(evidence.metric, value, se * sqrt(inflation), df, level)
-    return Interval(low, high, level, _named(name, None if units is of_row is None else units))
+    return Interval(low, high, level, _named(name, units))
 
 
 def wald(evidence: Evidence, level: float) -> Made:

@@ -95,6 +95,7 @@ def halves(evidence: Evidence) -> list[Pair]:
     n_units = int(units.max()) + 1
     for number in range(HALVINGS):
         place = np.argsort(Stream(evidence.seed, HALVING, number).permutation(n_units))[units]
+        # Dealt in turn, so that halves, and the folds in each, differ by at most one unit.
         half, fold = place % 2, place // 2 % FOLDS_OF_A_HALF
         pairs += [
             (evidence.rows[(half == side) & (fold != j)], evidence.rows[(half == side) & (fold == j)])
@@ -119,6 +120,7 @@ def conservative_z(evidence: Evidence, level: float) -> Made:
     the folds of each half in place of random subsamples.
     """
     frames, size = evidence.refits, FOLDS_OF_A_HALF
+    # The fits come as halves() asks for them: the folds of one half, then those of the other.
     scores = [evidence.score(pd.concat(frames[i : i + size])) for i in range(0, len(frames), size)]
     apart = np.array(scores[::2]) - np.array(scores[1::2])
     value = float(np.mean([evidence.score(part) for part in evidence.parts]))

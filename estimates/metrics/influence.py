@@ -40,6 +40,7 @@ def of_r2(rows: Answered) -> Influence:
     squares, apart = squared(rows), np.square(rows.y - rows.mean(rows.y))
     total = rows.mean(apart)
     ratio = rows.mean(squares) / total
+    # A row moves the mean of y as well, but there the sum of squares is least: to first order that counts nothing.
     return 1.0 - ratio, (ratio * apart - squares) / total * (rows.mass / rows.mass.mean())
 
 
@@ -108,6 +109,7 @@ def _of_cells(name: str, rows: Answered) -> Influence:
             moved[cell] *= side
             ends.append(score_of_cells(coded, present, moved, codes))
         slopes[cell] = (ends[0] - ends[1]) / (2 * STEP * mass[cell])
+    # A score does not change when all masses grow alike, so these sum to 0 as influences must (Euler).
     return value, slopes[of_row] * rows.mass * rows.n
 
 

@@ -65,6 +65,7 @@ def of_distances(rows: Answered) -> float:
     """Return the rate of the mean absolute error: the mean of |y_i - p_j| over all pairs, in O(n log n)."""
     y, predicted = rows.y, np.asarray(rows.predicted, dtype=np.float64)
     order = np.argsort(predicted, kind="stable")
+    # |y - p| is y - p of the predictions below y, and p - y of the others: running sums hold both parts.
     below = np.searchsorted(predicted[order], y)
     mass = np.concatenate(([0.0], np.cumsum(rows.mass[order])))
     moment = np.concatenate(([0.0], np.cumsum(rows.mass[order] * predicted[order])))

@@ -142,6 +142,7 @@ def labels_of(manifest: StoredManifest) -> Labels:
     """Return the membership of none of a manifest's rows: it knows folds, parts and what they are called."""
     repeats = len(fold_columns(manifest.column_names))
     last = manifest.n_splits // repeats - 1
+    # How many folds there are is read from the largest code.
     return Labels.of(np.full((1, repeats), last, dtype=np.int64), manifest.spec.splitter())
 
 
@@ -160,6 +161,7 @@ class _Members:
         part = next(self.parts, None)
         if part is None:
             return False
+        # In the types that shards are stored in, or the keys of the two sides would not compare.
         part = pa.table({name: stored(part.column(name).combine_chunks()) for name in part.column_names})
         self.held = part if self.held is None else pa.concat_tables([self.held, part])
         self.seen = np.concatenate([self.seen, np.zeros(part.num_rows, dtype=np.bool_)])

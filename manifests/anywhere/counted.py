@@ -57,6 +57,7 @@ class Cells:
     def add(self, first: IntArray, second: IntArray) -> None:
         """Count the rows of a stretch; a level of -1 is none. Both numbers are below 2^31."""
         present = second >= 0
+        # A pair in one integer: the first number, from 0 on, above the 32 bits of the second.
         keys, rows = counted(((first - LEAST_CODE)[present] << 32) | second[present])
         self.keys.append(keys)
         self.rows.append(rows)

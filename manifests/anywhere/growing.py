@@ -160,6 +160,7 @@ def _passed(rows: Beside, known: Manifest, batch: bool, fit: Fit) -> tuple[Passe
             stray = ~here & (place >= 0) & (part.codes != folds[place]).any(axis=1)
             torn.append(np.unique(place[stray]))
             n_torn += int(np.count_nonzero(stray))
+            # A known row may have a group that is not: growth packs that group, and has to see if the row is elsewhere.
             wanted = here | (place < 0)
         held.append(part.table.filter(pa.array(wanted)))
         codes.append(part.codes[wanted])
@@ -169,6 +170,7 @@ def _passed(rows: Beside, known: Manifest, batch: bool, fit: Fit) -> tuple[Passe
     of_table = np.vstack(codes)
     arrival = Passed(
         manifest=known, table=pa.concat_tables(held).combine_chunks(), batch=batch, beside=rows,
+        # Only whether it is below 0 is asked of `known` here; what Arrival looks up by it is overridden in Passed.
         known=np.where(of_table[:, 0] == UNKNOWN, -1, 0), of_table=of_table, strata_of_table=np.concatenate(strata),
         grown_state=state, counts=counts, torn_groups=np.unique(np.concatenate(torn)), n_torn=n_torn,
     )  # fmt: skip

@@ -161,6 +161,7 @@ def _reach(seen: Counted) -> Reach | None:
     groups = Groups.of(ordered, columns.group, engine)
     number = pc.index_in(groups.values, value_set=seen.levels[columns.group].values).to_numpy(zero_copy_only=False)
     code_of = np.full(len(seen.levels[columns.group]), LOCKED, dtype=np.int64)
+    # Numbered by their appearance in all data; Groups may have read fewer rows, and numbers them in its own way.
     code_of[levels] = codes
     code_of = code_of[number]
     kept = np.isin(code_of, tested)

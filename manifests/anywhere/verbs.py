@@ -91,6 +91,7 @@ def planned(
         room = stack.enter_context(room_beside(to))
         plan = StreamedPlan(asked, source, engine_named(engine, source, limit), room, limit)
         plan.room = stack.pop_all()
+    # Whoever fails to leave the room does not leave the rows on disk either.
     finalize(plan, plan.room.close)
     return plan
 

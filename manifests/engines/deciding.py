@@ -30,6 +30,7 @@ from evenfold.manifests.state import (
 from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table
 from evenfold.manifests.tables.keys import key_values, type_names
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Stream, all_strategies
+from evenfold.splitters.base import label_type
 from evenfold.splitters.kernels.random import HOLDOUT
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.holdout import check_fraction, locked_rows
@@ -52,8 +53,6 @@ from .groups import (
 )
 from .ordered import Canonical, Ordered
 from .sources import Source
-
-MOST_KEYS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -160,12 +159,12 @@ class StreamedPlan(Plan):
 
     def _by_key(self) -> Decision:
         splitter: Any = self.splitter
-        n, few = self.ordered.n, self.ordered.n <= MOST_KEYS
-        # Above, no fold can stay empty but by a chance of 1 in e^64, so the keys need not be looked at twice.
-        keys = key_values(self.ordered.columns(self.key)) if few else np.zeros(0, dtype=np.int64)
-        splitter.check(Rows(n=n, key=keys))
+        n = self.ordered.n
+        splitter.check(Rows(n=n))
+        if not splitter.fills(n):  # else the keys need not be looked at twice
+            splitter.check(Rows(n=n, key=key_values(self.ordered.columns(self.key))))
         parts = splitter.part_codes()
-        codes = np.array([*parts.values()] or range(splitter.get_n_splits()), dtype=np.int16)
+        codes = np.array([*parts.values()] or range(splitter.get_n_splits()), label_type(splitter.get_n_splits()))
         membership = Labels.of(codes, splitter)
         shares = shares_of(splitter, membership.n_bins, 0.0)
 
@@ -198,6 +197,7 @@ class StreamedPlan(Plan):
         codes = splitter.decide(rest)
         if kept is not None:
             decided, codes = codes, np.full((sizes.size, *codes.shape[1:]), LOCKED, dtype=codes.dtype)
+            # `splitter` saw the kept groups alone and numbered them anew.
             codes[kept] = decided
         membership = Labels.of(codes, splitter)
         classes = strata if isinstance(strata, Classes) and len(strata.names) == 1 else None
@@ -249,6 +249,7 @@ class StreamedPlan(Plan):
         if state is None or not countable:
             return state
         into = [bins_of(codes, shares) for codes in labels.codes.T]
+        # A table ends with the last bin that has a group; the header has a row for every code.
         tables = [_padded(groups.tables(self.engine, counted, bins)[0], len(shares)) for bins in into]
         return replace(state, counts=[table.tolist() for table in tables])
 
@@ -280,6 +281,7 @@ def rows_of_kept(
         orders = first_classes(groups, strata, kept)
         tables = [table[kept][:, order] for table, order in zip(tables, orders, strict=True)]
     elif strata is not None:
+        # The kept groups are numbered anew, and rows of locked ones are counted nowhere.
         into = np.where(kept, np.cumsum(kept) - 1, -1)
         tables = groups.tables(engine, quantiles(groups, strata.names[0], kept), into)
     return rows_by_group(int(sizes.sum()), sizes, tables if strata else [], len(tables) == 1)

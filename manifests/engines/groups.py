@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.tables.canonical import to_numpy, whole
+from evenfold.splitters.encoding import encode
 from evenfold.splitters.packing.cost import QUANTILE_BINS, require_table, side_by_side
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.targets import MOST_CLASSES_OF_INTEGERS, is_number
@@ -58,6 +59,7 @@ class Quantiles:
         """Return the bin of each row; ``start`` is the position of the first."""
         y = _numbers(table.column(self.names[0]))
         bins = _bins_of(y, self.values)
+        # Equal values lie in two bins: as in memory, those before the cut's row are in the lower one.
         for value, position in zip(self.values.tolist(), self.positions.tolist(), strict=True):
             equal = np.flatnonzero(y == value)
             bins[equal[equal < position - start]] -= 1
@@ -91,16 +93,16 @@ class Combinations:
     """The combinations of several columns' classes that rows have, by first appearance in key order."""
 
     classes: Classes
-    known: IntArray
+    known: dict[tuple[int, ...], int]
 
     @classmethod
     def of(cls, ordered: Ordered, classes: Classes) -> Combinations:
         """Return the combinations of an ordered table."""
-        known: dict[int, None] = {}
+        known: dict[tuple[int, ...], int] = {}
         for table in ordered.scan(list(classes.names)):
-            numbers, first = np.unique(_combined(classes, table), return_index=True)
-            known |= dict.fromkeys(numbers[np.argsort(first)].tolist())
-        return cls(classes, np.array([*known], dtype=np.int64))
+            for combination in _combined(classes, table)[1]:
+                known.setdefault(combination, len(known))
+        return cls(classes, known)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -109,23 +111,28 @@ class Combinations:
 
     def codes(self, table: pa.Table, start: int) -> list[IntArray]:
         """Return the combination of each row."""
-        order = np.argsort(self.known)
-        return [order[np.searchsorted(self.known[order], _combined(self.classes, table))]]
+        numbers, combinations = _combined(self.classes, table)
+        return [np.array([self.known[combination] for combination in combinations], dtype=np.int64)[numbers]]
 
     @property
     def sizes(self) -> list[int]:
         """The number of combinations."""
-        return [self.known.size]
+        return [len(self.known)]
 
     def values(self) -> list[list[Any]]:
         """Return the classes of each combination."""
-        columns = np.unravel_index(self.known, self.classes.sizes)
-        named = [[self.classes.values(j)[code] for code in codes.tolist()] for j, codes in enumerate(columns)]
-        return [list(row) for row in zip(*named, strict=True)]
+        values = [self.classes.values(j) for j in range(len(self.names))]
+        return [[values[j][code] for j, code in enumerate(combination)] for combination in self.known]
 
 
-def _combined(classes: Classes, table: pa.Table) -> IntArray:
-    return np.asarray(np.ravel_multi_index(classes.codes(table, 0), classes.sizes), dtype=np.int64)
+def _combined(classes: Classes, table: pa.Table) -> tuple[IntArray, list[tuple[int, ...]]]:
+    """Return a number for each row, by first appearance, and the class of each column that a number stands for."""
+    columns, numbers = classes.codes(table, 0), np.zeros(table.num_rows, dtype=np.int64)
+    for codes, size in zip(columns, classes.sizes, strict=True):
+        # Numbered anew after each column: the product of many columns' classes has more than 64 bits.
+        numbers = encode(numbers * size + codes, "classes")[0]
+    first = np.unique(numbers, return_index=True)[1]
+    return numbers, [tuple(combination) for combination in np.column_stack(columns)[first].tolist()]
 
 
 Strata = Classes | Quantiles | Edges | Combinations
@@ -181,6 +188,7 @@ class Groups:
         parts = [(shard, name, ordered.types[name]) for shard in ordered.shards]
         known: pa.Array | None = None
         for shard, local in zip(ordered.shards, engine.map(_encode, parts), strict=True):
+            # A shard's groups that are new come after those known, so numbers follow first appearance in key order.
             known = (
                 local if known is None else pa.concat_arrays([known, local.filter(pc.invert(pc.is_in(local, known)))])
             )
@@ -249,6 +257,7 @@ def _count(part: tuple[Path, int, dict[str, str], Strata | None, Path | None]) -
 
 def counted(cells: IntArray) -> tuple[IntArray, IntArray]:
     """Return the different cells and how often each stands there: by counting where they are dense, else by sorting."""
+    # Counting takes as much room as the largest cell is high.
     if cells.size == 0 or int(cells.max()) > 16 * cells.size:
         return np.unique(cells, return_counts=True)
     counts = np.bincount(cells)
@@ -283,6 +292,7 @@ def quantiles(groups: Groups, name: str, kept: NDArray[np.bool_] | None = None) 
     """Return the cuts between ten bins of as many rows (of the kept groups alone)."""
     numbers = Numbers(groups.ordered, name, groups if kept is not None else None, kept)
     bins = min(QUANTILE_BINS, numbers.n)
+    # Row r of the order is in bin r x bins // n, so bin b begins at ceil(b n / bins).
     ranks = [-(-number * numbers.n // bins) for number in range(1, bins)]
     values = numbers.at(ranks)
     return Quantiles((name,), values, numbers.positions(values, ranks))
@@ -317,6 +327,7 @@ class Numbers:
         n, wanted = self.n, np.array(ranks, dtype=np.int64)
         step = max(1, n // SAMPLE)
         sample = np.sort(np.concatenate([part[::step] for part in self._values()]))
+        # Four standard deviations of a share in a sample, whatever the share: hardly a bracket is missed.
         half = int(4 * np.sqrt(0.25 * sample.size)) + 2
         while True:
             low = sample[np.maximum(wanted * sample.size // n - half, 0)]
@@ -346,6 +357,7 @@ class Numbers:
         held = np.sort(np.concatenate(inside))
         values = np.empty(ranks.size)
         for i, rank in enumerate(ranks.tolist()):
+            # The rank among the values above `low`; brackets may overlap, so `held` is entered at this one's `low`.
             left = rank - int(below[i]) - int(equal[i])
             place = int(np.searchsorted(held, low[i], "right")) + left
             if rank < below[i] or (left >= 0 and (place >= held.size or held[place] > high[i])):
@@ -356,6 +368,7 @@ class Numbers:
     def positions(self, values: NDArray[np.float64], ranks: list[int]) -> IntArray:
         """Return the position of the row at each rank, where ``values`` are at these ranks: equal ones by position."""
         parts = [(np.count_nonzero(part[:, None] < values, axis=0)) for part in _stretches(self._values())]
+        # The rank of each wanted row among the rows of its value.
         turns = np.array(ranks, dtype=np.int64) - np.sum(parts, axis=0)
         rows = np.full(values.size, -1, dtype=np.int64)
         passed = np.zeros(values.size, dtype=np.int64)

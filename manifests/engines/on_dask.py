@@ -32,5 +32,6 @@ class Dask(Partitioned):
 
     def map(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
         """Yield ``function`` of each part; the cluster works on all at once, and rows stay on its disks."""
+        # Not pure: a task writes files, so one with equal arguments must not be taken for it.
         tasks = [self._dask.delayed(function, pure=False)(part) for part in parts]
         return iter(self._dask.compute(*tasks))

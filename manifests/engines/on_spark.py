@@ -55,6 +55,7 @@ class Spark:
         written = folder / "ordered"
         in_order = frame.repartitionByRange(ranges, *key).sortWithinPartitions(*key)
         in_order.write.option("compression", "lz4").parquet(written.absolute().as_uri())
+        # Spark numbers the files by their ranges; a range without a row may have a file as well.
         return [path for path in sorted(written.glob("part-*.parquet")) if pa.parquet.read_metadata(path).num_rows]
 
     def map(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:

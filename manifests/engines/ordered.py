@@ -115,6 +115,7 @@ class Ordered:
             self._count_faults(table, faults)
             if self.key and table.num_rows:
                 keys = table.select(self.key)
+                # With the last key before: a repeat across two shards is one as well.
                 joined = keys if last is None else pa.concat_tables([last, keys]).combine_chunks()
                 same = repeated(joined)
                 if same.any() and not repeats:
@@ -156,6 +157,7 @@ class Ordered:
             for table in self.scan(names) if names else ():
                 for name in names:
                     parts = list(canonical_bytes(whole(table.column(name))))
+                    # The first reading takes each column's first part, the second the bytes that only text has.
                     for part in parts[turn : turn + 1]:
                         hashes[name].update(np.ascontiguousarray(part).data)
         return {name: digest.hexdigest() for name, digest in hashes.items()}

@@ -93,7 +93,9 @@ def _cut_part(task: tuple[Path, pa.Table, list[str]]) -> None:
     path, borders, key = task
     table = read_stored(path)
     both = pa.concat_tables([borders, table.select(key)])
+    # The sort is stable and the borders come first: rows equal to a border follow it, in every part alike.
     order = pc.sort_indices(both, sort_keys=_ascending(key)).to_numpy()
+    # A border's place among the rows alone: less the borders before it.
     places = np.flatnonzero(order < borders.num_rows) - np.arange(borders.num_rows)
     for number, (start, stop) in enumerate(zip([0, *places], [*places, table.num_rows], strict=True)):
         if stop > start:

@@ -236,6 +236,7 @@ class _Assignments:
         """Add the rows that follow."""
         columns = [table.column(name).to_numpy() for name in fold_columns(table.column_names)]
         self.codes.update(np.ascontiguousarray(np.column_stack(columns), dtype="<i4").data)
+        # Counts are of the first repeat: the others have the same rows.
         for code, rows in zip(*np.unique(columns[0], return_counts=True), strict=True):
             self.counts[int(code)] = self.counts.get(int(code), 0) + int(rows)
         while table.num_rows:

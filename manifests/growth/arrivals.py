@@ -70,6 +70,7 @@ class Snapshot:
         """Return the snapshot of an earlier generation as one of the manifest; of later rows no target is known."""
         born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
         kept = born <= generation
+        # The snapshot is in the key order of its own generation: a row's place there is its rank among those kept.
         rows = np.where(kept, np.cumsum(kept) - 1, -1)
         target = None if self.target is None else _at(pa.chunked_array([self.target]), rows)
         return replace(self, split_id=manifest.split_id, target=target, generation=generation)
@@ -271,6 +272,7 @@ def target_distribution(arrived: _Arrived) -> Outcome:
     numbers = KINDS[infer_type(now.type, columns.target)] == "number"
     distance, n_compared = (_of_numbers if numbers else _of_classes)(now.take(pa.array(new)), then)
     units = [_n_units(arrived, rows) for rows in (new, arrived.joined.row_of[last])]
+    # 2 exp(-2 n d^2) = FALSE_ALARMS / 2 / n_compared, solved for d: half of the alarms for each of the two samples.
     chance = sum(sqrt(log(4 * n_compared / FALSE_ALARMS) / (2 * n)) for n in units)
     if distance <= chance:
         return None
@@ -362,6 +364,7 @@ def _n_units(arrived: _Arrived, rows: NDArray[np.int64]) -> int:
 
 def _of_numbers(new: pa.Array, last: pa.Array) -> tuple[float, int]:
     a, b = (np.sort(pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)) for values in (new, last))
+    # The distance between two step functions is largest at one of their steps.
     at = np.concatenate([a, b])
     shares = [np.searchsorted(side, at, side="right") / side.size for side in (a, b)]
     return float(np.abs(shares[0] - shares[1]).max()), 1

@@ -124,6 +124,7 @@ class Arrival:
 
     def active(self) -> NDArray[np.bool_]:
         """Return which rows of the data are in the manifest and in use."""
+        # A row that was deleted and stands in the data again is in use: extending sets its status back.
         return np.asarray((self.known >= 0) & (self.manifest.status[np.maximum(self.known, 0)] != QUARANTINED))
 
     def torn(self) -> tuple[NDArray[np.int64], int]:
@@ -136,6 +137,7 @@ class Arrival:
 
     def codes(self) -> NDArray[Any]:
         """Return the manifest's codes of the rows of the data (rows by repeats); -4 for new rows."""
+        # A new row reads row 0 here; its code is set to UNKNOWN next.
         codes = self.manifest.membership.codes[np.maximum(self.known, 0)].astype(np.int64)
         codes[self.known < 0] = UNKNOWN
         return codes
@@ -236,6 +238,7 @@ class _Dealing:
                     "table, without batch."
                 )
             known = np.array(self.state.counts[repeat], dtype=np.int64).reshape(self.bin_codes.size, -1)
+            # Classes that no row had before are the last strata, and no bin holds any of them.
             return np.pad(known, ((0, 0), (0, self.n_strata - known.shape[1])))
         codes, strata, rows = self.arrival.cells(repeat, self.strata)
         return cell_counts(bins_of(codes, self.of_code), strata, self.bin_codes.size, self.n_strata, rows)
@@ -251,6 +254,7 @@ class _Dealing:
         if not n_groups:
             return np.empty(0, dtype=np.int64)
         if self.manifest.spec.on_new_rows != "fill":
+            # Hashing and freezing look at no stratum.
             return self.by_rule(groups, np.zeros(n_groups, dtype=np.int64), repeat)
         table = cell_counts(of_group, self.strata[rows], n_groups, self.n_strata)
         order = np.argsort(pc.rank(groups.column(0)).to_numpy()) if n_groups > 1 else np.arange(1)
@@ -331,6 +335,7 @@ class _Groups:
         self.table = pa.concat_tables([self.known, group_rows(groups, packed, self.known, generation)]).combine_chunks()
         place = self.place.copy()
         place[fresh] = self.known.num_rows + codes
+        # Of the known rows as well: merged() compares it with the codes that these have.
         self._fold_of_row = all_folds[place]
         return self._fold_of_row[self.arrival.new]
 

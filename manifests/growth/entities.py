@@ -54,6 +54,7 @@ class EntityGrowth:
         folds = np.column_stack(columns).astype(np.int64)
         distinct = np.unique(np.vstack([folds, self.codes[self.in_use]]), axis=0)
         placed = _rows_in(distinct, folds)
+        # Levels of excluded rows alone have no fold: they are free, like new ones.
         placed[(folds < LOCKED).any(axis=1)] = -1
         return distinct, placed
 
@@ -88,6 +89,8 @@ class EntityGrowth:
             numbers = np.full(of_level.size, -1)
             _, numbers[loose] = np.unique(group[loose], return_inverse=True)
             rows = np.flatnonzero(self.new & (numbers[of_row] >= 0).any(axis=1))
+            # A row's loose levels are of one group and its others are -1, so the largest is that group.
+            # Rows in use are anchors of their own, so a loose group has new rows alone.
             packed = pack(rows, numbers[of_row[rows]].max(axis=1), self._names(numbers))
             folds[loose] = packed[numbers[loose]]
         return folds
@@ -96,6 +99,7 @@ class EntityGrowth:
         """Return the group that each level without a fold is in, -1 for others, and where most of its rows belong."""
         free = of_level < 0
         rows = np.flatnonzero((self.new | self.in_use) & free[of_row].any(axis=1))
+        # A level that has a fold is masked out, or it would join all that is new beside it into one group.
         open_levels = np.where(free[of_row[rows]], of_row[rows], -1)
         component = components_of(open_levels)
         group = np.full(of_level.size, -1)
@@ -105,6 +109,7 @@ class EntityGrowth:
         votes = np.zeros((n_groups, max(n_places, 1)), dtype=np.int64)
         for column in anchors[rows].T:
             np.add.at(votes, (component[column >= 0], column[column >= 0]), 1)
+        # Of equal votes the least place: `distinct` is sorted, so the order of rows decides nothing.
         best = np.where(votes.sum(axis=1) > 0, votes.argmax(axis=1), -1)
         return group, np.where(group >= 0, best[np.maximum(group, 0)] if n_groups else -1, -1)
 

@@ -153,6 +153,7 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
     algorithm = manifest.algorithm | {"growing": GROWING_VERSION}
     return replace(
         manifest,
+        # Old rows keep their codes and only change places: all else that is per row goes through the same order.
         membership=manifest.membership.with_rows(np.vstack([codes, growth.codes.astype(codes.dtype)])[order], keys),
         keys=keys,
         born=np.concatenate([born, joined])[order],

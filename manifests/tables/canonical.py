@@ -114,6 +114,7 @@ def _is_text(arrow: pa.DataType) -> bool:
 
 def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.Array:
     if pa.types.is_dictionary(column.type):
+        # A dictionary's codes depend on what wrote it; its values do not.
         column = column.cast(column.type.value_type)
     kind = infer_type(column.type, name)
     wanted = declared or kind
@@ -154,6 +155,7 @@ def _moments(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
 
 def _days(moments: pa.ChunkedArray) -> pa.ChunkedArray:
     days = moments.cast(ARROW_TYPES["date"])
+    # Arrow drops the time of day in silence, so the cast is undone and compared.
     if not pc.all(pc.equal(days.cast(moments.type), moments)).as_py():
         raise pa.ArrowInvalid("a time of day")
     return days
@@ -161,6 +163,7 @@ def _days(moments: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _normal_form(array: pa.Array, wanted: str) -> pa.Array:
     if wanted == "float":
+        # Adding 0.0 turns -0.0 into 0.0.
         return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), pc.add(array, 0.0))
     if wanted == "text" and not pc.all(pc.string_is_ascii(array)).as_py():
         return _composed(array)

@@ -210,6 +210,7 @@ class Lookup:
         """Return ``row``; SplitError where a row is unknown, repeated, without a key, or one that is needed absent."""
         absent = self.row < 0
         absent[self.optional] = False
+        # Two rows of one key have one rank, and `row` keeps one of them: then more rows are known than ranks are taken.
         repeated = self.rank.size - np.count_nonzero(self.rank < 0) > np.count_nonzero(self.row >= 0)
         unknown = (self.rank < 0) & ~self.waits
         if self.known is not None and self.wanted is not None and (absent.any() or repeated or unknown.any()):

@@ -61,6 +61,7 @@ def matured(
     """
     waits = waiting_rows(table, spec, types)
     if known is not None and waits.any():
+        # A row that has a fold keeps it, though its target is lost again.
         waits[positions_in(known, key_table(table, spec, types)) >= 0] = False
     if not waits.any():
         return table, None

@@ -112,6 +112,7 @@ def _read_path(path: str, columns: list[str] | None, types: Mapping[str, str]) -
     if is_address(path):
         data = opened(path)
         names = _selected(data.schema.names, columns)
+        # So that an address without rows still has its columns.
         empty = pa.schema([data.schema.field(name) for name in names]).empty_table()
         return pa.concat_tables([empty, *data.batches(names, BLOCK_ROWS)])
     files = data_files(path)
@@ -209,6 +210,7 @@ def _from_frame(frame: Any, wanted: list[str] | None) -> pa.Table:
     names = _names(made)
     chosen = _selected(names, wanted)
     try:
+        # By position: pandas may have names that are not text.
         return made[:, [names.index(name) for name in chosen]].to_arrow()
     except OverflowError:
         raise SplitError(
@@ -280,6 +282,7 @@ def write_whole(path: str | Path, content: Any) -> Path:
     file = Path(path)
     if isinstance(content, (pa.Table, Iterator)) and file.suffix not in (".csv", ".parquet"):
         raise SplitError(f"{file.name} ends in {file.suffix or 'no suffix'!r}; write to .parquet or .csv.")
+    # In the same folder: only within one file system is a rename at once.
     aside = file.with_name(f".writing-{os.getpid()}-{file.name}")
     try:
         _write(aside, content)

@@ -132,7 +132,7 @@ def _movable(aim: Aim, kind: IntArray) -> IntArray:
     by_kind = stable_order(kind)
     counts = np.bincount(kind)
     turn = np.empty(kind.size, dtype=np.int64)
-    # The how-manieth of its kind each entry is.
+    # Each entry's rank within its kind.
     turn[by_kind] = np.arange(kind.size) - np.repeat(np.cumsum(counts) - counts, counts)
     few = np.flatnonzero(turn < ALIKE * aim.n_bins)
     return few[stable_order(aim.sizes[few])[: MOVABLE * aim.n_bins]]

@@ -74,9 +74,12 @@ class HashSplit(LabelSplitter):
             raise SplitError(f"salt={self.salt!r}; choose a text.")
         self._check_filled(rows)
 
+    def fills(self, n: int) -> bool:
+        """Return whether ``n`` keys leave any one label without rows once in e^64 times at most, whatever they are."""
+        return n * (min(self.shares.values()) if self.parts else 1 / self.n_splits) > 64
+
     def _check_filled(self, rows: Rows) -> None:
-        least = min(self.shares.values()) if self.parts else 1 / self.n_splits
-        if rows.n * least > 64:  # then a fold stays empty once in e^64 times at most
+        if rows.key is None or self.fills(rows.n):  # no key is at hand where the parameters alone are checked
             return
         wanted = set(self.part_codes().values()) if self.parts else set(range(self.n_splits))
         empty = sorted(wanted - set(self.labels_of(rows.key).tolist()))

@@ -126,6 +126,25 @@ def test_several_columns_are_shared_out_alike_out_of_core(holdout: float | None,
     assert_same(out_of_core(spec, hard(), tmp_path), decide(spec, hard()))
 
 
+def test_very_many_columns_are_shared_out_alike_out_of_core(tmp_path: Path) -> None:
+    """Seventy labels a row: their combinations have no number of 64 bits."""
+    rng, names = np.random.default_rng(7), [f"label {j}" for j in range(70)]
+    rows = pd.DataFrame(rng.integers(0, 2, (300, 70)), columns=names)
+    rows["id"], rows["group"] = np.arange(300), rng.integers(0, 40, 300)
+    spec = {"columns": {"key": "id", "group": "group", "stratify": names}}
+    assert_same(out_of_core(spec, rows, tmp_path), decide(spec, rows))
+
+
+def test_tens_of_thousands_of_folds_by_hash_are_decided_alike_out_of_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More folds than 16 bits number, of so few rows each that one could be empty."""
+    monkeypatch.setattr(ordered, "SHARD_ROWS", 150_000)
+    rows = pd.DataFrame({"id": np.arange(400_000)})
+    spec = {"columns": {"key": "id"}, "strategy": "HashSplit", "params": {"n_splits": 33_000, "salt": "a"}}
+    assert out_of_core(spec, rows, tmp_path).split_id == decide(spec, rows).split_id
+
+
 def test_a_strategy_is_chosen_alike_out_of_core(tmp_path: Path) -> None:
     """By groups, by numbers, by classes, by nothing."""
     for number, columns in enumerate(({"target": "number"}, {"target": "label"}, {}, {"group": "group"})):
