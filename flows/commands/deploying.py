@@ -56,10 +56,9 @@ def deploy(
 
     Example: evenfold deploy flights.yaml --data examples/flights.parquet --cron "0 4 * * 1"
     """
-    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.home import prepared_home
 
-    home = Home.here()
-    prepare_environment(home)
+    home = prepared_home()
     from .console import consoles
 
     with busy(f"deploying {flow} of {spec}"):

@@ -147,9 +147,9 @@ def audit(
 
 
 def _record(split_id: str, made: Any) -> None:
-    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.home import prepared_home
 
-    prepare_environment(Home.here())
+    prepared_home()
     from evenfold.tasks.record.studies import record_audit
 
     record_audit(split_id, made)
