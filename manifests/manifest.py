@@ -18,7 +18,7 @@ from evenfold.splitters import Pair, SplitError, Splitter
 from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 
-from .identity import digest_codes, digest_json, digest_keys, split_id
+from .identity import Algorithm, digest_codes, digest_json, digest_keys, split_id
 from .membership import EXCLUDED, Kind, Labels, Membership, require_fold
 from .spec import SplitSpec
 from .state import State
@@ -114,7 +114,7 @@ class Manifest(Displayed):
     types: dict[str, str]
     fingerprint: str
     plan_id: str
-    algorithm: dict[str, Any]
+    algorithm: Algorithm
     membership: Membership
     keys: pa.Table | None
     group_table: pa.Table | None = None

@@ -71,7 +71,7 @@ def _python(place: Path) -> list[Path]:
 PARTS = {
     "splitters": Part(
         ("splitters",),
-        ("tests/splitters", "tests/security/test_attacks.py"),
+        ("tests/splitters",),
         sample=240,
         without=("splitters/conformance",),
     ),
@@ -87,7 +87,7 @@ PARTS = {
             "tests/splitters/test_filling.py",
         ),
     ),
-    "estimates": Part(("estimates",), ("tests/estimates",), without=("estimates/promotion.py",)),
+    "estimates": Part(("estimates",), ("tests/estimates",), sample=120, without=("estimates/promotion.py",)),
     "promotion": Part(
         ("estimates/promotion.py",),
         ("tests/estimates/test_promotion.py", "tests/estimates/test_comparison.py"),

@@ -18,7 +18,7 @@ from evenfold.manifests.identity import digest_table
 from evenfold.manifests.manifest import Manifest
 from evenfold.splitters import SplitError
 
-from .header import SCHEMA, Described, Header, ListedFile, read_header, sha256
+from .header import SCHEMA, Described, Header, ListedFile, Part, read_header, sha256
 from .rows import Digested
 from .tables import tables_of, write_parquet
 
@@ -162,7 +162,7 @@ def describe(manifest: Manifest) -> Described:
     rows = np.bincount(generations, minlength=manifest.generation + 1).tolist()
     state = None if manifest.state is None else manifest.state.to_json()
     shares = {} if manifest.state is None else manifest.state.shares or {}
-    parts = [
+    parts: list[Part] = [
         {"name": name, "code": code, "share": shares.get(code)} for name, code in manifest.membership.parts.items()
     ]
     return {

@@ -592,6 +592,9 @@ def test_a_confusion_counts_every_test_row_once_and_says_its_thresholds() -> Non
     assert made.counts == confusion_matrix(said["y"], said["prediction"]).tolist()
     assert made.thresholds is not None
     assert 0 < made.thresholds[0] <= made.thresholds[1] < 1
+    folds = {"repeat": 0, "fold": [0] * 4 + [1] * 4, "proba_Good": [0.1, 0.3, 0.5, 0.9, 0.2, 0.4, 0.8, 0.9]}
+    told = pd.DataFrame({**folds, "prediction": ["Bad", "Bad", "Good", "Good"] * 2})
+    assert thresholds(seen, told) == pytest.approx((0.4, 0.6)), "midway between the last no and the first yes"
     plain = Confusion.of(credit(), said)
     assert plain is not None
     assert plain.thresholds is None

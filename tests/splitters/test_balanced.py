@@ -184,6 +184,11 @@ def test_the_published_search_fills_as_many_folds_as_asked(start: str) -> None:
     assert set(labels.tolist()) == set(range(12))
 
 
+def test_the_published_search_is_as_published_where_nothing_is_said() -> None:
+    """It starts greedily, and gives up after a hundred moves without a new best."""
+    assert Published() == Published(start="greedy", min_cost=1e-5, max_retries=100)
+
+
 def test_the_published_search_stops_at_its_minimum_cost() -> None:
     """A looser minimum cost is reached with a worse packing, and both are what they say."""
     groups, y = rows_of_groups(8, 60, 3)
