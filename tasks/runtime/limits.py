@@ -69,7 +69,7 @@ def _answer_of(ours: socket.socket, request: bytes, seconds: float, name: str) -
     try:
         with ours.makefile("rwb") as pipe:
             group = pickle.load(pipe)
-            # The request goes as bytes and is unpickled once the paths are set: it may name modules that are found only there.
+            # As bytes: the request is unpickled once the paths are set, for it may name modules that only these find.
             pickle.dump((sys.path, dict(os.environ), str(Path.cwd()), request), pipe)
             pipe.flush()
             told: tuple[str, Any, Exception | None] = pickle.load(pipe)
