@@ -60,7 +60,7 @@ def appear(final: Path, fill: Callable[[Path], str]) -> Path:
             raise SplitError(f"{final} cannot be written ({error.strerror or error}); nothing was changed.") from None
         raise
     try:
-        # A folder that is not empty cannot be renamed to: the first to finish wins, and a second one is compared with it.
+        # No folder can be renamed to one that is not empty: the first to finish wins, and the second compares itself.
         os.rename(aside, final)
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
