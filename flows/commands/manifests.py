@@ -85,37 +85,38 @@ MemoryOption = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")]
 
 
+Seen = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="A column that a model sees; repeat for several.")
+]
+Unseen = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="A column that it does not; repeat for several.")
+]
+AskedTarget = Annotated[str | None, typer.Option(metavar="COLUMN", help="Target, where the split does not name one.")]
+AskedGroup = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Look for this column's groups on both sides of a split.")
+]
+AskedTime = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Require that training rows are older than tested ones.")
+]
+Gates = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=NUMBER", help="A limit, as NAME=NUMBER or NAME=off; repeatable.")
+]
+Ignored = Annotated[
+    list[str] | None, typer.Option(metavar="CODE=REASON", help="Why a check is ignored, as EF205=REASON; repeat.")
+]
+
+
 @commands.command(cls=Grouped)
 def audit(
-    manifest: ManifestFolder,
-    data: DataFile,
-    features: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="A column that a model sees; repeat for several.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="A column that it does not; repeat for several.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Target, where the split does not name one.")
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Look for this column's groups on both sides of a split.")
-    ] = None,
-    time: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Require that training rows are older than tested ones.")
-    ] = None,
-    gate: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=NUMBER", help="A limit, as NAME=NUMBER or NAME=off; repeatable.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(metavar="CODE=REASON", help="Why a check is ignored, as EF205=REASON; repeat.")
-    ] = None,
+    manifest: ManifestFolder, data: DataFile, features: Seen = None, exclude: Unseen = None,
+    target: AskedTarget = None, group: AskedGroup = None, time: AskedTime = None, gate: Gates = None,
+    ignore: Ignored = None,
     impact: Annotated[bool, typer.Option("--impact", help="Refit with and without each leak: what it costs.")] = False,
     store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
     record: Annotated[bool, typer.Option("--record", help="Record it in MLflow, with its page.")] = False,
     kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON, Markdown or SARIF.")] = None,
     as_json: Json = False,
-) -> None:
+) -> None:  # fmt: skip
     """Say what is wrong with a split of FILE: leaks, rows that do not fit, uneven folds. Exit code 1: a gate failed.
 
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
@@ -128,17 +129,11 @@ def audit(
     with busy(f"auditing {manifest} on {data}"):
         audited = read_manifest(manifest)
         made = run_audit(
-            audited,
-            data,
-            features=features or None,
-            exclude=exclude or (),
-            gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
-            target=target,
-            group=group,
-            time=time,
+            audited, data, features=features or None, exclude=exclude or (), target=target, group=group, time=time,
             impact=impact,
+            gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
             ignore=values_of("--ignore", ignore, "CODE=REASON, such as EF205='no new shops will open'"),
-        )
+        )  # fmt: skip
     if store:
         write_whole(manifest / "audit.json", made.model_dump_json(indent=1))
     if record:
@@ -152,9 +147,9 @@ def audit(
 
 
 def _record(split_id: str, made: Any) -> None:
-    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.home import prepared_home
 
-    prepare_environment(Home.here())
+    prepared_home()
     from evenfold.tasks.record.studies import record_audit
 
     record_audit(split_id, made)
