@@ -135,6 +135,7 @@ class _Pair:
         if None in taken:
             why = f"the runs do not say what their fits took; to repeat the folds: {self._command(wanted)}."
             return _Plan(known, why=f"The folds were not repeated: {why}")
+        # What is recorded is of all known repeats of both runs.
         a_repeat = sum(seconds or 0.0 for seconds in taken) / known
         affordable = min(wanted, known + int(MOST_SECONDS / a_repeat)) if a_repeat > 0 else wanted
         why = "" if affordable == wanted else (

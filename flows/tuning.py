@@ -42,6 +42,7 @@ def configurations(grid: dict[str, list[Any]], n_random: int | None, seed: int) 
     every = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     if n_random is None or n_random >= len(every):
         return every
+    # The first of one random order: asking for more keeps those that were tried.
     return [every[i] for i in Stream(seed, CHOOSING).permutation(len(every))[:n_random].tolist()]
 
 

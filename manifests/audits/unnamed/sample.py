@@ -96,6 +96,7 @@ def auc(scores: Array, positive: NDArray[np.bool_]) -> float:
         return 0.5
     mine = scores[positive]
     wins = (np.searchsorted(ranked, mine, "left") + np.searchsorted(ranked, mine, "right")).sum() / 2.0
+    # `wins` holds the pairs of two positives as well: n^2 / 2, with each row's half against itself.
     return float((wins - n_positive**2 / 2.0) / (n_positive * (scores.size - n_positive)))
 
 
@@ -245,6 +246,7 @@ def target_of(name: str, column: pa.ChunkedArray) -> Target:
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     sizes = np.bincount(codes[codes >= 0], minlength=1)
     largest = np.argsort(-sizes, kind="stable")[:MOST_CLASSES]
+    # Of two classes the rarer one alone: the other column would say the same.
     shown = largest[1:] if largest.size == 2 else largest
     outcomes = (codes[:, None] == shown).astype(np.float64)
     return Target(name, outcomes, np.isin(codes, largest), False, codes.astype(np.float64))
