@@ -13,7 +13,7 @@ from evenfold.splitters import BalancedGroupKFold, Stream
 from evenfold.splitters.kernels.hashing import combined
 from evenfold.splitters.packing.bounds import lower_bound, report_on
 from evenfold.splitters.packing.cost import MISSING, Aim, cost_of_chance
-from evenfold.splitters.packing.exact import best_packing, covering_bound
+from evenfold.splitters.packing.exact import MOST_ENTRIES, Proof, best_packing, covering_bound
 from evenfold.splitters.packing.exchange import Packing, TwoBins, close_pairs, subset_sums
 from evenfold.splitters.packing.pack import HIGH_EFFORT, pack, pack_to
 from evenfold.splitters.packing.population import MOST_SUMS, fits
@@ -287,6 +287,8 @@ def test_a_search_without_budget_proves_nothing_wrong() -> None:
     proof = best_packing(aim, best * 2, budget=0)
     assert proof.bins is None
     assert proof.bound <= best
+    many = Aim.of(groups(2, MOST_ENTRIES + 1, 2), np.full(4, 0.25))
+    assert best_packing(many, 1.0) == Proof(None, 0.0), "nor does one of more entries than can be searched"
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from evenfold.splitters import BalancedGroupKFold, KFold, Needs, Rows, SplitError, StratifiedKFold
-from evenfold.splitters.encoding import array_of
+from evenfold.splitters.encoding import array_of, encode
 from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
@@ -258,6 +258,11 @@ def test_one_column_of_groups_may_stand_in_a_table() -> None:
     rows = Rows.of(groups=groups, needs=Needs(groups=True))
     assert rows.groups is not None
     assert (rows.groups.tolist(), rows.entities) == ([0, 1, 0], None)
+
+
+def test_of_nothing_there_are_no_codes() -> None:
+    codes, levels = encode(np.array([], dtype=np.int64), "y")
+    assert (codes.size, levels) == (0, [])
 
 
 def test_whole_numbers_that_no_float_holds_stay_themselves() -> None:
