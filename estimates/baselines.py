@@ -112,6 +112,7 @@ def _spread(ours: Evidence, other: Evidence) -> tuple[float, float] | None:
             return None
         moves = moves - theirs[1]
         units = theirs[2] if units is None else units
+    # As for the score itself: neighbours in time depend on one another, so a stretch is one observation.
     if ours.ordered:
         units = np.unique(ours.batches, return_inverse=True)[1].reshape(-1)
     if _count(units, moves) < (LEAST_STRETCHES if ours.ordered else 2):
@@ -147,6 +148,7 @@ def _beside_draws(
     without = float(both[f"{metric}_without"].mean())
     apart = (both[metric] - both[f"{metric}_without"]).to_numpy()
     interval = corrected_resampled_t(apart, **test).interval if test and apart.size > 1 else None
+    # The test is of means over draws; its interval is moved to the difference that is shown, as that of .632+.
     if interval is not None:
         interval = replace(interval, low=interval.low + value - without - apart.mean(),
                            high=interval.high + value - without - apart.mean())  # fmt: skip

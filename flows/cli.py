@@ -61,9 +61,9 @@ def _demo(engine: Engine = "prefect") -> None:
 
 
 def _run_demo(engine: Any, as_json: bool) -> None:
-    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.home import prepared_home
 
-    prepare_environment(Home.here())
+    prepared_home()
     from evenfold.flows.commands.demo import run_demo
 
     run_demo(engine, as_json)
@@ -74,9 +74,9 @@ def _runs(name: str) -> Any:
 
     def act(as_json: bool, **asked: Any) -> None:
         from evenfold.flows.commands import scores, show
-        from evenfold.tasks import Home, prepare_environment
+        from evenfold.tasks.runtime.home import prepared_home
 
-        prepare_environment(Home.here())
+        prepared_home()
         from evenfold import flows
 
         out, err = show.consoles()

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates import Comparison, EvaluationError, ModelError, compare
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, prepare_environment
 from evenfold.tasks.parameters import Engine, Repeats
 from evenfold.tasks.record.reading import Recipe, Recorded, fit_seconds, metrics_of, read_evaluation, read_recipe
 from evenfold.tasks.record.studies import record_comparison
+from evenfold.tasks.runtime.home import prepared_home
 from evenfold.tasks.runtime.running import running
 from evenfold.tasks.work import Work, further_pairs, work_of
 
@@ -100,8 +100,7 @@ class _Pair:
     @classmethod
     def of(cls, run_a: str, run_b: str) -> _Pair:
         """Return the evaluations; raises SplitError where they cannot be compared."""
-        home = Home.here()
-        prepare_environment(home)
+        home = prepared_home()
         home.require_record()
         a, b = (read_evaluation(run_id) for run_id in (run_a, run_b))
         return cls(a, b, _same_split(a.tags, b.tags))
@@ -136,6 +135,7 @@ class _Pair:
         if None in taken:
             why = f"the runs do not say what their fits took; to repeat the folds: {self._command(wanted)}."
             return _Plan(known, why=f"The folds were not repeated: {why}")
+        # What is recorded is of all known repeats of both runs.
         a_repeat = sum(seconds or 0.0 for seconds in taken) / known
         affordable = min(wanted, known + int(MOST_SECONDS / a_repeat)) if a_repeat > 0 else wanted
         why = "" if affordable == wanted else (

@@ -20,11 +20,11 @@ from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.looks import answer_look, record_look, record_look_scores
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.running import happened, run, saying, tell
-from evenfold.tasks.scores import aggregate_look, check_levels, in_blocks
+from evenfold.tasks.scores import aggregate_look, check_levels, in_blocks, unaggregated
 from evenfold.tasks.splits import check_columns, plan_of
 from evenfold.tasks.work import Work, check_model, work_of
 
-from .fits import Fits, fit_more, fit_splits
+from .fits import fit_more, fit_splits
 from .outcomes import Evaluation, GateError
 from .splitting import Split, recorded, specified, split_given, split_of
 
@@ -147,11 +147,11 @@ def evaluated(
         raise EvaluationError(fits.failure)
     estimator, n_features = str(outcome.model.estimator), len(outcome.features)
     tell([model_sentence(estimator, n_features, fits.n_fits, fits.n_cached), *score_sentences(outcome.estimates)])
-    return _evaluation(split, fits, outcome, split_run_id, record.run_id, time.monotonic() - started)
+    return _evaluation(split, outcome, split_run_id, record.run_id, started, fits.n_fits, fits.n_cached)
 
 
 def _evaluation(
-    split: Split, fits: Fits, outcome: Evaluated, split_run_id: str, run_id: str, seconds: float
+    split: Split, outcome: Evaluated, split_run_id: str, run_id: str, started: float, n_fits: int, n_cached: int = 0
 ) -> Evaluation:
     return Evaluation(
         split=split.ref,
@@ -170,9 +170,9 @@ def _evaluation(
         estimates=outcome.estimates,
         levels=outcome.levels,
         confusion=outcome.confusion,
-        n_cached=fits.n_cached,
-        n_fits=fits.n_fits,
-        seconds=seconds,
+        n_cached=n_cached,
+        n_fits=n_fits,
+        seconds=time.monotonic() - started,
     )
 
 
@@ -230,27 +230,9 @@ def look_at_holdout(
     adjusted = level_of_look(look.look, level, look.budget)
     estimates = run(aggregate_look, split.ref, result, interval=interval, level=adjusted, answered=words)
     run(record_look_scores, split.ref, look, result, estimates, whole=not words)
-    return Evaluation(
-        split=split.ref,
-        cached=split.cached,
-        balance=split.report,
-        split_run_id=split_run_id,
-        run_id=look.run_id,
-        model=work.problem.model,
-        task=work.problem.task,
-        features=list(work.problem.features),
-        left_out=work.problem.left_out,
-        encoded=work.problem.encodings,
-        imputed=list(work.problem.imputed),
-        scores=[result.score],
-        apparent=None,
-        estimates=estimates,
-        n_cached=0,
-        n_fits=1,
-        seconds=time.monotonic() - started,
-        look=look.look,
-        looks_left=left,
-    )
+    outcome = unaggregated(split.ref, model, [result]).model_copy(update={"estimates": estimates})
+    made = _evaluation(split, outcome, split_run_id, look.run_id, started, n_fits=1)
+    return made.model_copy(update={"look": look.look, "looks_left": left})
 
 
 def _announced(split: Split, work: Work, reason: str) -> Look:

@@ -136,6 +136,7 @@ def _collected(fits: Fits, outcomes: Iterator[tuple[int, Finished[Any]]], sizes:
             fits.errors.append(_reason(done.error))
         if not quiet:
             say("fitting models", fits.n_fits, total)
+    # They come as they finish; estimates and their bytes are to be those of the splits' order.
     return [results[number] for number in sorted(results)]
 
 
@@ -148,6 +149,7 @@ def _each_fold(fits: Fits, time_limit: float | None) -> Iterator[tuple[int, Fini
         return
     # Every worker has a fold while the first to finish says how long a fit takes: long fits lose nothing by it.
     begun = _one_by_one(fits, every[:workers], None)
+    # Only the first: `begun` goes on in the background, and the others of it are taken up at the end.
     number, first = next(begun)
     yield number, first
     seconds = inf if first.error else first.value.score.seconds_fit + first.value.score.seconds_score

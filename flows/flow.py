@@ -143,6 +143,7 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
         token = _CHECKED.set(False)  # what this flow calls is checked anew
         try:
             use_named_store()  # first: what is checked may lie there
+            # True: _called has checked this very call. MISSING, which is true as well: nobody has.
             if not token.old_value or token.old_value is token.MISSING:
                 given = inspect.signature(fn).bind(*args, **kwargs).arguments
                 check(**given)
@@ -236,6 +237,7 @@ class Flow(prefect.Flow[P, R]):
         """
         given: Any = dict(zip(self.asked.model_fields, args, strict=False)) | kwargs
         home = Home.here()
+        # A frame becomes a file, for parameters travel as JSON; where the request is refused, the file goes again.
         with asking(given["data"], home) if "data" in given else contextlib.nullcontext(None) as path:
             parameters = self.read(given if path is None else given | {"data": path})
             if FlowRunContext.get() is not None or return_state:  # as any flow

@@ -24,13 +24,13 @@ from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
-from evenfold.tasks import Home, prepare_environment
 from evenfold.tasks.batches import typed_features
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
 from evenfold.tasks.record.studies import record_later
 from evenfold.tasks.record.tracker import load_final
 from evenfold.tasks.results.files import data_reference, from_anywhere, sha256
+from evenfold.tasks.runtime.home import prepared_home
 from evenfold.tasks.runtime.running import run, running
 from evenfold.tasks.scores import estimate_of_one_model
 from evenfold.tasks.work import Work, work_of
@@ -114,8 +114,7 @@ def _few(later: _Later) -> str:
 
 
 def _fitted(run_id: str, data: Any, training_data: str | None) -> _Later:
-    home = Home.here()
-    prepare_environment(home)
+    home = prepared_home()
     home.require_record()
     given = from_anywhere(data_reference(data, home))
     recipe = read_recipe(run_id, from_anywhere(training_data) if training_data else None)

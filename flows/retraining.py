@@ -206,6 +206,7 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
     champion = run(read_champion, course.split, course.name)
     _require_harmless(champion, course.candidate)
     candidate = _evaluated(course, course.candidate)
+    # One that is taken up again has decided already: a second look would spend the year's error twice.
     decision = opened.decision or _decide(course, champion)
     run(record_decision, course.split, opened.run_id, decision)
     stored = (

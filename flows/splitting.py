@@ -15,7 +15,7 @@ from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Memory
 from evenfold.tasks.record.evaluations import balance_of, record_split
 from evenfold.tasks.results.files import from_anywhere
-from evenfold.tasks.runtime.home import Home, prepare_environment
+from evenfold.tasks.runtime.home import prepared_home
 from evenfold.tasks.runtime.running import finished, happened, mark, run, saying, tell
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.splits import (
@@ -135,7 +135,7 @@ def load_split(reference: str) -> Manifest:
 
     Raises SplitError where there is none.
     """
-    prepare_environment(Home.here())
+    prepared_home()
     from evenfold.tasks.record.reading import read_split
 
     return read_split(reference)

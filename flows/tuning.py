@@ -42,6 +42,7 @@ def configurations(grid: dict[str, list[Any]], n_random: int | None, seed: int) 
     every = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     if n_random is None or n_random >= len(every):
         return every
+    # The first of one random order: asking for more keeps those that were tried.
     return [every[i] for i in Stream(seed, CHOOSING).permutation(len(every))[:n_random].tolist()]
 
 
@@ -91,12 +92,8 @@ def run_tuning(
     tried = configurations(grid, n_random, work.manifest.spec.seed)
     trials = _trials(split.ref, recipe, tried, time_limit, level)
     metric = metric or trials[0].evaluated.model.metrics[0]
-    choice = _chosen(
-        work, trials, metric, one_standard_error=one_standard_error, level=level, seed=work.manifest.spec.seed
-    )
-    inside = None
-    if nested:
-        inside = _nested(split.ref, trials, metric, one_standard_error, time_limit, interval, level)
+    choice = _chosen(work, trials, metric, one_standard_error=one_standard_error, level=level)
+    inside = _nested(split.ref, trials, metric, one_standard_error, time_limit, interval, level) if nested else None
     results = [Tried(params=trial.params, estimates=trial.evaluated.estimates) for trial in trials]
     run_id = run(
         record_tuning, split.ref, split_run_id, trials[0].evaluated.model, results, choice, metric, one_standard_error,
@@ -113,11 +110,13 @@ def run_tuning(
 
 def _chosen(work: Work, trials: list[Trial], metric: str, **how: Any) -> Choice:
     """Return the choice by the predictions of all folds, or by the scores of all draws, which keep no predictions."""
+    problem, seed = work.problem, work.manifest.spec.seed
     if work.manifest.kind == "draws":
-        return choose_by_draws(metric, work.problem, [scores_of_draws(trial.evaluated) for trial in trials], **how)
+        tables = [scores_of_draws(trial.evaluated) for trial in trials]
+        return choose_by_draws(metric, problem, tables, seed=seed, **how)
     predictions = [frame_of(trial.evaluated.predictions) for trial in trials]
     scores = [[score.test.get(metric, nan) for score in trial.evaluated.scores] for trial in trials]
-    return choose(metric, work.problem, predictions, scores, **how)
+    return choose(metric, problem, predictions, scores, seed=seed, **how)
 
 
 def _tuning(split: SplitRef, metric: str, trials: list[Trial], choice: Choice) -> Tuning:

@@ -216,6 +216,7 @@ def _distribution(
     beside.require_complete(name)
     if is_numeric_target(column):
         y = to_numpy(column).astype(np.float64)[rows]
+        # From ranks in the manifest to places among the rows in use, which are what is compared.
         rank = np.full(beside.manifest.n, -1)
         rank[in_use] = np.arange(in_use.size)
         overall: Figures = {"mean": float(y[in_use].mean()), "sd": float(y[in_use].std())}

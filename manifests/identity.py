@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -63,11 +63,20 @@ def content_of(table: pa.Table, waiting: pa.Table | None) -> str:
     return content if waiting is None else digest_json([content, digest_keys(waiting, waiting.num_rows)])
 
 
-def plan_id(decision: dict[str, Any], data: str, algorithm: dict[str, Any], parent_split_id: str | None = None) -> str:
-    """Return the key of the split cache: what was asked, of which data, by which algorithm, grown from what.
+class _Strategy(TypedDict):
+    name: str
+    version: str | int
 
-    ``algorithm`` is the strategy's name and version, and for a grown split the version of growing.
-    """
+
+class Algorithm(_Strategy, total=False):
+    """The strategy's name and version, for a grown split the version of growing; a header says if it is portable."""
+
+    growing: int
+    portable: bool
+
+
+def plan_id(decision: dict[str, Any], data: str, algorithm: Algorithm, parent_split_id: str | None = None) -> str:
+    """Return the key of the split cache: what was asked, of which data, by which algorithm, grown from what."""
     return digest_json(
         {"decision": decision, "fingerprint": data, "algorithm": algorithm, "parent_split_id": parent_split_id}
     )

@@ -18,7 +18,7 @@ from evenfold.splitters import Pair, SplitError, Splitter
 from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 
-from .identity import digest_codes, digest_json, digest_keys, split_id
+from .identity import Algorithm, digest_codes, digest_json, digest_keys, split_id
 from .membership import EXCLUDED, Kind, Labels, Membership, require_fold
 from .spec import SplitSpec
 from .state import State
@@ -114,7 +114,7 @@ class Manifest(Displayed):
     types: dict[str, str]
     fingerprint: str
     plan_id: str
-    algorithm: dict[str, Any]
+    algorithm: Algorithm
     membership: Membership
     keys: pa.Table | None
     group_table: pa.Table | None = None
@@ -159,6 +159,7 @@ class Manifest(Displayed):
         digests = self.in_use.digests() or []
         if self.status.any():
             digests = [*digests, digest_codes(self.status)]
+        # Codes as they were assigned, with the status apart: deleting a row moves none, and is another decision.
         keys, codes = digest_keys(self.keys, self.n), digest_codes(self.membership.codes)
         return split_id(self.kind, keys, codes, digests or None)
 
@@ -194,6 +195,7 @@ class Manifest(Displayed):
     def status(self) -> NDArray[np.int8]:
         """The status of each row: 0 active, 1 deleted, 2 quarantined."""
         status = np.zeros(self.n, dtype=np.int8)
+        # Oldest first: the last word on a row is what holds.
         for change in self.changes:
             assert self.keys is not None
             status[positions_in(self.keys, change.keys)] = change.status
@@ -265,6 +267,7 @@ class Manifest(Displayed):
     def _joined(self, frame: Any) -> tuple[Lookup, NDArray[np.int64]]:
         positions = self.lookup(frame)
         rows = positions.exact_rows()
+        # Weak: to know what was joined last must not keep it in memory.
         _JOINED[:] = [weakref.ref(self)]
         return positions, rows
 

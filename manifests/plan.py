@@ -28,7 +28,7 @@ from evenfold.splitters.targets import is_number
 from numpy.typing import NDArray
 
 from .fields import Columns
-from .identity import content_of, plan_id
+from .identity import Algorithm, content_of, plan_id
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import SplitSpec, read_spec, require_roles
@@ -91,7 +91,7 @@ class Plan:
 
     def _identify(self, types: dict[str, str], content: str) -> None:
         self.types = types
-        self.algorithm = {"name": self.spec.strategy, "version": self.splitter.version}
+        self.algorithm: Algorithm = {"name": str(self.spec.strategy), "version": self.splitter.version}
         self.fingerprint = content
         self.plan_id = plan_id(self.spec.decision(self.types), self.fingerprint, self.algorithm)
 

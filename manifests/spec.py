@@ -170,6 +170,7 @@ class SplitSpec(Strict):
         made = self._strategy()
         defaults = _defaults(type(made))
         params = made.get_params(deep=False)
+        # So a parameter that a later version adds changes no identity while it has its default.
         changed = {k: v for k, v in params.items() if k != "random_state" and (k not in defaults or v != defaults[k])}
         decided = {
             "columns": self.columns.model_dump(exclude_defaults=True),

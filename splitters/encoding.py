@@ -136,6 +136,7 @@ def _encode_objects(array: NDArray[Any], name: str) -> tuple[IntArray, list[Any]
 def _has_small_range(array: NDArray[Any]) -> bool:
     if array.size == 0 or int(array.max()) > np.iinfo(np.int64).max:
         return False
+    # In Python's integers, for the range of int64 values may itself be beyond int64.
     return int(array.max()) - int(array.min()) <= 2 * array.size + 1024
 
 

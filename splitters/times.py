@@ -60,6 +60,7 @@ def _from_objects(values: list[Any], name: str) -> NDArray[Any]:
 
 def _in_utc(value: date) -> date:
     if isinstance(value, datetime) and value.tzinfo is not None:
+        # NumPy's times know no zones: what it is given is in UTC already.
         return value.astimezone(UTC).replace(tzinfo=None)
     return value
 
@@ -106,6 +107,7 @@ def _microseconds(gap: Any) -> int | None:
     if isinstance(gap, timedelta):
         return gap // timedelta(microseconds=1)
     match = _GAP.fullmatch(gap) if isinstance(gap, str) else None
+    # By fractions: as a float, 0.1 of a day would not be a whole number of microseconds.
     return int(Fraction(match[1]) * MICROSECONDS[match[2]]) if match else None
 
 

@@ -108,6 +108,7 @@ def specification(
     merged["params"] = {
         **base.get("params", {}), **(params or {}), **({} if n_splits is None else {"n_splits": n_splits})
     }  # fmt: skip
+    # One group that is given takes the place of several that the specification names.
     before = {role: value for role, value in base.get("columns", {}).items() if role != "entities" or not group}
     merged["columns"] = before | {role: value for role, value in columns.items() if value}
     return read_spec(merged)
@@ -130,6 +131,7 @@ def _planned(
 
 def _key(data: Any, spec: Any = None, **columns: Any) -> str:
     plan = _planned(data, spec, **columns)
+    # With name and place: one plan under two names is two folders, and what is returned names its table.
     return f"split/{digest_json([plan.plan_id, plan.spec.name, from_anywhere(data_reference(data, Home.here()))])}"
 
 
@@ -186,6 +188,7 @@ def split(
         plan = planned(plan.spec, place, engine=data_engine, memory=memory, to=Home.here().splits)
     home = Home.here()
     home.make()
+    # Always in this order: two that held one each would wait for one another for ever.
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
         folder, reused = _placed(plan, home, again=is_refreshing())
     clear_spilled()
@@ -242,6 +245,7 @@ def check_columns(data: str, spec: SplitSpec) -> None:
         rows += 0 if spec.may_wait else block.num_rows
         canonical = canonical_table(block, names, spec.types)
         if not spec.may_wait and any(column.null_count for column in canonical.columns):
+            # All rows once more, so that the error counts the holes of the column and not of this block.
             canonical = canonical_table(read_table(data, names, spec.types), names, spec.types)
         for name in names:
             require_complete(canonical.column(name), name, spec.columns.target)

@@ -130,6 +130,7 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
     """Return the loaded data of a split and model; the last two are kept in memory."""
     if not split.data:
         raise SplitError(f"{split.name} {split.version} names no table; say which: load_split(reference, data=...).")
+    # The stamp is part of the key: a file that was written again is another table.
     place = split.data, stamp(split.data), split.uri
     recipe = ModelSpec.of(model).model_dump_json()
     given = _RECIPES.get((*place, recipe), recipe)
@@ -157,6 +158,7 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
         read = files_digest(manifest.split_id, data)
     else:
         read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
+    # The problem holds the present rows alone, in the manifest's order.
     place = np.where(present, np.cumsum(present) - 1, -1)
     keys = None if manifest.keys is None else manifest.keys.filter(present)
     time = manifest.spec.columns.time
@@ -276,6 +278,7 @@ def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:
 
 def key_of_pair(work: Work, train: NDArray[np.int64], test: NDArray[np.int64]) -> str:
     """Return the score key of a fit on some rows, tested on others, given as positions in the problem."""
+    # -1 is no position: it parts the two sides, so that no other pair has the same bytes.
     rows = b"".join(rows.astype("<i8").tobytes() for rows in (train, np.array([-1]), test))
     return key_of(work, f"pair {hashlib.sha256(rows).hexdigest()}")
 

@@ -7,6 +7,7 @@ import inspect
 import json
 import sys
 from collections.abc import Collection
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ def uneven(splitter: Splitter, n: int = 311) -> Data:
     several = np.column_stack([classes, np.where(drawn[2] % 3 == 0, classes, "other")])
     numbers = (drawn[1] // 4) ** 2 / 8
     ys = {"ignored": None, "numbers": numbers, "any": several if needs.groups else numbers}
-    entities = np.column_stack([groups, np.where(drawn[3] < 3, groups[::-1], groups)])
+    others = [np.where(drawn[3] % 32 == lot, groups[::-1], groups) for lot in range(2)]
+    entities = np.column_stack([groups, *others])
     levels = entities if "entities_apart" in splitter.promises else groups if needs.groups else None
     known = {name: values[rows] for name, values in roles.items() if getattr(needs, name)}
     y = ys.get(needs.y, classes)
@@ -70,20 +72,35 @@ def name_of(splitter: Any) -> str:
     return f"{type(splitter).__name__}({', '.join(shown)})"
 
 
-NAMES = sorted({type(splitter).__name__ for splitter in CASES if splitter.portable} | {"packings"})
+TRAITS = "portable", "grows", "shares_out", "by_group_table", "in_memory_because"
+NAMES = sorted({type(splitter).__name__ for splitter in CASES} | {"packings"})
+
+
+def declared(strategy: type[Splitter]) -> dict[str, str]:
+    """Return what a class promises, needs and takes where nothing is said: what specifications leave out."""
+    parameters = inspect.signature(strategy).parameters.values()
+    return {
+        "parameters": ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters),
+        "promises": " ".join(sorted(strategy.promises)),
+        "needs": " ".join(f"{name}={value}" for name, value in asdict(strategy.needs).items() if value),
+        "traits": " ".join(trait for trait in TRAITS if getattr(strategy, trait)),
+    }
 
 
 def digests(names: Collection[str] = NAMES) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return for each class each case's version and digests, for strategies that are the same on every machine.
+    """Return for each class what it declares, and each case's version and digests if all machines make the same.
 
     Beside them, as ``packings``, those of the pack kernel.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {"packings": packings()} if "packings" in names else {}
     for splitter in CASES:
-        if type(splitter).__name__ in names and splitter.portable:
+        if type(splitter).__name__ not in names:
+            continue
+        of_class = found.setdefault(type(splitter).__name__, {"declared": declared(type(splitter))})
+        if splitter.portable:
             pinned = {"version": splitter.version, **{str(n): digest(splitter, n) for n in SIZES}}
             pinned["uneven"] = digest(splitter, uneven(splitter))
-            found.setdefault(type(splitter).__name__, {})[name_of(splitter)] = pinned
+            of_class[name_of(splitter)] = pinned
     return found
 
 

@@ -69,6 +69,7 @@ def level_of_look(number: int, level: float = 0.95, budget: int | None = None) -
     """
     if number < 1 or not 0 < level < 1:
         raise SplitError(f"look {number} at level {level:g}; looks count from 1, and a level is between 0 and 1.")
+    # 1 / (1 x 2) + 1 / (2 x 3) + ... = 1; a look beyond the budget goes by that series too.
     return 1.0 - (1.0 - level) / (budget if budget and number <= budget else number * (number + 1))
 
 
@@ -262,6 +263,7 @@ def _secret_in(path: Path, made_before: bool) -> bytes:
     """Return the secret in a file that its owner alone may read, which is made where there was none."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # One that was lost is not made anew: with other noise, asking again would tell what the first noise hid.
         if not made_before and not path.exists():
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as made:
                 made.write(secrets.token_bytes(SECRET_BYTES))

@@ -106,6 +106,7 @@ class Thresholdout:
 
     def replay(self, spent: Iterable[bool]) -> None:
         """Go on after earlier questions: whether each was answered by the holdout's own mean, in their order."""
+        # The very numbers that answering drew, in that order, so that the next answer's noise is what it would be.
         for own in spent:
             self._laplace(4 * self.noise)
             if own:

@@ -95,7 +95,7 @@ def interval_of_draws(metric: Metric, value: float, err1: float, spread: tuple[f
     assert metric.loss is not None
     # score() is its own inverse, so of a score it makes the error.
     error = metric.loss.score(value)
-    if not error > 0 or not err1 > 0 or not metric.low < value < metric.high:
+    if not err1 > 0 or not metric.low < value < metric.high:
         return Declined("no draw made an error, so nothing says how far another sample would be off.")
     se = spread[0] * sqrt(TRAINING) * error / err1
     low, high = within_range(metric, value, se, spread[1], level)

@@ -378,5 +378,6 @@ def confidence(problem: Problem, answers: Responses) -> dict[str, NDArray[Any]]:
     if given.ndim == 1:  # two of the problem's classes are known, and the second's decision is the first's negative
         given = np.stack([-given, given], axis=1)
     column = {label: j for j, label in enumerate(answers.classes_.tolist())}
+    # Of a class that training lacked the probability is 0, and nobody knows a decision.
     absent = np.zeros(len(given)) if kind == "proba" else np.full(len(given), np.nan)
     return {f"{kind}_{label}": given[:, column[label]] if label in column else absent for label in problem.classes}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 import typer
 
 from .busy import busy
 from .flags import Json
+
+if TYPE_CHECKING:
+    from evenfold.tasks import Home
 
 FlowName = Literal["retrain", "evaluate", "split"]
 PROCESS, DOCKER, KUBERNETES = "process", "docker", "kubernetes"
@@ -53,10 +56,9 @@ def deploy(
 
     Example: evenfold deploy flights.yaml --data examples/flights.parquet --cron "0 4 * * 1"
     """
-    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.home import prepared_home
 
-    home = Home.here()
-    prepare_environment(home)
+    home = prepared_home()
     from .console import consoles
 
     with busy(f"deploying {flow} of {spec}"):
@@ -70,18 +72,20 @@ def deploy(
     out.print(f"  a worker takes its runs: prefect worker start --pool {pool}", markup=False)
 
 
+class Deployed(TypedDict):
+    """A deployment, whether it was made or updated, and the pool that it runs in with its type."""
+
+    deployment: str
+    id: str
+    what: str
+    pool: str
+    type: str
+
+
 def deployed(
-    home: Any,
-    spec: Path,
-    data: str,
-    model: str | None,
-    flow: FlowName,
-    cron: str | None,
-    timezone: str,
-    pool: str,
-    image: str,
-    name: str | None,
-) -> dict[str, Any]:
+    home: Home, spec: Path, data: str, model: str | None, flow: FlowName, cron: str | None, timezone: str, pool: str,
+    image: str, name: str | None,
+) -> Deployed:  # fmt: skip
     """Make or update the deployment and return its name, id and pool; raises SplitError or ModelError before it does.
 
     One run at a time: of two that record the same evaluation at once each might make a run of it. The other waits.
@@ -98,26 +102,27 @@ def deployed(
         asked.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
     given = {name: read[name] for name in ("spec", "model") if read.get(name) is not None}
     parameters = {name: value.model_dump(mode="json", exclude_unset=True) for name, value in given.items()}
-    parameters["data"] = data
-    schedule = _checked(cron, timezone, Cron)
+    schedule, name = _checked(cron, timezone, Cron), name or asked.name
     with _server(home):
-        kind, known = _pool(pool, f"{flow}/{name or asked.name}")
-        env = PATIENT | {name: os.environ[name] for name in (*PATIENT, *TAKEN_ALONG) if os.environ.get(name)}
-        if kind == PROCESS:
-            env["EVENFOLD_HOME"] = str(home.path)
+        kind, known = _pool(pool, f"{flow}/{name}")
         deployment = published.to_deployment(
-            name or asked.name,
-            parameters=parameters,
+            name,
+            parameters=parameters | {"data": data},
             tags=["evenfold", flow, f"split:{asked.name}"],
             description=f"evenfold: {flow} {asked.name}.",
             work_pool_name=pool,
-            job_variables=template(kind, env, Path.cwd(), image),
+            job_variables=template(kind, _environment(home, kind), Path.cwd(), image),
             concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
             **({"schedule": schedule} if schedule else {}),
         )
-        made = deployment.apply()
-    what = "updated" if known else "made"
-    return {"deployment": f"{flow}/{name or asked.name}", "id": str(made), "what": what, "pool": pool, "type": kind}
+        made = str(deployment.apply())
+    return Deployed(deployment=f"{flow}/{name}", id=made, what="updated" if known else "made", pool=pool, type=kind)
+
+
+def _environment(home: Home, kind: str) -> dict[str, str]:
+    """Return the variables that a run is started with: what waits for servers, and what is set here."""
+    variables = PATIENT | {name: os.environ[name] for name in (*PATIENT, *TAKEN_ALONG) if os.environ.get(name)}
+    return variables | ({"EVENFOLD_HOME": str(home.path)} if kind == PROCESS else {})
 
 
 def _checked(cron: str | None, timezone: str, schedule: Any) -> Any:

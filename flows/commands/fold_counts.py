@@ -93,9 +93,9 @@ def _cell(name: str, value: Any, metric: str, is_score: bool) -> str:
 
 def _keep(data: str, what: str, problem: Problem, about: dict[str, str], page: str, table: pd.DataFrame) -> None:
     """Record a study in MLflow with its page and table, in the experiment that is called as the data's file."""
-    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.home import prepared_home
 
-    prepare_environment(Home.here())
+    prepared_home()
     from evenfold.tasks.record.studies import record_study
     from evenfold.tasks.splits import name_of
     from evenfold.tasks.work import study_key

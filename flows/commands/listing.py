@@ -29,12 +29,11 @@ def list_(
 
     Example: evenfold list
     """
-    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.home import prepared_home
 
     from .console import consoles
 
-    home = Home.here()
-    prepare_environment(home)
+    home = prepared_home()
     with busy("looking for what was recorded"):
         found = _found(home)
     out, _ = consoles()

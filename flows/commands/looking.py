@@ -72,11 +72,10 @@ def _folder(manifest: str) -> Iterator[Path]:
         yield manifest_folder(manifest)
         return
     from evenfold.splitters import SplitError
-    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.home import prepared_home
 
     run_id, _, name = manifest.removeprefix("runs:/").partition("/")
-    home = Home.here()
-    prepare_environment(home)
+    home = prepared_home()
     home.require_record()
     from evenfold.tasks.record.tracker import Tracker
     from evenfold.tasks.runtime.redaction import redacted
@@ -129,11 +128,10 @@ def ui(
 
     Example: evenfold ui --dry
     """
-    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.home import prepared_home
     from evenfold.tasks.runtime.redaction import redacted
 
-    home = Home.here()
-    prepare_environment(home)
+    home = prepared_home()
     commands = ui_commands(port)
     if as_json:
         typer.echo(json.dumps(commands))

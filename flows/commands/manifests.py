@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from evenfold.manifests.exchange.forms import Dialect, Format
 
 from .busy import busy
 from .flags import Grouped, values_of
@@ -20,50 +20,8 @@ GATE_FAILED = 1
 commands = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
-class Tool(StrEnum):
-    """What an export is for."""
-
-    sklearn = "sklearn"
-    h2o = "h2o"
-    spark = "spark"
-    nnunet = "nnunet"
-    csv = "csv"
-    groups = "groups"
-    autogluon = "autogluon"
-    data_foundry = "data-foundry"
-    openml = "openml"
-    torch = "torch"
-    vertex = "vertex"
-    databricks = "databricks"
-    bigquery = "bigquery"
-    croissant = "croissant"
-    splitgraph = "splitgraph"
-    sql = "sql"
-
-
-class Dialect(StrEnum):
-    """A dialect of SQL."""
-
-    duckdb = "duckdb"
-    spark = "spark"
-    bigquery = "bigquery"
-    snowflake = "snowflake"
-    postgres = "postgres"
-
-
-class Role(StrEnum):
-    """A side of a split."""
-
-    train = "train"
-    test = "test"
-
-
-class AuditFormat(StrEnum):
-    """What an audit is printed as for other programs and people."""
-
-    json = "json"
-    md = "md"
-    sarif = "sarif"
+Role = Literal["train", "test"]
+AuditFormat = Literal["json", "md", "sarif"]
 
 
 def named(given: Path | None) -> Path | None:
@@ -85,37 +43,38 @@ MemoryOption = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")]
 
 
+Seen = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="A column that a model sees; repeat for several.")
+]
+Unseen = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="A column that it does not; repeat for several.")
+]
+AskedTarget = Annotated[str | None, typer.Option(metavar="COLUMN", help="Target, where the split does not name one.")]
+AskedGroup = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Look for this column's groups on both sides of a split.")
+]
+AskedTime = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Require that training rows are older than tested ones.")
+]
+Gates = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=NUMBER", help="A limit, as NAME=NUMBER or NAME=off; repeatable.")
+]
+Ignored = Annotated[
+    list[str] | None, typer.Option(metavar="CODE=REASON", help="Why a check is ignored, as EF205=REASON; repeat.")
+]
+
+
 @commands.command(cls=Grouped)
 def audit(
-    manifest: ManifestFolder,
-    data: DataFile,
-    features: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="A column that a model sees; repeat for several.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="A column that it does not; repeat for several.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Target, where the split does not name one.")
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Look for this column's groups on both sides of a split.")
-    ] = None,
-    time: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Require that training rows are older than tested ones.")
-    ] = None,
-    gate: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=NUMBER", help="A limit, as NAME=NUMBER or NAME=off; repeatable.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(metavar="CODE=REASON", help="Why a check is ignored, as EF205=REASON; repeat.")
-    ] = None,
+    manifest: ManifestFolder, data: DataFile, features: Seen = None, exclude: Unseen = None,
+    target: AskedTarget = None, group: AskedGroup = None, time: AskedTime = None, gate: Gates = None,
+    ignore: Ignored = None,
     impact: Annotated[bool, typer.Option("--impact", help="Refit with and without each leak: what it costs.")] = False,
     store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
     record: Annotated[bool, typer.Option("--record", help="Record it in MLflow, with its page.")] = False,
     kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON, Markdown or SARIF.")] = None,
     as_json: Json = False,
-) -> None:
+) -> None:  # fmt: skip
     """Say what is wrong with a split of FILE: leaks, rows that do not fit, uneven folds. Exit code 1: a gate failed.
 
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
@@ -128,23 +87,17 @@ def audit(
     with busy(f"auditing {manifest} on {data}"):
         audited = read_manifest(manifest)
         made = run_audit(
-            audited,
-            data,
-            features=features or None,
-            exclude=exclude or (),
-            gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
-            target=target,
-            group=group,
-            time=time,
+            audited, data, features=features or None, exclude=exclude or (), target=target, group=group, time=time,
             impact=impact,
+            gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
             ignore=values_of("--ignore", ignore, "CODE=REASON, such as EF205='no new shops will open'"),
-        )
+        )  # fmt: skip
     if store:
         write_whole(manifest / "audit.json", made.model_dump_json(indent=1))
     if record:
         _record(audited.split_id, made)
     if kind:
-        typer.echo(formatted(made, data, kind.value))
+        typer.echo(formatted(made, data, kind))
     else:
         _print(made, as_json, show_audit)
     if made.failed:
@@ -152,9 +105,9 @@ def audit(
 
 
 def _record(split_id: str, made: Any) -> None:
-    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.home import prepared_home
 
-    prepare_environment(Home.here())
+    prepared_home()
     from evenfold.tasks.record.studies import record_audit
 
     record_audit(split_id, made)
@@ -223,11 +176,11 @@ def diff(
 @commands.command(cls=Grouped)
 def export(
     manifest: ManifestFolder,
-    to: Annotated[Tool, typer.Option(help="The tool that reads the file.")],
+    to: Annotated[Format, typer.Option(help="The tool that reads the file.")],
     output: Out,
     data: Annotated[str | None, typer.Option(help="File whose rows the folds are put beside.")] = None,
     repeat: Repeat = 0,
-    dialect: Annotated[Dialect, typer.Option(help="SQL of which engine, for --to sql.")] = Dialect.duckdb,
+    dialect: Annotated[Dialect, typer.Option(help="SQL of which engine, for --to sql.")] = "duckdb",
     table: Annotated[str, typer.Option(help="Table whose rows get folds, for --to sql.")] = "rows",
     memory: MemoryOption = None,
     as_json: Json = False,
@@ -242,7 +195,7 @@ def export(
 
     with busy(f"writing {output}"):
         made = run_export(
-            StoredManifest(manifest).prove(), to.value, output, data, repeat=repeat, dialect=dialect.value,
+            StoredManifest(manifest).prove(), to, output, data, repeat=repeat, dialect=dialect,
             table=table, memory=memory,
         )  # fmt: skip
     _print(made, as_json, show_export)
@@ -275,8 +228,8 @@ def join(
         if fold is None or role is None:
             rows = sum(partition(stored, data, output, memory=memory, repeat=repeat).counts.values())
         else:
-            rows = write_join(stored, data, fold, role.value, output, repeat=repeat, memory=memory)
-    made = Joined(path=str(output), rows=rows, fold=fold, repeat=repeat, role=role.value if role else None)
+            rows = write_join(stored, data, fold, role, output, repeat=repeat, memory=memory)
+    made = Joined(path=str(output), rows=rows, fold=fold, repeat=repeat, role=role)
     _print(made, as_json, show_join)
 
 

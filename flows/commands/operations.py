@@ -32,10 +32,9 @@ def up(
     import os
 
     from evenfold.splitters import SplitError
-    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.home import prepared_home
 
-    home = Home.here()
-    prepare_environment(home)
+    home = prepared_home()
     from evenfold.tasks.results.clean import age_of
     from evenfold.tasks.runtime.server import keep_server, kept_server, stop_server
 
@@ -63,13 +62,12 @@ def doctor(as_json: Json = False) -> None:
 
     Example: evenfold doctor
     """
-    from evenfold.tasks import Home, prepare_environment
     from evenfold.tasks.doctor import examine
+    from evenfold.tasks.runtime.home import prepared_home
 
     from .show import consoles
 
-    home = Home.here()
-    prepare_environment(home)
+    home = prepared_home()
     with busy("looking at servers and stores"):
         findings = examine(home)
     out, _ = consoles()
@@ -92,13 +90,12 @@ def clean(
 
     Example: evenfold clean --older-than 30d --dry-run
     """
-    from evenfold.tasks import Home, prepare_environment
     from evenfold.tasks.results.clean import age_of, clean as remove
+    from evenfold.tasks.runtime.home import prepared_home
 
     from .show import consoles
 
-    home = Home.here()
-    prepare_environment(home)
+    home = prepared_home()
     from evenfold.tasks.runtime.server import forget_runs
 
     with busy("looking for what is old"):
@@ -121,11 +118,11 @@ def load(
     Example: evenfold load flights@1.0
     """
     from evenfold.flows import load_split
-    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.home import prepared_home
 
     from .show import consoles
 
-    prepare_environment(Home.here())
+    prepared_home()
     with busy(f"looking for {reference}"):
         split = load_split(reference)
     header = {"name": split.name, "version": split.version, "split_id": split.split_id, "uri": str(split.uri)}
@@ -148,9 +145,9 @@ def leaderboard(
 
     Example: evenfold leaderboard flights@1.0 --metric r2
     """
-    from evenfold.tasks import Home, prepare_environment
+    from evenfold.tasks.runtime.home import prepared_home
 
-    prepare_environment(Home.here())
+    prepared_home()
     from evenfold.tasks.record.leaderboard import leaderboard as ranked
 
     from .console import consoles
@@ -175,12 +172,12 @@ def rollback(
 
     Example: evenfold rollback flights --reason "the feed of May was in hours"
     """
-    from evenfold.tasks import Home, prepare_environment, roll_back
+    from evenfold.tasks import roll_back
+    from evenfold.tasks.runtime.home import prepared_home
 
     from .show import consoles
 
-    home = Home.here()
-    prepare_environment(home)
+    home = prepared_home()
     home.require_record()
     with busy(f"putting {name} back"):
         done = roll_back.fn(name, to=to, reason=reason)

@@ -50,6 +50,17 @@ COUNTED_CHECKS: tuple[Callable[[Any], Outcome], ...] = (
     *(empty_folds, group_in_two_folds, constant_groups),
     *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
 )
+ROW_CHECKS: tuple[Callable[[Joined], Outcome], ...] = (
+    *(rows_without_fold, absent_rows, repeated_keys),
+    *(deleted_rows, quarantined_rows, waiting_rows, crossing_rows),
+    *(similar_keys, fractional_keys, time_overlap, attribute_deviation, constant_target),
+    *COUNTED_CHECKS,
+)
+SAMPLE_CHECKS: tuple[Callable[[Sample], Outcome], ...] = (
+    *(near_duplicates, unnamed_entities, carried_targets),
+    *(computed_target, strong_features),
+    *(times_left_out, other_populations, other_generation),
+)
 
 
 def audit(
@@ -120,26 +131,9 @@ def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotA
         with in_one_thread():
             return check(drawn)
 
-    of_rows = {
-        check.__name__: partial(check, joined)
-        for check in (
-            *(rows_without_fold, absent_rows, repeated_keys),
-            *(deleted_rows, quarantined_rows, waiting_rows, crossing_rows),
-            *(similar_keys, fractional_keys, time_overlap, attribute_deviation, constant_target),
-            *COUNTED_CHECKS,
-        )
-    }
-    of_samples = {
-        check.__name__: partial(learning, check)
-        for check in (
-            *(near_duplicates, unnamed_entities, carried_targets),
-            *(computed_target, strong_features),
-            *(times_left_out, other_populations, other_generation),
-        )
-    }
     return {
-        **of_rows,
-        **of_samples,
+        **{check.__name__: partial(check, joined) for check in ROW_CHECKS},
+        **{check.__name__: partial(learning, check) for check in SAMPLE_CHECKS},
         **{check.__name__: partial(of_features, check) for check in (duplicate_rows, id_like_features)},
         target_like_features.__name__: copies,
         giveaway_features.__name__: partial(learning, no_copies),

@@ -82,6 +82,7 @@ def read_features(joined: Joined, names: list[str]) -> Features:
         table = canonical_table(block, names, decimals | joined.manifest.types)
         stop = start + table.num_rows
         hashes[start:stop] = row_hashes(table)
+        # Both ascend, so the sampled rows of a block are one stretch.
         inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, stop)]
         kept.append(table.take(inside - start))
         start = stop
@@ -92,6 +93,7 @@ def row_hashes(table: pa.Table) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each row of a canonical table; missing values are equal to one another."""
     total = np.zeros(table.num_rows, dtype=np.uint64)
     for column in table.columns:
+        # In turn, not summed up: two columns that change places make another hash.
         total *= _ODD
         total ^= _hashes(column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks))
         total ^= total >> np.uint64(32)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from evenfold.manifests.identity import digest_table, split_id
+from evenfold.manifests.identity import Algorithm, digest_table, split_id
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import fold_columns
 from evenfold.manifests.spec import SplitSpec, read_spec
@@ -94,9 +94,9 @@ class StoredManifest:
         return str(self.header["kind"])
 
     @property
-    def algorithm(self) -> dict[str, Any]:
+    def algorithm(self) -> Algorithm:
         """The strategy's name and version."""
-        return dict(self.header["algorithm"])
+        return self.header["algorithm"]
 
     @property
     def types(self) -> dict[str, str]:

@@ -45,6 +45,7 @@ class Match:
     @cached_property
     def both(self) -> Ranks:
         """The ranks in a of rows that are in both."""
+        # Where there is no place, -1 reads the last row's status; the first condition rules it out.
         return np.flatnonzero((self.place >= 0) & self.in_a & self.in_b[self.place])
 
     def moved(self) -> tuple[list[RowsMoved], int]:

@@ -7,10 +7,13 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from evenfold.splitters.deployed import require_readable
 from evenfold.splitters.errors import SplitError
+
+if TYPE_CHECKING:
+    from evenfold.manifests.identity import Algorithm
 
 SCHEMA = "evenfold-manifest/1"
 ROWS, WAITING = "assignments-0000.parquet", "waiting.parquet"
@@ -28,6 +31,14 @@ class ListedFile(TypedDict):
     blocks: list[str]
 
 
+class Part(TypedDict):
+    """A part that is no fold: its name, its code, and the share that it was to have, None where nothing says."""
+
+    name: str
+    code: int
+    share: float | None
+
+
 class Described(TypedDict):
     """What ``manifest.json`` holds but for its files; ``exchange.schemas`` says what each field may be."""
 
@@ -41,11 +52,11 @@ class Described(TypedDict):
     plan_id: str
     split_id: str
     parent_split_id: str | None
-    algorithm: dict[str, Any]
+    algorithm: Algorithm
     n_rows: int
     n_splits: int
     counts: dict[str, int]
-    parts: list[dict[str, Any]]
+    parts: list[Part]
     state: dict[str, Any] | None
     generations: list[dict[str, int]]
     versions: dict[str, str]

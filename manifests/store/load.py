@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,7 @@ def prove_stored(folder: str | Path) -> Header:
     path = Path(folder)
     header = read_header(path)
     prove_files(header, path)
+    # Files of older generations hold the headers of their own versions.
     newest = max(entry["path"] for entry in header["files"] if entry["path"].startswith("assignments-"))
     _compare_headers(header, path / newest)
     return header
@@ -71,8 +74,7 @@ def _from_tables(path: Path, header: Header, tables: dict[str, pa.Table]) -> Man
     changes = [(int(name[-12:-8]), table) for name, table in sorted(tables.items()) if name.startswith("status-")]
     keys = rows.select(key).replace_schema_metadata(None) if key else None
     read = KINDS[header["kind"]].read
-    return Manifest(
-        **_told_by(path, header, spec),
+    return _outlined(path, header, spec)(
         membership=read(rows, tables, splitter=spec.splitter(), keys=keys, n_splits=header["n_splits"]),
         keys=keys,
         group_table=_one_table(groups),
@@ -92,27 +94,22 @@ def outline(folder: str | Path, header: Header, most: int, repeats: int) -> Mani
     files, key = [entry["path"] for entry in header["files"]], key_names(spec)
     nothing = pq.read_schema(path / ROWS).empty_table().replace_schema_metadata(None)
     groups = [pq.read_table(path / name).replace_schema_metadata(None) for name in sorted(files) if "groups-" in name]
-    return Manifest(
-        **_told_by(path, header, spec),
+    return _outlined(path, header, spec)(
         membership=Labels.of(np.full((1, repeats), most), spec.splitter()),
         keys=nothing.select(key) if key else None,
         group_table=_one_table(groups),
     )
 
 
-def _told_by(path: Path, header: Header, spec: SplitSpec) -> dict[str, Any]:
-    """Return the fields of a manifest that its header tells as they are."""
-    return {
-        "spec": spec,
-        "types": header["types"],
-        "fingerprint": header["fingerprint"],
-        "plan_id": header["plan_id"],
-        "version": header["version"],
-        "parent_split_id": header["parent_split_id"],
-        "algorithm": {name: value for name, value in header["algorithm"].items() if name != "portable"},
-        "state": State.of(header["state"]),
-        "uri": str(path),
-    }
+def _outlined(path: Path, header: Header, spec: SplitSpec) -> Callable[..., Manifest]:
+    """Return what makes the manifest of its members: its header tells the other fields as they are."""
+    algorithm = header["algorithm"].copy()
+    algorithm.pop("portable", None)
+    return partial(
+        Manifest, spec=spec, types=header["types"], fingerprint=header["fingerprint"], plan_id=header["plan_id"],
+        version=header["version"], parent_split_id=header["parent_split_id"], algorithm=algorithm,
+        state=State.of(header["state"]), uri=str(path),
+    )  # fmt: skip
 
 
 def _one_table(tables: list[pa.Table]) -> pa.Table | None:

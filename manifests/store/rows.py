@@ -39,6 +39,7 @@ def rows_in_order(folder: Path, files: list[str], key: list[str], rows: int = BA
     for part in readers[0] if len(readers) == 1 else _merged(readers, key):
         status = np.zeros(part.num_rows, dtype=np.int8)
         if changed is not None and part.num_rows:
+            # Both are in key order: the changes up to this batch's last key are its own.
             ends = bisect_right(range(changed.num_rows), _key_at(part, -1, key), key=lambda i: _key_at(changed, i, key))
             mine, changed = changed.slice(0, ends), changed.slice(ends)
             status[positions_in(part.select(key), mine.select(key))] = mine.column(STATUS).to_numpy()
@@ -175,5 +176,6 @@ def _changes(files: list[Path], key: list[str]) -> pa.Table | None:
     table = pa.concat_tables(tables).combine_chunks()
     order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in [*key, "turn"]])
     table = table.take(order).combine_chunks()
+    # Of equal keys the last has the latest turn.
     newest = np.append(~repeated(table.select(key)), True)
     return table.filter(pa.array(newest)).drop_columns(["turn"]).combine_chunks()

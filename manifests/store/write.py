@@ -18,7 +18,7 @@ from evenfold.manifests.identity import digest_table
 from evenfold.manifests.manifest import Manifest
 from evenfold.splitters import SplitError
 
-from .header import SCHEMA, Described, Header, ListedFile, read_header, sha256
+from .header import SCHEMA, Described, Header, ListedFile, Part, read_header, sha256
 from .rows import Digested
 from .tables import tables_of, write_parquet
 
@@ -60,6 +60,7 @@ def appear(final: Path, fill: Callable[[Path], str]) -> Path:
             raise SplitError(f"{final} cannot be written ({error.strerror or error}); nothing was changed.") from None
         raise
     try:
+        # No folder can be renamed to one that is not empty: the first to finish wins, and the second compares itself.
         os.rename(aside, final)
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
@@ -86,6 +87,7 @@ def owned(kind: str) -> str:
 def clear_abandoned(home: Path, kind: str) -> None:
     """Remove the folders of a kind whose processes, of this machine, are gone."""
     for stale in home.glob(f"{kind}-{os.uname().nodename}-*"):
+        # From the right, for a machine's name may hold hyphens.
         if not _alive(int(stale.name.rsplit("-", 2)[1])):
             shutil.rmtree(stale, ignore_errors=True)
 
@@ -147,6 +149,7 @@ def _version_before(manifest: Manifest, versions: Path) -> Path | None:
 
 def linked(before: Path, folder: Path) -> list[ListedFile]:
     """Return the entries of the older generations' files in ``folder``, which are shared with the version before."""
+    # In assignments-0003.parquet the four digits before the ending are the generation; what has none is written anew.
     entries = [entry for entry in read_header(before)["files"] if entry["path"][-12:-8].isdigit()]
     for entry in entries:
         try:
@@ -162,7 +165,7 @@ def describe(manifest: Manifest) -> Described:
     rows = np.bincount(generations, minlength=manifest.generation + 1).tolist()
     state = None if manifest.state is None else manifest.state.to_json()
     shares = {} if manifest.state is None else manifest.state.shares or {}
-    parts = [
+    parts: list[Part] = [
         {"name": name, "code": code, "share": shares.get(code)} for name, code in manifest.membership.parts.items()
     ]
     return {

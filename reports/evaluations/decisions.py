@@ -176,29 +176,18 @@ def retraining_page(
     ``version``: of the registry, of the new champion if it was promoted. ``growth``: what joined the split, in
     sentences. ``stored``: what the stored champion scores on newer rows. ``split``: name and version of the split.
     """
-    reading = metric_of(decision.metric)
     what = f"{name} version {version} is the champion" if decision.promote and version else f"{name} stays as it is"
     tiles = [Tile("promoted" if decision.promote else "not promoted", f"the {decision.winner}'s recipe")]
     if decision.difference is not None:
-        interval = "" if decision.low is None or decision.high is None else (
-            f"[{written(decision.low)}, {written(decision.high)}]"
-        )  # fmt: skip
-        p = "" if decision.p is None else f"p = {decision.p:.2g}"
-        tiles.append(
-            Tile(f"{decision.difference:+.3g}", f"{reading.title}, candidate - champion {interval}".strip(), p)
-        )
-    overfit = optimism(estimates)
+        tiles.append(_difference_tile(decision, decision.difference))
+    overfit, joined = optimism(estimates), [Paragraph(words[:1].upper() + words[1:]) for words in growth]
     return Page(
         title=f"Retraining {name}" + (f" on {split}" if split else ""),
         verdict=verdict_of(None, audit),
         lead=f"{what}: {decision.why}.",
         tiles=[*tiles, *score_tiles(estimates)][:4],
         findings=[*remarks_of(audit), *warnings_of(estimates), *([Remark("note", overfit)] if overfit else [])],
-        sections=[
-            Section("split", "What joined the split", [Paragraph(words[:1].upper() + words[1:]) for words in growth])
-        ]
-        if growth
-        else [],
+        sections=[Section("split", "What joined the split", joined)] if joined else [],
         details=[
             *([Section("estimates", "The candidate's scores", [estimates_table(estimates)])] if estimates else []),
             *([Section("stored", "The stored champion on newer rows", [Paragraph(stored)])] if stored else []),
@@ -207,6 +196,14 @@ def retraining_page(
         ],
         footer=(origin or Origin()).words(),
     )
+
+
+def _difference_tile(decision: Decision, difference: float) -> Tile:
+    interval = ""
+    if decision.low is not None and decision.high is not None:
+        interval = f"[{written(decision.low)}, {written(decision.high)}]"
+    about = f"{metric_of(decision.metric).title}, candidate - champion {interval}".strip()
+    return Tile(f"{difference:+.3g}", about, "" if decision.p is None else f"p = {decision.p:.2g}")
 
 
 def look_page(

@@ -84,6 +84,7 @@ def _leaves_out_crossing_alone(splitter: Splitter, data: Data) -> bool:
     labels = data.labels(splitter)
     folds = [{level: set(labels[column == level]) - {-3} for level in column} for column in np.asarray(data.groups).T]
     rows = np.asarray(data.groups)[labels == -3]
+    # A row whose entities are in one fold, and no other, would have fitted there.
     return all(len(set().union(*(of[level] for of, level in zip(folds, row, strict=True)))) != 1 for row in rows)
 
 
@@ -139,6 +140,7 @@ def _exact_sizes(splitter: Splitter, data: Data) -> bool:
 @check("tests each class's share of rows, rounded up or down", "draws_class_shares")
 def _draws_class_shares(splitter: Splitter, data: Data) -> bool:
     y, levels = encode(data.y, "y")
+    # All times n, so that shares are compared in whole numbers.
     counts = np.array([np.bincount(y[test], minlength=len(levels)) * data.n for _, test in data.pairs(splitter)])
     wanted = np.bincount(y) * data.pairs(splitter)[0][1].size
     return bool((np.abs(counts - wanted) < data.n).all())
@@ -182,6 +184,7 @@ def _as_given(splitter: Splitter, data: Data) -> bool:
 
 @check("gives a row with the same key the same sides, whatever other rows there are", "by_key_alone")
 def _by_key_alone(splitter: Splitter, data: Data) -> bool:
+    # Fewer rows and in another order: neither may matter.
     kept = np.arange(data.n - 3)[::-1]
     fewer = [(np.sort(kept[train]), np.sort(kept[test])) for train, test in data.take(kept).split(splitter)]
     return same(fewer, [(train[train < kept.size], test[test < kept.size]) for train, test in data.pairs(splitter)])
@@ -275,5 +278,6 @@ def _locked_apart(splitter: Splitter, data: Data) -> bool:
     locked = holdout.locked(np.zeros((data.n, 1)), data.y, data.groups, **data.roles)
     sides = [side for pair in data.pairs(splitter) for side in pair]
     untouched = all(np.intersect1d(side, locked).size == 0 for side in sides)
+    # Whole groups may miss the share by one of them.
     slack = 1 if data.groups is None else int(np.unique(data.groups, return_counts=True)[1].max())
     return untouched and abs(locked.size - holdout.fraction * data.n) <= slack

@@ -181,6 +181,7 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
     name, _, version = tags["evenfold.spec"].partition("@")
     here = home.splits / name / version
     if not _is(here, tags["evenfold.split_id"]):
+        # Not among the home's own splits, where another split may have that version.
         here = _downloaded(tracker, run.info.run_id, home.path / "fetched" / tags["evenfold.split_id"] / name / version)
     if not _is(here, tags["evenfold.split_id"]):
         raise SplitError(
@@ -209,6 +210,7 @@ def _found(tracker: Tracker, reference: str) -> Any:
     runs: list[Any] = []
     for name, kind in itertools.product(names, RECORDS_OF_SPLITS):
         asked = f"tags.`evenfold.{name}` {wanted} '{value}' AND {kind}"
+        # A quote would end the filter's text and begin another condition.
         runs += tracker.client.search_runs(experiments, asked) if experiments and "'" not in value else []
     if not runs:
         raise SplitError(

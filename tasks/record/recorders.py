@@ -60,6 +60,7 @@ def seen_complete(home: Home, content: str) -> str | None:
     who evaluates the same again waits two seconds less, for MLflow is not even imported.
     """
     store = _state_of_store(home)
+    # Records that wait for a server are sent by the next one that is written, so one has to be.
     if store is None or is_refreshing() or waiting(home):
         return None
     seen = _Seen.of(home)
@@ -73,6 +74,7 @@ def see_complete(split: SplitRef, content: str, run_id: str, files: Iterable[str
     """Remember that a run which was just written or looked at is complete, and the split's run that it rests on."""
     home = Home.here()
     store = _state_of_store(home)
+    # A sentence in brackets stands for the id while a record waits (survives_outage).
     if store is None or run_id.startswith("("):
         return
     place = Path("mlartifacts") / split.name / run_id / "artifacts"
@@ -93,6 +95,7 @@ def _state_of_store(home: Home) -> list[int] | None:
     https://www.sqlite.org/fileformat2.html#file_change_counter
     """
     path = home.path / "mlflow.db"
+    # A transaction may be under way beside the file, which its header does not count yet.
     if not home.tracks_here or any(path.with_name(f"{path.name}-{end}").exists() for end in ("wal", "journal")):
         return None
     try:

@@ -165,6 +165,7 @@ class Tracker:
             return made, False
         run_id = run.info.run_id
         self.client.update_run(run_id, status="RUNNING", name=entry.name)
+        # What an earlier attempt said of its failure holds no more.
         for tag in {"evenfold.failure", "evenfold.partial", NOTE} & set(run.data.tags):
             self.client.delete_tag(run_id, tag)
         return run, True
@@ -192,6 +193,7 @@ class Tracker:
         params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
         tags = {PROCESS: process_mark()} | _cut(entry.tags) if known else {}
         tags |= {JUDGED: model_id} if model_id else {}
+        # MLflow takes 100 parameters in one call, and refuses the whole call beyond.
         self._log(run_id, points, entry, model_id, params[:100], [RunTag(*tag) for tag in tags.items()])
 
     def _held(self, run: Any, entry: Entry) -> dict[tuple[str, int], float]:
@@ -253,7 +255,9 @@ class Tracker:
         runs = self.client.search_runs(ids, "attributes.status = 'RUNNING'", max_results=1_000)
         lost = [run for run in runs if has_ended(run.data.tags.get(PROCESS, ""))]
         parents = {run.info.run_id for run in lost}
+        # Runs below others have no process of their own: they are lost with the one that they belong to.
         below = [run for run in runs if run.data.tags.get("mlflow.parentRunId") in parents and run not in lost]
+        # Parents last: while one is RUNNING, whoever comes after a kill in between finds the rest.
         for run in [*below, *lost]:
             self.client.set_tag(run.info.run_id, "evenfold.failure", LOST)
             self.client.set_terminated(run.info.run_id, "KILLED")

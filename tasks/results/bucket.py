@@ -107,8 +107,9 @@ class Bucket:
         try:
             zipfile.ZipFile(io.BytesIO(content)).extractall(aside)
             aside.rename(folder)
-        except FileExistsError:  # another process was first
-            pass
+        except OSError:  # "exists" or "not empty", by the system, where another process was first
+            if not folder.exists():
+                raise
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 

@@ -58,6 +58,7 @@ def _files(home: Home) -> list[Path]:
 
 def _idle(path: Path) -> float:
     status = path.stat()
+    # Some systems do not note when files are read; then the time of writing is all there is.
     return time.time() - max(status.st_mtime, status.st_atime)
 
 

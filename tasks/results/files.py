@@ -55,6 +55,7 @@ def is_full(error: BaseException | None) -> bool:
             return True
         if "disk is full" in str(error) or "No space left on device" in str(error):
             return True
+        # Libraries wrap what the system said; `raise ... from None` leaves it as the context alone.
         error = error.__cause__ or error.__context__
     return False
 

@@ -122,6 +122,7 @@ def _sent(home: Home) -> Iterator[Path]:
         except Exception as error:
             logging.getLogger("evenfold").warning("%s could not be sent: %s", path, redacted(str(error)))
             return
+        # After it was sent: a kill in between sends it again, and a recorder that was done already changes nothing.
         path.unlink()
         yield path
 

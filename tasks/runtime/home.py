@@ -108,6 +108,13 @@ class Home:
         return not os.environ.get("MLFLOW_TRACKING_URI")
 
 
+def prepared_home() -> Home:
+    """Return the home that this process works in, after what Prefect and MLflow read at their import is set for it."""
+    home = Home.here()
+    prepare_environment(home)
+    return home
+
+
 def prepare_environment(home: Home) -> None:
     """Set what Prefect and MLflow read when they are imported, except where the user has set it already.
 

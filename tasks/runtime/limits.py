@@ -48,6 +48,7 @@ def within(seconds: float | None, name: str, function: Callable[..., R], *argume
     request = pickle.dumps((function, arguments))
     ours, theirs = socket.socketpair()
     with tempfile.TemporaryFile() as output, ours:
+        # Closed here once it is sent: as long as this process held that end, no end of the answer would be seen.
         with theirs:
             _ask_for_process(theirs.fileno(), output.fileno())
         told, value, error = _answer_of(ours, request, seconds, name)
@@ -68,6 +69,7 @@ def _answer_of(ours: socket.socket, request: bytes, seconds: float, name: str) -
     try:
         with ours.makefile("rwb") as pipe:
             group = pickle.load(pipe)
+            # As bytes: the request is unpickled once the paths are set, for it may name modules that only these find.
             pickle.dump((sys.path, dict(os.environ), str(Path.cwd()), request), pipe)
             pipe.flush()
             told: tuple[str, Any, Exception | None] = pickle.load(pipe)
@@ -122,6 +124,7 @@ def start_processes(preloaded: Sequence[str]) -> None:
     asked, running = socket.socket(fileno=0), set[int]()
     while True:
         byte, handed, _, _ = socket.recv_fds(asked, 1, 2)
+        # Those that have ended are waited for: a number that the system has given to another is not killed below.
         running -= {pid for pid in running if os.waitpid(pid, os.WNOHANG)[0]}
         if not byte:
             break
@@ -139,6 +142,7 @@ def start_processes(preloaded: Sequence[str]) -> None:
 
 def _keep(connection: int, output: int) -> NoReturn:
     """Run one request in a process below this one, in a group of their own, and tell how it ended."""
+    # The group's number is this process's: to kill the group is to kill the fit and whatever it has started.
     os.setsid()
     os.dup2(output, 2)
     with socket.socket(fileno=connection).makefile("rwb") as pipe:

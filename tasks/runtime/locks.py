@@ -22,12 +22,14 @@ _GUARD = threading.Lock()
 @contextmanager
 def locked(folder: Path, key: str) -> Iterator[None]:
     """Hold the lock that ``key`` names while the block runs; other threads, processes and flows wait."""
+    # No singleton and not by thread: two holders in one process are two, and Prefect releases in another thread.
     with FileLock(_lock_path(folder, key), thread_local=False, is_singleton=False):
         yield
 
 
 def _lock_path(folder: Path, key: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
+    # Keys hold slashes, and names of files end at 255 bytes.
     return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.lock"
 
 

@@ -189,6 +189,7 @@ def finished_each(
     if lost:
         log("a worker process died", again=len(lost))
         with task_runner() as runner:
+            # By the new runner itself, which takes parameters by name: the task's own submit() goes to the broken pool.
             parameters = inspect.signature(step.fn)
             again = {runner.submit(fresh, parameters.bind(*calls[n], **shared).arguments): n for n in lost}
             for number, done in _outcomes(step, again):
@@ -231,6 +232,7 @@ def finished_here(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> Finish
 def _kept_plainly(step: Step[..., R], key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Finished[R]:
     home = Home.here()
     home.make()
+    # Looked for under the lock: whoever waited for another's computation finds its result.
     with locked(home.locks, key):
         known: Any = None if REFRESHING.get() else ready(key)
         if known is not None:

@@ -75,6 +75,7 @@ def ready(key: str) -> Outcome | None:
     path = home.results / key
     value = _read(path)
     if value is None or not value.intact():
+        # Prefect looks for this very file next, and would take it for a hit.
         path.unlink(missing_ok=True)
         value = results_of(home).result(key)
         if value is not None:
@@ -152,6 +153,7 @@ class Step(Task[P, R]):
         chosen = self.key_of is None or vars(self).get("_chosen_storage") is not None
         place: dict[str, Any] = {} if chosen else {"result_storage": Home.here().results}
         made = super().with_options(*args, **(place | options))
+        # Prefect returns a plain Task; it becomes a step past __init__, which would wrap the function a second time.
         state = vars(made) | {"key_of": self.key_of, "run_tags": self.run_tags}
         state["_chosen_storage"] = options.get("result_storage")
         state.pop("result_storage", None)
@@ -205,6 +207,7 @@ def _restored(kind: type[Step[P, R]], state: dict[str, Any]) -> Step[P, R]:
 
 def _arrived(room: ModuleType, name: str, state: dict[str, Any], settings: dict[str, str]) -> Step[Any, Any]:
     for setting, value in settings.items():
+        # Not over what the worker's own machine says, as of its folders.
         os.environ.setdefault(setting, value)
     known: Step[Any, Any] = getattr(room, name)
     return _restored(type(known), state | {attr: vars(known)[attr] for attr in ("fn", "key_of", "run_tags")})
@@ -279,6 +282,7 @@ def current_key(fn: Callable[..., Any]) -> str | None:
     if UNDER_KEY.get() is not None:
         return UNDER_KEY.get()
     run, transaction = TaskRunContext.get(), get_transaction()
+    # A step that is called inside the task run of somebody's own must not keep its result under that one's key.
     mine = run is not None and getattr(run.task.fn, "__wrapped__", None) is fn
     return transaction.key if mine and transaction is not None else None
 
@@ -309,6 +313,7 @@ def log(message: str, **facts: Any) -> None:
 def worth_another_try(task: Any, run: Any, state: Any) -> bool:
     """Return whether a step may succeed next time: not where the data, the model or the request are to blame."""
     error = state.result(raise_on_failure=False)
+    # Ours says what went wrong; what caused it says whether that may pass.
     if isinstance(error, EvaluationError):
         error = error.__cause__
     return isinstance(error, Exception) and not isinstance(error, (SplitError, ModelError, ValueError, TypeError))

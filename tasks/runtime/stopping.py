@@ -67,6 +67,7 @@ def stoppable(work: Callable[[], R]) -> R:
     """
     done: list[R] = []
     failed: list[BaseException] = []
+    # A thread begins with no context: without it the flow's engine and settings would be lost.
     context = copy_context()
 
     def perform() -> None:

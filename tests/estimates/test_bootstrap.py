@@ -12,7 +12,9 @@ from evenfold.estimates import (
     METRICS,
     Answered,
     DrawScores,
+    Estimate,
     EvaluationError,
+    FoldScore,
     ModelError,
     ModelSpec,
     Multiplicities,
@@ -20,9 +22,11 @@ from evenfold.estimates import (
     bootstrap_aggregate,
     bootstrap_estimate,
     bootstrap_score_estimate,
+    corrected_resampled_t,
     fit_and_score,
     losses_of,
     no_information_rate,
+    resampled_aggregate,
     score_draws,
 )
 from evenfold.estimates.metrics.responses import Replay
@@ -377,6 +381,28 @@ def test_regression_has_all_three_estimates_and_no_row_loss_for_r2() -> None:
     assert [each.method for each in made] == ["out-of-bag", ".632", ".632+"] * 3
     for each in made:
         assert each.ingredients["gamma"] < each.value < each.ingredients["err"]
+
+
+def test_random_splits_have_the_corrected_t_unless_all_score_alike() -> None:
+    """Of the draws that have a score; one alone says nothing of a spread, and no other interval is theirs."""
+    apparent = FoldScore("all", 0, 0, {}, {"r2": 0.9}, 100, 0, 0.0, 0.0)
+
+    def told(scores: list[float], interval: str = "auto") -> Estimate:
+        table = pd.DataFrame({"draw": range(len(scores)), "n_train": 80, "n_test": 20, "r2": scores})
+        (made,) = resampled_aggregate(DrawScores(table, {}), apparent, level=0.9, interval=interval)
+        return made
+
+    made, by_hand = told([0.5, 0.7, np.nan, 0.6]), corrected_resampled_t([0.5, 0.7, 0.6], 80, 20, level=0.9)
+    assert made.interval is not None
+    assert (made.interval.low, made.interval.high) == (by_hand.interval.low, by_hand.interval.high)
+    assert (made.value, made.gap, made.n_splits) == (pytest.approx(0.6), pytest.approx(0.3), 3)
+    assert "r2 is undefined in 1 of 4 draws." in made.notes
+    without = {"auto": "every split has the same score", "none": "", "bca": "There is no interval: bca"}
+    for interval, said in without.items():
+        made = told([0.5, 0.5], interval)
+        assert made.interval is None
+        assert any(said in note for note in made.notes)
+    assert told([0.5]).interval is None
 
 
 def test_fold_scores_alone_give_the_first_two() -> None:

@@ -457,6 +457,12 @@ MESSAGES: list[tuple[str, Any, str]] = [
         "weights is taken by no part of 'sklearn.neighbors:KNeighborsClassifier'.",
     ),
     (
+        "two parameters nobody takes",
+        lambda: ModelSpec(estimator="sklearn.linear_model:Ridge", params={"alhpa": 1, "fit_intercpt": True}).build(0),
+        "'sklearn.linear_model:Ridge' does not accept its parameters: Ridge.__init__() got an unexpected keyword "
+        "argument 'alhpa'; did you mean 'alpha'?",
+    ),
+    (
         "a fit parameter nobody takes",
         lambda: problem(estimator=REMEMBERING, fit_params={"colour": 1}),
         f"fit parameter 'colour' is taken by no part of '{REMEMBERING}'; did you mean 'colours' or 'loud'?",
@@ -592,6 +598,9 @@ def test_a_confusion_counts_every_test_row_once_and_says_its_thresholds() -> Non
     assert made.counts == confusion_matrix(said["y"], said["prediction"]).tolist()
     assert made.thresholds is not None
     assert 0 < made.thresholds[0] <= made.thresholds[1] < 1
+    folds = {"repeat": 0, "fold": [0] * 4 + [1] * 4, "proba_Good": [0.1, 0.3, 0.5, 0.9, 0.2, 0.4, 0.8, 0.9]}
+    told = pd.DataFrame({**folds, "prediction": ["Bad", "Bad", "Good", "Good"] * 2})
+    assert thresholds(seen, told) == pytest.approx((0.4, 0.6)), "midway between the last no and the first yes"
     plain = Confusion.of(credit(), said)
     assert plain is not None
     assert plain.thresholds is None

@@ -45,6 +45,7 @@ def test_a_margin_lets_in_what_is_not_worse_by_more() -> None:
     assert decide("r2", compared, newer=False, margin=low + 1e-6).promote
     assert not decide("r2", compared, newer=False, margin=low - 1e-6).promote
     assert "not worse by more than" in decide("r2", compared, newer=False, margin=low + 1e-6).why
+    assert "not worse by more than" in decide("r2", Difference(0.0, 0.0, 9), newer=False, margin=0.1).why
 
 
 def test_twelve_months_never_spend_more_than_the_year_may() -> None:

@@ -69,6 +69,16 @@ def test_selection_by_a_score_equals_selection_by_its_loss() -> None:
     assert by_score.chosen == by_loss.chosen
 
 
+def test_resamples_that_have_no_score_are_left_out_and_counted() -> None:
+    """A metric that is undefined where row 0 comes twice: in 1 - 2/e of them, and the others go on."""
+    made = bias_corrected_best_score(lambda rows, j: np.nan if np.sum(rows == 0) > 1 else rows.mean() + j, 20, 2)
+    (note,) = made.notes
+    undefined = int(note.removeprefix("The metric is undefined in ").split()[0])
+    assert 30 < undefined < 75
+    assert note.endswith(f"{undefined} of 200 resamples, which are left out.")
+    assert made.chosen == (0.0, 1.0)
+
+
 def test_the_simplest_within_one_standard_error() -> None:
     """The best has mean .80 and se .01; the simplest above .79 is chosen."""
     best = [0.78, 0.80, 0.82, 0.80]  # sd .01633, se .00816
@@ -147,8 +157,10 @@ def test_one_split_and_one_configuration_can_be_chosen_by() -> None:
     y = normals(100)
     problem, frames = frames_of(y, [y + 0.5 * normals(100, 1)])
     losses = np.square(frames[0]["y"] - frames[0]["prediction"])
-    made = choose("mse", problem, [frames[0].assign(fold=0)], [[-0.25]])
-    assert made.low == pytest.approx(-bias_corrected_best(losses.to_numpy()[:, None]).interval.high)
+    for n_folds, inflation in ((1, 1.0), (2, 1 + 100 / 50)):
+        made = choose("mse", problem, [frames[0].assign(fold=np.arange(100) % n_folds)], [[-0.25]])
+        of_rows = bias_corrected_best(losses.to_numpy()[:, None], inflation=inflation)
+        assert made.low == pytest.approx(-of_rows.interval.high)
     assert chosen_inside("mse", problem, frames, one_standard_error=True) == 0
 
 

@@ -172,8 +172,10 @@ def published(**parameters: Any) -> dict[str, Any]:
 def test_the_published_search_ends_when_every_neighbour_was_visited() -> None:
     """Three groups in two folds have six packings; the source's loop went round for ever."""
     aim = Aim.of(np.array([[3, 1], [2, 2], [1, 4]]), np.full(2, 0.5), size_weight=1.0)
+    assert Published() == Published(start="greedy", min_cost=1e-5, max_retries=100), "where nothing is said"
     bins = Published(min_cost=0.0, max_retries=10**9).pack(aim, Stream(0))
     assert set(bins.tolist()) == {0, 1}
+    assert set(Published(start="zero", max_retries=0).pack(aim, Stream(0)).tolist()) == {0, 1}, "and never before"
 
 
 @pytest.mark.parametrize("start", ["greedy", "random", "zero"])

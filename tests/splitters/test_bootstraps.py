@@ -53,6 +53,30 @@ def test_bounded_integers_are_uniform(bound: int) -> None:
     assert (np.abs(cells - wanted) < 5 * np.sqrt(wanted)).all() or bound == 1
 
 
+PINNED = {
+    "raw": (lambda stream: stream.raw(33), "54b8d7f389cb658e"),
+    "permutation": (lambda stream: stream.permutation(1_000), "ec7cf9007dfe9464"),
+    "rows of permutations": (lambda stream: stream.shuffled_rows(7, 65), "36f9c0b3b3040663"),
+    "an order by code": (lambda stream: stream.shuffled_by(np.arange(1_000) % 5, 5), "084c348915bf4e11"),
+    "numbers below": (lambda stream: stream.below(3 * 2**30, 40_001), "3867a0c6456ac0d2"),
+    "numbers of [0, 1)": (lambda stream: stream.uniform(99), "6bd34e41f9e105f0"),
+}
+
+
+@pytest.mark.parametrize("what", PINNED)
+def test_the_numbers_of_a_stream_never_change(what: str) -> None:
+    """All that is random follows from them, in every version and on every machine."""
+    make, wanted = PINNED[what]
+    numbers = make(Stream(7, 1, 2))
+    assert hashlib.sha256(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes()).hexdigest()[:16] == wanted
+
+
+@pytest.mark.parametrize("seed", [None, -1, 1.0, True, "1", np.random.RandomState(0)], ids=repr)
+def test_a_seed_that_nobody_else_can_repeat_is_refused(seed: Any) -> None:
+    with pytest.raises(SplitError, match=r"random_state=.* cannot be repeated by anybody else; pass an integer"):
+        Bootstrap(2, random_state=seed).split(np.zeros(9))
+
+
 def test_no_number_below_a_bound_is_likelier_for_its_remainder() -> None:
     """Of 2**32 halves onto 3 x 2**30 numbers, every third number would come twice, were none drawn again."""
     counts = np.bincount(Stream(2).below(3 * 2**30, 30_000) % 3)
@@ -135,6 +159,7 @@ def test_poisson_counts_have_mean_and_variance_1() -> None:
         (Bootstrap(0), {"X": [1, 2]}, "n_splits=0"),
         (StratifiedBootstrap(), {"y": list("abcd")}, "4 classes in 4 rows"),
         (GroupBootstrap(), {"groups": [1, 1, 1]}, "all 3 rows are one group"),
+        (GroupBootstrap(0), {"groups": [1, 1, 2]}, "n_splits=0"),
         (PoissonBootstrap(), {"X": [1, 2, 3], "key": [1, 2, 3]}, r"resample \d draws (every|none) of the 3 rows"),
         (PoissonBootstrap(), {"X": [1, 2], "key": [1.5, 2.5]}, "key holds 1.5"),
     ],

@@ -58,7 +58,7 @@ def changes(current: dict[str, Any], golden: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("name", sorted({*NAMES, *pinned()}))
 def test_the_folds_are_the_pinned_ones(name: str) -> None:
-    """Every case gives the folds that its class's version gave when they were pinned."""
+    """Every case gives the folds that its class's version gave when they were pinned, and declares what it did."""
     differing = changes(digests([name]), {name: pinned().get(name, {})})
     assert not differing, REMEDY.format(changes="\n".join(differing))
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 import importlib
 import sys
 from importlib.metadata import packages_distributions, version
+from pathlib import Path
 
 import pytest
-from evenfold.splitters.importing import UntrustedNameError, distribution_of, import_beforehand
+from evenfold.splitters import SplitError
+from evenfold.splitters.importing import (
+    ESTIMATOR,
+    SPLITTER,
+    UntrustedNameError,
+    distribution_of,
+    import_beforehand,
+    is_trusted_part,
+    require_trusted,
+    resolve,
+)
 
 
 @pytest.mark.parametrize("name", ["sklearn.base:BaseEstimator", "yaml:YAMLObject", "evenfold.splitters:KFold",
@@ -34,3 +45,84 @@ def test_nothing_strange_is_imported_beforehand(monkeypatch: pytest.MonkeyPatch)
     assert "sklearn.mixture" not in sys.modules
     import_beforehand(["sklearn.of_nobody", "sklearn.mixture"])
     assert "sklearn.mixture" in sys.modules
+
+
+OWN = "evenfold.estimates:scaled_logistic_regression"
+MAKER = "imblearn.pipeline:make_pipeline"
+NAMES = [
+    ("sklearn", "sklearn.svm:SVC", True),
+    ("sklearn", OWN, True),
+    ("", OWN, True),
+    ("", "sklearn.svm:SVC", False),
+    ("sklearn", "evenfold.splitters:KFold", False),
+    ("sklearn,evenfold", "evenfold.splitters:KFold", False),
+    ("sklearn", "sklearn.utils:Bunch", False),
+    ("sklearn.utils", "sklearn.utils:Bunch", False),
+    ("sklearn", "sklearn.linear_model._ridge:Ridge", False),
+    ("sklearn", "sklearn.pipeline:clone", False),
+    ("sklearn", "sklearn.pipeline:defaultdict", False),
+    ("sklearn", "sklearn.pipeline:np", False),
+    ("sklearn", "imblearn.pipeline:Pipeline", False),
+    ("sklearn, imblearn", "imblearn.pipeline:Pipeline", True),
+    ("imblearn.pipeline", "imblearn.pipeline:Pipeline", True),
+    ("imblearn.pip", "imblearn.pipeline:Pipeline", False),
+    ("imblearn", MAKER, False),
+    (MAKER, MAKER, True),
+    (MAKER, "imblearn.pipeline:Pipeline", False),
+    ("os", "os:system", False),
+    ("sklearn", "sklearn.svm", False),
+    ("sklearn", "sklearn..svm:SVC", False),
+]
+
+
+@pytest.mark.parametrize(("allowed", "name", "trusted"), NAMES)
+def test_a_deployed_run_imports_listed_classes_and_listed_functions(
+    allowed: str, name: str, trusted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the package that is named, in a public module; a package's functions only one by one."""
+    monkeypatch.setenv("EVENFOLD_ALLOWED_MODULES", allowed)
+    if trusted:
+        require_trusted(name, ESTIMATOR)
+    else:
+        with pytest.raises(UntrustedNameError):
+            require_trusted(name, ESTIMATOR)
+
+
+PARTS = [
+    ("sklearn.svm._classes.SVC", True),
+    ("sklearn.metrics._classification.accuracy_score", True),
+    ("sklearn.utils.validation.check_array", True),
+    ("sklearn.utils.validation.check_is_fitted", False),
+    ("functools.partial", True),
+    ("functools.reduce", False),
+    ("evenfold.estimates.models.corrections.Smeared", True),
+    ("evenfold.splitters.KFold", False),
+    ("sklearn.datasets._base.Bunch", False),
+    ("sklearn.svm._classes.Nothing", False),
+    ("sklearn.svm.a-b.SVC", False),
+    ("SVC", False),
+    ("threadpoolctl.ThreadpoolController", False),
+]
+
+
+@pytest.mark.parametrize(("part", "trusted"), PARTS)
+def test_a_stored_model_holds_classes_of_known_packages(part: str, trusted: bool) -> None:
+    assert is_trusted_part(part) == trusted
+
+
+def test_a_stored_model_holds_classes_of_its_own_estimators_package() -> None:
+    assert is_trusted_part("threadpoolctl.ThreadpoolController", "threadpoolctl:ThreadpoolController")
+
+
+def test_what_cannot_be_imported_is_said_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "breaks_here.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, said in (
+        ("breaks_here:Thing", "does not import: ZeroDivisionError: division by zero"),
+        ("of_nobody_at_all:Thing", "no module named 'of_nobody_at_all'; install or correct it"),
+        ("sklearn.svm:Thing", "module 'sklearn.svm' has no 'Thing'; correct the name"),
+        ("sklearn.svm:SVC", "is not a splitter: SVC has no split and no get_n_splits; name one such as"),
+        ("sklearn.pipeline:clone", "names a function, not a splitter"),
+    ):
+        with pytest.raises(SplitError, match=said):
+            resolve(name, SPLITTER)

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.splitters import BalancedGroupKFold, Stream
+from evenfold.splitters.kernels.hashing import combined
 from evenfold.splitters.packing.bounds import lower_bound, report_on
 from evenfold.splitters.packing.cost import MISSING, Aim, cost_of_chance
-from evenfold.splitters.packing.exact import best_packing, covering_bound
+from evenfold.splitters.packing.exact import MOST_ENTRIES, Proof, best_packing, covering_bound
 from evenfold.splitters.packing.exchange import Packing, TwoBins, close_pairs, subset_sums
 from evenfold.splitters.packing.pack import HIGH_EFFORT, pack, pack_to
-from evenfold.splitters.packing.population import fits
+from evenfold.splitters.packing.population import MOST_SUMS, fits
 from evenfold.splitters.packing.published import Published
 from evenfold.splitters.packing.start import deal_identical, kinds, place
 from hypothesis import given, settings, strategies as st
@@ -126,6 +127,14 @@ def test_what_few_entries_come_to_no_exchange_of_two_bins_betters(table: Any, se
 
 
 # ---------------------------------------------------------------- its parts
+
+
+def test_the_code_of_a_place_is_the_documented_sum() -> None:
+    """Column j times an odd number to the power j + 1: the order of codes is that of the kinds, which are dealt."""
+    step = 0x9E3779B97F4A7C15
+    places = np.array([[0, 1, 0, 3], [0, 0, 1, -2]])
+    sums = [(a * step + b * step**2) % 2**64 for a, b in places.T.tolist()]
+    assert combined(places).tolist() == sums
 
 
 def test_subset_sums_are_all_of_them() -> None:
@@ -278,6 +287,8 @@ def test_a_search_without_budget_proves_nothing_wrong() -> None:
     proof = best_packing(aim, best * 2, budget=0)
     assert proof.bins is None
     assert proof.bound <= best
+    many = Aim.of(groups(2, MOST_ENTRIES + 1, 2), np.full(4, 0.25))
+    assert best_packing(many, 1.0) == Proof(None, 0.0), "nor does one of more entries than can be searched"
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
@@ -387,4 +398,6 @@ def test_a_population_is_left_out_where_bins_have_very_many_columns() -> None:
     """A step would take too long; the exchanges' packing stands."""
     wide = np.random.default_rng(0).integers(0, 2, (200, 12_000))
     assert not fits(Aim.of(wide, np.full(5, 0.2)))
+    for columns in (MOST_SUMS // 5 - 1, MOST_SUMS // 5):  # and one more: the sizes
+        assert fits(Aim.of(np.ones((5, columns), dtype=np.int64), np.full(5, 0.2))) == (columns < MOST_SUMS // 5)
     assert fits(Aim.of(zipf(), np.full(5, 0.2)))

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.splitters import Predefined, PredefinedPairs, SplitError
+from evenfold.splitters import FromSklearn, Predefined, PredefinedPairs, SplitError
 from sklearn.model_selection import PredefinedSplit, cross_val_score
 from sklearn.tree import DecisionTreeClassifier
 
@@ -43,7 +43,7 @@ def test_scikit_learn_takes_it_as_cv() -> None:
         ([-1, -1, -2, -1], "labels run from -2 to -1"),
         ([0, 1, 3, 3], "no row has label 2, and labels go up to 3"),
         ([0, 0, 0, 10**12], "no row has label 1,"),
-        ([0, 0, -2, 0], "every row is in fold 0"),
+        ([0, 0, -2, 0], "every row is in fold 0, so there is nothing to train on"),
         ([0, 1, None, 0], "folds is missing"),
         ([0, 1, 0.5, 0], "folds holds fractional"),
         (["a", "b", "a", "b"], "folds holds text"),
@@ -53,6 +53,11 @@ def test_labels_that_cannot_be_are_refused(folds: Any, message: str) -> None:
     """A wrong column is an error in words and never a fold that is silently empty."""
     with pytest.raises(SplitError, match=message):
         Predefined(folds).split(np.zeros(4))
+
+
+@pytest.mark.parametrize("folds", [[0, -1, 0, -2], [0, 1, 0, -3]])
+def test_something_to_train_on_is_another_fold_or_rows_that_are_never_tested(folds: list[int]) -> None:
+    assert Predefined(folds).assign(np.zeros(4)).tolist() == folds
 
 
 def test_pairs_may_be_masks_or_positions() -> None:
@@ -76,3 +81,10 @@ def test_pairs_that_cannot_be_are_refused(pairs: Any, message: str) -> None:
     """Overlaps, empty sides and positions that are none are errors."""
     with pytest.raises(SplitError, match=message):
         PredefinedPairs(pairs).split(np.zeros(4))
+
+
+def test_what_a_wrapped_splitter_refuses_is_refused_before_the_first_pair() -> None:
+    """In its own words, and with what would work."""
+    wrapped = FromSklearn("sklearn.model_selection:StratifiedKFold", {"n_splits": 5})
+    with pytest.raises(SplitError, match=r"cannot split these rows \(.*n_splits=5.*\); change its params\."):
+        wrapped.split(np.zeros(8), [0, 1] * 4)

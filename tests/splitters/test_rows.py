@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from evenfold.splitters import BalancedGroupKFold, KFold, Needs, Rows, SplitError, StratifiedKFold
+from evenfold.splitters.encoding import array_of, encode
 from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
@@ -215,6 +216,59 @@ def test_what_is_wrong_is_said_in_numbers(given: dict[str, Any], needs: Needs, s
     with pytest.raises(SplitError) as error:
         Rows.of(**given, needs=needs)
     assert str(error.value) == said
+
+
+def crossing(n: int, shared: int) -> np.ndarray[Any, Any]:
+    """Return patients and devices of n rows: three devices of three patients, one of whom is at ``shared`` of them."""
+    rows = np.array([[f"p{i}", f"d{i if i < n - 9 else f'{(i - n) // 3}'}"] for i in range(n)])
+    rows[-1 : -1 - 3 * shared : -3, 0] = "all"
+    return rows
+
+
+def test_entities_that_join_more_than_half_of_the_rows_are_refused_with_the_level_that_joins_most() -> None:
+    """Exactly half is taken, and so is a large level of one column, for nothing is joined to it."""
+    needs = BalancedGroupKFold.needs
+    with pytest.raises(SplitError) as error:
+        BalancedGroupKFold(2).split(groups=crossing(17, 3))
+    assert str(error.value).startswith(
+        "column 0 of groups and column 1 of groups join 9 of 17 rows (53%) into one group; without 'all' of "
+        "column 0 of groups, which joins most, the largest would hold 3 (18%). Leave such a level out"
+    )
+    Rows.of(groups=crossing(18, 3), needs=needs).require_two_groups("KFold")
+    large = crossing(18, 1)
+    large[:12, 1] = "one"
+    Rows.of(groups=large, needs=needs).require_two_groups("KFold")
+    numbered_anew = np.array([[f"h{i % 4}", f"{i // 4 % 5}"] for i in range(40)])
+    with pytest.raises(
+        SplitError, match=r"join 40 of 40 rows \(100%\) .*still hold 40\. Where values are numbered anew"
+    ):
+        BalancedGroupKFold(2).split(groups=numbered_anew)
+
+
+def test_rows_are_joined_by_each_of_three_columns() -> None:
+    """And by nothing but equal values of one column: 1 and 1 in two columns are two levels."""
+    table = np.array([[1, 5, 9], [1, 6, 8], [2, 6, 7], [3, 1, 6], [4, 2, 6], [5, 9, 1]])
+    rows = Rows.of(groups=table, needs=Needs(groups=True))
+    assert rows.groups is not None
+    assert rows.groups.tolist() == [0, 0, 0, 1, 1, 2]
+
+
+def test_one_column_of_groups_may_stand_in_a_table() -> None:
+    groups = np.array([["a"], ["b"], ["a"]])
+    rows = Rows.of(groups=groups, needs=Needs(groups=True))
+    assert rows.groups is not None
+    assert (rows.groups.tolist(), rows.entities) == ([0, 1, 0], None)
+
+
+def test_of_nothing_there_are_no_codes() -> None:
+    codes, levels = encode(np.array([], dtype=np.int64), "y")
+    assert (codes.size, levels) == (0, [])
+
+
+def test_whole_numbers_that_no_float_holds_stay_themselves() -> None:
+    """And other numbers are an array of floats, and no column of objects."""
+    assert array_of([2**53 + 1, 0.5], "y").tolist() == [2**53 + 1, 0.5]
+    assert array_of([1e9, 0.5], "y").dtype == np.float64
 
 
 def test_text_and_numbers_stay_apart() -> None:

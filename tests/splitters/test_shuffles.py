@@ -1,5 +1,6 @@
 """Draws of train and test sets: exact, even, whole groups, and every row as likely as any other."""
 
+import hashlib
 from math import exp
 from typing import Any
 
@@ -211,6 +212,9 @@ def test_the_exponential_is_exact_to_one_part_in_2_to_the_32() -> None:
     wanted = np.array([exp(value) * 2.0**32 for value in x])
     assert np.abs(exp_weights(x) - wanted).max() <= 1
     assert exp_weights(np.zeros(1))[0] == 2**32
+    # The same to the last bit everywhere, for the weights decide draws.
+    pinned = exp_weights(-np.arange(20_001) / 800).astype("<i8").tobytes()
+    assert hashlib.sha256(pinned).hexdigest()[:16] == "6b350937c2302904"
 
 
 def test_weighted_choices_follow_their_weights() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,3 +61,29 @@ def test_a_target_of_as_many_texts_as_rows_is_not_taken_for_classes() -> None:
         SplitError, match=r"y holds 800 different values in 800 rows, such as '0,65': those are not classes"
     ):
         list(StratifiedKFold(5).split(np.zeros(800), costs))
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "rows", "refused"), [(100, 5, False), (101, 5, True), (101, 10, False), (102, 9, True)]
+)
+def test_so_many_classes_may_be_texts(n_classes: int, rows: int, refused: bool) -> None:
+    """A hundred, or a tenth of the rows where that is more."""
+    y = np.tile([f"street {i}" for i in range(n_classes)], rows)
+    with pytest.raises(SplitError, match="those are not classes") if refused else nullcontext():
+        StratifiedKFold(5).split(y, y)
+
+
+@pytest.mark.parametrize(("days", "refused"), [(20, False), (21, True)])
+def test_so_many_classes_may_look_like_dates(days: int, refused: bool) -> None:
+    y = np.tile([f"2026-01-{day:02d}" for day in range(1, days + 1)], 5)
+    with pytest.raises(SplitError, match="those are not classes") if refused else nullcontext():
+        StratifiedKFold(5).split(y, y)
+
+
+@pytest.mark.parametrize(
+    ("fewest", "choice"),
+    [(1, "choose rare="), (2, "choose n_splits=2, or rare="), (3, "choose n_splits of 2 to 3, or rare=")],
+)
+def test_a_rare_class_says_how_many_folds_it_allows(fewest: int, choice: str) -> None:
+    with pytest.raises(SplitError, match=rf"class 'b' has {fewest} of 20 rows, fewer than n_splits=5; {choice}"):
+        StratifiedKFold(5).split(np.zeros(20), ["b"] * fewest + ["a"] * (20 - fewest))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import warnings
+from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from evenfold.splitters.times import gap_of
+from evenfold.splitters.times import calendar_units, gap_of, times_of
 
 DAYS = np.array(["2024-01-01", "2024-02-01"], dtype="datetime64[us]")
 
@@ -33,3 +34,19 @@ def test_no_gap_needs_no_unit() -> None:
     """Zero is zero in any unit, and a number is itself where times are numbers."""
     assert gap_of(0, DAYS) == np.timedelta64(0, "us")
     assert gap_of(2.5, np.arange(3)) == 2.5
+
+
+def test_a_zone_is_converted_and_none_is_left_as_it_is() -> None:
+    """To UTC, without a word from NumPy, which would convert zones with a warning."""
+    aware = datetime(2026, 3, 1, 1, tzinfo=timezone(timedelta(hours=2)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert times_of([aware], "time").tolist() == [datetime(2026, 2, 28, 23)]
+        assert times_of([aware.replace(tzinfo=None)], "time").tolist() == [datetime(2026, 3, 1, 1)]
+
+
+def test_weeks_begin_on_monday() -> None:
+    """The first Monday after 1970 began is the 5th of January."""
+    days = np.arange("1970-01-03", "1970-01-13", dtype="datetime64[D]").astype("datetime64[us]")
+    assert calendar_units(days, "week").tolist() == [0, 0, 1, 1, 1, 1, 1, 1, 1, 2]
+    assert calendar_units(days, "day").tolist() == list(range(2, 12))

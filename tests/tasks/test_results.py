@@ -13,6 +13,7 @@ import pytest
 from evenfold.flows import evaluate
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.results.bucket import Bucket
 from evenfold.tasks.results.store import Folder, Results, results_of
 
 SPEC = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "model": "sklearn.linear_model:Ridge"}
@@ -60,6 +61,21 @@ def test_a_bucket_that_overwrites_is_refused(bucket: Any, home: Home, monkeypatc
     monkeypatch.setattr(type(bucket), "pipe_file", staticmethod(overwrites))
     with pytest.raises(SplitError, match=r"overwrites an object that is there already, .* refuses, or a folder"):
         results_of(home)
+
+
+def test_of_two_that_fetch_one_split_the_second_takes_what_is_there(bucket: Any, home: Home, tmp_path: Path) -> None:
+    """Another process finishes while this one still downloads; on POSIX its folder is then "not empty"."""
+    evaluate(rows(tmp_path), engine="plain", name="raced", **SPEC)
+    shutil.rmtree(home.shared / "splits")
+
+    class Late(Bucket):
+        def _get(self, name: str) -> bytes | None:
+            content = super()._get(name)
+            Bucket(self.url, self.here).fetch_splits("raced")
+            return content
+
+    Late("memory://models/evenfold", home.shared).fetch_splits("raced")
+    assert [path.name for path in (home.shared / "splits" / "raced").iterdir()] == ["1.0"]
 
 
 def test_a_storage_nobody_speaks_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

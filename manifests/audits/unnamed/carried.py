@@ -108,6 +108,7 @@ def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     if within <= 1e-9 * float(np.var(y)):
         return None
     m, v, w = sizes[several], means_x[several], np.sqrt(sizes[several])
+    # A line, and what bends it with 1 / rows; these four terms are the 4 that is taken off the levels below.
     terms = np.column_stack([np.ones_like(v), v, 1.0 / m, v / m])
     fitted = terms @ np.linalg.lstsq(terms * w[:, None], means[several] * w, rcond=None)[0]
     scatter = float((m * np.square(means[several] - fitted)).sum()) / within
@@ -131,6 +132,7 @@ def _falls_with_own(values: Array, outcome: Array, codes: Codes) -> bool:
         return False
     x, y = values[known], outcome[known]
     others = np.maximum(sizes[levels] - 1, 1)
+    # The mean target of the level's other rows: what a feature made without the own row would hold.
     rest = (np.bincount(levels, weights=y)[levels] - y) / others
     use = sizes[levels] > 1
     if np.count_nonzero(use) < LEAST_SHARED * values.size:
@@ -157,6 +159,7 @@ def _neighbours_explain(values: Array, outcome: Array, sample: Sample) -> str | 
         }
     for name, order in orders.items():
         x, y = values[order], outcome[order]
+        # roll() wraps round, so the rows at both ends are left out: their neighbours are from the other end.
         around = np.column_stack([np.roll(y, shift) for shift in range(-NEIGHBOURS, NEIGHBOURS + 1)])
         use = ~np.isnan(x)
         use[:NEIGHBOURS] = use[-NEIGHBOURS:] = False

@@ -130,6 +130,7 @@ def _sum(terms: Terms, outcome: Array, blocks: Codes) -> _Sum | None:
         return None
     score = _explained(outcome, _out_of_fold(terms.X, outcome, blocks))
     centred = outcome - outcome.mean()
+    # Columns have mean 0 and spread 1, so this is the largest squared correlation.
     alone = float(np.square(terms.X.T @ centred).max() / (outcome.size * np.square(centred).sum()))
     if score < EXACT or alone >= ALONE:
         return None
@@ -180,6 +181,7 @@ def _class(terms: Terms, outcome: Array, blocks: Codes) -> tuple[str, list[str],
     first = _out_of_fold(terms.X, outcome, blocks)
     area = auc(first, is_one)
     alone = max(max(area, 1.0 - area) for area in (auc(column, is_one) for column in terms.X.T))
+    # Classes that merely lie apart are told by many sums; where a limit cuts through dense rows a line explains less.
     if area < NEARLY or alone >= ALONE or _explained(outcome, first) > DENSE * _of_two_bells(area, outcome.mean()):
         return None
     linear = _out_of_fold_odds(terms.X, outcome, blocks)
@@ -231,5 +233,6 @@ def _of_two_bells(area: float, share: float) -> float:
     """Return the share of variance that a line explains of two normal classes which have this AUC."""
     from scipy.stats import norm
 
+    # AUC = Phi(d / sqrt 2) for classes d spreads apart, and R² = s (1 - s) d² / (1 + s (1 - s) d²).
     apart = share * (1.0 - share) * 2.0 * float(norm.ppf(min(area, 1.0 - 1e-9))) ** 2
     return apart / (apart + 1.0)

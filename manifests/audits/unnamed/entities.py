@@ -238,6 +238,7 @@ def _units(outcomes: Array, codes: Codes, groups: Codes | None) -> tuple[Array, 
     """Return one observation for each level of each named group, or each row where no group is named."""
     if groups is None:
         return outcomes, codes
+    # One number for a group and a level; levels are moved up by 1, so that -1 (none) is one of them.
     both = groups * (int(codes.max(initial=0)) + 2) + codes + 1
     _, first, units = np.unique(both, return_index=True, return_inverse=True)
     sizes = np.bincount(units)[:, None]
@@ -281,6 +282,7 @@ def level_effect(outcomes: Array, codes: Codes, ordered: bool) -> Effect:
             f = float((sizes * np.square(means - outcome.mean())).sum()) / (k - 1) / within
             freedom, usual = float(k - 1), (n - float(np.square(sizes).sum()) / n) / (k - 1)
         chance = float(f_distribution.sf(f, freedom, n - k)) * outcomes.shape[1]
+        # E[F] = 1 + n0 ICC / (1 - ICC) with n0 the usual rows of a level, solved for the intraclass correlation.
         share = max(f - 1.0, 0.0) / (max(f - 1.0, 0.0) + usual)
         if share > best.share and chance < 1.0:
             best = Effect(f, chance, share)

@@ -71,6 +71,7 @@ class Fits:
         j = self.names.index(name)
         if j in self.derived and self._is_component(j):
             return "the weights of its sum of other columns are their products with the target, all rows included"
+        # Columns have spread 1: slope^2 n is the part of the target's squares that this one alone explains.
         slope = float(self.with_target[j]) / self.n
         if slope * slope * self.n >= LEAST_EXPLAINED * self.total and self._fits_too_well(j, slope):
             return "it fits these very rows: what it leaves of the target is at right angles to the other columns"
@@ -138,8 +139,8 @@ def _tied(sums: Array, values: Array, size: int) -> int:
     """Return how many rows lie in runs of ``size`` equal sums of values that are not all the same."""
     order = np.argsort(sums, kind="stable")
     ranked, held = sums[order], values[order]
-    close = np.append(np.diff(ranked) > 1e-9 * max(float(np.abs(ranked).max()), 1.0), True)
-    ends = np.flatnonzero(close)
+    last = np.append(np.diff(ranked) > 1e-9 * max(float(np.abs(ranked).max()), 1.0), True)
+    ends = np.flatnonzero(last)
     starts = np.append(0, ends[:-1] + 1)
     runs = ends - starts + 1 == size
     least, most = (np.array([]), np.array([]))

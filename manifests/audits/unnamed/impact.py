@@ -97,6 +97,7 @@ def _from_the_past(sample: Sample, clock: Column, columns: list[Column]) -> tupl
     tested = np.flatnonzero(stretches > stretches.min())
     for stretch in np.unique(stretches[tested]):
         use = stretches <= stretch
+        # Learnt from `use` without `test`: the stretches before this one.
         test = stretches[use] == stretch
         for i, outcome in enumerate(outcomes.T):
             predicted[stretches == stretch, i] = predict_boosted(X[use], categorical, outcome[use], test)

@@ -46,6 +46,7 @@ def _once(learn: Callable[..., Array]) -> Callable[..., Array]:
     @wraps(learn)
     def run(*arguments: Any) -> Array:
         digest = hashlib.blake2b(learn.__name__.encode())
+        # Type and shape are part of it: other arrays may have the same bytes.
         for argument in arguments:
             array = np.ascontiguousarray(argument)
             digest.update(f"{array.dtype} {array.shape} ".encode())
@@ -76,6 +77,7 @@ def predict_from_one(column: Column, outcomes: Array, blocks: Codes) -> Array:
 
 
 def _level_means(column: Column, outcomes: Array, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Array:
+    # Missing values are level 0.
     codes, overall = column.codes + 1, outcomes[train].mean(axis=0)
     rows = np.bincount(codes[train], minlength=column.n_levels + 1)
     sums = [np.bincount(codes[train], weights=outcome[train], minlength=rows.size) for outcome in outcomes.T]

@@ -137,6 +137,7 @@ def happen_by_chance(columns: list[Column]) -> bool:
     if coarse and np.unique(total, return_counts=True)[1].max() >= 0.01 * total.size:
         return True
     equal = _count_pairs(total)
+    # Pairs that are equal without a column: those that differ in it alone, and the equal ones again.
     return sum(_count_pairs(total - own) - equal for own in hashes) >= equal
 
 
@@ -149,12 +150,14 @@ def nearly_equal_pairs(columns: list[Column]) -> Look:
         if r == 3 and not any(pairs[0].size for pairs in near):
             break  # no near hit, whatever the near misses are
         sets = _some_of(list(combinations(range(n_columns), r)))
+        # The hash of a row is the sum of its columns' modulo 2**64, so columns are left out by subtraction.
         pairs = [_all_pairs(total - hashes[list(chosen)].sum(axis=0, dtype=np.uint64)) for chosen in sets]
         if any(pair is None for pair in pairs):
             break  # so many that columns of so few values bring them forth
         a, b = _once(_joined_pairs([_NO_PAIRS, *(pair for pair in pairs if pair is not None)]))
         differ = (hashes[:, a] != hashes[:, b]).sum(axis=0) == r
         near.append((a[differ], b[differ]))
+        # Of some sets of columns only: scaled up to all of them, so that the counts can be compared.
         counts.append(np.count_nonzero(differ) * comb(n_columns, r) / len(sets))
     few = [near[r] for r in range(1, len(counts) - 1) if counts[r] > FEWER * counts[r + 1]]
     return Look("equal columns", _joined_pairs([_NO_PAIRS, *few]), "equal another in all columns but one or two")
@@ -247,6 +250,7 @@ def _neighbours(space: Array) -> tuple[Codes, Array, Array]:
 
     distances, rows = [], []
     for view in _views(space):
+        # One for the row itself and two for rows that are equal to it: none of these counts as near.
         _, nearest = cKDTree(view).query(view, k=min(NEIGHBOURS + 2, len(view) - 1) + 1)
         distances.append(_distances(space, nearest))
         rows.append(nearest)

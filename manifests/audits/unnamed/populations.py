@@ -90,6 +90,7 @@ def _separation(sample: Sample, mine: NDArray[np.bool_]) -> tuple[float, float]:
     kept = _balanced(mine)
     X, categorical = design([column.take(kept) for column in sample.feature_columns()])
     inside = mine[kept]
+    # Rows of no group stand alone, numbered far above the groups.
     units = kept if sample.groups is None else np.where(sample.groups[kept] < 0, kept + 10**9, sample.groups[kept])
     _, first, numbers = np.unique(units, return_index=True, return_inverse=True)
     n_inside, n_outside = (int(np.unique(numbers[side]).size) for side in (inside, ~inside))
@@ -100,6 +101,7 @@ def _separation(sample: Sample, mine: NDArray[np.bool_]) -> tuple[float, float]:
     for test in (part == i for i in range(PARTS)):
         scores[test] = predict_boosted(X, categorical, inside.astype(np.float64), test, rounds=25)
     values = [auc(scores[part == i], inside[part == i]) for i in range(PARTS)]
+    # That of the Mann-Whitney statistic over n1 n2, where both sides are drawn alike; a group is one observation.
     error = np.sqrt((n_inside + n_outside + 1) / (12.0 * n_inside * n_outside))
     return float(np.mean(values)), float(error)
 

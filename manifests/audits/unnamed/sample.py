@@ -17,6 +17,8 @@ from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, to_numpy
 from evenfold.manifests.tables.read import blocks_of, schema_of
 from evenfold.splitters import SplitError, Stream
+from evenfold.splitters.kernels.components import by_appearance
+from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import AUDITING
 from numpy.typing import NDArray
 
@@ -96,6 +98,7 @@ def auc(scores: Array, positive: NDArray[np.bool_]) -> float:
         return 0.5
     mine = scores[positive]
     wins = (np.searchsorted(ranked, mine, "left") + np.searchsorted(ranked, mine, "right")).sum() / 2.0
+    # `wins` holds the pairs of two positives as well: n^2 / 2, with each row's half against itself.
     return float((wins - n_positive**2 / 2.0) / (n_positive * (scores.size - n_positive)))
 
 
@@ -245,6 +248,7 @@ def target_of(name: str, column: pa.ChunkedArray) -> Target:
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     sizes = np.bincount(codes[codes >= 0], minlength=1)
     largest = np.argsort(-sizes, kind="stable")[:MOST_CLASSES]
+    # Of two classes the rarer one alone: the other column would say the same.
     shown = largest[1:] if largest.size == 2 else largest
     outcomes = (codes[:, None] == shown).astype(np.float64)
     return Target(name, outcomes, np.isin(codes, largest), False, codes.astype(np.float64))
@@ -255,6 +259,12 @@ def _blocks(joined: Joined, groups: Codes | None) -> Codes:
     folds = np.unique(codes[codes >= NEVER_TESTED])
     if isinstance(joined, JoinedLabels) and folds.size >= 3:
         return np.searchsorted(folds, codes) % BLOCKS
-    together = np.arange(joined.n) if groups is None else np.where(groups < 0, np.arange(joined.n), groups)
-    parts = Stream(0, AUDITING, 2).below(BLOCKS, int(together.max(initial=0)) + 1)
-    return parts[np.maximum(joined.place, 0)] if groups is None else parts[together]
+    stream = Stream(0, AUDITING, 2)
+    if groups is None:
+        return stream.below(BLOCKS, joined.manifest.n)[np.maximum(joined.place, 0)]
+    # Numbered in the order of the key, as the file's decides nothing; rows that are unknown come last.
+    order = stable_order(np.where(joined.place < 0, joined.manifest.n, joined.place))
+    together = np.where(groups < 0, int(groups.max(initial=0)) + 1 + np.arange(joined.n), groups)
+    numbers = np.empty(joined.n, dtype=np.int64)
+    numbers[order] = by_appearance(together[order])
+    return stream.below(BLOCKS, int(numbers.max(initial=0)) + 1)[numbers]

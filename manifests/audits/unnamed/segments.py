@@ -63,6 +63,8 @@ def _between(space: Array, view: Array) -> Iterator[Codes]:
         distances = np.einsum("rki,rki->rk", ends, ends)
         inner = np.einsum("rki,rli->rkl", ends, ends)[:, one, other]
         a, b = distances[:, one], distances[:, other]
+        # All from inner products, with the row at the origin: |p - q|^2, where on the line from p to q the foot of the
+        # perpendicular lies, and the squared height over the squared length.
         length = a + b - 2.0 * inner
         with np.errstate(invalid="ignore", divide="ignore"):
             place = (a - inner) / length

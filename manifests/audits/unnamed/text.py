@@ -37,6 +37,7 @@ def similar_texts(column: Column) -> tuple[Codes, Codes]:
     alike = (signatures[a] == signatures[b]).mean(axis=1) >= SIMILAR
     texts = np.where(np.isnan(column.values), -1, column.values).astype(np.int64)
     first = np.zeros(len(column.levels), dtype=np.int64)
+    # Written backwards, so that the first row of each text is the one that stays.
     first[texts[::-1]] = np.arange(texts.size)[::-1]
     again = np.flatnonzero((texts >= 0) & (first[texts] != np.arange(texts.size)))
     return np.append(first[a[alike]], first[texts[again]]), np.append(first[b[alike]], again)

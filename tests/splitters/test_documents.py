@@ -1,0 +1,34 @@
+"""Documents that anybody may have written are read to their end, or refused before they cost anything."""
+
+from __future__ import annotations
+
+import pytest
+from evenfold.splitters.documents import DEEPEST, read_document, require_bounded
+
+
+def nested(deep: int) -> str:
+    return "[" * deep + "]" * deep
+
+
+def test_values_are_nested_at_most_fifty_deep() -> None:
+    """Whether the text or the values themselves are; thousands of brackets are not even made into values."""
+    read_document(nested(DEEPEST))
+    for deep in (DEEPEST + 1, 5_000):
+        with pytest.raises(ValueError, match="nested more than 50 deep"):
+            read_document(nested(deep))
+    within: list[object] = []
+    within.append(within)
+    with pytest.raises(ValueError, match="nested more than 50 deep"):
+        require_bounded(within)
+
+
+def test_a_short_text_cannot_stand_for_a_million_values() -> None:
+    """A list that names another one ten times holds it ten times."""
+    lists = ["a0: &a0 [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]"]
+    lists += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 7)]
+    read_document("\n".join(lists[:3]))
+    require_bounded([[0], 0], most=4)  # both lists are values too
+    with pytest.raises(ValueError, match="there are more than 3 values"):
+        require_bounded([[0], 0], most=3)
+    with pytest.raises(ValueError, match="there are more than 1,000,000 values; keep long lists in a table"):
+        read_document("\n".join(lists))
