@@ -58,8 +58,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group("prefect" if _served(item) else item.path.stem))
     items.sort(key=lambda item: (not _served(item), [*LONG_FIRST, item.path.parent.name].index(item.path.parent.name)))
     times = int(os.environ.get("EVENFOLD_SOAK_EXAMPLES", "1"))
-    for item in items if times > 1 else ():
-        test = getattr(item, "obj", None)
+    # Once each: the items of a parametrized test share one function.
+    for test in {getattr(item, "obj", None) for item in items} if times > 1 else ():
         if hypothesis.is_hypothesis_test(test):
             usual = test._hypothesis_internal_use_settings
             test._hypothesis_internal_use_settings = hypothesis.settings(usual, max_examples=times * usual.max_examples)
