@@ -139,8 +139,8 @@ class Tuning(Displayed, Outcome):
         choice = Choice(
             self.best, self.chosen, self.naive, self.value, self.low, self.high, tuple(self.notes), self.level
         )
-        each = self.nested.estimates if self.nested else []
-        inside = next((estimate for estimate in each if estimate.metric == self.metric), None)
+        estimates = self.nested.estimates if self.nested else []
+        inside = next((estimate for estimate in estimates if estimate.metric == self.metric), None)
         what = f"{self.model.title} on {self.split.name} {self.split.version}"
         page = tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice, None, inside, what)
         return page.band()

@@ -68,7 +68,7 @@ def splits_of(home: Home, name: str) -> Iterator[tuple[str, Path]]:
 
 def recorded_splits(home: Home) -> list[Listed]:
     """Return name, id, strategy, rows, splits and time of every manifest below the home, the newest first."""
-    found: list[Listed] = []
+    rows: list[Listed] = []
     written = {file: file.stat().st_mtime_ns for file in home.splits.glob("*/*/manifest.json")}
     for file in sorted(written, key=written.__getitem__, reverse=True):  # within a second too
         try:
@@ -76,25 +76,25 @@ def recorded_splits(home: Home) -> list[Listed]:
         except SplitError:
             continue  # a damaged neighbour is found by whoever reads it
         when = datetime.fromtimestamp(written[file] / 1e9).astimezone()
-        found.append({
+        rows.append({
             "split": f"{header['name']}@{header['version']}", "id": header["split_id"],
             "strategy": header["algorithm"]["name"], "rows": header["n_rows"], "splits": header["n_splits"],
             "when": when.isoformat(timespec="seconds"),
         })  # fmt: skip
-    return found
+    return rows
 
 
 def _by_digits(home: Home, digits: str) -> list[Path]:
     folders = [path.parent for path in home.splits.glob("*/*/manifest.json")]
-    found: dict[str, Path] = {}
+    by_id: dict[str, Path] = {}
     for folder in folders:
         try:
             split_id = str(read_header(folder)["split_id"])
         except (SplitError, KeyError):
             continue  # a damaged neighbour is found by whoever reads it
         if split_id.startswith(digits):
-            found.setdefault(split_id, folder)
-    return list(found.values())
+            by_id.setdefault(split_id, folder)
+    return list(by_id.values())
 
 
 def _order(version: str) -> tuple[int, ...]:
@@ -168,24 +168,24 @@ def every_run(tracker: Tracker, filter_string: str = "") -> Iterator[Any]:
 
 def recorded_evaluations(home: Home) -> list[Listed]:
     """Return run, model, split, score and time of every finished evaluation in the store, the newest first."""
-    found: list[Listed] = []
+    rows: list[Listed] = []
     for run in _finished(home, "evaluation"):
         metric = next((name for name in metrics_in(run.data.params) or [] if f"value/{name}" in run.data.metrics), None)
         score = _score(metric, run.data.metrics.get(f"value/{metric}"), run.data.metrics.get(f"resolution/{metric}"))
-        found.append({**_named(run), "score": score, "when": _begun(run)})
-    return found
+        rows.append({**_named(run), "score": score, "when": _begun(run)})
+    return rows
 
 
 def recorded_tunings(home: Home) -> list[Listed]:
     """Return run, model, split, the parameters that were chosen, what they are worth and time of every tuning."""
-    found: list[Listed] = []
+    rows: list[Listed] = []
     for run in _finished(home, "tuning"):
         metric = next((name.removeprefix("tried/") for name in run.data.metrics if name.startswith("tried/")), None)
         params = {name: value for name, value in run.data.params.items() if name.startswith("chosen.")}
         chosen = ", ".join(f"{name.removeprefix('chosen.')}={value}" for name, value in sorted(params.items()))
         score = _score(metric, run.data.metrics.get("choice/value"))
-        found.append({**_named(run), "chosen": chosen, "score": score, "when": _begun(run)})
-    return found
+        rows.append({**_named(run), "chosen": chosen, "score": score, "when": _begun(run)})
+    return rows
 
 
 def _finished(home: Home, record: str) -> Iterator[Any]:
@@ -214,16 +214,16 @@ def _score(metric: str | None, value: float | None, half_width: float | None = N
 
 def recorded_models(home: Home) -> list[Listed]:
     """Return name, versions, champion and time of every registered model."""
-    found: list[Listed] = []
+    rows: list[Listed] = []
     for model in _tracker(home).client.search_registered_models():
         when = datetime.fromtimestamp(model.last_updated_timestamp / 1000).astimezone()
         newest = max((int(version.version) for version in model.latest_versions), default=0)
         champion = dict(model.aliases).get("champion", "none")
-        found.append({
+        rows.append({
             "model": model.name, "newest": newest, "champion": champion, "uri": f"models:/{model.name}@champion",
             "when": when.isoformat(timespec="seconds"),
         })  # fmt: skip
-    return found
+    return rows
 
 
 def _tracker(home: Home) -> Tracker:
@@ -235,8 +235,8 @@ def _tracker(home: Home) -> Tracker:
 def metrics_in(params: dict[str, str]) -> list[str] | None:
     """Return the metrics that the parameters of a run name; None where they name none that can be read."""
     try:
-        told: Any = ast.literal_eval(params.get("model.metrics", "[]"))
-        known = isinstance(told, (list, tuple)) and all(isinstance(each, str) for each in told)
+        metrics: Any = ast.literal_eval(params.get("model.metrics", "[]"))
+        known = isinstance(metrics, (list, tuple)) and all(isinstance(name, str) for name in metrics)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
-    return list(told) if known else None
+    return list(metrics) if known else None

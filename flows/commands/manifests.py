@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from evenfold.manifests.exchange.forms import Dialect, Format
 
 from .busy import busy
 from .flags import Grouped, values_of
@@ -20,50 +20,8 @@ GATE_FAILED = 1
 commands = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
-class Tool(StrEnum):
-    """What an export is for."""
-
-    sklearn = "sklearn"
-    h2o = "h2o"
-    spark = "spark"
-    nnunet = "nnunet"
-    csv = "csv"
-    groups = "groups"
-    autogluon = "autogluon"
-    data_foundry = "data-foundry"
-    openml = "openml"
-    torch = "torch"
-    vertex = "vertex"
-    databricks = "databricks"
-    bigquery = "bigquery"
-    croissant = "croissant"
-    splitgraph = "splitgraph"
-    sql = "sql"
-
-
-class Dialect(StrEnum):
-    """A dialect of SQL."""
-
-    duckdb = "duckdb"
-    spark = "spark"
-    bigquery = "bigquery"
-    snowflake = "snowflake"
-    postgres = "postgres"
-
-
-class Role(StrEnum):
-    """A side of a split."""
-
-    train = "train"
-    test = "test"
-
-
-class AuditFormat(StrEnum):
-    """What an audit is printed as for other programs and people."""
-
-    json = "json"
-    md = "md"
-    sarif = "sarif"
+Role = Literal["train", "test"]
+AuditFormat = Literal["json", "md", "sarif"]
 
 
 def named(given: Path | None) -> Path | None:
@@ -139,7 +97,7 @@ def audit(
     if record:
         _record(audited.split_id, made)
     if kind:
-        typer.echo(formatted(made, data, kind.value))
+        typer.echo(formatted(made, data, kind))
     else:
         _print(made, as_json, show_audit)
     if made.failed:
@@ -218,11 +176,11 @@ def diff(
 @commands.command(cls=Grouped)
 def export(
     manifest: ManifestFolder,
-    to: Annotated[Tool, typer.Option(help="The tool that reads the file.")],
+    to: Annotated[Format, typer.Option(help="The tool that reads the file.")],
     output: Out,
     data: Annotated[str | None, typer.Option(help="File whose rows the folds are put beside.")] = None,
     repeat: Repeat = 0,
-    dialect: Annotated[Dialect, typer.Option(help="SQL of which engine, for --to sql.")] = Dialect.duckdb,
+    dialect: Annotated[Dialect, typer.Option(help="SQL of which engine, for --to sql.")] = "duckdb",
     table: Annotated[str, typer.Option(help="Table whose rows get folds, for --to sql.")] = "rows",
     memory: MemoryOption = None,
     as_json: Json = False,
@@ -237,7 +195,7 @@ def export(
 
     with busy(f"writing {output}"):
         made = run_export(
-            StoredManifest(manifest).prove(), to.value, output, data, repeat=repeat, dialect=dialect.value,
+            StoredManifest(manifest).prove(), to, output, data, repeat=repeat, dialect=dialect,
             table=table, memory=memory,
         )  # fmt: skip
     _print(made, as_json, show_export)
@@ -270,8 +228,8 @@ def join(
         if fold is None or role is None:
             rows = sum(partition(stored, data, output, memory=memory, repeat=repeat).counts.values())
         else:
-            rows = write_join(stored, data, fold, role.value, output, repeat=repeat, memory=memory)
-    made = Joined(path=str(output), rows=rows, fold=fold, repeat=repeat, role=role.value if role else None)
+            rows = write_join(stored, data, fold, role, output, repeat=repeat, memory=memory)
+    made = Joined(path=str(output), rows=rows, fold=fold, repeat=repeat, role=role)
     _print(made, as_json, show_join)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -17,30 +17,12 @@ from evenfold.manifests.tables.read import read_table, write_whole
 from evenfold.splitters import SplitError
 from pydantic import BaseModel, ConfigDict
 
+from .forms import Dialect, Format
 from .kept import FOLDS, folds_of_kept, in_order_of, kept_keys, kept_rows, labels_of, require_data, require_no_folds
 from .parts import with_words
 from .positions import for_data_foundry, for_openml, for_torch
 from .samples import for_croissant, for_split_graph
-from .warehouse import Dialect, warehouse_sql
-
-Format = Literal[
-    "sklearn",
-    "h2o",
-    "spark",
-    "nnunet",
-    "csv",
-    "groups",
-    "autogluon",
-    "data-foundry",
-    "openml",
-    "torch",
-    "vertex",
-    "databricks",
-    "bigquery",
-    "croissant",
-    "splitgraph",
-    "sql",
-]
+from .warehouse import warehouse_sql
 
 
 class Exported(BaseModel):

@@ -23,9 +23,9 @@ from evenfold.manifests.store.rows import STATUS, codes_in_use
 from evenfold.manifests.tables.keys import key_names
 from evenfold.manifests.tables.read import write_whole
 
-from .export import NOTES, Exported, Format, export as export_rows, join_rows, named_for
+from .export import NOTES, Exported, export as export_rows, join_rows, named_for
+from .forms import Dialect, Format
 from .kept import FOLDS, no_word_for, require_no_folds
-from .warehouse import Dialect
 
 
 def as_cv(manifest: Manifest | StoredManifest, data: Any, memory: str | int | None = None) -> ManifestCV:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from math import ceil
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import pyarrow as pa
 from evenfold.manifests.manifest import Manifest
@@ -15,7 +15,8 @@ from evenfold.manifests.membership import fold_columns
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import HashSplit, SplitError
 
-Dialect = Literal["duckdb", "spark", "bigquery", "snowflake", "postgres"]
+from .forms import Dialect
+
 BITS = 52
 MOST_FOLDS = 2**11 - 1  # so that the product of 52 bits and a number of folds is a 64-bit integer in every engine
 ROWS_A_STATEMENT = 1_000

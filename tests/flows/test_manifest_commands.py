@@ -8,15 +8,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from evenfold.flows import cli
-from evenfold.flows.commands.manifests import Tool
 from evenfold.manifests import Audit, decide, extend, read_manifest, verify, write_manifest
-from evenfold.manifests.exchange.export import Format
 from evenfold.splitters import SplitError
 from typer.testing import CliRunner, Result
 
@@ -164,11 +162,6 @@ def test_positions_and_words_come_in_by_flag(place: Place) -> None:
     frame.assign(split=words).to_parquet(place.folder / "words.parquet")
     words_in = ("import", "words.parquet", "--split-column", "split", "--key", "id", "--name", "words", "-o", "here")
     assert place.json(*words_in)["n_splits"] == 1
-
-
-def test_the_command_line_exports_to_whatever_python_does() -> None:
-    """The words of --to are those of export."""
-    assert [tool.value for tool in Tool] == list(get_args(Format))
 
 
 def test_nnunet_comes_in_by_file(place: Place) -> None:

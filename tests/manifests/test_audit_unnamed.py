@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import Audit, audit, decide, extend
+from evenfold.manifests import Audit, Manifest, audit, decide, extend
+from evenfold.manifests.audits.unnamed.sample import Sample, read_sample
+from evenfold.manifests.joined import Joined
 
 N = 1200
 Change = Callable[[pd.DataFrame, np.random.Generator], Any]
@@ -33,6 +35,30 @@ def audited(frame: pd.DataFrame, **roles: str) -> Audit:
 def alarms(made: Audit) -> dict[str, str]:
     """Return what warns or fails; notes are questions."""
     return {found.check: found.message for found in made.findings if found.severity != "note"}
+
+
+def two_folds(**columns: str) -> tuple[Manifest, pd.DataFrame]:
+    rng, n = np.random.default_rng(0), 400
+    frame = pd.DataFrame({"id": np.arange(n), "x": rng.normal(size=n), "g": rng.integers(0, 60, n)})
+    frame["y"] = frame["x"] + rng.normal(size=n) * 0.3
+    strategy = "BalancedGroupKFold" if columns else "KFold"
+    spec = {"columns": {"key": "id", "target": "y", **columns}, "strategy": strategy, "params": {"n_splits": 2}}
+    return decide(spec, frame), frame
+
+
+def test_rows_that_the_data_lack_do_not_stop_what_learns_from_the_others() -> None:
+    """Of two folds small models learn in five parts of their own, which are drawn for the manifest's rows."""
+    manifest, frame = two_folds()
+    assert "absent_rows" in alarms(audit(manifest, frame.iloc[150:]))
+
+
+def test_small_models_learn_in_the_same_parts_whatever_the_order_of_the_file() -> None:
+    """Groups are numbered in the order of the key."""
+    manifest, frame = two_folds(group="g")
+    shuffled = frame.sample(frac=1, random_state=1)
+    samples = [read_sample(Joined.of(manifest, rows), None, ()) for rows in (frame, shuffled)]
+    first, second = (sample.blocks for sample in samples if isinstance(sample, Sample))
+    assert np.array_equal(first, second)
 
 
 @pytest.mark.parametrize("seed", range(3))

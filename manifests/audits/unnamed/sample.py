@@ -17,6 +17,8 @@ from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, to_numpy
 from evenfold.manifests.tables.read import blocks_of, schema_of
 from evenfold.splitters import SplitError, Stream
+from evenfold.splitters.kernels.components import by_appearance
+from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import AUDITING
 from numpy.typing import NDArray
 
@@ -257,6 +259,12 @@ def _blocks(joined: Joined, groups: Codes | None) -> Codes:
     folds = np.unique(codes[codes >= NEVER_TESTED])
     if isinstance(joined, JoinedLabels) and folds.size >= 3:
         return np.searchsorted(folds, codes) % BLOCKS
-    together = np.arange(joined.n) if groups is None else np.where(groups < 0, np.arange(joined.n), groups)
-    parts = Stream(0, AUDITING, 2).below(BLOCKS, int(together.max(initial=0)) + 1)
-    return parts[np.maximum(joined.place, 0)] if groups is None else parts[together]
+    stream = Stream(0, AUDITING, 2)
+    if groups is None:
+        return stream.below(BLOCKS, joined.manifest.n)[np.maximum(joined.place, 0)]
+    # Numbered in the order of the key, as the file's decides nothing; rows that are unknown come last.
+    order = stable_order(np.where(joined.place < 0, joined.manifest.n, joined.place))
+    together = np.where(groups < 0, int(groups.max(initial=0)) + 1 + np.arange(joined.n), groups)
+    numbers = np.empty(joined.n, dtype=np.int64)
+    numbers[order] = by_appearance(together[order])
+    return stream.below(BLOCKS, int(numbers.max(initial=0)) + 1)[numbers]
