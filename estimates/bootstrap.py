@@ -252,8 +252,7 @@ def _of_metric(
     problem: Problem | None,
     seed: int,
 ) -> list[Estimate]:
-    out = draws.table[metric].to_numpy(dtype=np.float64)
-    defined = out[~np.isnan(out)]
+    defined = draws.table[metric].dropna().to_numpy(dtype=np.float64)
     made = _ingredients(metric, draws, apparent, predictions, problem, seed)
     spread = spread_note(defined.size, "draws")
     notes = (spread, *draws.warned, *(note for note in made.notes if "read .632+" not in note))
