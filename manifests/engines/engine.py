@@ -107,7 +107,7 @@ def bytes_of_memory(memory: str | int | None) -> int:
     """Return ``memory`` ("2GB", "500 MB", bytes) as bytes; a quarter of what is free where it is None."""
     if memory is None:
         return free_memory() // 4
-    size = re.fullmatch(r"\s*([0-9.]+)\s*([kMGT]?)i?B?\s*", str(memory), re.IGNORECASE)
+    size = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*([kMGT]?)i?B?\s*", str(memory), re.IGNORECASE)
     if not size:
         raise SplitError(f"memory={memory!r}; write a size such as '2GB'.")
     powers = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}

@@ -245,8 +245,9 @@ def test_too_little_memory_is_said_with_the_size(tmp_path: Path) -> None:
     spec = {"columns": {"key": "id", "target": "number"}, "types": TYPES}
     with pytest.raises(SplitError, match=r"looks at 97 rows at once, which takes about .* GB; allow more|are allowed"):
         out_of_core(spec, table(), tmp_path, memory="1kB")
-    with pytest.raises(SplitError, match="write a size such as '2GB'"):
-        out_of_core(spec, table(), tmp_path, memory="much")
+    for size in ("much", "1.2.3GB", "."):
+        with pytest.raises(SplitError, match="write a size such as '2GB'"):
+            out_of_core(spec, table(), tmp_path, memory=size)
 
 
 def test_without_a_folder_only_memory_can_hold_the_manifest() -> None:
