@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from functools import lru_cache, partial
-from math import pi, sqrt
+from math import isfinite, pi, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -83,7 +83,11 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
     sequential boundaries for clinical trials, by the recursion of Armitage, McPherson and Rowe (1969). A look of which
     nothing is known is left out. O(looks x 401^2).
     """
-    looks = [(look.information, look.bound) for look in earlier if look.information and look.bound is not None]
+    looks = [
+        (look.information, look.bound)
+        for look in earlier
+        if look.information and isfinite(look.information) and look.bound is not None
+    ]
     if not looks:
         return float(stats.norm.isf(error))
     at, step = _grid()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import date, timedelta
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +108,14 @@ def test_a_look_that_may_spend_more_than_is_left_has_the_lowest_bound() -> None:
 
 
 def test_looks_of_which_nothing_is_known_are_taken_for_unlike() -> None:
-    """Unlike looks ask for no less than alike ones; a look without information or bound is left out of the chain."""
+    """Unlike looks ask for no less than alike ones; a look without information or bound is left out of the chain;
+    so is one whose information is no finite number, which only a changed tag can say."""
     bound = float(stats.norm.isf(0.05))
     alike, unlike = (bound_of(0.01, 100.0, [EarlierLook(TODAY, 0.05, "a", known, bound)]) for known in (99.0, 1e-9))
     assert alike < unlike
     assert unlike == pytest.approx(stats.norm.isf(0.01 / 0.95), abs=0.02)
     unknown = [EarlierLook(TODAY, 0.05, "a", 100.0), EarlierLook(TODAY, 0.05, "a", None, 1.6)]
+    unknown += [EarlierLook(TODAY, 0.05, "a", known, 1.6) for known in (inf, inf, nan)]
     assert bound_of(0.01, 100.0, unknown) == pytest.approx(stats.norm.isf(0.01))
     known = EarlierLook(TODAY, 0.05, "a", 99.0, bound)
     assert bound_of(0.01, 100.0, [*unknown, known]) == bound_of(0.01, 100.0, [known])

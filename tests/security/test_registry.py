@@ -18,6 +18,7 @@ from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.importing import is_trusted_part
 from evenfold.tasks import Home
 from evenfold.tasks.record.models.stored_models import load_skops
+from evenfold.tasks.record.models.tags import decision_in
 from evenfold.tasks.record.tracker import Tracker
 from sklearn.datasets import clear_data_home
 from sklearn.linear_model import Ridge
@@ -144,3 +145,11 @@ def test_changed_tags_name_no_folder(home: Home) -> None:
         with pytest.raises(SplitError, match="its tags were changed"):
             read_split(f"{i:064x}", home)
     assert not (home.path / "fetched").exists()
+
+
+@pytest.mark.parametrize("number", ["Infinity", "NaN", "-1"])
+def test_a_look_that_knows_everything_is_refused(number: str) -> None:
+    """Two such looks would leave no doubt about the next, whatever it came to."""
+    tag = f'{{"winner": "champion", "promote": false, "why": "", "metric": "r2", "information": {number}}}'
+    with pytest.raises(SplitError, match=r"decision of run 1f in MLflow is no decision \(information is"):
+        decision_in({"evenfold.decision": tag}, "run 1f")

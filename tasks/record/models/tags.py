@@ -70,7 +70,7 @@ def _require_possible(found: Decision) -> None:
         "spent": 0 <= found.spent <= YEARLY,
         "margin": isfinite(found.margin) and found.margin >= 0,
         "level": found.level is None or 0 <= found.level <= 1,
-        "information": found.information is None or found.information >= 0,
+        "information": found.information is None or (isfinite(found.information) and found.information >= 0),
         "bound": found.bound is None or isfinite(found.bound),
     }
     wrong = [f"{name} is {getattr(found, name)}" for name, fine in possible.items() if not fine]
