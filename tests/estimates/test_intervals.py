@@ -39,7 +39,7 @@ from evenfold.estimates import (
     pooled_interval,
     resampled_interval,
 )
-from evenfold.estimates.intervals.rows import interval_of, stretches, within_range
+from evenfold.estimates.intervals.rows import interval_of, standard_error, stretches, within_range
 from evenfold.estimates.intervals.splits import halves
 from evenfold.splitters import KFold
 from scipy import stats
@@ -293,13 +293,27 @@ def test_each_scale_has_its_own_interval() -> None:
 def test_the_jackknife_leaves_each_row_out_once() -> None:
     """Where a metric has no formula: n - 1 times what the score loses without the row, less the mean of these."""
     few = pd.concat(CANCER_FRAMES).groupby("y").head(15).reset_index(drop=True)
-    evidence = Evidence(METRICS["average_precision"], CANCER, predictions=few)
+    few["proba_1"] = np.random.default_rng(0).uniform(size=len(few))  # what is always right loses nothing by any row
+    evidence = Evidence(METRICS["average_precision"], CANCER, predictions=few.assign(proba_0=1 - few["proba_1"]))
     assert influence_of("average_precision", evidence.answered(evidence.parts[0])) is None
     whole, moves, _ = evidence.influence
     (part,) = evidence.parts
     lost = [whole - evidence.score(part[part["row"] != row]) for row in evidence.rows]
     assert whole == evidence.score(part)
+    assert np.ptp(lost) > 0.01
     assert moves == pytest.approx((len(few) - 1) * (np.array(lost) - np.mean(lost)))
+
+
+def test_the_jackknife_of_more_rows_leaves_out_200_blocks() -> None:
+    """Its standard error is the textbook's, the root of (b - 1) / b times the sum of squares about the mean."""
+    rows = pd.concat(CANCER_FRAMES).reset_index(drop=True)
+    rows["proba_1"] = 0.3 * rows["proba_1"] + 0.7 * np.random.default_rng(0).uniform(size=len(rows))
+    evidence = Evidence(METRICS["average_precision"], CANCER, predictions=rows.assign(proba_0=1 - rows["proba_1"]))
+    whole, moves, blocks = evidence.influence
+    (part,) = evidence.parts
+    lost = [whole - evidence.score(part[blocks[np.searchsorted(evidence.rows, part["row"])] != b]) for b in range(200)]
+    assert np.unique(blocks).size == 200
+    assert standard_error(moves, blocks)[0] == pytest.approx(np.sqrt(199 / 200 * 200 * np.var(lost)), rel=0.02)
 
 
 def test_each_fold_of_a_series_is_one_observation() -> None:
