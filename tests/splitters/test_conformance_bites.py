@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -407,3 +408,20 @@ def test_the_message_names_every_failed_check() -> None:
     """Whoever runs the suite on a strategy of their own reads what it does not do."""
     with pytest.raises(AssertionError, match="obeys the seed"):
         check_conformance(Seedless())
+
+
+def test_what_another_thread_draws_once_is_not_held_against_a_splitter() -> None:
+    """A client's thread that waits for a random while may draw from the global state during any split."""
+
+    def draw_in_a_thread(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
+        if waiting:
+            thread = threading.Thread(target=waiting.pop())
+            thread.start()
+            thread.join()
+        return pairs
+
+    waiting = [random.random]
+    (alone,) = (each for each in CHECKS if each.name.startswith("leaves the global random state alone"))
+    splitter = broken(KFold(), draw_in_a_thread)
+    assert alone.holds(splitter, data_for(splitter, 60))
+    assert not waiting
