@@ -23,7 +23,7 @@ from evenfold.splitters.deployed import reason_of
 from evenfold.tasks.batches import features_of
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
 from evenfold.tasks.references import metrics_in, run_named
-from evenfold.tasks.results.files import from_anywhere
+from evenfold.tasks.results.files import from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.step import step
@@ -235,8 +235,7 @@ def _downloaded(tracker: Tracker, run_id: str, place: Path) -> Path:
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         fetched = tracker.fetch(run_id, "split", Path(folder))
-        if not place.exists():
-            fetched.rename(place)
+        rename_unless_there(fetched, place)
     return place
 
 

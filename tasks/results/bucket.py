@@ -23,7 +23,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Outcome
 from prefect.serializers import JSONSerializer
 
-from .files import sha256, write_aside
+from .files import rename_unless_there, sha256, write_aside
 from .trusted import ForgedResultError, check_result
 
 
@@ -106,10 +106,7 @@ class Bucket:
         aside = folder.parent / f".fetching-{uuid4().hex}"
         try:
             zipfile.ZipFile(io.BytesIO(content)).extractall(aside)
-            aside.rename(folder)
-        except OSError:  # "exists" or "not empty", by the system, where another process was first
-            if not folder.exists():
-                raise
+            rename_unless_there(aside, folder)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 

@@ -32,6 +32,15 @@ def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
         raise
 
 
+def rename_unless_there(aside: Path, folder: Path) -> None:
+    """Put a complete folder in its place, where no other process was first with the same one."""
+    try:
+        aside.rename(folder)
+    except OSError:  # "exists" or "not empty", by the system
+        if not folder.exists():
+            raise
+
+
 @contextmanager
 def room(home: Home) -> Iterator[None]:
     """Say in a sentence that a disk is full, whatever met it first: raises EvaluationError instead of its error."""
