@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.manifests import Audit, Manifest, audit, decide, extend
+from evenfold.manifests.audits.unnamed import populations
+from evenfold.manifests.audits.unnamed.models import predict_boosted
 from evenfold.manifests.audits.unnamed.sample import Sample, read_sample
-from evenfold.manifests.joined import Joined
+from evenfold.manifests.joined import Joined, JoinedLabels
 
 N = 1200
 Change = Callable[[pd.DataFrame, np.random.Generator], Any]
@@ -232,6 +234,30 @@ def test_a_fold_from_another_population_is_named() -> None:
     rows = manifest.positions(frame)[manifest.pair(2)[1]]
     shifted.loc[rows, "d"] += 1.3
     assert alarms(audit(manifest, shifted))["other_populations"].startswith("fold 2 (AUC ")
+
+
+def test_models_stop_where_no_fold_can_be_apart_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a few rows only a large AUC counts; where one fold's is, those of all are whole."""
+    learnt = []
+
+    def counted(*arguments: Any, **more: Any) -> Any:
+        learnt.append(1)
+        return predict_boosted(*arguments, **more)
+
+    monkeypatch.setattr(populations, "predict_boosted", counted)
+    frame = plain()[0].head(240)
+    manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame)
+    assert "other_populations" in audit(manifest, frame).passed
+    assert len(learnt) < 5 * populations.PARTS
+    frame.loc[manifest.positions(frame)[manifest.pair(2)[1]], "d"] += 4.0
+    found = {finding.check: finding for finding in audit(manifest, frame).findings}["other_populations"]
+    joined = Joined.of(manifest, frame)
+    sample = read_sample(joined, None, ())
+    assert isinstance(sample, Sample)
+    assert isinstance(joined, JoinedLabels)
+    codes = joined.codes[sample.rows, 0]
+    whole = {str(fold): populations._separation(sample, codes == fold)[0] for fold in range(5)}
+    assert found.figures["auc"] == whole
 
 
 def test_a_generation_from_another_population_is_found() -> None:

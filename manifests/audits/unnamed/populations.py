@@ -37,12 +37,12 @@ def other_populations(sample: Sample) -> Outcome:
     folds = [fold for fold in np.unique(codes).tolist() if np.count_nonzero(codes == fold) >= LEAST_SIDE][:MOST_FOLDS]
     if len(folds) < 2 or not is_usable(sample.feature_columns()):
         return NotAsked("fewer than two folds have the rows that a comparison needs")
-    separations = {fold: _separation(sample, codes == fold) for fold in (folds if len(folds) > 2 else folds[-1:])}
-    apart = {
-        fold: value for fold, (value, error) in separations.items() if value >= max(TOLD_APART, 0.5 + ERRORS * error)
-    }
-    if not apart:
+    compared = folds if len(folds) > 2 else folds[-1:]
+    if not any(_raises_alarm(*_separation(sample, codes == fold, until_clear=True)) for fold in compared):
         return None
+    # All of it is reported now; what was learnt already is not learnt again.
+    separations = {fold: _separation(sample, codes == fold) for fold in compared}
+    apart = {fold: value for fold, (value, error) in separations.items() if _raises_alarm(value, error)}
     shown = listed(f"{joined.labels.code_name(fold)} (AUC {value:.3f})" for fold, value in apart.items())
     message = (
         f"{shown} {verb(len(apart), 'is', 'are')} from another population: a small model tells "
@@ -85,8 +85,16 @@ def _is_random(sample: Sample) -> bool:
     )
 
 
-def _separation(sample: Sample, mine: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return the AUC with which rows are told apart out of sample, and its standard error without a difference."""
+def _raises_alarm(value: float, error: float) -> bool:
+    return value >= max(TOLD_APART, 0.5 + ERRORS * error)
+
+
+def _separation(sample: Sample, mine: NDArray[np.bool_], until_clear: bool = False) -> tuple[float, float]:
+    """Return the AUC with which rows are told apart out of sample, and its standard error without a difference.
+
+    ``until_clear`` stops before the last part where the others make sure that there is no alarm, and returns the
+    highest AUC that would have been possible.
+    """
     kept = _balanced(mine)
     X, categorical = design([column.take(kept) for column in sample.feature_columns()])
     inside = mine[kept]
@@ -97,13 +105,15 @@ def _separation(sample: Sample, mine: NDArray[np.bool_]) -> tuple[float, float]:
     if min(n_inside, n_outside) < LEAST_SIDE:
         return 0.5, 1.0
     part = Stream(0, AUDITING, 3).permutation(first.size)[numbers] % PARTS
-    scores = np.zeros(kept.size)
-    for test in (part == i for i in range(PARTS)):
-        scores[test] = predict_boosted(X, categorical, inside.astype(np.float64), test, rounds=25)
-    values = [auc(scores[part == i], inside[part == i]) for i in range(PARTS)]
     # That of the Mann-Whitney statistic over n1 n2, where both sides are drawn alike; a group is one observation.
-    error = np.sqrt((n_inside + n_outside + 1) / (12.0 * n_inside * n_outside))
-    return float(np.mean(values)), float(error)
+    error = float(np.sqrt((n_inside + n_outside + 1) / (12.0 * n_inside * n_outside)))
+    values = np.ones(PARTS)
+    for i in range(PARTS):
+        if until_clear and not _raises_alarm(float(values.mean()), error):
+            break
+        scores = predict_boosted(X, categorical, inside.astype(np.float64), part == i, rounds=25)
+        values[i] = auc(scores, inside[part == i])
+    return float(values.mean()), error
 
 
 def _balanced(mine: NDArray[np.bool_]) -> Codes:
