@@ -56,13 +56,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         item.add_marker(pytest.mark.xdist_group("prefect" if _served(item) else item.path.stem))
-    items.sort(key=lambda item: (not _served(item), [*LONG_FIRST, item.path.parent.name].index(item.path.parent.name)))
+    items.sort(key=lambda item: (not _served(item), [*LONG_FIRST, _room(item)].index(_room(item))))
     times = int(os.environ.get("EVENFOLD_SOAK_EXAMPLES", "1"))
     # Once each: the items of a parametrized test share one function.
     for test in {getattr(item, "obj", None) for item in items} if times > 1 else ():
         if hypothesis.is_hypothesis_test(test):
             usual = test._hypothesis_internal_use_settings
             test._hypothesis_internal_use_settings = hypothesis.settings(usual, max_examples=times * usual.max_examples)
+
+
+def _room(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).parts[0]
 
 
 def _served(item: pytest.Item) -> bool:

@@ -78,12 +78,12 @@ PARTS = {
     "growth": Part(
         ("manifests/growth",),
         (
-            "tests/manifests/test_extend.py",
-            "tests/manifests/test_arrivals.py",
+            "tests/manifests/growth/test_extend.py",
+            "tests/manifests/growth/test_arrivals.py",
             "tests/manifests/test_membership.py",
-            "tests/manifests/test_entities.py",
-            "tests/manifests/test_crossing.py",
-            "tests/manifests/test_waiting.py",
+            "tests/manifests/growth/test_entities.py",
+            "tests/manifests/growth/test_crossing.py",
+            "tests/manifests/growth/test_waiting.py",
             "tests/splitters/test_filling.py",
         ),
     ),

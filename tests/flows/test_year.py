@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from evenfold.tasks import Home
-
-sys.path.insert(0, str(Path(__file__).parent))
 from year import flights, live_through
 
 

@@ -9,7 +9,7 @@ import pytest
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.settings import MARK, Settings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ROOMS = ("splitters", "manifests", "estimates", "reports", "tasks", "flows", "deployments")
 SECRET = "EVENFOLD_KEY_SECRET"  # the default name of a variable that a specification names
 # Read by the files that MLflow and Prefect import in any process, which may import nothing of ours.

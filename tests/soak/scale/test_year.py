@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 from evenfold.tasks import Home
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "flows"))
 from year import FAULTS, flights, live_through
 
 pytestmark = pytest.mark.soak

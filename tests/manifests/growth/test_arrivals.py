@@ -219,7 +219,7 @@ def test_chance_stops_no_more_than_was_said() -> None:
 
 def test_real_months_pass() -> None:
     """Eleven months of flights that arrive one by one, with their seasons, new airports and cancelled lines."""
-    flights = pd.read_parquet(Path(__file__).parents[2] / "examples" / "flights.parquet")
+    flights = pd.read_parquet(Path(__file__).parents[3] / "examples" / "flights.parquet")
     spec = {"columns": {"key": "flight_id", "target": "arr_delay"}, "strategy": "SortedStratifiedKFold"}
     known = flights[flights["month"] <= 1]
     manifest = decide(spec, known)

@@ -14,7 +14,7 @@ from evenfold.estimates import ModelSpec
 from evenfold.splitters import UntrustedNameError
 from evenfold.splitters.deployed import is_deployed
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DESCRIBED = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())["deployments"]
 
 

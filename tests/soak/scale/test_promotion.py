@@ -12,7 +12,7 @@ YEARS = 300
 
 def test_the_rule_keeps_its_yearly_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal recipes within .10 a year and worse ones within .02, by two Monte Carlo errors; more power than before."""
-    monkeypatch.syspath_prepend(Path(__file__).parents[2])
+    monkeypatch.syspath_prepend(Path(__file__).parents[3])
     from benchmarks import promotion
 
     before = "half of what is left of .10, each look paid for"

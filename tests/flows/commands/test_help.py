@@ -27,7 +27,7 @@ from evenfold.flows.commands.flags import SHORT, pasted
 from evenfold.manifests import decide, write_manifest
 from rich.console import Console
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GROUP: Any = typer.main.get_command(app)
 NAMES = GROUP.list_commands(None)
 CODE = "import sys; sys.argv[0] = 'evenfold'; from evenfold.flows.cli import main; main()"

@@ -18,7 +18,7 @@ from evenfold.manifests import Audit, decide, extend, read_manifest, verify, wri
 from evenfold.splitters import SplitError
 from typer.testing import CliRunner, Result
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def rows(n: int = 200) -> pd.DataFrame:

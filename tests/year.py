@@ -16,7 +16,7 @@ from evenfold.tasks import Home
 
 from evenfold import flows
 
-FLIGHTS = Path(__file__).parents[2] / "examples" / "flights.parquet"
+FLIGHTS = Path(__file__).parents[1] / "examples" / "flights.parquet"
 SPEC: dict[str, Any] = {
     "name": "year",
     "columns": {"key": "flight_id", "target": "arr_delay", "group": "date", "time": "time_hour"},

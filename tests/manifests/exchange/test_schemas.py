@@ -17,7 +17,7 @@ from evenfold.splitters import Splitter
 from jsonschema import Draft202012Validator, ValidationError
 from tables import spec_of, table
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCHEMAS = {name.split("-")[1]: schema for name, schema in json_schemas().items()}
 NAMED = [splitter for splitter in CASES if spec_of(splitter) is not None]
 

@@ -11,7 +11,7 @@ import pytest
 from evenfold.manifests import read_manifest
 from evenfold.splitters import SplitError
 
-KIT = Path(__file__).parents[1] / "kit"
+KIT = Path(__file__).parents[2] / "kit"
 EXPECTED = json.loads((KIT / "expected.json").read_text(encoding="utf-8"))
 GOOD = [name for name, expected in EXPECTED.items() if expected["verdict"] == "good"]
 BROKEN = [name for name in EXPECTED if name not in GOOD]

@@ -15,7 +15,7 @@ import yaml
 from evenfold.flows.cli import main
 from evenfold.tasks import Home
 
-MESSAGES = Path(__file__).parents[1] / "messages.md"
+MESSAGES = Path(__file__).with_name("messages.md")
 LISTED = re.findall(r"^\$ evenfold (.*)\n(\d) (.*)$", MESSAGES.read_text(encoding="utf-8"), re.M)
 
 
