@@ -1,9 +1,10 @@
-"""Two evaluated data sets, and what the tests of estimates ask of predictions."""
+"""Data sets, two of them evaluated, and what the tests of estimates ask of predictions."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from evenfold.estimates import (
     METRICS,
@@ -19,15 +20,17 @@ from evenfold.estimates import (
 from evenfold.estimates.metrics.responses import replay
 from evenfold.splitters import KFold, StratifiedKFold, Stream
 from scipy import stats
-from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 LOGISTIC = "evenfold.estimates:scaled_logistic_regression"
+UNSCALED = "sklearn.linear_model:LogisticRegression"
 RIDGE = "sklearn.linear_model:Ridge"
 
 
 def normals(n: int, seed: int = 0) -> Any:
     """Return n normal numbers."""
-    return stats.norm.ppf(Stream(seed).uniform(n) * 0.999999 + 5e-7)
+    return stats.stats.norm.ppf(Stream(seed).uniform(n) * 0.999999 + 5e-7)
 
 
 def of_rows(metric: str, frame: pd.DataFrame, problem: Problem, method: str = "wald") -> Interval:
@@ -51,7 +54,55 @@ def evaluated(problem: Problem, pairs: list[Any], repeat: int = 0) -> tuple[list
     return [score for score, _ in done], [frame for _, frame in done]
 
 
-CANCER = Problem.of(load_breast_cancer(as_frame=True).frame, ModelSpec(estimator=LOGISTIC), "target")
+CANCER_ROWS = load_breast_cancer(as_frame=True).frame
+DIABETES_ROWS = load_diabetes(as_frame=True).frame
+WINE_ROWS = load_wine(as_frame=True).frame
+CANCER = Problem.of(CANCER_ROWS, ModelSpec(estimator=LOGISTIC), "target")
 CANCER_SCORES, CANCER_FRAMES = evaluated(CANCER, list(StratifiedKFold(5).split(CANCER.X, CANCER.y)))
-DIABETES = Problem.of(load_diabetes(as_frame=True).frame, ModelSpec(estimator=RIDGE), "target")
+DIABETES = Problem.of(DIABETES_ROWS, ModelSpec(estimator=RIDGE), "target")
 DIABETES_SCORES, DIABETES_FRAMES = evaluated(DIABETES, list(KFold(5).split(DIABETES.X)))
+
+
+class Remembering(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Remembers what it was fitted on."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, colours: Any = None, loud: bool = False) -> Remembering:
+        self.seen_X_, self.seen_y_, self.weights_, self.colours_, self.loud_ = (
+            np.asarray(X),
+            y,
+            sample_weight,
+            colours,
+            loud,
+        )
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), self.classes_[0])
+
+    def predict_proba(self, X: Any) -> Any:
+        return np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
+
+
+REMEMBERING = f"{__name__}:Remembering"
+
+
+def rare(n: int = 600, share: float = 0.15) -> pd.DataFrame:
+    """Return rows of two normal features that lean towards a rare class."""
+    stream = Stream(2)
+    y = stream.uniform(n) < share
+    x = stats.norm.ppf(stream.uniform(2 * n) * 0.9999 + 5e-5).reshape(n, 2) + 0.7 * y[:, None]
+    return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": np.where(y, "yes", "no"), "w": 1 + np.arange(n) % 3})
+
+
+RARE = rare()
+THIRDS = list(StratifiedKFold(3).split(RARE, RARE["y"]))
+
+
+def problem(table: pd.DataFrame = RARE, target: str = "y", groups: Any = None, **model: Any) -> Problem:
+    given = {"features": ["a", "b"]} if table is RARE else {}
+    return Problem.of(table, ModelSpec(**{**given, **model}), target, groups=groups)
+
+
+def evaluate(seen: Problem, pairs: Any = THIRDS) -> list[Any]:
+    return [fit_and_score(seen.model, seen, *pair, seed=0, name=f"fold {i}", fold=i) for i, pair in enumerate(pairs)]

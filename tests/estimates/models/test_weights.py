@@ -1,0 +1,133 @@
+"""Weights, fit parameters, groups and validation rows reach every part of a model that takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from evaluations import (
+    DIABETES_ROWS,
+    LOGISTIC,
+    RARE,
+    REMEMBERING,
+    RIDGE,
+    THIRDS,
+    UNSCALED,
+    problem,
+)
+from evenfold.estimates import (
+    ModelError,
+    ModelSpec,
+    Problem,
+    fit_and_score,
+    fitted,
+    score_draws,
+)
+from evenfold.splitters import Bootstrap
+from sklearn.datasets import load_diabetes
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression
+
+
+@pytest.mark.parametrize("estimator", [UNSCALED, LOGISTIC])
+def test_weights_reach_the_fit_and_the_scores(estimator: str) -> None:
+    """Equal to scikit-learn's, inside a pipeline as well; the scaler stays unweighted."""
+    seen = problem(estimator=estimator, weights="w", metrics=["accuracy", "roc_auc", "neg_log_loss"])
+    assert "w" not in seen.features
+    assert "w" in seen.columns_read
+    train, test = THIRDS[0]
+    score, frame = fit_and_score(seen.model, seen, train, test, seed=0, name="")
+    theirs = ModelSpec(estimator=estimator).build(0)
+    name = "sample_weight" if estimator == UNSCALED else "logisticregression__sample_weight"
+    weights = RARE["w"].to_numpy(dtype=float)
+    theirs.fit(seen.X.iloc[train], seen.y[train], **{name: weights[train]})
+    said = theirs.predict(seen.X.iloc[test])
+    assert score.test["accuracy"] == pytest.approx(np.average(said == seen.y[test], weights=weights[test]), abs=1e-12)
+    np.testing.assert_allclose(frame["proba_yes"], theirs.predict_proba(seen.X.iloc[test])[:, 1], atol=1e-12)
+    np.testing.assert_array_equal(frame["weight"], weights[test])
+
+
+@pytest.mark.parametrize(
+    "more", [{"threshold": "tuned"}, {"balance": "class_weight"}, {"threshold": 0.3}, {"features": ["a", "text"]}]
+)
+def test_weights_go_through_every_wrapping(more: dict[str, Any]) -> None:
+    """Thresholds, class weights and encoders pass them on: the model is another one."""
+    table = RARE.assign(text=np.where(RARE["a"] > 0, "up", "down"))
+    seen = Problem.of(table, ModelSpec(**{"estimator": UNSCALED, "features": ["a", "b"], "weights": "w", **more}), "y")
+    none = Problem.of(table, ModelSpec(**{"estimator": UNSCALED, "features": ["a", "b"], **more}), "y")
+    train = THIRDS[0][0]
+    weighted, plain = (fitted(each.model, each, train, seed=0, name="") for each in (seen, none))
+    assert not np.allclose(weighted.predict_proba(seen.X), plain.predict_proba(seen.X))
+
+
+def test_weights_go_through_a_target_transform() -> None:
+    """Into the regressor."""
+    table = load_diabetes(as_frame=True).frame.assign(w=np.arange(442) % 2)
+    model = {"estimator": RIDGE, "target_transform": "yeo-johnson"}
+    seen, none = (
+        Problem.of(table, ModelSpec(**model, **more), "target") for more in ({"weights": "w"}, {"exclude": ["w"]})
+    )
+    ones = np.flatnonzero(table["w"] == 1)
+    weighted = fitted(seen.model, seen, np.arange(442), seed=0, name="").regressor_
+    alone = fitted(none.model.model_copy(update={"target_transform": None}), none, ones, seed=0, name="")
+    assert np.corrcoef(weighted.coef_, alone.coef_)[0, 1] > 0.98
+
+
+def test_fit_parameters_are_constants_and_columns_of_training_rows() -> None:
+    """Routed to the part that takes them."""
+    table = RARE.assign(colour=np.arange(len(RARE)))
+    fit_params = {"colours": {"column": "colour"}, "loud": True}
+    seen = Problem.of(table, ModelSpec(estimator=REMEMBERING, fit_params=fit_params), "y")
+    assert "colour" not in seen.features
+    assert "colour" in seen.columns_read
+    train = THIRDS[1][0]
+    model = fitted(seen.model, seen, train, seed=0, name="")
+    np.testing.assert_array_equal(model.colours_, train)
+    assert model.loud_ is True
+
+
+def test_groups_are_routed_to_an_estimator_that_splits_for_itself() -> None:
+    """A grid search with grouped folds gets its groups by scikit-learn's routing."""
+    table = RARE.assign(group=np.arange(len(RARE)) // 3)
+    model = ModelSpec(
+        estimator=f"{__name__}:grouped_search", features=["a", "b"], fit_params={"groups": {"column": "group"}}
+    )
+    seen = Problem.of(table, model, "y")
+    assert fitted(seen.model, seen, THIRDS[0][0], seed=0, name="").best_params_["C"] in (0.1, 1.0)
+
+
+def grouped_search() -> Any:
+    """Return a grid search that needs groups."""
+    from sklearn.model_selection import GridSearchCV, GroupKFold
+
+    return GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
+
+
+def test_validation_rows_stop_an_estimator_early() -> None:
+    """It stops where scikit-learn's own call with X_val and y_val stops, and the test rows play no part."""
+    boost = "sklearn.ensemble:HistGradientBoostingRegressor"
+    params = {"early_stopping": True, "n_iter_no_change": 3, "learning_rate": 0.3}
+    seen = problem(DIABETES_ROWS, "target", estimator=boost, params=params, eval_set="validation", metrics=["r2"])
+    train, validation, test = np.arange(300), np.arange(300, 380), np.arange(380, 442)
+    ours = fitted(seen.model, seen, train, seed=0, name="", validation=validation)
+    theirs = HistGradientBoostingRegressor(**params, random_state=0)
+    X, y = seen.X, seen.y
+    theirs.fit(X.iloc[train], y[train], X_val=X.iloc[validation], y_val=y[validation])
+    assert ours.n_iter_ == theirs.n_iter_ < 100
+    score, _ = fit_and_score(seen.model, seen, train, test, seed=0, name="", validation=validation)
+    assert score.test["r2"] == pytest.approx(theirs.score(X.iloc[test], y[test]), abs=1e-12)
+    with pytest.raises(ModelError, match="needs validation rows"):
+        fit_and_score(seen.model, seen, train, test, seed=0, name="")
+
+
+def test_draws_take_every_option() -> None:
+    """Thousands of draws go the same way as folds."""
+    pairs = list(enumerate(Bootstrap(2).split(RARE)))
+    for more in ({"balance": "undersample"}, {"threshold": "tuned"}, {"threshold": "prevalence"}, {"weights": "w"}):
+        seen = problem(estimator=UNSCALED, metrics=["accuracy", "roc_auc", "balanced_accuracy"], **more)
+        table = score_draws(seen.model, seen, pairs, seed=0).table
+        for i, pair in pairs:
+            score, _ = fit_and_score(seen.model, seen, *pair, seed=0, name="")
+            for metric in seen.model.metrics:
+                assert table[metric][i] == pytest.approx(score.test[metric], abs=1e-12)

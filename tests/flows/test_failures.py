@@ -1,0 +1,215 @@
+"""What fails says why and leaves the rest as it was; what was deleted or altered is computed again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evenfold.estimates import EvaluationError, ModelError
+from evenfold.flows import split
+from evenfold.manifests import decide, read_manifest
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home
+from mlflow.tracking import MlflowClient
+from small import LATE, RIDGE, SPEC, artifacts, evaluated, named, runs, small, values
+
+
+def test_what_was_deleted_or_altered_is_computed_again(prefect_home: Home, data: Path) -> None:
+    """A cached fold whose file is gone or changed by a bit, and a manifest in the same state, are made anew."""
+    one = evaluated(data, engine="prefect")
+    files = sorted(prefect_home.scores.glob("*.parquet"))
+    files[0].unlink()
+    flip(files[1])
+    two = evaluated(data, engine="prefect")
+    assert (two.cached, two.n_cached) == (True, 1)
+    assert values(two) == values(one)
+    for harm in (flip, Path.unlink):
+        harm(Path(one.split.uri) / "assignments-0000.parquet")
+        again = evaluated(data, engine="prefect")
+        assert (again.cached, again.n_cached, again.split) == (False, 3, one.split)
+        assert read_manifest(one.split.uri).split_id == one.split.split_id
+    (Path(one.split.uri) / "manifest.json").unlink()
+    beside = evaluated(data, engine="prefect")
+    assert (beside.cached, beside.n_cached, beside.split.version) == (False, 3, "2.0")
+    assert beside.split.split_id == one.split.split_id
+    assert evaluated(data, engine="prefect").cached
+    assert len(runs(prefect_home)) == 5
+
+
+def test_the_plain_engine_mends_a_damaged_manifest(home: Home, data: Path) -> None:
+    """In its place, and what was damaged is kept aside."""
+    one = split(data, spec=SPEC, engine="plain")
+    flip(Path(one.split.uri) / "assignments-0000.parquet")
+    assert split(data, spec=SPEC, engine="plain").split == one.split
+    (aside,) = (home.splits / "small").glob(".damaged-*/*")
+    assert (aside / "manifest.json").exists()
+
+
+def test_a_neighbour_that_is_no_manifest_is_passed_over(home: Home, data: Path) -> None:
+    """Whatever its manifest.json holds."""
+    for number, text in enumerate(["[]", "{", '"x"', "null", '{"plan_id": []}'], start=1):
+        (home.splits / "small" / f"{number}.0").mkdir(parents=True)
+        (home.splits / "small" / f"{number}.0" / "manifest.json").write_text(text)
+    assert split(data, spec=SPEC, engine="plain").split.version == "6.0"
+    assert split(data, spec=SPEC, engine="plain").split.version == "6.0"
+
+
+def flip(path: Path) -> None:
+    """Change one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def rare(data: Path) -> list[int]:
+    """Write data in which one fold of LATE has no 'yes', and return each row's fold."""
+    frame = small().assign(late="no")
+    codes = decide(LATE, frame).codes
+    by_key = dict(zip(sorted(frame["id"]), codes.tolist(), strict=True))
+    folds = [by_key[key] for key in frame["id"]]
+    for fold in (0, 1, 3, 4):
+        frame.loc[[i for i, each in enumerate(folds) if each == fold][:3], "late"] = "yes"
+    frame.to_parquet(data)
+    return folds
+
+
+@pytest.mark.parametrize("engine", ["plain", "prefect"])
+@pytest.mark.filterwarnings("ignore:Only one class is present")
+def test_an_undefined_metric_fails_the_evaluation_and_keeps_the_rest(
+    engine: str, prefect_home: Home, data: Path
+) -> None:
+    """The split and the finished folds are recorded, and the parent is FAILED with the reason."""
+    rare(data)
+    model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["roc_auc"]}
+    with pytest.raises(
+        EvaluationError, match="1 of 5 fits failed: fold 2: roc_auc is undefined: its 24 test rows hold"
+    ):
+        evaluated(data, engine=engine, spec=LATE, model=model)
+    (parent,) = named(prefect_home, " @ ")
+    assert parent.info.status == "FAILED"
+    assert "fold 2: roc_auc is undefined" in parent.data.tags["evenfold.failure"]
+    assert "fold 2: roc_auc is undefined" in parent.data.tags["mlflow.note.content"]
+    assert not [name for name in parent.data.metrics if name.startswith("value/")]
+    assert {run.info.run_name: run.info.status for run in named(prefect_home, " fold ")} == dict.fromkeys(
+        [f"LogisticRegression fold {fold}" for fold in (0, 1, 3, 4)], "FINISHED"
+    )
+    assert [run.info.status for run in named(prefect_home, " split")] == ["FINISHED"]
+    assert "predictions.parquet" in artifacts(prefect_home, parent.info.run_id)
+
+
+@pytest.mark.filterwarnings("ignore:Only one class is present")
+def test_what_was_partial_becomes_whole(home: Home, data: Path) -> None:
+    """The finished folds come from the cache; the same run is partial first, and complete with other figures later."""
+    folds = rare(data)
+    model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["roc_auc"], "exclude": ["y"]}
+    partial = evaluated(data, spec=LATE, model=model, allow_partial=True)
+    client = MlflowClient(home.tracking_uri)
+    run = client.get_run(partial.run_id)
+    assert (run.info.status, run.data.tags["evenfold.partial"]) == ("FINISHED", "true")
+    assert len(partial.scores) == 4
+    assert folds.count(2) == 24
+
+
+def test_a_run_that_failed_and_then_works_says_so_no_more(
+    home: Home, data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A model that fails until it is repaired: the same run, FINISHED, without the failure, and with every child."""
+    (tmp_path / "fragile_model.py").write_text(
+        "import os\n"
+        "from sklearn.linear_model import Ridge\n"
+        "class Fragile(Ridge):\n"
+        "    def fit(self, X, y):\n"
+        "        if 'FRAGILE' in os.environ and len(X) == int(os.environ['FRAGILE']):\n"
+        "            raise RuntimeError('out of memory')\n"
+        "        return super().fit(X, y)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    spec = SPEC | {"params": {"n_splits": 7}}  # 120 rows: one fold of 18, and 102 rows to train on
+    model = {"estimator": "fragile_model:Fragile"}
+    monkeypatch.setenv("FRAGILE", "102")
+    with pytest.raises(EvaluationError, match=r"fits failed: fold \d: .*RuntimeError: out of memory"):
+        evaluated(data, spec=spec, model=model)
+    (failed,) = named(home, " @ ")
+    assert failed.info.status == "FAILED"
+    partial = evaluated(data, spec=spec, model=model, allow_partial=True)
+    assert MlflowClient(home.tracking_uri).get_run(partial.run_id).data.tags["evenfold.partial"] == "true"
+    monkeypatch.delenv("FRAGILE")
+    whole = evaluated(data, spec=spec, model=model)
+    assert whole.run_id == partial.run_id == failed.info.run_id
+    run = MlflowClient(home.tracking_uri).get_run(whole.run_id)
+    assert run.info.status == "FINISHED"
+    assert not {"evenfold.failure", "evenfold.partial"} & set(run.data.tags)
+    assert "Failed" not in run.data.tags["mlflow.note.content"]
+    assert run.data.metrics["value/r2"] == whole.estimates[0].value != partial.estimates[0].value
+    assert len(named(home, " fold ")) == 7
+
+
+def test_the_flow_run_says_why_it_failed(prefect_home: Home, data: Path) -> None:
+    """In Prefect's own record, in the same sentence."""
+    from prefect.client.orchestration import get_client
+
+    rare(data)
+    model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["accuracy"], "features": ["note"]}
+    one = evaluated(data, engine="prefect", spec=LATE, model=model)
+    with pytest.raises(EvaluationError) as error:
+        evaluated(data, engine="prefect", spec=LATE, model=model | {"params": {"C": -1.0}})
+    with get_client(sync_client=True) as client:
+        by_state = {run.state.name: run for run in client.read_flow_runs(limit=2, sort="START_TIME_DESC")}
+    assert set(by_state) == {"Completed", "Failed"}
+    assert by_state["Failed"].state.message == str(error.value)
+    tags = MlflowClient(prefect_home.tracking_uri).get_run(one.run_id).data.tags
+    assert tags["prefect.flow_run_id"] == str(by_state["Completed"].id)
+
+
+@pytest.mark.parametrize("name", ["fold", "fold_r2", "stratum", "stratum_1", "group_code", "status"])
+def test_a_key_that_would_overwrite_the_manifest_is_refused(name: str) -> None:
+    """Its columns stand beside the key's."""
+    with pytest.raises(SplitError, match=f"key column '{name}' is called as a column of the manifest; rename it"):
+        decide({"columns": {"key": name}}, small().rename(columns={"id": name}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "said"),
+    [
+        ({"spec": {"nme": "x"}}, SplitError, "there is no field 'nme' in the specification; did you mean 'name'?"),
+        (
+            {"spec": {"target": "y"}},
+            SplitError,
+            "there is no field 'target' in the specification; it belongs in columns",
+        ),
+        ({"spec": 5}, SplitError, "the specification holds no fields, but 5; write strategy: KFold, say."),
+        ({"spec": "nowhere.yaml"}, SplitError, "there is no specification file nowhere.yaml"),
+        ({"model": {"estimatr": "x"}}, ModelError, "the model has no field 'estimatr'; did you mean 'estimator'?"),
+        ({"model": "nowhere:Model"}, ModelError, "'nowhere:Model' does not import: no module named 'nowhere'"),
+        ({"modle": RIDGE}, SplitError, "there is no field 'modle' in the request; did you mean 'model'?"),
+        ({"engine": "plane"}, SplitError, "there is no engine 'plane'; choose 'prefect' or 'plain'."),
+        ({"spec": SPEC | {"params": {"n_splits": 200}}}, SplitError, "n_splits=200 with 120 rows"),
+        ({"manifest": "nowhere"}, SplitError, "nowhere holds no manifest.json"),
+    ],
+)
+def test_bad_requests_are_said_in_a_sentence_and_leave_nothing(
+    fields: Any, error: type[Exception], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is started or written: there is not even a home."""
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "none"))
+    with pytest.raises(error) as raised:
+        evaluated(small(), **fields)
+    assert said in str(raised.value)
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_home_that_cannot_be_made_is_said(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file stands where the folder should be."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "file"))
+    with pytest.raises(SplitError, match=r"the folder .*file cannot be written \(.*\); set EVENFOLD_HOME to another"):
+        evaluated(data)
+
+
+def test_the_number_of_workers_must_be_one(prefect_home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes from the environment, where anything may stand."""
+    for given in ("two", "0", "-1"):
+        monkeypatch.setenv("EVENFOLD_WORKERS", given)
+        with pytest.raises(SplitError, match=f"EVENFOLD_WORKERS is '{given}'; set a whole number of at least 1"):
+            evaluated(data, engine="prefect")

@@ -1,0 +1,363 @@
+"""Every check of an audit finds what it is for, on data made to show it, and says it in numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from audited import FEATURES, clean, moved, split, the
+from evenfold.manifests import audit, decide
+from evenfold.manifests.audits.features import mean_auc
+
+
+def test_a_group_in_two_folds_is_an_error_that_names_it() -> None:
+    """One row of patient 4 in another fold is enough."""
+    data = clean()
+    manifest = split(data)
+    edited = moved(manifest, 20, (manifest.codes[20] + 1) % 5)
+    found = the("group_in_two_folds", audit(edited, data, features=FEATURES))
+    folds = sorted({int(manifest.codes[20]), int(edited.codes[20])})
+    assert (found.severity, found.gate, found.figure, found.figures["rows"]) == ("error", "failed", 1, 5)
+    assert found.message == (
+        f"1 group of 'patient' (4) has rows in more than one fold: 5 rows in folds {folds[0]} and {folds[1]}; "
+        "run `evenfold extend`, which quarantines them."
+    )
+
+
+def test_groups_can_be_asked_about_that_the_split_did_not_keep() -> None:
+    """A random split of patients leaks, and the audit of it says so where the group is named."""
+    data = clean()
+    manifest = split(data, columns={"group": None}, strategy="KFold")
+    assert "group_in_two_folds" in audit(manifest, data, features=FEATURES).not_asked
+    found = the("group_in_two_folds", audit(manifest, data, features=FEATURES, group="patient"))
+    assert found.figure > 100
+    assert found.message.endswith("split by group 'patient'.")
+
+
+@pytest.mark.parametrize("strategy", ["Bootstrap", "ShuffleSplit"])
+def test_groups_in_draws_are_looked_for_in_each_draw(strategy: str) -> None:
+    """Draws of single rows part the patients; the sentence says how many draws were looked at."""
+    data = clean()
+    manifest = split(data, columns={"group": None}, strategy=strategy, params={"n_splits": 201})
+    found = the("group_in_two_folds", audit(manifest, data, features=FEATURES, group="patient"))
+    assert found.figure == 120
+    assert "rows on both sides of a split: 600 rows in splits 0, 1, " in found.message
+    assert "the first 200 of 201 splits were looked at" in found.message
+
+
+@pytest.mark.parametrize("strategy", ["KFold", "Bootstrap", "ForwardChaining"])
+def test_a_copy_of_a_locked_row_is_a_leak_in_every_kind(strategy: str) -> None:
+    """What a holdout is worth ends where a row that is trained on has its features."""
+    data = clean()
+    columns = {"group": None, "time": "day" if strategy == "ForwardChaining" else None}
+    manifest = split(data, columns=columns, strategy=strategy, holdout={"fraction": 0.2})
+    assert "duplicate_rows" in audit(manifest, data, features=FEATURES).passed
+    locked, used = (int(np.flatnonzero(manifest.codes == code)[0]) for code in (-2, 0))
+    data.loc[locked, FEATURES] = data.loc[used, FEATURES].to_numpy()
+    found = the("duplicate_rows", audit(manifest, data, features=FEATURES))
+    assert found.figure == 2
+    assert "locked" in found.message
+
+
+def test_a_holdout_is_measured_against_its_own_share() -> None:
+    """A fifth is locked, and each of five folds holds a fifth of the rest."""
+    data = clean()
+    made = audit(split(data, holdout={"fraction": 0.2}), data, features=FEATURES)
+    assert made.findings == []
+
+
+def test_forward_chaining_may_test_a_group_that_a_later_split_trains_on() -> None:
+    """Only the two sides of one split count, not the whole list of splits."""
+    data = clean()
+    data["week"] = data["day"] // 5
+    manifest = split(data, columns={"time": "week"}, strategy="ForwardChaining", params={"n_splits": 4})
+    made = audit(manifest, data, features=FEATURES)
+    assert made.findings == []
+    assert "time_overlap" in made.passed
+
+
+def test_rows_that_repeat_the_features_of_another_fold_are_counted() -> None:
+    """Repeats inside a fold are no leak; across folds all of them are counted, and the folds are named."""
+    data = clean()
+    manifest = split(data)
+    fold = pd.Series(manifest.codes, index=data.index)
+    first, *others = fold.index[fold == 0]
+    data.loc[others[:9], FEATURES] = data.loc[first, FEATURES].to_numpy()
+    assert "duplicate_rows" in audit(manifest, data, features=FEATURES).passed
+    data.loc[fold.index[fold == 1][:3], FEATURES] = data.loc[first, FEATURES].to_numpy()
+    found = the("duplicate_rows", audit(manifest, data, features=FEATURES))
+    assert (found.severity, found.gate, found.figure) == ("warning", "passed", 13)
+    assert found.figures["folds"] == {"fold 0": 10, "fold 1": 3}
+    assert found.message == (
+        "13 rows (2.2%) have exactly the features of a row on the other side of a split (dose and age), in folds 0 "
+        "and 1; drop the repeats, or keep them together as a group."
+    )
+
+
+def test_missing_values_and_signs_of_zero_do_not_hide_a_repeat() -> None:
+    """NaN equals NaN, None equals None, and -0.0 is 0.0, in every type of feature."""
+    data = clean()
+    manifest = split(data)
+    fold = manifest.codes
+    a, b = int(np.flatnonzero(fold == 0)[0]), int(np.flatnonzero(fold == 1)[0])
+    data["words"] = pd.Series([f"{i % 7}" for i in range(len(data))], dtype="category")
+    data["flag"] = pd.array(np.arange(len(data)) % 2 == 0, dtype="boolean")
+    data["whole"] = pd.array(np.arange(len(data)) % 3, dtype="Int64")
+    for row, zero in ((a, 0.0), (b, -0.0)):
+        data.loc[row, ["dose", "age", "words", "flag", "whole"]] = [np.nan, zero, None, None, None]
+    made = audit(manifest, data, features=[*FEATURES, "words", "flag", "whole"])
+    assert the("duplicate_rows", made).figure == 2
+    data.loc[b, "age"] = 1e-300
+    assert "duplicate_rows" in audit(manifest, data, features=[*FEATURES, "words", "flag", "whole"]).passed
+
+
+def test_rows_locked_away_count_as_another_side() -> None:
+    """A part that is locked for the end must hold no copy of a training row."""
+    data = clean()
+    parts = {"train": 0.6, "validation": 0.2, "test": 0.2}
+    spec = {"strategy": "FractionalStratifiedSplit", "params": {"parts": parts}}
+    manifest = split(data.assign(y=data["dose"] + data["age"]), columns={"group": None}, **spec)
+    locked, train = (int(np.flatnonzero(manifest.codes == code)[0]) for code in (-2, -1))
+    data.loc[locked, FEATURES] = data.loc[train, FEATURES].to_numpy()
+    found = the("duplicate_rows", audit(manifest, data.assign(y=data["dose"] + data["age"]), features=FEATURES))
+    assert found.figures["folds"] == {"test": 1, "train": 1}
+    assert "in test and train; drop" in found.message
+
+
+@pytest.mark.parametrize("key", ["ROW-0007", " row-0007 ", "\uff52\uff4f\uff57-0007", "\u00a0Row-0007"])
+def test_keys_that_look_alike_are_found(key: str) -> None:
+    """Case, spaces and full-width forms do not make another customer. Rows are named by position, never by key."""
+    data = clean()
+    data.loc[500, "id"] = key
+    found = the("similar_keys", audit(split(data), data, features=FEATURES))
+    assert found.figure == 2
+    assert found.message.startswith(
+        "2 rows have a key that differs from another's in spaces, capitals or Unicode form alone"
+    )
+    assert "(first: rows 7 and 500)" in found.message
+    assert "0007" not in found.message
+
+
+def test_case_folding_is_more_than_lower_case() -> None:
+    """A sharp s equals ss, and keys that only differ by an accent do not."""
+    data = clean()
+    data.loc[[1, 2, 3, 4], "id"] = ["straße", "STRASSE", "strasse\u0301", "andere"]
+    found = the("similar_keys", audit(split(data), data, features=FEATURES))
+    assert found.figure == 2
+    assert "rows 1 and 2" in found.message
+
+
+def test_alike_parts_of_composite_keys_are_found_together_only() -> None:
+    """Two columns are one key: alike means alike in both."""
+    data = clean()
+    data["visit"] = np.arange(len(data)) % 2
+    data["id"] = [f"p{i // 2}" if i != 8 else "P4" for i in range(len(data))]
+    manifest = split(data, columns={"key": ["id", "visit"]})
+    assert "similar_keys" in audit(manifest, data, features=FEATURES).passed
+    data.loc[8, "visit"] = 1
+    manifest = split(data, columns={"key": ["id", "visit"]})
+    assert the("similar_keys", audit(manifest, data, features=FEATURES)).figure == 2
+
+
+def test_training_rows_of_the_tested_time_are_found() -> None:
+    """When times were corrected after the split, forward chaining no longer looks forward."""
+    data = clean()
+    spec = {
+        "strategy": "ForwardChaining",
+        "params": {"n_splits": 3, "gap": 2},
+        "columns": {"group": None, "time": "day"},
+    }
+    manifest = split(data, **spec)
+    assert "time_overlap" in audit(manifest, data, features=FEATURES).passed
+    data.loc[0, "day"] = 470
+    found = the("time_overlap", audit(manifest, data, features=FEATURES))
+    assert (found.figure, found.gate) == (3, "failed")
+    assert found.message == (
+        "3 training rows of 3 splits (0, 1 and 2) are not before every tested 'day' with the gap of 2; "
+        "split again by time."
+    )
+
+
+def test_a_fold_without_rows_is_an_error() -> None:
+    """Data of which a whole fold is gone cannot be evaluated by these folds."""
+    data = clean()
+    manifest = split(data)
+    made = audit(manifest, data[manifest.codes != 2], features=FEATURES)
+    assert the("empty_folds", made).message.startswith("fold 2 has no row in the data;")
+    assert made.failed == ["absent_rows", "empty_folds"]
+
+
+def test_an_empty_side_of_a_pair_is_an_error() -> None:
+    """Of pairs each side of each split is looked at."""
+    data = clean(20)
+    pairs = {"given_pairs": [[list(range(10)), [15, 16]], [[1, 2], [3, 4]]]}
+    manifest = split(data, columns={"group": None}, strategy="PredefinedPairs", params=pairs)
+    made = audit(manifest, data.drop(index=[15, 16]), features=FEATURES)
+    assert the("empty_folds", made).figures == {"empty": ["the test side of split 0"]}
+
+
+def test_a_class_that_a_fold_lacks_is_named_with_its_rows() -> None:
+    """Three rows of a class cannot be in five folds; a class in one fold is never trained on when that is tested."""
+    data = clean()
+    data.loc[[0, 5, 10], "y"] = "rare"
+    found = the("missing_classes", audit(split(data), data, features=FEATURES))
+    assert "class 'rare' of 'y' (3 rows) is missing from the test rows of 2 of 5 splits" in found.message
+    data.loc[[0, 5, 10], "y"] = "well"
+    data.loc[[0, 1], "y"] = "rare"
+    found = the("missing_classes", audit(split(data), data, features=FEATURES))
+    assert "(2 rows) is missing from the train rows of 1 of 5 splits" in found.message
+    assert "(2 rows) is missing from the test rows of 4 of 5 splits" in found.message
+    assert found.figure == 5
+
+
+def test_a_class_that_a_part_lacks_is_found() -> None:
+    """Of parts the validation part is tested and the train part is trained on."""
+    data = clean()
+    spec = {"strategy": "HashSplit", "params": {"parts": {"train": 0.8, "test": 0.2}}, "columns": {"group": None}}
+    manifest = split(data, **spec)
+    data.loc[np.flatnonzero(manifest.codes == -1)[:4], "y"] = "trained"
+    found = the("missing_classes", audit(manifest, data, features=FEATURES))
+    assert found.message == "class 'trained' of 'y' (4 rows) is missing from the test rows of 1 of 1 split (0)."
+
+
+def test_a_feature_that_names_rows_is_found_and_a_float_is_not() -> None:
+    """A running number is an id; a measurement may well have as many values as rows."""
+    data = clean()
+    found = the("id_like_features", audit(split(data), data))
+    assert found.message == "1 feature names rows: day (100.0% distinct); leave it out, or use it as the key."
+    data["day"] = data["day"] // 2
+    assert "id_like_features" in audit(split(data), data).passed
+
+
+def test_a_target_in_disguise_is_found() -> None:
+    """Classes told apart by a number, a category or the absence of a value; numbers by any order-keeping change."""
+    data = clean()
+    random = np.random.default_rng(2)
+    sick = data["y"] == "sick"
+    data["score"] = random.uniform(size=len(data)) + 2 * sick
+    data["word"] = pd.Series(np.where(sick, random.choice(["a", "b"], len(data)), "c"), dtype="category")
+    data["cause"] = np.where(sick, random.normal(size=len(data)), np.nan)
+    data["fair"] = random.uniform(size=len(data)) + 0.5 * sick
+    found = the("target_like_features", audit(split(data), data))
+    assert found.gate == "failed"
+    assert set(found.figures["features"]) == {"score", "word", "cause"}
+    assert found.message.startswith(
+        "3 features all but give 'y' away: score (AUC 1.0000), word (AUC 1.0000) and cause (AUC"
+    )
+    numeric = data.assign(y=data["dose"], logged=-np.exp(data["dose"]), near=data["dose"] + 0.5 * data["fair"])
+    found = the("target_like_features", audit(split(numeric), numeric, features=["logged", "near", "age"]))
+    assert set(found.figures["features"]) == {"logged"}
+    assert "|rank correlation| 1.0000" in found.message
+
+
+def test_one_class_told_apart_is_not_the_whole_target() -> None:
+    """Of three classes a feature that separates one only is a good feature, not the target."""
+    data = clean()
+    data["y"] = np.array(["a", "b", "c"])[np.arange(len(data)) % 3]
+    random = np.random.default_rng(2)
+    data["petal"] = random.uniform(size=len(data)) + 5 * (data["y"] == "a")
+    assert "target_like_features" in audit(split(data), data, features=["petal"]).passed
+    data["petal"] = random.uniform(size=len(data)) + 5.0 * data["y"].map({"a": 0, "b": 1, "c": 2})
+    assert the("target_like_features", audit(split(data), data, features=["petal"])).figures["features"]["petal"] == 1.0
+
+
+def test_a_category_of_a_few_rows_each_is_not_taken_for_the_target() -> None:
+    """With one or two rows a value every category follows the target by chance."""
+    data = clean()
+    data["street"] = pd.Series(
+        [f"s{i // 2}" for i in np.random.default_rng(0).permutation(len(data))], dtype="category"
+    )
+    assert "target_like_features" in audit(split(data), data, features=["street"]).passed
+
+
+def test_the_mean_auc_is_the_one_that_can_be_counted() -> None:
+    """For two classes with ties: the share of pairs in the right order, ties as a half."""
+    numbers, classes = np.array([1.0, 2, 2, 3, 4]), np.array([0, 0, 1, 0, 1])
+    wins = [(a < b) + (a == b) / 2 for a in numbers[classes == 0] for b in numbers[classes == 1]]
+    assert mean_auc(numbers, classes) == pytest.approx(np.mean(wins))
+
+
+@pytest.mark.parametrize(
+    ("patients", "said"), [(np.arange(600), "every row is its own group"), (0, "all 600 rows are one group")]
+)
+def test_groups_that_say_nothing_are_found(patients: Any, said: str) -> None:
+    """A group column with a value a row, or one value, keeps nothing together."""
+    data = clean().assign(patient=patients)
+    manifest = split(data, columns={"group": None})
+    found = the("constant_groups", audit(manifest, data, features=FEATURES, group="patient"))
+    assert found.message.startswith(f"{said} in 'patient'")
+
+
+def test_a_group_that_is_too_large_is_the_reason_in_numbers() -> None:
+    """The issue's own sentence: a group holds 31% of all positives; the best reachable deviation is 11%."""
+    data = clean(1000)
+    data["y"] = np.where(np.arange(1000) < 200, "positive", "negative")
+    data["patient"] = 100 + np.arange(1000) % 100
+    data.loc[:61, "patient"] = 17
+    made = audit(split(data), data, features=FEATURES)
+    found = the("balance_out_of_reach", made)
+    assert found.severity == "note"
+    assert found.message == (
+        "group 17 holds 31.0% of all rows of class 'positive' of 'y', and the largest share of a fold is 20.0%: the "
+        "best reachable deviation is 11.0%; choose n_splits of at most 3, or a finer group column."
+    )
+    worst = the("class_deviation", made)
+    assert worst.figure >= 0.55
+    assert "rows of class 'positive' of 'y' and its share is 40.0: " in worst.message
+
+
+def test_a_class_that_few_groups_hold_is_the_reason_in_numbers() -> None:
+    """With three groups that hold a class, two of five folds must do without it."""
+    data = clean()
+    data.loc[:14, "y"] = "rare"
+    found = the("balance_out_of_reach", audit(split(data), data, features=FEATURES))
+    assert "only 3 groups hold class 'rare' of 'y', and there are 5 folds" in found.message
+    assert "group 0 holds" not in found.message
+
+
+def test_uneven_folds_are_found_and_the_limit_can_be_moved() -> None:
+    """Sizes are compared with their share; a number in gates fails beyond it, 'off' does not look."""
+    data = clean()
+    fold = np.minimum(np.arange(600) // 60, 4)
+    data["given"] = fold
+    manifest = split(data, columns={"group": None, "fold": "given"}, strategy="Predefined")
+    made = audit(manifest, data, features=FEATURES)
+    found = the("size_deviation", made)
+    assert found.message == "fold 4 holds 360 rows and its share is 120.0: 200.0% off."
+    assert made.failed == []
+    assert audit(manifest, data, features=FEATURES, gates={"size_deviation": 0.5}).failed == ["size_deviation"]
+    assert (
+        "200.0% off" in audit(manifest, data, features=FEATURES, gates={"size_deviation": 2}).passed["size_deviation"]
+    )
+    assert audit(manifest, data, features=FEATURES, gates={"size_deviation": "off"}).off == ["size_deviation"]
+
+
+@pytest.mark.parametrize(("first", "said"), [(8, ""), (9, "fold 0 holds 9 rows and its share is 7.5: 20.0% off.")])
+def test_less_than_a_row_is_no_deviation_and_more_is(first: int, said: str) -> None:
+    """Of 15 rows no fold of two can hold 7.5; half a row is nothing to say, one and a half rows are."""
+    frame = pd.DataFrame({"row": range(15), "dose": np.arange(15.0) ** 1.5, "given": [0] * first + [1] * (15 - first)})
+    manifest = decide({"columns": {"key": "row", "fold": "given"}, "strategy": "Predefined"}, frame)
+    assert audit(manifest, frame, features=["dose"]).passed["size_deviation"] == said
+
+
+def test_parts_are_measured_against_their_own_shares() -> None:
+    """A test part of a tenth is a tenth, not a third."""
+    data = clean()
+    parts = {"train": 0.7, "validation": 0.2, "test": 0.1}
+    spec = {"strategy": "FractionalStratifiedSplit", "params": {"parts": parts}}
+    manifest = split(data.assign(y=data["dose"]), columns={"group": None}, **spec)
+    made = audit(manifest, data.assign(y=data["dose"]), features=["age"])
+    assert made.findings == []
+    assert made.passed["size_deviation"] == ""
+
+
+def test_folds_of_another_target_distribution_are_found() -> None:
+    """Folds by position of a sorted target are as far apart as folds can be."""
+    data = clean().sort_values("dose", ignore_index=True)
+    data["given"] = np.arange(600) // 120
+    manifest = split(data, columns={"group": None, "fold": "given", "target": "dose"}, strategy="Predefined")
+    found = the("target_deviation", audit(manifest, data, features=["age"]))
+    assert found.figure == pytest.approx(0.8)
+    assert "KS distance of 0.800" in found.message

@@ -1,0 +1,60 @@
+"""A small table, its evaluation by the plain engine, and what the store then holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from evenfold.flows import Evaluation, evaluate
+from evenfold.tasks import Home
+from mlflow.tracking import MlflowClient
+
+RIDGE = {"estimator": "sklearn.linear_model:Ridge"}
+# Three folds say what five say, and a fold costs a tenth of a second: its fit, its run and its part of the audit.
+SPEC: dict[str, Any] = {"name": "small", "columns": {"key": "id", "target": "y"}, "params": {"n_splits": 3}}
+LATE: dict[str, Any] = {"name": "late", "columns": {"key": "id", "target": "late"}, "strategy": "KFold"}
+
+
+def small(n: int = 120) -> pd.DataFrame:
+    """Return ``n`` rows with a key, a number and a class to predict, two features, and a column that nobody reads."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=n), rng.normal(size=n)
+    return pd.DataFrame(
+        {
+            "id": rng.permutation(n) * 3,
+            "y": a + rng.normal(size=n),
+            "late": np.where(b + rng.normal(size=n) > 0, "yes", "no"),
+            "a": a,
+            "b": b,
+            "note": [f"note {i}" for i in range(n)],
+        }
+    )
+
+
+def evaluated(data: Any, **fields: Any) -> Evaluation:
+    """Return what the plain engine makes of ``data``."""
+    return evaluate(data, **({"engine": "plain", "spec": SPEC, "model": RIDGE} | fields))
+
+
+def runs(home: Home) -> list[Any]:
+    """Return every MLflow run below ``home``."""
+    client = MlflowClient(home.tracking_uri)
+    experiments = [each.experiment_id for each in client.search_experiments()]
+    return list(client.search_runs(experiments, max_results=1000))
+
+
+def named(home: Home, words: str) -> list[Any]:
+    return [run for run in runs(home) if words in run.info.run_name]
+
+
+def values(outcome: Evaluation) -> list[dict[str, float]]:
+    return [{**score.test, **{f"apparent {k}": v for k, v in score.apparent.items()}} for score in outcome.scores]
+
+
+def artifacts(home: Home, run_id: str, folder: str = "") -> set[str]:
+    return {each.path for each in MlflowClient(home.tracking_uri).list_artifacts(run_id, folder)}
+
+
+def artifact(home: Home, run_id: str, name: str) -> pd.DataFrame:
+    return pd.read_parquet(MlflowClient(home.tracking_uri).download_artifacts(run_id, name))
