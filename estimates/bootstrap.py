@@ -282,7 +282,7 @@ def _with_intervals(
     metric = metric_of(estimates[0].metric)
     if interval != "auto":
         return [_with_interval(estimate, Declined(f"{interval} {OF_ROWS}; choose auto.")) for estimate in estimates]
-    if metric.loss is None or metric.name not in draws.totals:
+    if metric.name not in draws.totals:
         return [_with_interval(estimate, Declined(OF_A_MEAN.format(metric.title))) for estimate in estimates]
     spread, err1 = _spread(metric, draws, predictions, problem, drawn)
     return [

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, make_column_transformer
@@ -72,7 +73,9 @@ def _read_by(estimator: Any, model: ModelSpec, table: pd.DataFrame, kinds: Mappi
     parts = [part for part in parts_of(estimator) if isinstance(part, ColumnTransformer)]
     asked = [columns for part in parts for _, _, columns in part.transformers]
     seen = feature_table(table, dict(kinds)) if any(callable(selector) for selector in asked) else table
-    named = {name for columns in asked for name in _named(columns, seen)} | _in_parameters(model, estimator)
+    named = {
+        name for columns in asked for name in _named(columns(seen) if callable(columns) else columns)
+    } | _in_parameters(model, estimator)
     return frozenset(named & set(names))
 
 
@@ -94,19 +97,14 @@ def _begins_with_an_encoder(estimator: Any) -> bool:
     return bool(tags.categorical or tags.string)
 
 
-def _named(columns: Any, seen: pd.DataFrame) -> set[str]:
-    chosen = columns(seen) if callable(columns) else columns
-    return {str(name) for name in ([chosen] if isinstance(chosen, str) else _listed(chosen))}
-
-
-def _listed(columns: Any) -> list[str]:
-    several = isinstance(columns, (Sequence, pd.Index)) and not isinstance(columns, str)
-    return [column for column in columns if isinstance(column, str)] if several else []
+def _named(columns: Any) -> list[str]:
+    """Return the names among what a transformer or a parameter is given: one, several, or none."""
+    return [column for column in np.asarray(columns, dtype=object).ravel() if isinstance(column, str)]
 
 
 def _in_parameters(model: ModelSpec, estimator: Any) -> set[str]:
     given = {**estimator.get_params(deep=True), **model.fit_params}
-    return {name for key, value in given.items() if key.rpartition("__")[2] in NAMING for name in _listed(value)}
+    return {name for key, value in given.items() if key.rpartition("__")[2] in NAMING for name in _named(value)}
 
 
 def encodings(

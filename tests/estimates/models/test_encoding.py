@@ -131,6 +131,10 @@ def encoding_all() -> Any:
     return make_pipeline(TargetEncoder(target_type="continuous"), Ridge())
 
 
+def naming_by_array() -> Any:
+    return Naming(np.array(["ward"]))
+
+
 class Naming(BaseEstimator):
     """A regressor of another library: it is told which columns are categories."""
 
@@ -138,7 +142,8 @@ class Naming(BaseEstimator):
         self.cat_features = cat_features
 
     def fit(self, X: pd.DataFrame, y: Any) -> Naming:
-        assert X[self.cat_features].map(lambda value: isinstance(value, str)).all(axis=None)
+        if self.cat_features is not None:
+            assert X[self.cat_features].map(lambda value: isinstance(value, str)).all(axis=None)
         self.mean_ = float(np.mean(y))
         return self
 
@@ -149,7 +154,7 @@ class Naming(BaseEstimator):
 @pytest.fixture(autouse=True)
 def _recipes(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("text_recipes")
-    for made in (selecting, selecting_by_type, naming_a_number, numbers_only, encoding_all, Naming):
+    for made in (selecting, selecting_by_type, naming_a_number, numbers_only, encoding_all, naming_by_array, Naming):
         monkeypatch.setattr(made, "__module__", "text_recipes")
         setattr(module, made.__name__, made)
     monkeypatch.setitem(sys.modules, "text_recipes", module)
@@ -164,6 +169,7 @@ def _recipes(monkeypatch: pytest.MonkeyPatch) -> None:
         ("numbers_only", {}, ("number",), {"ward", "note"}),
         ("encoding_all", {}, ("number", "ward", "kind", "note"), set()),
         ("Naming", {"cat_features": ["ward"]}, ("number", "ward", "kind"), {"note"}),
+        ("naming_by_array", {}, ("number", "ward", "kind"), {"note"}),
     ],
 )
 def test_a_model_that_reads_text_itself_gets_what_it_names_as_it_is(
@@ -176,6 +182,12 @@ def test_a_model_that_reads_text_itself_gets_what_it_names_as_it_is(
     made = fitted(seen.model, seen, TRAIN, seed=0, name="fold 0")
     assert np.isfinite(made.predict(seen.X.iloc[TEST])).all()
     assert seen.encodings.get("ward", "itself") == "itself"
+
+
+def test_a_model_that_could_name_columns_and_names_none_gets_encoded_text() -> None:
+    seen = problem(ModelSpec(estimator="text_recipes:Naming", metrics=("r2",)))
+    assert seen.encodings["ward"] == "one-hot"
+    fitted(seen.model, seen, TRAIN, seed=0, name="fold 0")
 
 
 def test_boosting_that_is_told_its_categories_gets_them_raw() -> None:

@@ -74,6 +74,30 @@ def test_weights_go_through_a_target_transform() -> None:
     assert np.corrcoef(weighted.coef_, alone.coef_)[0, 1] > 0.98
 
 
+class Foreign:
+    """A regressor with scikit-learn's methods and none of its classes; it remembers the weights."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {}
+
+    def set_params(self, **params: Any) -> Foreign:
+        return self
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Foreign:
+        self.mean_, self.weights_ = np.average(y, weights=sample_weight), sample_weight
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), self.mean_)
+
+
+def test_weights_reach_an_estimator_that_inherits_nothing() -> None:
+    table = DIABETES_ROWS.assign(w=1.0 + np.arange(442) % 2)
+    seen = Problem.of(table, ModelSpec(estimator=f"{__name__}:Foreign", weights="w"), "target")
+    made = fitted(seen.model, seen, np.arange(300), seed=0, name="")
+    np.testing.assert_array_equal(made.weights_, table["w"][:300])
+
+
 def test_fit_parameters_are_constants_and_columns_of_training_rows() -> None:
     """Routed to the part that takes them."""
     table = RARE.assign(colour=np.arange(len(RARE)))
