@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from evenfold.manifests import Audit
 from evenfold.splitters import Needs, Splitter
+from hypothesis import strategies as st
 
 TYPES = {"id": "int", "number": "float", "label": "text", "group": "text", "when": "timestamp"}
 
@@ -78,3 +79,11 @@ def rows(n: int, seed: int = 0) -> pd.DataFrame:
     draw = np.random.default_rng(seed)
     a, b = draw.normal(size=(2, 1000))
     return pd.DataFrame({"id": range(1000), "a": a, "b": b, "y": a - b + draw.normal(size=1000)}).head(n)
+
+
+@st.composite
+def counts(draw: Any, most: int = 9) -> Any:
+    """Draw small tables of entries by columns, no row of which is all zeros."""
+    n, columns = draw(st.integers(3, most)), draw(st.integers(1, 3))
+    cells = st.lists(st.sampled_from([0, 0, 1, 2, 7, 12]), min_size=columns, max_size=columns).filter(any)
+    return np.array(draw(st.lists(cells, min_size=n, max_size=n)))

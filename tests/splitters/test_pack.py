@@ -1,4 +1,4 @@
-"""The pack kernel: exact costs, exchanges that keep their word, optima that are optima, bounds that hold."""
+"""The pack kernel: exact costs, optima that are optima, bounds that hold."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.splitters import BalancedGroupKFold, Stream
-from evenfold.splitters.kernels.hashing import combined
 from evenfold.splitters.packing.bounds import lower_bound, report_on
 from evenfold.splitters.packing.cost import MISSING, Aim, cost_of_chance
-from evenfold.splitters.packing.exact import MOST_ENTRIES, Proof, best_packing, covering_bound
-from evenfold.splitters.packing.exchange import Packing, TwoBins, close_pairs, subset_sums
+from evenfold.splitters.packing.exact import MOST_ENTRIES, Cover, Proof, best_packing, covering_bound
+from evenfold.splitters.packing.exchange import Packing
 from evenfold.splitters.packing.pack import HIGH_EFFORT, pack, pack_to
 from evenfold.splitters.packing.population import MOST_SUMS, fits
 from evenfold.splitters.packing.published import Published
 from evenfold.splitters.packing.start import deal_identical, kinds, place
 from hypothesis import given, settings, strategies as st
+from scipy.optimize import linprog
+from tables import counts
 
 SHARES = {"folds": [1 / 3, 1 / 3, 1 / 3], "parts": [0.6, 0.3, 0.1]}
 
@@ -49,17 +50,6 @@ def least_cost(aim: Aim, packings: Any) -> float:
     loads = (rows[(number & bits) > 0].sum(axis=0) for number in range(1 << bits.size))
     of_set = np.stack([aim.costs(np.repeat(load[:, None], aim.n_bins, axis=1)) for load in loads])
     return float(sum(of_set[(packings == f) @ bits, f] for f in range(aim.n_bins)).min())
-
-
-@st.composite
-def tables(draw: Any, most: int = 9) -> Any:
-    """Draw small tables whose rows are no zeros."""
-    n, columns = draw(st.integers(3, most)), draw(st.integers(1, 3))
-    cells = st.lists(st.sampled_from([0, 0, 1, 2, 7, 12]), min_size=columns, max_size=columns).filter(any)
-    return np.array(draw(st.lists(cells, min_size=n, max_size=n)))
-
-
-# ---------------------------------------------------------------- the cost
 
 
 def test_the_cost_is_the_published_one_computed_by_hand() -> None:
@@ -94,70 +84,6 @@ def test_a_column_of_two_classes_counts_as_much_by_its_rarer_class_twice() -> No
     one = Aim.of(table[:, :1], np.full(3, 1 / 3), sizes=table.sum(axis=1), weights=np.array([2.0]))
     bins = np.arange(12) % 3
     assert total(one, bins) == pytest.approx(total(both, bins), rel=1e-12)
-
-
-@settings(max_examples=30)
-@given(tables(), st.integers(0, 99))
-def test_the_cost_of_an_exchange_is_what_the_packing_then_costs(table: Any, seed: int) -> None:
-    """The cost that a pair predicts for each exchange is the cost after making it."""
-    aim = Aim.of(table, np.array([0.5, 0.2, 0.3]))
-    bins = np.arange(table.shape[0]) % 3
-    entries = np.flatnonzero(bins != 2)
-    pair = TwoBins(aim, 0, 1, aim.loads(bins), entries, bins[entries] == 0)
-    number = int(Stream(seed).below(1 << entries.size, 1)[0])
-    moved = entries[(number >> np.arange(entries.size)) & 1 == 1]
-    after = bins.copy()
-    after[moved] = 1 - after[moved]
-    predicted = pair.costs(subset_sums(pair.changes), entries)[number]
-    if len(set(after.tolist())) < 3:
-        assert predicted == math.inf
-    else:
-        assert predicted == pytest.approx(aim.costs(aim.loads(after))[:2].sum(), rel=1e-9, abs=1e-12)
-
-
-@settings(max_examples=30)
-@given(tables(), st.integers(0, 99))
-def test_what_few_entries_come_to_no_exchange_of_two_bins_betters(table: Any, seed: int) -> None:
-    """Though a pair is looked at again only when one of its bins has changed."""
-    aim, stream = Aim.of(table, np.array([0.5, 0.2, 0.3])), Stream(seed)
-    packing = Packing(aim, np.arange(table.shape[0]) % 3, stream)
-    packing.improve(400)
-    pairs = ((0, 1), (0, 2), (1, 2))
-    assert not any(Packing(aim, packing.bins.copy(), stream).exchange(*pair) for pair in pairs)
-
-
-# ---------------------------------------------------------------- its parts
-
-
-def test_the_code_of_a_place_is_the_documented_sum() -> None:
-    """Column j times an odd number to the power j + 1: the order of codes is that of the kinds, which are dealt."""
-    step = 0x9E3779B97F4A7C15
-    places = np.array([[0, 1, 0, 3], [0, 0, 1, -2]])
-    sums = [(a * step + b * step**2) % 2**64 for a, b in places.T.tolist()]
-    assert combined(places).tolist() == sums
-
-
-def test_subset_sums_are_all_of_them() -> None:
-    """Column b sums the vectors whose bits are set in b."""
-    vectors = np.array([[1.0, 10.0, 100.0], [2.0, 20.0, 200.0]])
-    assert subset_sums(vectors).tolist() == [[0, 1, 10, 11, 100, 101, 110, 111], [0, 2, 20, 22, 200, 202, 220, 222]]
-
-
-def test_close_points_meet_and_distant_ones_do_not() -> None:
-    """Of a thousand points on each side the one planted pair meets, and few others."""
-    rng = np.random.default_rng(0)
-    left, right = rng.uniform(-1e3, 1e3, (2, 3, 1000))
-    right[:, 500] = left[:, 20] + 1e-6
-    i, j, width = close_pairs(left, right, 1e3, Stream(0), 2000)
-    assert (20, 500) in set(zip(i.tolist(), j.tolist(), strict=True))
-    assert 0 < i.size <= 4000
-    assert np.abs(left[:, i] - right[:, j]).max() <= width
-
-
-def test_points_that_coincide_do_not_flood() -> None:
-    """A thousand equal points on each side make a million pairs, of which only a few are returned."""
-    i, _, _ = close_pairs(np.zeros((2, 1000)), np.zeros((2, 1000)), 1.0, Stream(0), 5000)
-    assert 1000 <= i.size <= 10_000
 
 
 @settings(max_examples=30)
@@ -200,11 +126,8 @@ def test_wandering_stays_below_its_limit_and_gets_about() -> None:
     assert len(seen) > 10
 
 
-# ---------------------------------------------------------------- whole packings
-
-
 @settings(max_examples=12)
-@given(tables(30), st.integers(2, 5), st.sampled_from([1, 3, "max"]), st.integers(0, 9))
+@given(counts(30), st.integers(2, 5), st.sampled_from([1, 3, "max"]), st.integers(0, 9))
 def test_no_bin_is_empty_while_there_are_entries(table: Any, k: int, effort: Any, seed: int) -> None:
     """As many entries as bins are enough, whatever their sizes; fewer entries go to bins of their own."""
     bins = pack(table, np.full(k, 1 / k), Stream(seed), effort=effort)
@@ -249,8 +172,21 @@ def test_the_linear_program_bounds_the_optimum_closely(name: str, seed: int) -> 
     assert covering_bound(aim, 2 * least) == pytest.approx(least, rel=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_prices_of_a_cover_are_worth_what_the_best_mixture_of_bins_costs(seed: int) -> None:
+    """By linear programming's duality: a mixture of subsets that holds each entry once and fills each bin once."""
+    n, counts_of_bins = 7, np.array([2.0, 1.0])
+    masks = np.tile(np.arange(1, 1 << n), 2)
+    kind = np.repeat([0, 1], (1 << n) - 1)
+    costs = np.random.default_rng(seed).uniform(0.01, 0.3, masks.size)
+    holds = (masks[None, :] >> np.arange(n)[:, None]) & 1
+    fills = kind[None, :] == np.arange(2)[:, None]
+    best = linprog(costs, A_eq=np.vstack([holds, fills]), b_eq=[1] * n + counts_of_bins.tolist()).fun
+    assert Cover(n, masks, costs, kind, counts_of_bins).bound()[0] == pytest.approx(best, abs=1e-8)
+
+
 @settings(max_examples=25)
-@given(tables(7), st.sampled_from(list(SHARES)), st.integers(0, 9))
+@given(counts(7), st.sampled_from(list(SHARES)), st.integers(0, 9))
 def test_no_packing_is_below_the_bound(table: Any, name: str, seed: int) -> None:
     """The bound holds for every packing, and is reached by the best."""
     aim = Aim.of(table, np.array(SHARES[name]))
@@ -354,9 +290,6 @@ def test_a_hundred_thousand_small_groups_are_even_to_a_row() -> None:
     table = rng.multinomial(1, [0.6, 0.3, 0.1], 100_000) * rng.integers(1, 4, (100_000, 1))
     loads = Aim.of(table, np.full(5, 0.2)).loads(pack(table, np.full(5, 0.2), Stream(0), effort=2))
     assert np.abs(loads - loads.sum(axis=1, keepdims=True) / 5).max() < 1
-
-
-# ---------------------------------------------------------------- high effort
 
 
 def zipf(seed: int = 5, n: int = 120) -> Any:

@@ -1,0 +1,83 @@
+"""Exchanges between two bins keep their word, and points that are close meet."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from evenfold.splitters import Stream
+from evenfold.splitters.kernels.hashing import combined
+from evenfold.splitters.packing.cost import Aim
+from evenfold.splitters.packing.exchange import Packing, TwoBins, close_pairs, subset_sums
+from hypothesis import given, settings, strategies as st
+from tables import counts
+
+
+@settings(max_examples=30)
+@given(counts(), st.integers(0, 99))
+def test_the_cost_of_an_exchange_is_what_the_packing_then_costs(table: Any, seed: int) -> None:
+    """The cost that a pair predicts for each exchange is the cost after making it."""
+    aim = Aim.of(table, np.array([0.5, 0.2, 0.3]))
+    bins = np.arange(table.shape[0]) % 3
+    entries = np.flatnonzero(bins != 2)
+    pair = TwoBins(aim, 0, 1, aim.loads(bins), entries, bins[entries] == 0)
+    number = int(Stream(seed).below(1 << entries.size, 1)[0])
+    moved = entries[(number >> np.arange(entries.size)) & 1 == 1]
+    after = bins.copy()
+    after[moved] = 1 - after[moved]
+    predicted = pair.costs(subset_sums(pair.changes), entries)[number]
+    if len(set(after.tolist())) < 3:
+        assert predicted == math.inf
+    else:
+        assert predicted == pytest.approx(aim.costs(aim.loads(after))[:2].sum(), rel=1e-9, abs=1e-12)
+
+
+@settings(max_examples=30)
+@given(counts(), st.integers(0, 99))
+def test_what_few_entries_come_to_no_exchange_of_two_bins_betters(table: Any, seed: int) -> None:
+    """Though a pair is looked at again only when one of its bins has changed."""
+    aim, stream = Aim.of(table, np.array([0.5, 0.2, 0.3])), Stream(seed)
+    packing = Packing(aim, np.arange(table.shape[0]) % 3, stream)
+    packing.improve(400)
+    pairs = ((0, 1), (0, 2), (1, 2))
+    assert not any(Packing(aim, packing.bins.copy(), stream).exchange(*pair) for pair in pairs)
+
+
+def test_the_code_of_a_place_is_the_documented_sum() -> None:
+    """Column j times an odd number to the power j + 1: the order of codes is that of the kinds, which are dealt."""
+    step = 0x9E3779B97F4A7C15
+    places = np.array([[0, 1, 0, 3], [0, 0, 1, -2]])
+    sums = [(a * step + b * step**2) % 2**64 for a, b in places.T.tolist()]
+    assert combined(places).tolist() == sums
+
+
+def test_subset_sums_are_all_of_them() -> None:
+    """Column b sums the vectors whose bits are set in b."""
+    vectors = np.array([[1.0, 10.0, 100.0], [2.0, 20.0, 200.0]])
+    assert subset_sums(vectors).tolist() == [[0, 1, 10, 11, 100, 101, 110, 111], [0, 2, 20, 22, 200, 202, 220, 222]]
+
+
+def test_close_points_meet_and_distant_ones_do_not() -> None:
+    """Of a thousand points on each side the one planted pair meets, and few others."""
+    rng = np.random.default_rng(0)
+    left, right = rng.uniform(-1e3, 1e3, (2, 3, 1000))
+    right[:, 500] = left[:, 20] + 1e-6
+    i, j, width = close_pairs(left, right, 1e3, Stream(0), 2000)
+    assert (20, 500) in set(zip(i.tolist(), j.tolist(), strict=True))
+    assert 0 < i.size <= 4000
+    assert np.abs(left[:, i] - right[:, j]).max() <= width
+
+
+def test_points_that_coincide_do_not_flood() -> None:
+    """A thousand equal points on each side make a million pairs, of which only a few are returned."""
+    i, _, _ = close_pairs(np.zeros((2, 1000)), np.zeros((2, 1000)), 1.0, Stream(0), 5000)
+    assert 1000 <= i.size <= 10_000
+
+
+def test_a_width_is_kept_where_a_quarter_of_the_budget_meets_rounded_down() -> None:
+    """One pair of six that may meet is enough, and one of eight is not."""
+    left, right = np.zeros((2, 1)), np.zeros((2, 1))
+    assert close_pairs(left, right, 1.0, Stream(0), 6)[2] == 1.0
+    assert close_pairs(left, right, 1.0, Stream(0), 8)[2] > 1.0
