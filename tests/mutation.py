@@ -452,7 +452,7 @@ def tables(results: dict[str, Any], verdicts: dict[str, str]) -> str:
     return out.getvalue()
 
 
-HEAD = """| date | part | places | tried | killed | of these with `--again` | gone | survived | equal | score |
+HEAD = """| date | part | places | tried | killed | of these since | gone | survived | equal | score |
 |---|---|---|---|---|---|---|---|---|---|
 """
 
