@@ -30,7 +30,7 @@ RIDGE = "sklearn.linear_model:Ridge"
 
 def normals(n: int, seed: int = 0) -> Any:
     """Return n normal numbers."""
-    return stats.stats.norm.ppf(Stream(seed).uniform(n) * 0.999999 + 5e-7)
+    return stats.norm.ppf(Stream(seed).uniform(n) * 0.999999 + 5e-7)
 
 
 def of_rows(metric: str, frame: pd.DataFrame, problem: Problem, method: str = "wald") -> Interval:
