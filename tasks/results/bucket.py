@@ -8,6 +8,7 @@ abfs://), if it refuses to put an object twice: that is tried before it is used.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import shutil
@@ -60,7 +61,12 @@ class Bucket:
         with self._reached():
             listed = self.store.find(f"{self.place}/splits/{name}")
         for place in listed:
-            self._fetch_split(name, Path(place).stem)
+            try:
+                self._fetch_split(name, Path(place).stem)
+            except LookupError as error:
+                raise EvaluationError(
+                    f"{self.url} holds a split that cannot be read: {error}; delete it there."
+                ) from None
 
     def offer_split(self, folder: Path, split_id: str) -> bool:
         """Put a version of a split; return whether the bucket holds this split under that version now."""
@@ -102,25 +108,40 @@ class Bucket:
             return
         content = self._get(f"splits/{name}/{version}.zip")
         if content is None:
-            raise LookupError(f"{name} {version}")
+            raise LookupError(f"{name} {version} is not there")
         aside = folder.parent / f".fetching-{uuid4().hex}"
         try:
             zipfile.ZipFile(io.BytesIO(content)).extractall(aside)
             rename_unless_there(aside, folder)
+        except zipfile.BadZipFile:
+            raise LookupError(f"{name} {version} is no ZIP file") from None
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
     def _fetched(self, named: dict[str, Any]) -> dict[str, Any]:
         if "uri" in named:
-            self._fetch_split(*Path(named["uri"]).parts[-2:])
-            return named | {"uri": str(self.here / named["uri"])}
-        path = self.here / named["path"]
+            folder = self._inside(named["uri"], in_splits=True)
+            self._fetch_split(folder.parent.name, folder.name)
+            return named | {"uri": str(folder)}
+        path = self._inside(named["path"], in_splits=False)
         if not path.exists() or sha256(path) != named["sha256"]:
             content = self._get(f"files/{named['sha256']}")
-            if content is None:
+            if content is None or hashlib.sha256(content).hexdigest() != named["sha256"]:
                 raise LookupError(named["path"])
             write_aside(path, lambda aside: aside.write_bytes(content))
         return named | {"path": str(path)}
+
+    def _inside(self, named: Any, in_splits: bool) -> Path:
+        """Return the place of the mirror that a result names: ``splits/NAME/VERSION`` of a split, elsewhere of a file.
+
+        Raises ForgedResultError for any other. Whoever may write to the bucket wrote the result, and what it names is
+        written to: no other file of this machine.
+        """
+        parts = Path(str(named)).parts
+        inside = isinstance(named, str) and ".." not in parts and not Path(named).is_absolute()
+        if not inside or (parts[:1] == ("splits",)) != in_splits or (in_splits and len(parts) != 3):
+            raise ForgedResultError(f"it names {str(named)[:200]!r}, which is no place of a result")
+        return self.here / named
 
     def _sent(self, named: dict[str, Any]) -> dict[str, Any]:
         where = "uri" if "uri" in named else "path"

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import io
 import json
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
+from evenfold.estimates import EvaluationError
 from evenfold.tasks import Home
 from evenfold.tasks.outcomes import RunRef
+from evenfold.tasks.results.bucket import Bucket
 from evenfold.tasks.results.trusted import ForgedResultError, ResultFolder, check_record, check_result
 from evenfold.tasks.runtime.step import keep, ready
 from prefect._internal.result_records import ResultRecord
@@ -91,3 +97,60 @@ def test_what_our_tasks_keep_is_read_again(home: Home) -> None:
     assert ready(KEY) == kept
     check_result(JSONSerializer().dumps(kept))
     assert ResultFolder(basepath=str(home.results)).read_path(KEY)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"path": "{outside}/victim"},
+        {"path": "../victim"},
+        {"path": "scores/../../victim"},
+        {"path": "splits/flights/1.0/manifest.json"},
+        {"path": 7},
+        {"uri": "../../splits"},
+        {"uri": "splits/flights/.."},
+        {"uri": "1.0"},
+        {"uri": "{outside}/splits/1.0"},
+        {"uri": ["splits"]},
+    ],
+    ids=str,
+)
+def test_a_forged_result_of_a_bucket_writes_nothing_outside_of_the_results(named: Any, tmp_path: Path) -> None:
+    """Neither a file that it names nor a split."""
+    store, url = fsspec.filesystem("memory"), f"memory://{tmp_path.name}"
+    digest = hashlib.sha256(b"evil").hexdigest()
+    named = {
+        name: str(value).format(outside=tmp_path) if isinstance(value, str) else value for name, value in named.items()
+    }
+    place = f"/{tmp_path.name}"
+    store.pipe_file(f"{place}/files/{digest}", b"evil")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("manifest.json", "evil")
+    for split in ("splits/flights/..", "splits/../splits", "splits/splits/1.0"):
+        store.pipe_file(f"{place}/{split}.zip", packed.getvalue())
+    result = {
+        "__class__": "evenfold.tasks.outcomes.RunRef",
+        "data": {"run_id": "one", "url": named | {"sha256": digest}},
+    }
+    store.pipe_file(f"{place}/results/{KEY}.json", json.dumps(result).encode())
+    mirror = tmp_path / "home" / "mirror"
+    assert Bucket(url, mirror).result(KEY) is None
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [".creates-only"]
+
+
+def test_a_file_of_a_bucket_with_other_bytes_is_not_written(tmp_path: Path) -> None:
+    """They are compared with the digest that the result names first."""
+    store, digest = fsspec.filesystem("memory"), hashlib.sha256(b"right").hexdigest()
+    store.pipe_file(f"/{tmp_path.name}/files/{digest}", b"wrong")
+    result = {"__class__": "evenfold.tasks.outcomes.RunRef", "data": {"path": "scores/a", "sha256": digest}}
+    store.pipe_file(f"/{tmp_path.name}/results/{KEY}.json", json.dumps(result).encode())
+    assert Bucket(f"memory://{tmp_path.name}", tmp_path / "mirror").result(KEY) is None
+    assert not (tmp_path / "mirror" / "scores").exists()
+
+
+def test_a_split_of_a_bucket_that_is_no_zip_file_is_said(tmp_path: Path) -> None:
+    fsspec.filesystem("memory").pipe_file(f"/{tmp_path.name}/splits/flights/1.0.zip", b"cut short")
+    with pytest.raises(EvaluationError, match=r"cannot be read: flights 1\.0 is no ZIP file; delete it there"):
+        Bucket(f"memory://{tmp_path.name}", tmp_path / "mirror").fetch_splits("flights")
+    assert not list((tmp_path / "mirror").glob("splits/flights/*"))
