@@ -91,7 +91,8 @@ def gap_of(gap: Any, times: NDArray[Any], name: str = "gap") -> Any:
     if is_real(gap) and gap >= 0 and not (stamps and gap):
         return np.timedelta64(0, "us") if stamps else gap
     length = _microseconds(gap)
-    if stamps and length is not None and length >= 0:
+    # Added to a time of our days it must be one that 64 bits hold.
+    if stamps and length is not None and 0 <= length < 2**62:
         return np.timedelta64(length, "us")
     wanted = "text such as '7 days' or '36 hours'" if stamps else "a number of at least 0, in the unit of time"
     raise SplitError(f"{name}={gap!r} for {'timestamps' if stamps else 'times that are numbers'}; choose {wanted}.")

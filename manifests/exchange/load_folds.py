@@ -132,7 +132,8 @@ def _as_folds(pairs: Sequence[Pair], n: int) -> NDArray[np.int64] | None:
     tests = np.sum([np.bincount(test, minlength=n) for _, test in pairs], axis=0)
     as_folds = (tests <= 1) & (trains == np.where(tests == 1, len(pairs) - 1, np.where(trains > 0, len(pairs), 0)))
     apart = all(not np.intersect1d(train, test).size for train, test in pairs)
-    if not apart or not np.all(as_folds):
+    once = all(np.unique(side).size == np.size(side) for pair in pairs for side in pair)
+    if not apart or not once or not np.all(as_folds):
         return None
     folds = np.where(trains > 0, NEVER_TESTED, EXCLUDED)
     for fold, (_, test) in enumerate(pairs):

@@ -102,7 +102,9 @@ def _read(path: str | Path) -> Any:
 def _arff_splits(text: str) -> dict[int, dict[int, Pair]]:
     """Return {repeat: {fold: (train, test)}} of an ARFF file of splits; its attributes may come in any order."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("%")]
-    start = next(i for i, line in enumerate(lines) if line.lower() == "@data") if "@data" in text.lower() else 0
+    start = next((i for i, line in enumerate(lines) if line.lower() == "@data"), None)
+    if start is None:
+        raise ValueError("no line reads @data")
     names = [line.split()[1].strip("'\"").lower() for line in lines[:start] if line.lower().startswith("@attribute")]
     rows = pd.read_csv(io.StringIO("\n".join(lines[start + 1 :])), names=names, skipinitialspace=True)
     splits: dict[int, dict[int, Pair]] = {}

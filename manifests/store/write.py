@@ -87,8 +87,9 @@ def owned(kind: str) -> str:
 def clear_abandoned(home: Path, kind: str) -> None:
     """Remove the folders of a kind whose processes, of this machine, are gone."""
     for stale in home.glob(f"{kind}-{os.uname().nodename}-*"):
-        # From the right, for a machine's name may hold hyphens.
-        if not _alive(int(stale.name.rsplit("-", 2)[1])):
+        # From the right, for a machine's name may hold hyphens: "gpu-2" is another machine than "gpu".
+        whose, process, _ = stale.name.rsplit("-", 2)
+        if whose == f"{kind}-{os.uname().nodename}" and not _alive(int(process)):
             shutil.rmtree(stale, ignore_errors=True)
 
 

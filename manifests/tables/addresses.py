@@ -113,6 +113,14 @@ def _file(path: str) -> str:
     return path if os.path.isabs(path) and os.path.exists(path) else path.lstrip("/")
 
 
+def is_aside(name: str) -> bool:
+    """Return whether what lies at ``name`` below a folder is none of its rows: it begins with a dot or a low line.
+
+    As Spark and pyarrow have it: a notebook's copies, the log of a table, what is being written.
+    """
+    return any(part.startswith((".", "_")) for part in name.split("/"))
+
+
 def _listed(address: str) -> tuple[Any, list[str]]:
     """Return the file system of an address and the names of the objects that it stands for, sorted, listed anew."""
     import fsspec
@@ -122,7 +130,8 @@ def _listed(address: str) -> tuple[Any, list[str]]:
         files, path = fsspec.core.url_to_fs(address)
         files.invalidate_cache()
         places = files.glob(path) if any(mark in path for mark in "*?[") else [path]
-        names = [name for place in places for name in (files.find(place) if files.isdir(place) else [place])]
+        below = {place: files.find(place) if files.isdir(place) else [place] for place in places}
+        names = [name for place in places for name in below[place] if not is_aside(name.removeprefix(place))]
         names = [name for name in names if len(places) == 1 == len(names) or name.endswith((".parquet", ".pq"))]
         missing = [name for name in names if not files.exists(name)]
     except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong

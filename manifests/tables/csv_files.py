@@ -14,7 +14,6 @@ from evenfold.splitters.errors import SplitError
 from .canonical import ARROW_TYPES
 
 SEPARATORS = (",", ";", "\t", "|")
-COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}  # those that pyarrow opens by their names
 SAMPLE_BYTES, SAMPLE_LINES = 65_536, 50
 UNPACKED_BYTES = 8_000_000  # of a compressed file, to see how tightly it is packed
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
@@ -28,6 +27,10 @@ class Dialect:
     decimal: str = "."
 
 
+def _compression(file: Path) -> str | None:
+    return "gzip" if file.suffix.lower() == ".gz" else None
+
+
 def dialect_of(file: Path) -> Dialect:
     """Return how a CSV file is written, from its first 64 kB; the same bytes always give the same answer.
 
@@ -35,7 +38,7 @@ def dialect_of(file: Path) -> Dialect:
     several do; what stands in quotes does not count. A decimal comma is read where whole fields look like 180,65 and
     none like 180.65; where the comma separates there is none.
     """
-    with pa.input_stream(str(file), compression="detect") as stream:
+    with pa.input_stream(str(file), compression=_compression(file)) as stream:
         text = stream.read(SAMPLE_BYTES).decode("utf-8-sig", errors="replace")
     lines = [line for line in QUOTED.sub("", text).splitlines()[:SAMPLE_LINES] if line]
     if len(text) >= SAMPLE_BYTES // 4:
@@ -58,7 +61,7 @@ def _separator(lines: list[str]) -> str:
 def csv_names(file: Path) -> list[str]:
     """Return the column names in a CSV file's first line."""
     options = pa.csv.ParseOptions(delimiter=dialect_of(file).separator)
-    with pa.input_stream(str(file), compression="detect") as stream:
+    with pa.input_stream(str(file), compression=_compression(file)) as stream:
         return list(pa.csv.open_csv(stream, parse_options=options).schema.names)
 
 
@@ -68,10 +71,10 @@ def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
         raise SplitError(f"{file} is empty (0 bytes); it needs a line of column names and rows.")
     parse, convert = _options(file, types)
     try:
-        with pa.input_stream(str(file), compression="detect") as stream:
+        with pa.input_stream(str(file), compression=_compression(file)) as stream:
             table = pa.csv.read_csv(stream, parse_options=parse, convert_options=convert)
             # A name that is not UTF-8 fails when it is looked at; such text becomes binary in silence.
-            odd = [name for name in table.column_names if pa.types.is_binary(table.schema.field(name).type)]
+            odd = [field.name for field in table.schema if pa.types.is_binary(field.type)]
     except UnicodeDecodeError:
         odd = ["its first line"]
     except pa.ArrowInvalid as error:
@@ -101,7 +104,7 @@ def csv_batches(file: Path, types: Mapping[str, str], columns: Sequence[str] = (
     """
     parse, convert = _options(file, types)
     convert.include_columns = list(columns)
-    with pa.input_stream(str(file), compression="detect") as stream:
+    with pa.input_stream(str(file), compression=_compression(file)) as stream:
         reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
         yield pa.RecordBatch.from_arrays([pa.array([], field.type) for field in reader.schema], schema=reader.schema)
         yield from reader
@@ -122,12 +125,12 @@ def about_rows(files: Sequence[Path]) -> int:
 
 def _first_lines(file: Path) -> tuple[int, int]:
     """Return how many lines end in the first bytes of a file, and how many bytes of it these are."""
-    if file.suffix not in COMPRESSED:
+    if _compression(file) is None:
         with file.open("rb") as plain:
             sample = plain.read(SAMPLE_BYTES)
         return sample.count(b"\n"), len(sample)
     lines = 0
-    with pa.OSFile(str(file)) as raw, pa.CompressedInputStream(raw, COMPRESSED[file.suffix]) as stream:
+    with pa.OSFile(str(file)) as raw, pa.CompressedInputStream(raw, "gzip") as stream:
         for _ in range(UNPACKED_BYTES // SAMPLE_BYTES):
             part = stream.read(SAMPLE_BYTES)
             lines += part.count(b"\n")

@@ -22,7 +22,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import is_deployed, reason_of, require_readable
 from narwhals.exceptions import NarwhalsError
 
-from .addresses import is_address, opened
+from .addresses import is_address, is_aside, opened
 from .canonical import require_columns
 from .csv_files import csv_names, read_csv
 
@@ -78,7 +78,8 @@ def data_files(source: str | Path) -> list[Path]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    files = sorted(file for file in folder.rglob("*") if _ending(file) in ENDINGS)
+    found = (file for file in folder.rglob("*") if _ending(file) in ENDINGS)
+    files = sorted(file for file in found if not is_aside(file.relative_to(folder).as_posix()))
     if not files:
         raise SplitError(f"the folder {folder} holds no .parquet and no .csv file; pass one that does.")
     return files
@@ -270,7 +271,7 @@ def has_columns_apart(source: Any) -> bool:
 
 def is_parquet(path: str | Path) -> bool:
     """Return whether every file of a path, folder or glob is Parquet by its ending; False of an address."""
-    return not is_address(path) and all(file.suffix in (".parquet", ".pq") for file in data_files(path))
+    return not is_address(path) and all(_ending(file) in (".parquet", ".pq") for file in data_files(path))
 
 
 def write_whole(path: str | Path, content: Any) -> Path:
@@ -287,8 +288,9 @@ def write_whole(path: str | Path, content: Any) -> Path:
     try:
         _write(aside, content)
         os.replace(aside, file)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else error  # Arrow's own texts repeat the path
+    except (OSError, pa.ArrowException) as error:
+        # Arrow's own texts repeat the path.
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
         raise SplitError(f"{file} cannot be written ({reason}); nothing was changed.") from None
     finally:
         aside.unlink(missing_ok=True)

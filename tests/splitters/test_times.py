@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+from evenfold.splitters import SplitError
 from evenfold.splitters.times import calendar_units, gap_of, times_of
 
 DAYS = np.array(["2024-01-01", "2024-02-01"], dtype="datetime64[us]")
@@ -50,3 +51,8 @@ def test_weeks_begin_on_monday() -> None:
     days = np.arange("1970-01-03", "1970-01-13", dtype="datetime64[D]").astype("datetime64[us]")
     assert calendar_units(days, "week").tolist() == [0, 0, 1, 1, 1, 1, 1, 1, 1, 2]
     assert calendar_units(days, "day").tolist() == list(range(2, 12))
+
+
+def test_a_gap_beyond_what_64_bits_hold_is_refused() -> None:
+    with pytest.raises(SplitError, match="gap='99999999 weeks' for timestamps"):
+        gap_of("99999999 weeks", DAYS)

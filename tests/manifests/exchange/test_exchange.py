@@ -423,3 +423,18 @@ def test_index_lists_make_torch_subsets(tmp_path: Path) -> None:
     assert import_positions([(train, test) for train, test in manifest.as_cv(frame).split()], frame, "id").split_id == (
         manifest.split_id
     )
+
+
+def test_an_arff_without_data_is_said(tmp_path: Path) -> None:
+    (tmp_path / "s.arff").write_text("@relation '@data'\n@attribute repeat numeric\n")
+    with pytest.raises(SplitError, match=r"holds no splits .*no line reads @data"):
+        import_positions(tmp_path / "s.arff", rows(3), "id")
+
+
+def test_a_row_given_twice_hides_none_that_is_missing() -> None:
+    """Counted together these train on every row twice; one by one they do not, so they are no folds."""
+    splits = [([1, 1], [0]), ([0, 2, 2], [1]), ([0], [2])]
+    manifest = import_positions(splits, rows(3), "id")
+    assert [(set(train.tolist()), set(test.tolist())) for train, test in manifest.as_cv(rows(3)).split()] == [
+        (set(train), set(test)) for train, test in splits
+    ]

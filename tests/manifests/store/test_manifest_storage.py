@@ -31,6 +31,7 @@ from evenfold.manifests import (
     read_manifest,
     write_manifest,
 )
+from evenfold.manifests.store.write import clear_abandoned
 from evenfold.splitters import SplitError, Splitter
 from hypothesis import HealthCheck, given, settings, strategies as st
 from tables import spec_of, table
@@ -448,3 +449,17 @@ def test_a_header_with_a_damaged_file_is_not_proved(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     with pytest.raises(SplitError, match=r"assignments-0000.parquet is damaged: its SHA-256"):
         prove_files(read_header(folder), folder)
+
+
+def test_what_another_machine_is_writing_is_left_alone(tmp_path: Path) -> None:
+    """Its name may begin as this machine's does; what a killed process of this one left goes."""
+    here = os.uname().nodename
+    names = [
+        f".writing-{here}-2-4194303-deadbeef",
+        f".writing-{here}-4194303-deadbeef",
+        f".writing-{here}-{os.getpid()}-ab",
+    ]
+    for name in names:
+        (tmp_path / name).mkdir()
+    clear_abandoned(tmp_path, ".writing")
+    assert [name for name in names if (tmp_path / name).exists()] == [names[0], names[2]]

@@ -8,8 +8,10 @@ from typing import Any
 
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from evenfold.manifests import column_names, decide, read_table
+from evenfold.manifests.tables.read import is_parquet, write_whole
 from evenfold.splitters import KFold, SplitError
 
 COMMAS = "id,cost,ward\n1,180.65,Süd\n2,12.5,Nord\n3,7.25,Süd\n"
@@ -19,7 +21,7 @@ SEMICOLONS = "id;cost;ward\n1;180,65;Süd\n2;12,5;Nord\n3;7,25;Süd\n"
 def written(folder: Path, name: str, text: str, encoding: str = "utf-8") -> Path:
     """Return the path of a file with this text."""
     path = folder / name
-    path.write_bytes(gzip.compress(text.encode(encoding)) if name.endswith(".gz") else text.encode(encoding))
+    path.write_bytes(gzip.compress(text.encode(encoding)) if name.lower().endswith(".gz") else text.encode(encoding))
     return path
 
 
@@ -34,6 +36,7 @@ def written(folder: Path, name: str, text: str, encoding: str = "utf-8") -> Path
         ("bars.csv", COMMAS.replace(",", "|")),
         ("packed.csv.gz", COMMAS),
         ("packed.tsv.gz", COMMAS.replace(",", "\t")),
+        ("PACKED.CSV.GZ", COMMAS),
         ("quoted.csv", COMMAS.replace("Süd", '"Süd"').replace("ward", '"ward"')),
         ("marked.csv", "\ufeff" + SEMICOLONS),
     ],
@@ -100,3 +103,31 @@ def test_a_strategy_that_is_given_as_a_class_is_answered_with_its_name() -> None
     for given in (KFold, KFold(3)):
         with pytest.raises(SplitError, match="strategy: write its name, 'KFold', and its parameters under params"):
             decide({"strategy": given, "columns": {"key": "key"}}, pd.DataFrame({"key": range(20)}))
+
+
+def test_copies_and_logs_in_a_folder_are_no_rows(tmp_path: Path) -> None:
+    """Of a notebook, of a table's own log, and half of what another process is writing."""
+    for name in ("a.csv", ".ipynb_checkpoints/a-checkpoint.csv", "_log/a.csv", ".writing-7-b.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        written(tmp_path, name, COMMAS)
+    assert read_table(str(tmp_path)).num_rows == 3
+
+
+def test_a_column_that_a_file_holds_twice_is_named(tmp_path: Path) -> None:
+    """As that of a frame is."""
+    path = written(tmp_path, "twice.csv", "id,x,x\n1,2,3\n2,3,4\n3,4,5\n")
+    with pytest.raises(SplitError, match="2 columns are called 'x'"):
+        decide({"columns": {"key": "id", "target": "x"}}, path)
+    assert read_table(path, ["id"]).num_rows == 3
+
+
+def test_parquet_is_known_in_capitals(tmp_path: Path) -> None:
+    pd.DataFrame({"id": [1, 2]}).to_parquet(tmp_path / "R.PARQUET")
+    assert is_parquet(tmp_path / "R.PARQUET")
+
+
+def test_what_csv_cannot_hold_is_said_and_leaves_nothing(tmp_path: Path) -> None:
+    """A column of lists; a table of none of them is written."""
+    with pytest.raises(SplitError, match=r"o\.csv cannot be written .*list.*nothing was changed"):
+        write_whole(tmp_path / "o.csv", pa.table({"x": [[1]]}))
+    assert not list(tmp_path.iterdir())
