@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.record import recorders  # noqa: F401, that a record names; with Prefect, which sets up logging
 from evenfold.tasks.results.spool import unreachable, waiting
 from servers import free_port, mlflow_server
 
@@ -111,7 +112,6 @@ def test_a_record_of_an_earlier_version_is_still_taken(home: Home) -> None:
     """It named table and home apart from the split; the run that it makes is the one that is made today."""
     import json
 
-    from evenfold.tasks.record import evaluations  # noqa: F401, the recorders that a record names
     from evenfold.tasks.results.spool import replay
     from mlflow.tracking import MlflowClient
 
@@ -148,7 +148,6 @@ def test_a_record_that_can_never_be_sent_stops_none_behind_it(home: Home, caplog
     import json
 
     from evenfold.tasks.doctor import examine
-    from evenfold.tasks.record import recorders  # noqa: F401, the recorders that a record names
     from evenfold.tasks.results.clean import clean
     from evenfold.tasks.results.spool import replay
     from mlflow.tracking import MlflowClient
