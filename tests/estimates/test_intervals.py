@@ -178,7 +178,7 @@ def test_the_corrected_t_of_splits_is_made_of_random_ones_alone() -> None:
 
 @pytest.mark.parametrize(("size", "declined"), [(6, True), (1, False)])
 def test_nested_cross_validation_is_declined_where_groups_err_together(size: int, declined: bool) -> None:
-    """Its variances are those of independent rows: it would cover .27 where it says .90. Groups of one row are none."""
+    """Its variances are those of independent rows, so it would be far too narrow. Groups of one row are none."""
     table = load_diabetes(as_frame=True).frame.assign(clinic=np.arange(442) // size)
     problem = Problem.of(table, ModelSpec(estimator=RIDGE), "target", groups="clinic")
     scores, frames = evaluated(problem, list(KFold(5).split(problem.X)))
