@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from evenfold.splitters import EvenfoldError
 from evenfold.tasks import outcomes
 from evenfold.tasks.outcomes import Outcome
 from prefect.filesystems import LocalFileSystem
 from prefect.serializers import JSONSerializer
 
 
-class ForgedResultError(ValueError):
+class ForgedResultError(EvenfoldError, ValueError):
     """A result that is none of ours, whoever wrote it."""
 
 
