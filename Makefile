@@ -35,8 +35,9 @@ test: $(VENV)/.installed
 constraints:
 	$(BIN)/pip --quiet freeze --exclude-editable | grep -v '^evenfold' > constraints.txt
 
+# Splits, records and the ledger of holdouts in .evenfold are nobody's to make again: they stay.
 clean:
-	rm -rf $(VENV) build dist *.egg-info .evenfold
+	rm -rf $(VENV) .venv-lowest .venv-peers .venv-splitters build dist site *.egg-info
 
 readme: $(VENV)/.installed
 	$(BIN)/python docs/regenerate.py

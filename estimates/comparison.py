@@ -75,6 +75,7 @@ def compare(
     level: float = 0.95,
     margin: float = 0.0,
     stratified: bool = False,
+    n_train: float | None = None,
     names: tuple[str, str] = ("A", "B"),
 ) -> Comparison:
     """Return the comparison of two frames of predictions, row by row.
@@ -82,7 +83,8 @@ def compare(
     ``on``: the columns that name a row (the key); rows of one frame only are left out, and counted in a note.
     ``groups``: a column of both frames whose rows err together; by default ``group``, where both frames have it.
     ``classes``: the labels, or None for those in y; a metric of numbers has none. ``margin``: the difference that does
-    not matter, in the metric's units. ``stratified``: whether the folds are stratified on the target.
+    not matter, in the metric's units. ``stratified``: whether the folds are stratified on the target. ``n_train``: how
+    many rows a model learnt from, on average; without it, as in a k-fold, all rows that were tested in other folds.
 
     The test: the difference over its standard error, from the rows' paired influences. Its variance is that of the
     fitted models' difference times 1/repeats + n/n_train (Nadeau and Bengio 2003), for other rows would have trained
@@ -99,9 +101,9 @@ def compare(
     difference = score_b - score_a
     if groups is None and "group" in a and "group" in b:
         groups = "group"
-    test = _by_folds(metric, a, b, labels, stratified, level)
+    test = _by_folds(metric, a, b, labels, stratified, level, n_train)
     of_rows = _by_rows(metric, a, b, labels, groups, list(on))
-    training = _training(a, b)
+    training = _training(a, n_train)
     se = _of_recipes(of_rows, training, test)
     interval = _interval(difference, se, level, "these recipes on new data", "paired rows, corrected for training")
     of_models = _interval(difference, of_rows, level, "these fitted models", "paired rows")
@@ -170,11 +172,11 @@ class _Training:
         return 1.0 if self.alone else 1 / self.repeats + self.ratio
 
 
-def _training(a: pd.DataFrame, b: pd.DataFrame) -> _Training:
+def _training(a: pd.DataFrame, n_train: float | None) -> _Training:
     sizes = a.groupby(["repeat", "fold"]).size()
     n = len(a) / a["repeat"].nunique()
     alone = len(sizes) == 1
-    ratio = 0.0 if alone else n / float(np.mean(n - sizes.to_numpy()))
+    ratio = 0.0 if alone else n / (n_train or float(np.mean(n - sizes.to_numpy())))
     return _Training(int(a["repeat"].nunique()), ratio, alone, len(sizes))
 
 
@@ -263,7 +265,13 @@ def _groups_of(frame: pd.DataFrame, groups: str, keys: NDArray[np.int64]) -> NDA
 
 
 def _by_folds(
-    metric: str, a: pd.DataFrame, b: pd.DataFrame, classes: tuple[Any, ...], stratified: bool, level: float
+    metric: str,
+    a: pd.DataFrame,
+    b: pd.DataFrame,
+    classes: tuple[Any, ...],
+    stratified: bool,
+    level: float,
+    n_train: float | None,
 ) -> CorrectedT | None:
     if not np.array_equal(a["fold"].to_numpy(), b["fold"].to_numpy()):
         return None
@@ -276,7 +284,7 @@ def _by_folds(
             return None
         differences.append(scores[1] - scores[0])
         tested.append(len(places))
-        trained.append(int(of_repeat[a["repeat"].iloc[places[0]]]) - len(places))
+        trained.append(n_train or float(of_repeat[a["repeat"].iloc[places[0]]]) - len(places))
     if len(differences) < 2 or min(trained) < 1 or not np.all(np.isfinite(differences)):
         return None
     return corrected_resampled_t(differences, trained, tested, level=level, stratified=stratified)

@@ -237,11 +237,19 @@ def _p(compared: Difference) -> float:
 
 
 def compare_predictions(
-    champion: pd.DataFrame, candidate: pd.DataFrame, metric: str, on: Sequence[str], stratified: bool
+    champion: pd.DataFrame,
+    candidate: pd.DataFrame,
+    metric: str,
+    on: Sequence[str],
+    stratified: bool,
+    n_train: float | None = None,
 ) -> Difference:
-    """Return the candidate's score minus the champion's over the same rows and folds; groups count as one each."""
+    """Return the candidate's score minus the champion's over the same rows and folds; groups count as one each.
+
+    ``n_train``: as for ``compare``.
+    """
     names = ("the champion", "the candidate")
-    made = compare(champion, candidate, metric, on=on, stratified=stratified, names=names)
+    made = compare(champion, candidate, metric, on=on, stratified=stratified, n_train=n_train, names=names)
     if made.se is None:
         return Difference(made.difference, words=made.words)
     return Difference(made.difference, *made.se, made.words)

@@ -12,7 +12,15 @@ import pandas as pd
 from evenfold.estimates import Comparison, EvaluationError, ModelError, compare
 from evenfold.splitters import SplitError
 from evenfold.tasks.parameters import Engine, Repeats
-from evenfold.tasks.record.reading import Recipe, Recorded, fit_seconds, metrics_of, read_evaluation, read_recipe
+from evenfold.tasks.record.reading import (
+    Recipe,
+    Recorded,
+    fit_seconds,
+    mean_training_rows,
+    metrics_of,
+    read_evaluation,
+    read_recipe,
+)
 from evenfold.tasks.record.studies import record_comparison
 from evenfold.tasks.runtime.home import prepared_home
 from evenfold.tasks.runtime.running import running
@@ -51,7 +59,8 @@ def compare_runs(
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
     stratified = pair.a.tags.get("evenfold.stratified") == "true"
-    beside = partial(compare, a, b, on=pair.a.key, groups=groups, stratified=stratified, names=names)
+    how = {"groups": groups, "stratified": stratified, "n_train": mean_training_rows(pair.a.run_id)}
+    beside = partial(compare, a, b, on=pair.a.key, names=names, **how)
     made = [beside(metric, level=level, margin=margin) for metric in asked]
     notes = tuple(note for note in (pair.versions, repeat_notes) if note)
     made = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in made]

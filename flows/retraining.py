@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from evenfold.estimates import Estimate, EvaluationError, ModelError, ModelSpec, metric_of
 from evenfold.estimates.promotion import (
     Decision,
@@ -73,7 +74,8 @@ def compared(split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric:
         return compare_draws(before, after, metric, n_rows=work.problem.n if out_of_bag else None)
     stratified = work.manifest.splitter.needs.y != "ignored"
     on = list(work.keys.column_names) if work.keys is not None else ["row"]
-    return compare_predictions(before, after, metric, on, stratified)
+    n_train = float(np.mean([work.pair(i)[0].size for i in split.splits()]))
+    return compare_predictions(before, after, metric, on, stratified, n_train)
 
 
 def retrain_report(outcome: Retraining, estimates: Sequence[Estimate]) -> str:

@@ -75,11 +75,13 @@ class Passed(Arrival):
         return self.torn_groups, self.n_torn
 
     def keys_in(self, groups: pa.Array, column: pa.ChunkedArray) -> pa.Table:
-        """Return the keys of the rows of the data that are of some groups. One reading."""
+        """Return the keys of the rows of some groups that are not quarantined yet. One reading."""
         name, key = str(self.beside.spec.columns.group), list(self.beside.ordered.key)
-        parts = self.beside.ordered.scan(list(dict.fromkeys([*key, name])))
-        waiting = [part.filter(pc.is_in(part.column(name), value_set=groups)).select(key) for part in parts]
-        return pa.concat_tables(waiting).combine_chunks()
+        torn = []
+        for _, status, part in self.beside.assigned(list(dict.fromkeys([*key, name]))):
+            asked = pc.and_(pc.is_in(part.column(name), value_set=groups), pa.array(status != QUARANTINED))
+            torn.append(part.filter(asked).select(key))
+        return pa.concat_tables(torn).combine_chunks()
 
 
 def extended(

@@ -132,8 +132,9 @@ class Arrival:
         return np.empty(0, dtype=np.int64), 0
 
     def keys_in(self, groups: pa.Array, column: pa.ChunkedArray) -> pa.Table:
-        """Return the keys of the rows of the data that are of some groups; ``column`` is that of ``table``."""
-        return self.keys.filter(pc.is_in(column, value_set=groups))
+        """Return the keys of the rows of some groups that are not quarantined yet; ``column`` is that of ``table``."""
+        quarantined = (self.known >= 0) & ~self.active()
+        return self.keys.filter(pc.and_not(pc.is_in(column, value_set=groups), pa.array(quarantined)))
 
     def codes(self) -> NDArray[Any]:
         """Return the manifest's codes of the rows of the data (rows by repeats); -4 for new rows."""
@@ -354,10 +355,13 @@ class _Groups:
         values = self.table.column("group").take(groups).combine_chunks()
         rows = self.arrival.keys_in(values, self.column.column(0))
         named = ", ".join(shown(value) for value in values[:3].to_pylist())
+        if not rows.num_rows:
+            return None, ()
         reason = (
-            f"{groups.size:,} groups ({named}) hold {n_stray:,} rows that were assigned to another fold with "
-            "another group"
+            f"{amount(groups.size, 'group')} ({named}) {verb(groups.size, 'holds', 'hold')} "
+            f"{amount(n_stray, 'row')} that {verb(n_stray, 'was', 'were')} assigned to another fold with another group"
         )
         if policy == "accept":
-            return None, (f"{reason}; accepted as asked, so these groups leak.",)
-        return rows, (f"{reason}; their {rows.num_rows:,} rows are quarantined.",)
+            return None, (f"{reason}; accepted as asked, so {verb(groups.size, 'it leaks', 'they leak')}.",)
+        told = f"{verb(groups.size, 'its', 'their')} {amount(rows.num_rows, 'row')} {verb(rows.num_rows, 'is', 'are')}"
+        return rows, (f"{reason}; {told} quarantined.",)

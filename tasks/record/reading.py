@@ -121,11 +121,21 @@ def read_recipe(run_id: str, data: str | None = None) -> Recipe:
 
 def fit_seconds(run_id: str) -> float | None:
     """Return what all fits of an evaluation took, as its folds' runs say; None where the folds have none."""
+    recorded = _figures_of_folds(run_id, "seconds_fit")
+    return sum(figures["seconds_fit"] + figures.get("seconds_score", 0.0) for figures in recorded) if recorded else None
+
+
+def mean_training_rows(run_id: str) -> float | None:
+    """Return how many rows a fit of an evaluation learnt from, on average; None where its folds have no runs."""
+    recorded = _figures_of_folds(run_id, "n_train")
+    return sum(figures["n_train"] for figures in recorded) / len(recorded) if recorded else None
+
+
+def _figures_of_folds(run_id: str, needed: str) -> list[dict[str, float]]:
     tracker = Tracker(Home.here(), "unused")
     experiment = tracker.client.get_run(run_id).info.experiment_id
     folds = tracker.client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{run_id}'", max_results=MOST_FOLDS)
-    recorded = [run.data.metrics for run in folds if "seconds_fit" in run.data.metrics]
-    return sum(metrics["seconds_fit"] + metrics.get("seconds_score", 0.0) for metrics in recorded) if recorded else None
+    return [run.data.metrics for run in folds if needed in run.data.metrics]
 
 
 def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Estimate]) -> dict[str, Any]:

@@ -11,11 +11,13 @@ import pandas as pd
 import pytest
 from evaluations import CANCER, CANCER_FRAMES, DIABETES, DIABETES_FRAMES, LOGISTIC, evaluated, normals, of_rows
 from evenfold.estimates import (
+    Interval,
     ModelError,
     ModelSpec,
     Problem,
     compare,
     compare_all,
+    corrected_resampled_t,
     mcnemar,
     permutation_test,
     pooled_interval,
@@ -172,6 +174,24 @@ def test_the_recipes_difference_is_less_sure_than_the_fitted_models() -> None:
     clear = compare(*two_recipes(0.5), "mse")
     assert clear.verdict == "better"
     assert clear.words.endswith("as recipes on new data.")
+
+
+def width_of(interval: Interval) -> float:
+    return interval.high - interval.low
+
+
+def test_a_small_training_set_makes_recipes_less_sure() -> None:
+    """As of forward chaining: where rows that were tested elsewhere are no training rows, their number is given."""
+    a, b = pd.concat(CANCER_FRAMES), pd.concat(CANCER_FRAMES).assign(prediction=lambda f: 1 - f["prediction"])
+    for n_train in (100.0, 2_000.0):
+        made = compare(a, b, "accuracy", n_train=n_train)
+        assert made.interval is not None
+        assert made.of_models is not None
+        assert width_of(made.interval) / width_of(made.of_models) == pytest.approx(np.sqrt(1 + len(a) / n_train))
+        by_folds = [(part["y"] == part["prediction"]).mean() for _, part in a.groupby("fold")]
+        assert made.test is not None
+        wanted = corrected_resampled_t([1 - 2 * right for right in by_folds], n_train, len(a) / 5)
+        assert made.test.se == pytest.approx(wanted.se, rel=1e-3)
 
 
 def test_models_may_differ_where_recipes_cannot_be_told_apart() -> None:

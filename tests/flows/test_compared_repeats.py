@@ -205,3 +205,15 @@ def test_prefect_runs_the_repeats_as_tasks_that_find_what_the_plain_engine_kept(
     assert made[0].repeats == 3
     assert any("12 fits" not in note and "made now" in note for note in made[0].notes)
     assert made[0].se == compare_runs(*runs, repeats=3)[0].se
+
+
+def test_recipes_that_learnt_from_the_past_alone_are_less_sure_by_what_they_learnt_from(home: Home, data: Path) -> None:
+    """The recorded training rows count: most rows that forward chaining tests elsewhere are future ones."""
+    spec = {"name": "days", "columns": {"key": "id", "target": "y", "time": "day"}, "strategy": "ForwardChaining"}
+    runs = [asked(data, spec=spec | {"params": {"n_splits": 3}}, model=RIDGE | more) for more in ({}, FAR)]
+    (made,) = compare_runs(*(run.run_id for run in runs), repeats=1)
+    assert made.interval is not None
+    assert made.of_models is not None
+    widths = [end.high - end.low for end in (made.interval, made.of_models)]
+    n, n_train = made.n_rows, np.mean([score.n_train for score in runs[0].scores])
+    assert widths[0] / widths[1] == pytest.approx(np.sqrt(1 + n / n_train))

@@ -97,6 +97,8 @@ def test_folds_of_new_rows_do_not_depend_on_where_they_join(
         there, said = grown(there, shuffled(data), memory="64MB")
         assert said == told
         assert_same(there, whole)
+    for manifest in (whole, there):  # rows of merged groups are quarantined once
+        assert extend(manifest, later[-1]).notes == ("there is nothing new.",)
     assert verify(there.folder).intact
     assert any("0 rows moved" in proof for proof in verify(there.folder).proved)
     assert not list(tmp_path.glob(".spilling-*"))

@@ -197,7 +197,7 @@ def test_merged_groups_are_quarantined_unless_accepted() -> None:
     assert grown.quarantined == (merged["g"] == here).sum()
     assert any("quarantined" in note for note in grown.notes)
     first = extend(manifest, whole.assign(g=whole["g"].replace(here, there)))  # the first row of all among them
-    assert any(f"hold {(whole['g'] == here).sum()} rows that were assigned to" in note for note in first.notes)
+    assert any(f"holds {(whole['g'] == here).sum()} rows that were assigned to" in note for note in first.notes)
     tested = np.concatenate([test for _, test in grown.manifest.pairs()])
     assert not np.isin(np.flatnonzero(merged["g"] == here), tested).any()
     assert (grown.manifest.codes == manifest.codes).all()
@@ -298,6 +298,22 @@ def test_drift_is_said_beyond_twice_what_was_expected(beyond: int, noted: bool) 
     grown = extend(decide(NUMBERS, old), pd.concat([old, new]))
     assert len(grown.manifest.state.edges) == 99
     assert any("drifted" in note for note in grown.notes) == noted
+
+
+def test_what_is_quarantined_already_makes_no_other_version() -> None:
+    """The same table changes nothing; a row that joins such a group is quarantined with it, alone."""
+    whole = table(300)
+    manifest = decide(GROUPS, whole)
+    by_group = pd.Series(manifest.codes).groupby(whole["g"].to_numpy()).first()
+    here, there = by_group.index[0], by_group.index[by_group != by_group.iloc[0]][0]
+    merged = whole.assign(g=whole["g"].replace(there, here))
+    grown = extend(manifest, merged)
+    again = extend(grown.manifest, merged)
+    assert again.manifest is grown.manifest
+    assert again.notes == ("there is nothing new.",)
+    more = extend(grown.manifest, pd.concat([merged, merged.head(1).assign(id=99_999, g=here)]))
+    assert (more.added, more.quarantined) == (1, 1)
+    assert any("; its 1 row is quarantined." in note for note in more.notes)
 
 
 def test_groups_that_merge_in_one_repeat_alone_are_quarantined() -> None:
