@@ -26,7 +26,7 @@ def check_result(text: bytes) -> None:
     try:
         json.loads(text, object_hook=_plain)
     except (ValueError, RecursionError) as error:
-        raise ForgedResultError(f"this is no result of evenfold's: {error}") from None
+        raise ForgedResultError(f"this is not a result of evenfold's: {error}") from None
 
 
 def _plain(found: dict[str, Any]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def check_record(content: bytes) -> None:
         record = json.loads(content)
         written_by, result = record["metadata"]["serializer"], record["result"]
     except (ValueError, RecursionError, KeyError, TypeError):
-        raise ForgedResultError("this is no record of a result") from None
+        raise ForgedResultError("this is not the record of a result") from None
     if written_by != JSONSerializer().model_dump(mode="json") or not isinstance(result, str):
         raise ForgedResultError(f"it was written by {str(written_by)[:200]}")
     check_result(result.encode())

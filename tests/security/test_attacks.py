@@ -99,7 +99,8 @@ def test_a_refused_tag_is_named_with_its_place_and_a_remedy(told: dict[str, list
     refused = [each["answer"] for each in told[f"{tag} tag"] if " tag " in each["answer"]]
     assert len(refused) > 50
     assert all(
-        re.search(r"the tag evenfold\.\w+ of (version 3 of flights|run 1f) in MLflow is no ", each) for each in refused
+        re.search(r"the tag evenfold\.\w+ of (version 3 of flights|run 1f) in MLflow is not a ", each)
+        for each in refused
     )
 
 
