@@ -59,8 +59,8 @@ def compare_runs(
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
     stratified = pair.a.tags.get("evenfold.stratified") == "true"
-    how = {"groups": groups, "stratified": stratified, "n_train": mean_training_rows(pair.a.run_id)}
-    beside = partial(compare, a, b, on=pair.a.key, names=names, **how)
+    n_train = mean_training_rows(pair.a.run_id)
+    beside = partial(compare, a, b, on=pair.a.key, names=names, groups=groups, stratified=stratified, n_train=n_train)
     made = [beside(metric, level=level, margin=margin) for metric in asked]
     notes = tuple(note for note in (pair.versions, repeat_notes) if note)
     made = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in made]

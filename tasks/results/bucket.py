@@ -141,7 +141,7 @@ class Bucket:
         inside = isinstance(named, str) and ".." not in parts and not Path(named).is_absolute()
         if not inside or (parts[:1] == ("splits",)) != in_splits or (in_splits and len(parts) != 3):
             raise ForgedResultError(f"it names {str(named)[:200]!r}, which is not the place of a result")
-        return self.here / named
+        return Path(self.here, named)
 
     def _sent(self, named: dict[str, Any]) -> dict[str, Any]:
         where = "uri" if "uri" in named else "path"

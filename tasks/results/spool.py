@@ -101,8 +101,17 @@ def waiting(home: Home) -> list[Path]:
     return sorted(home.spool.glob("[0-9]*.json"))
 
 
+def put_aside(home: Home) -> list[Path]:
+    """Return the records that were put aside: what is none, and what the server was there for and could not be sent."""
+    return sorted(home.spool.glob("un*-[0-9]*.json"))
+
+
 def replay(home: Home) -> int:
-    """Send what waits, and return how many records were sent; stops at the first that cannot be."""
+    """Send what waits, and return how many records were sent.
+
+    It stops at the first that finds the server out of reach. One that fails for another reason would fail for ever:
+    it is put aside as ``unsendable-…``, and what is behind it is sent.
+    """
     if not waiting(home):
         return 0
     with locked(home.path / "locks", "spool"):
@@ -120,8 +129,12 @@ def _sent(home: Home) -> Iterator[Path]:
         try:
             validate_call(_RECORDERS[kept[0]])(**kept[1])
         except Exception as error:
-            logging.getLogger("evenfold").warning("%s could not be sent: %s", path, redacted(str(error)))
-            return
+            reason = redacted(str(error) or type(error).__name__)
+            if unreachable(error):
+                logging.getLogger("evenfold").warning("%s could not be sent: %s", path, reason)
+                return
+            _put_aside(path, "unsendable", "could not be sent", reason)
+            continue
         # After it was sent: a kill in between sends it again, and a recorder that was done already changes nothing.
         path.unlink()
         yield path
@@ -136,9 +149,13 @@ def _read(path: Path) -> tuple[str, dict[str, Any]] | None:
             return found
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         pass
-    aside = path.replace(path.with_name(f"unreadable-{path.name}"))
-    logging.getLogger("evenfold").warning("%s is no record of evenfold's; it was put aside as %s", path, aside.name)
+    _put_aside(path, "unreadable", "could not be read", "it is no record of evenfold's.")
     return None
+
+
+def _put_aside(path: Path, how: str, what: str, reason: str) -> None:
+    aside = path.replace(path.with_name(f"{how}-{path.name}"))
+    logging.getLogger("evenfold").warning("%s %s and was put aside as %s: %s", path, what, aside, reason)
 
 
 def _today(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.record import recorders  # noqa: F401, that a record names; with Prefect, which sets up logging
 from evenfold.tasks.results.spool import unreachable, waiting
 from servers import free_port, mlflow_server
 
@@ -111,7 +112,6 @@ def test_a_record_of_an_earlier_version_is_still_taken(home: Home) -> None:
     """It named table and home apart from the split; the run that it makes is the one that is made today."""
     import json
 
-    from evenfold.tasks.record import evaluations  # noqa: F401, the recorders that a record names
     from evenfold.tasks.results.spool import replay
     from mlflow.tracking import MlflowClient
 
@@ -141,6 +141,38 @@ def test_a_record_that_is_none_is_put_aside(text: str, home: Home, caplog: pytes
     assert waiting(home) == []
     assert (home.spool / "unreadable-1-1-record_split.json").read_text() == text
     assert "put aside" in caplog.text
+
+
+def test_a_record_that_can_never_be_sent_stops_none_behind_it(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    """It is put aside with its reason, doctor names it, and it is sent once it is given its name back."""
+    import json
+
+    from evenfold.tasks.doctor import examine
+    from evenfold.tasks.results.clean import clean
+    from evenfold.tasks.results.spool import replay
+    from mlflow.tracking import MlflowClient
+
+    made = flows.split(rows(), key="id", target="y", name="rows", strategy="KFold", engine="plain")
+    split, away = made.split.model_dump(mode="json"), home.path / "away"
+    report = made.balance.model_dump(mode="json")
+    home.spool.mkdir(parents=True)
+    for number, uri in enumerate([str(away), made.split.uri], start=1):
+        tags = {"evenfold.note": f"late {number}"}
+        arguments = {"split": split | {"uri": uri}, "report": report, "fingerprint": "0" * 64, "tags": tags}
+        record = json.dumps({"step": "record_split", "arguments": arguments})
+        (home.spool / f"{number}-1-record_split.json").write_text(record)
+    aside = home.spool / "unsendable-1-1-record_split.json"
+    assert replay(home) == 1
+    assert MlflowClient(home.tracking_uri).get_run(made.run_id).data.tags["evenfold.note"] == "late 2"
+    assert (waiting(home), list(home.spool.iterdir())) == ([], [aside])
+    assert f"could not be sent and was put aside as {aside}: {away} holds no manifest.json" in caplog.text
+    assert clean(home, 86_400, dry_run=True).files == 0
+    (said,) = [each for each in examine(home) if each.check == "records that wait"]
+    assert (said.ok, said.message) == (False, f"none, and 1 put aside in {home.spool}")
+    assert "give it its name back without unsendable-" in said.fix
+    Path(made.split.uri).rename(away)
+    aside.rename(home.spool / "1-1-record_split.json")
+    assert (replay(home), list(home.spool.iterdir())) == (1, [])
 
 
 def test_a_run_whose_process_is_no_more_is_ended(home: Home) -> None:
