@@ -20,10 +20,10 @@ from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.models.columns import Kind, feature_table, kind_of
 from evenfold.estimates.models.fit import confidence, predictions_of
 from evenfold.manifests import read_table, require_columns
-from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
+from evenfold.splitters.kernels.canonical import digest_json
 from evenfold.tasks.batches import typed_features
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
@@ -33,6 +33,7 @@ from evenfold.tasks.results.files import data_reference, from_anywhere, sha256
 from evenfold.tasks.runtime.home import prepared_home
 from evenfold.tasks.runtime.running import run, running
 from evenfold.tasks.scores import estimate_of_one_model
+from evenfold.tasks.splits import stamp
 from evenfold.tasks.work import Work, work_of
 
 from .outcomes import LaterScore
@@ -47,7 +48,7 @@ class _Later:
     table: pd.DataFrame
     answers: Responses
     name: str
-    digest: str
+    content: str
 
 
 def predict_later(run_id: str, data: Any, training_data: str | None = None) -> pd.DataFrame:
@@ -101,7 +102,7 @@ def score_later(
     split = SplitLink(f"{made.split.name} {made.split.version}", made.split.split_id)
     page = evaluation_page(problem, [score], estimates, predictions, title, split=split, origin=Origin(later.name))
     page = beside_promises(page, estimates, made.promised)
-    about = {"run": later.recipe.run_id, "data": later.digest[:32], "rows": made.rows}
+    about = {"run": later.recipe.run_id, "data": later.content[:32], "rows": made.rows}
     run_id = record_later(made.split, f"{later.recipe.name} on {later.name}", about, estimates, page)
     return made.model_copy(update={"run_id": run_id})
 
@@ -110,7 +111,7 @@ FEW = 30
 
 
 def _few(later: _Later) -> str:
-    return f"{later.name} has {len(later.table):,} rows, by which a score is hardly known."
+    return f"{later.name} has {len(later.table):,} rows, too few to measure a score well."
 
 
 def _fitted(run_id: str, data: Any, training_data: str | None) -> _Later:
@@ -125,8 +126,8 @@ def _fitted(run_id: str, data: Any, training_data: str | None) -> _Later:
     with running("plain"):
         final = run(fit_final, recipe.split, recipe.model)
     model, _ = load_final(final.file.path)
-    digest = given if is_address(given) or not Path(given).is_file() else sha256(Path(given))
-    return _Later(recipe, work, table, Responses(model, X), Path(given).name, digest)
+    content = sha256(Path(given)) if Path(given).is_file() else digest_json(stamp(given))
+    return _Later(recipe, work, table, Responses(model, X), Path(given).name, content)
 
 
 # What a column may hold later, by what it held in training; dates were made numbers there.
@@ -182,8 +183,9 @@ def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
 
 def _known_groups(later: _Later) -> int | None:
     """Return how many rows belong to a group that is in the split; None without groups."""
-    group = next((name for name in later.work.manifest.spec.columns.grouped if name in later.table), None)
+    spec = later.work.manifest.spec
+    group = next((name for name in spec.columns.grouped if name in later.table), None)
     if group is None:
         return None
-    known = read_table(later.recipe.split.data, [group]).column(group).to_pandas()
+    known = read_table(later.recipe.split.data, [group], spec.types).column(group).to_pandas()
     return int(later.table[group].isin(known).sum())

@@ -7,6 +7,7 @@ import difflib
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,14 +157,9 @@ def _runs_beginning(tracker: Tracker, digits: str) -> Iterator[Any]:
 
 def every_run(tracker: Tracker, filter_string: str = "") -> Iterator[Any]:
     """Yield every run of the store, the newest first."""
-    ids = [experiment.experiment_id for experiment in tracker.client.search_experiments()]
-    token = None
-    while ids:
-        page = tracker.client.search_runs(ids, filter_string, max_results=1_000, page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
+    client = tracker.client
+    if ids := [experiment.experiment_id for experiment in tracker.every(client.search_experiments)]:
+        yield from tracker.every(partial(client.search_runs, ids, filter_string, max_results=1_000))
 
 
 def recorded_evaluations(home: Home) -> list[Listed]:
@@ -215,7 +211,8 @@ def _score(metric: str | None, value: float | None, half_width: float | None = N
 def recorded_models(home: Home) -> list[Listed]:
     """Return name, versions, champion and time of every registered model."""
     rows: list[Listed] = []
-    for model in _tracker(home).client.search_registered_models():
+    tracker = _tracker(home)
+    for model in tracker.every(tracker.client.search_registered_models):
         when = datetime.fromtimestamp(model.last_updated_timestamp / 1000).astimezone()
         newest = max((int(version.version) for version in model.latest_versions), default=0)
         champion = dict(model.aliases).get("champion", "none")

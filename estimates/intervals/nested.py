@@ -98,7 +98,12 @@ def not_nestable(evidence: Evidence) -> str:
             f"nested cross-validation needs a mean over rows, and {evidence.metric.title} is none; "
             "choose corrected_wald or bootstrap."
         )
-    n = evidence.rows.size
+    n, units = evidence.rows.size, evidence.units
+    if units is not None and np.unique(units).size < n:
+        return (
+            f"nested cross-validation takes rows for independent, and the rows of each of {np.unique(units).size:,} "
+            "groups err together; choose corrected_wald."
+        )
     trained = any(score.n_train + score.n_test != n for score in evidence.scores)
     if trained or any(part.shape[0] != n for part in evidence.parts):
         return (

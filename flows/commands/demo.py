@@ -32,23 +32,23 @@ def run_demo(engine: Any, as_json: bool = False) -> None:
     key = {"key": "flight_id", "target": "arr_delay"}
     say_why = "[bold]1. Arrival delays of 20,000 flights, without the departure delay.[/]"
     out.print(f"{say_why} Rows of one date share weather and queues.\n")
-    retrainings = []
+    evaluations = []
     for name, columns, strategy in (
         ("flights-random", key, "KFold"),
         ("flights-by-date", {**key, "group": "date"}, "BalancedGroupKFold"),
     ):
         spec = SplitSpec(name=name, columns=Columns.model_validate(columns), strategy=strategy)
         with progress(err):
-            retrainings.append(evaluate(flights, engine=engine, spec=spec, model=model))
-        show_evaluation(out, retrainings[-1])
+            evaluations.append(evaluate(flights, engine=engine, spec=spec, model=model))
+        show_evaluation(out, evaluations[-1])
         out.print()
-    _conclude(out, retrainings)
+    _conclude(out, evaluations)
     out.print("[bold]2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.[/]\n")
     with progress(err):
         outcome = _breast_cancer(engine)
     show_evaluation(out, outcome)
     if as_json:
-        outcomes = [json.loads(retraining.model_dump_json()) for retraining in (*retrainings, outcome)]
+        outcomes = [json.loads(each.model_dump_json()) for each in (*evaluations, outcome)]
         consoles()[0].print_json(data=outcomes)
 
 

@@ -75,7 +75,8 @@ def _outcome(check: Check) -> Outcome | CouldNotRun:
 
 def _is_finding(gate: Gate, outcome: Outcome | CouldNotRun) -> bool:
     if isinstance(outcome, Found):
-        return gate.limit is None or outcome.figure > gate.limit
+        # A figure that is NaN is within no limit.
+        return gate.limit is None or not outcome.figure <= gate.limit
     return isinstance(outcome, CouldNotRun)
 
 

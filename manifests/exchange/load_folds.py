@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from evenfold.manifests.fields import Columns
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED
 from evenfold.manifests.plan import Plan
-from evenfold.manifests.tables.canonical import amount, canonical_table, column_types, key_order, listed
+from evenfold.manifests.tables.canonical import amount, canonical_table, column_types, key_order, listed, verb
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Pair, SplitError
@@ -46,6 +48,13 @@ def import_groups(
     """
     table, known = read_table(data), canonical_table(read_table(groups), ["group", "fold"], {"fold": "int"})
     types = column_types(known)
+    folds_of = known.group_by("group").aggregate([("fold", "count_distinct")])
+    torn = folds_of.filter(pc.greater(folds_of.column("fold_count_distinct"), 1))
+    if torn.num_rows:
+        raise SplitError(
+            f"{amount(torn.num_rows, 'group')} of the table {verb(torn.num_rows, 'has', 'have')} several folds (first "
+            f"group {torn.column('group')[0].as_py()!r}); give each one fold."
+        )
     ours = canonical_table(table, [group], {group: types["group"]}).rename_columns(["group"])
     place = positions_in(known.select(["group"]), ours)
     unknown = int(np.count_nonzero(place < 0))
@@ -103,6 +112,8 @@ def manifest_of_pairs(pairs: Sequence[Pair], table: pa.Table, columns: Columns, 
 def _read_sides(path: Path) -> Sides:
     try:
         splits = json.loads(path.read_text(encoding="utf-8"))
+        if any(not isinstance(split[side], list) for split in splits for side in ("train", "val")):
+            raise TypeError("a side is not a list")
         sides = [(list(map(str, split["train"])), list(map(str, split["val"]))) for split in splits]
     except OSError as error:
         raise SplitError(f"{path} cannot be read ({error.strerror}).") from None
@@ -122,6 +133,12 @@ def _rows(names: list[str], place: dict[str, int], path: str) -> NDArray[np.int6
         raise SplitError(
             f"{amount(len(unknown), 'key')} of {path} ({listed(unknown, most=3)}) are not in the data; pass the data "
             "that they name, and the column that holds them."
+        )
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise SplitError(
+            f"{amount(len(twice), 'key')} of {path} ({listed(twice, most=3)}) {verb(len(twice), 'is', 'are')} on one "
+            "side of a split more than once; name each once."
         )
     return np.array(sorted(place[name] for name in names), dtype=np.int64)
 

@@ -106,11 +106,20 @@ def _arff_splits(text: str) -> dict[int, dict[int, Pair]]:
     if start is None:
         raise ValueError("no line reads @data")
     names = [line.split()[1].strip("'\"").lower() for line in lines[:start] if line.lower().startswith("@attribute")]
-    rows = pd.read_csv(io.StringIO("\n".join(lines[start + 1 :])), names=names, skipinitialspace=True)
+    if any(line.count(",") != len(names) - 1 for line in lines[start + 1 :]):
+        raise ValueError(f"a line has not one value for each of its {len(names)} attributes")
+    text = "\n".join(lines[start + 1 :])
+    rows = pd.read_csv(io.StringIO(text), names=names, skipinitialspace=True)
+    kinds = rows["type"].astype(str).str.strip(" '\"").str.upper()
+    if odd := sorted(set(kinds) - {"TRAIN", "TEST"}):
+        raise ValueError(f"a row is neither of TRAIN nor of TEST, but of {odd[0]}")
+    for column in ("rowid", "repeat", "fold"):
+        if rows[column].dtype.kind not in "iu":
+            raise ValueError(f"{column} holds what is not a whole number")
     splits: dict[int, dict[int, Pair]] = {}
     for number, of in rows.groupby(["repeat", "fold"]):
         repeat, fold = map(int, cast(tuple[int, int], number))
-        sides = (of.loc[of["type"].str.upper() == kind, "rowid"].to_numpy(dtype=np.int64) for kind in ("TRAIN", "TEST"))
+        sides = (of.loc[kinds[of.index] == kind, "rowid"].to_numpy(dtype=np.int64) for kind in ("TRAIN", "TEST"))
         splits.setdefault(repeat, {})[fold] = (next(sides), next(sides))
     return splits
 
@@ -154,3 +163,7 @@ def _require_positions(pair: Pair, n: int, i: int) -> None:
                 f"split {i} names {amount(outside.size, 'row')} that the data lack (position {outside[0]:,} of {n:,} "
                 "rows); pass the data whose rows they are, in their order."
             )
+    # On the training side a row may be drawn several times; tested twice it would count as two.
+    places, times = np.unique(pair[1], return_counts=True)
+    if (times > 1).any():
+        raise SplitError(f"split {i} tests row {places[times > 1][0]:,} {times.max()} times; name each test row once.")

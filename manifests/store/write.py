@@ -18,7 +18,7 @@ from evenfold.manifests.identity import digest_table
 from evenfold.manifests.manifest import Manifest
 from evenfold.splitters import SplitError
 
-from .header import SCHEMA, Described, Header, ListedFile, Part, read_header, sha256
+from .header import SCHEMA, Described, Header, ListedFile, Part, prove_files, read_header, sha256
 from .rows import Digested
 from .tables import tables_of, write_parquet
 
@@ -144,8 +144,14 @@ def _a_line_each(header: Header) -> str:
 def _version_before(manifest: Manifest, versions: Path) -> Path | None:
     major, _, minor = manifest.version.partition(".")
     path = versions / f"{major}.{int(minor) - 1}"
-    held = (path / "manifest.json").exists() and read_header(path)["split_id"] == manifest.parent_split_id
-    return path if held else None
+    if not (path / "manifest.json").exists():
+        return None
+    try:
+        header = read_header(path)
+        prove_files(header, path)  # what is linked is read by everybody after
+    except SplitError:
+        return None  # damaged: this version is whole without it
+    return path if header["split_id"] == manifest.parent_split_id else None
 
 
 def linked(before: Path, folder: Path) -> list[ListedFile]:

@@ -10,6 +10,7 @@ from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.spec import ModelSpec
 from evenfold.estimates.results import Estimate, Interval, in_percent
+from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import listed
 
 
@@ -129,19 +130,27 @@ def look_words(level: float) -> str:
 
 
 def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> list[str]:
-    """Return a sentence for each metric that came out beyond the interval that the evaluation gave."""
-    sentences = []
+    """Return a sentence for each metric that came out beyond the interval that the evaluation gave, else one for all.
+
+    It names the metrics that were promised with an interval, where others were not.
+    """
+    apart, compared = [], []
     for estimate in estimates:
         before = next((one for one in reversed(promised) if one.metric == estimate.metric and one.interval), None)
-        if before is None or before.interval is None:
+        if before is None or before.interval is None or estimate.interval is None:
             continue
-        apart = estimate.interval is not None and (
-            estimate.interval.high < before.interval.low or estimate.interval.low > before.interval.high
-        )
-        if apart:
+        compared.append(metric_of(estimate.metric).title)
+        if estimate.interval.high < before.interval.low or estimate.interval.low > before.interval.high:
             side = "worse" if estimate.value < before.value else "better"
-            sentences.append(f"{metric_of(estimate.metric).title} is {side} than promised: the intervals do not meet.")
-    return sentences or ["The scores are what was promised, as far as the intervals can tell."]
+            apart.append(f"{compared[-1]} is {side} than promised: the intervals do not meet.")
+    if not compared:
+        return ["No score can be held against a promise, which takes the same metric with an interval on both sides."]
+    scores = (
+        "The scores are"
+        if len(compared) == len(estimates)
+        else f"{listed(compared)} {verb(len(compared), 'is', 'are')}"
+    )
+    return apart or [f"{scores} what was promised, as far as the intervals can tell."]
 
 
 def imputing_words(model: ModelSpec, imputed: Sequence[str]) -> str:

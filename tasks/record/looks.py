@@ -18,6 +18,7 @@ from evenfold.reports import Origin, Page, look_page, tuning_page
 from evenfold.reports.markdown import page_note
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Answer, FoldResult, Look, NestedChoice, SplitRef, Tried
+from evenfold.tasks.references import every_run
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
@@ -30,7 +31,6 @@ from .reading import RECIPE, recipe_json
 from .tracker import NOTE, Tracker, tracker_of
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
     from mlflow.entities import Run
 
 
@@ -48,7 +48,7 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
     ledger = Ledger(tracker.home.path / "looks", holdout)
     with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{holdout}"):
         by, policy = Settings.here().user or getpass.getuser(), part.policy if part else "refuse"
-        known = _runs_of(tracker.client, holdout)
+        known = _runs_of(tracker, holdout)
         if policy == "thresholdout":
             ledger.noise()  # a look that could not be answered is not opened
         opened = ledger.open_look(
@@ -119,9 +119,8 @@ def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
         return 0, [str(error)]
     if home.tracks_here and not (home.path / "mlflow.db").exists():
         return len(looks), []
-    client = Tracker(home, "").client
     known: dict[str, str] = {}
-    for run in _runs_of(client, ledger.holdout):
+    for run in _runs_of(Tracker(home, ""), ledger.holdout):
         tags = run.data.tags
         known[tags.get("evenfold.look_digest", "")] = f"look {tags.get('evenfold.look')} (run {run.info.run_id[:8]})"
     lost = ledger.missing(known)
@@ -131,10 +130,9 @@ def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
     return len(looks), [message] if lost else []
 
 
-def _runs_of(client: MlflowClient, holdout: str) -> list[Run]:
+def _runs_of(tracker: Tracker, holdout: str) -> list[Run]:
     """Return the runs of looks at this holdout that the tracker knows of, in whatever experiment."""
-    everywhere = [experiment.experiment_id for experiment in client.search_experiments()]
-    return list(client.search_runs(everywhere, f"tags.`evenfold.holdout` = '{holdout}'", max_results=1000))
+    return list(every_run(tracker, f"tags.`evenfold.holdout` = '{holdout}'"))
 
 
 @step(run_name=lambda split, **_: f"record what was seen of {split.name}")

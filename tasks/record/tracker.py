@@ -10,9 +10,9 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,15 +144,17 @@ class Tracker:
 
     def runs_named(self, name: str) -> list[Any]:
         """Return every run of the experiment that is called ``name``."""
-        token, runs = None, []
-        while True:
-            page = self.client.search_runs(
-                [self.experiment_id], f"tags.`mlflow.runName` = '{name}'", max_results=1_000, page_token=token
-            )
-            runs += list(page)
-            token = page.token
-            if not token:
-                return runs
+        named = f"tags.`mlflow.runName` = '{name}'"
+        return list(self.every(partial(self.client.search_runs, [self.experiment_id], named, max_results=1_000)))
+
+    @staticmethod
+    def every(search: Callable[..., Any]) -> Iterator[Any]:
+        """Yield all that a search of MLflow's client finds, of which one call returns a page."""
+        token = None
+        while token or token is None:
+            page = search(page_token=token)
+            yield from page
+            token = page.token or ""
 
     def _open(self, entry: Entry, parent: str | None) -> tuple[Any, bool]:
         """Return the run that an entry names, RUNNING, and whether it was there before."""

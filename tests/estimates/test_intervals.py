@@ -39,6 +39,7 @@ from evenfold.estimates import (
     pooled_interval,
     resampled_interval,
 )
+from evenfold.estimates.intervals.nested import not_nestable
 from evenfold.estimates.intervals.rows import interval_of, standard_error, stretches, within_range
 from evenfold.estimates.intervals.splits import halves
 from evenfold.splitters import KFold
@@ -173,6 +174,17 @@ def test_the_corrected_t_of_splits_is_made_of_random_ones_alone() -> None:
     by_hand = corrected_resampled_t([score.test["r2"] for score in DIABETES_SCORES], *sizes, level=0.9).interval
     assert (made.low, made.high) == (by_hand.low, by_hand.high)
     assert "alike by design" in interval_for(replace(evidence, stratified=True), "corrected_t").reason
+
+
+@pytest.mark.parametrize(("size", "declined"), [(6, True), (1, False)])
+def test_nested_cross_validation_is_declined_where_groups_err_together(size: int, declined: bool) -> None:
+    """Its variances are those of independent rows, so it would be far too narrow. Groups of one row are none."""
+    table = load_diabetes(as_frame=True).frame.assign(clinic=np.arange(442) // size)
+    problem = Problem.of(table, ModelSpec(estimator=RIDGE), "target", groups="clinic")
+    scores, frames = evaluated(problem, list(KFold(5).split(problem.X)))
+    evidence = Evidence(METRICS["neg_mean_squared_error"], problem, scores=scores, predictions=pd.concat(frames))
+    said = "the rows of each of 74 groups err together; choose corrected_wald" in not_nestable(evidence)
+    assert said == declined
 
 
 def test_the_halves_of_the_conservative_z_share_no_row() -> None:

@@ -123,6 +123,35 @@ def test_rows_of_the_split_and_columns_of_another_kind_are_refused(home: Home) -
     assert numbers[["proba_no", "proba_yes"]].sum(axis=1).to_numpy() == pytest.approx(1)
 
 
+def test_later_rows_at_different_places_and_times_have_a_run_each(home: Home, tmp_path: Path) -> None:
+    """Also in a folder, which holds months of one layout, and where other rows were written to the same place."""
+    now, later = students()
+    made = evaluate(now, spec=SPEC, model=MODEL, engine="plain")
+    months = [tmp_path / month / "rows" for month in ("dt=2026-10-01", "dt=2026-11-01")]
+    for number, month in enumerate(months):
+        month.mkdir(parents=True)
+        later.iloc[20 * number : 20 * number + 40].to_parquet(month / "part.parquet")
+    runs = [score_later(made.run_id, month).run_id for month in months]
+    assert score_later(made.run_id, months[0]).run_id == runs[0]
+    later.iloc[5:45].to_parquet(months[0] / "part.parquet")
+    runs.append(score_later(made.run_id, months[0]).run_id)
+    assert len(set(runs)) == 3
+
+
+def test_groups_are_known_by_the_type_that_was_declared(home: Home, tmp_path: Path) -> None:
+    """A school 007 in a CSV is text in both tables, as the split has it."""
+    now, later = (table.assign(school=table["school"].str[1:].str.zfill(3)) for table in students())
+    files = [tmp_path / "now.csv", tmp_path / "later.csv"]
+    for table, file in zip((now, later), files, strict=True):
+        table.to_csv(file, index=False)
+    made = evaluate(str(files[0]), spec={**SPEC, "types": {"school": "text"}}, model=MODEL, engine="plain")
+    known = int(later["school"].isin(now["school"]).sum())
+    assert score_later(made.run_id, files[1]).known_groups == known > 0
+    few = tmp_path / "few.csv"
+    later.head(20).to_csv(few, index=False)
+    assert score_later(made.run_id, few).notes == ["few.csv has 20 rows, too few to measure a score well."]
+
+
 def test_the_page_of_an_evaluation_leads_to_its_splits_page(home: Home) -> None:
     """On disk, where pages are opened from."""
     now, _ = students()

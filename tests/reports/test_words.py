@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from evenfold.estimates import Estimate
 from evenfold.estimates.results import Interval
 from evenfold.reports.evaluations.words import kept_promises, once, optimism, resolution
@@ -50,3 +52,13 @@ def test_a_promise_is_kept_unless_the_intervals_part() -> None:
         "R2 is worse than promised: the intervals do not meet.",
         "MAE is better than promised: the intervals do not meet.",
     ]
+
+
+def test_a_promise_that_nobody_made_is_not_said_to_be_kept() -> None:
+    """Without a promise, or an interval on either side, nothing is compared; where some are, they are named."""
+    nothing = ["No score can be held against a promise, which takes the same metric with an interval on both sides."]
+    r2, mae = estimate("r2", 0.5, 0.5, 0.1), estimate("neg_mean_absolute_error", -3.0, -3.0, 0.5)
+    without = replace(r2, interval=None)
+    assert kept_promises([r2], []) == kept_promises([], []) == nothing
+    assert kept_promises([r2], [mae]) == kept_promises([without], [r2]) == kept_promises([r2], [without]) == nothing
+    assert kept_promises([r2, mae], [r2, without]) == ["R2 is what was promised, as far as the intervals can tell."]

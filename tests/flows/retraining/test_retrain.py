@@ -227,7 +227,8 @@ def test_a_metric_that_cannot_judge_the_target_promotes_nobody(home: Home) -> No
     good, bad = {"estimator": "sklearn.linear_model:LogisticRegression"}, {"estimator": "sklearn.dummy:DummyClassifier"}
     retrain("judged", table, good)
     with pytest.raises(ModelError, match=r"neg_mean_absolute_error' cannot score this classification target"):
-        retrain("judged", table, bad, metric="mae")
+        retrain("judged", pd.concat([table, table.assign(id=table["id"] + 500)]), bad, metric="mae")
+    assert sorted(path.name for path in (home.splits / "judged").glob("*.*")) == ["1.0"], "the split grew nevertheless"
     assert champion(home, "judged") == "1"
     assert retrain("judged", table, bad, metric="recall").decision.metric == "recall of yes"
 

@@ -14,6 +14,8 @@ import pytest
 from audited import FEATURES, clean, split, the
 from evenfold.manifests import GATES, Audit, audit, decide, extend
 from evenfold.manifests.audits.features import are_all_columns
+from evenfold.manifests.audits.findings import Found, Gate
+from evenfold.manifests.audits.judging import judged
 from evenfold.splitters import SplitError
 
 
@@ -291,3 +293,11 @@ def test_a_sample_is_said_to_be_one(tmp_path: Path) -> None:
     made = audit(manifest, tmp_path / "data.parquet")
     assert "(in 200,000 of 250,000 rows, drawn at random)" in the("target_like_features", made).message
     assert "id_like_features" in made.passed
+
+
+def test_a_figure_that_is_not_a_number_is_within_no_limit() -> None:
+    """As that of a score which is undefined: nothing is promoted on it."""
+    found = {"lower_score": lambda: Found(float("nan"), "The score is undefined.")}
+    limits = {"lower_score": Gate(1.0, True, "half-widths by which the score may fall")}
+    made = judged(limits, found, split(clean()), n_rows=600, features=[])
+    assert (made.failed, made.passed) == (["lower_score"], {})

@@ -18,6 +18,8 @@ from evenfold.manifests import (
     export,
     import_croissant,
     import_folds,
+    import_groups,
+    import_nnunet,
     import_parts,
     import_positions,
     part_frames,
@@ -438,3 +440,41 @@ def test_a_row_given_twice_hides_none_that_is_missing() -> None:
     assert [(set(train.tolist()), set(test.tolist())) for train, test in manifest.as_cv(rows(3)).split()] == [
         (set(train), set(test)) for train, test in splits
     ]
+
+
+ARFF = "@relation x\n" + "".join(f"@attribute {name} x\n" for name in ("type", "rowid", "repeat", "fold")) + "@data\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("VALID,0,0,0", "neither of TRAIN nor of TEST, but of VALID"),
+        ("TEST,0.9,0,0", "rowid holds what is not a whole number"),
+        ("TEST,0,0,0.5", "fold holds what is not a whole number"),
+        ("TEST,0,0,0,7", "holds no splits"),
+    ],
+)
+def test_a_line_of_an_arff_that_says_something_else_is_refused(line: str, wrong: str, tmp_path: Path) -> None:
+    """Not dropped, rounded or shifted; blanks and quotes around a type are no other type."""
+    (tmp_path / "good.arff").write_text(f"{ARFF}TEST ,0,0,0\n'TRAIN',1,0,0\nTEST,1,0,1\nTRAIN,0,0,1\n")
+    assert import_positions(tmp_path / "good.arff", rows(2), "id").n_splits == 2
+    (tmp_path / "bad.arff").write_text(f"{ARFF}{line}\nTRAIN,1,0,0\nTEST,1,0,1\nTRAIN,0,0,1\n")
+    with pytest.raises(SplitError, match=wrong):
+        import_positions(tmp_path / "bad.arff", rows(2), "id")
+
+
+def test_what_is_named_twice_is_refused(tmp_path: Path) -> None:
+    """A row on one test side, a key on one side, a group with two folds; a group told twice alike is one."""
+    with pytest.raises(SplitError, match="split 0 tests row 0 2 times; name each test row once"):
+        import_positions([([1, 2], [0, 0])], rows(3), "id")
+    first, second, _ = map(str, rows(3)["id"])
+    twice, text = [{"train": [first], "val": [second, second]}], [{"train": first, "val": second}]
+    for splits, wrong in ((twice, "more than once"), (text, "a side is not a list")):
+        (tmp_path / "splits.json").write_text(json.dumps(splits))
+        with pytest.raises(SplitError, match=wrong):
+            import_nnunet(tmp_path / "splits.json", rows(3), "id")
+    frame = rows(3).assign(g=["a", "b", "a"])
+    known = pd.DataFrame({"group": ["a", "b", "a"], "fold": [0, 1, 0]})
+    assert import_groups(known, frame, "id", "g").n_splits == 2
+    with pytest.raises(SplitError, match=r"1 group of the table has several folds \(first group 'a'\)"):
+        import_groups(known.assign(fold=[0, 1, 1]), frame, "id", "g")

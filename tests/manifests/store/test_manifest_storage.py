@@ -463,3 +463,15 @@ def test_what_another_machine_is_writing_is_left_alone(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     clear_abandoned(tmp_path, ".writing")
     assert [name for name in names if (tmp_path / name).exists()] == [names[0], names[2]]
+
+
+def test_a_version_is_whole_though_the_one_before_is_damaged(tmp_path: Path) -> None:
+    """Files are shared with the version before only where they are as they were written."""
+    frame = pd.DataFrame({"id": range(40), "y": [i % 2 for i in range(40)]})
+    first = decide({"name": "grown", "columns": {"key": "id", "target": "y"}}, frame.head(30))
+    before = write_manifest(first, tmp_path)
+    rows = next(before.glob("assignments-*.parquet"))
+    os.chmod(rows, 0o644)
+    rows.write_bytes(rows.read_bytes()[:-9])
+    grown = extend(first, frame).manifest
+    assert read_manifest(write_manifest(grown, tmp_path)).split_id == grown.split_id

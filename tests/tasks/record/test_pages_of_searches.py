@@ -1,0 +1,41 @@
+"""MLflow answers a search page by page; what is counted or listed goes on to the last one."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from evenfold.tasks import Home
+from evenfold.tasks.record.entries import Entry
+from evenfold.tasks.record.looks import _runs_of
+from evenfold.tasks.record.tracker import Tracker
+from evenfold.tasks.references import every_run, recorded_models
+
+
+def copied(home: Home, run_id: str, times: int) -> None:
+    """Put copies of a run into the store, with its tags, as if so many had been recorded."""
+    with sqlite3.connect(home.path / "mlflow.db") as store:
+        names = [f"{number:032x}" for number in range(times)]
+        for table in ("runs", "tags"):
+            row = store.execute(f"SELECT * FROM {table} WHERE run_uuid = ?", (run_id,))
+            place = [column[0] for column in row.description].index("run_uuid")
+            copies = [(*each[:place], name, *each[place + 1 :]) for each in row.fetchall() for name in names]
+            store.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row.description))})", copies)
+
+
+def test_looks_beyond_a_thousand_are_counted(home: Home) -> None:
+    """A budget that is spent stays spent, and the level of a look goes by all that were before it."""
+    tracker = Tracker(home, "rows")
+    entry = Entry(key="look", name="look", tags={"evenfold.holdout": "locked"}, params={}, metrics={})
+    with tracker.run(entry) as run_id:
+        pass
+    copied(home, run_id, 1_000)
+    assert len({run.info.run_id for run in _runs_of(tracker, "locked")}) == 1_001
+    assert len(list(every_run(tracker))) == 1_001
+
+
+def test_models_beyond_a_hundred_are_listed(home: Home) -> None:
+    client = Tracker(home, "").client
+    names = {f"model {number}" for number in range(103)}
+    for name in names:
+        client.create_registered_model(name)
+    assert {model["model"] for model in recorded_models(home)} == names
