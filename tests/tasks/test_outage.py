@@ -209,7 +209,7 @@ def test_a_run_whose_process_is_no_more_is_ended(home: Home) -> None:
     assert again == lost
     (said,) = [each for each in examine(home) if each.check == "MLflow runs"]
     assert said.ok
-    assert "1 RUNNING whose process is no more, now KILLED: retrain/lost" in said.message
+    assert "1 RUNNING whose process has ended, now KILLED: retrain/lost" in said.message
     assert states([lost, *runs]) == ["KILLED", *["RUNNING"] * len(others)]
 
 
