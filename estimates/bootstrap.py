@@ -135,7 +135,7 @@ def bootstrap_score_estimate(
     defined = scores[~np.isnan(scores)]
     if not defined.size:
         raise ModelError(f"the metric is undefined in all {scores.size} resamples; choose another metric.")
-    notes = ["The metric is no mean over rows: the out-of-bag mean over resamples stands for err1."]
+    notes = ["The metric is not a mean over rows: the out-of-bag mean over resamples stands for err1."]
     if defined.size < scores.size:
         undefined = scores.size - defined.size
         notes.append(f"The metric is undefined in {undefined:,} of {scores.size:,} resamples, which are left out.")

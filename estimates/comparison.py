@@ -313,7 +313,8 @@ def _words(made: Comparison, names: tuple[str, str]) -> str:
         return f"{first} and {second} are equivalent within {made.margin:g}: {apart_as_read}, {_on_what(interval)}."
     seen = rounded(made.resolution or 0.0, 2)
     return (
-        f"These rows cannot tell the recipes apart: {apart_as_read}; differences below {seen} cannot be seen on them."
+        f"No detectable difference between the recipes on these rows: {apart_as_read}; "
+        f"differences below {seen} cannot be seen on them."
         f"{_by_models(made, names)}"
     )
 

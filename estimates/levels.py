@@ -125,7 +125,7 @@ def _score_of_draws(
 ) -> LevelScore:
     metric, totals = metric_of(name), draws.totals.get(name)
     if metric.loss is None or totals is None:
-        why = f"{metric.title} is no mean over rows, and draws keep sums of losses alone; choose folds."
+        why = f"{metric.title} is not a mean over rows, and draws keep sums of losses alone; choose folds."
         return LevelScore(attribute, level_name, name, rows.size, None, reason=why)
     rows = rows[totals.counts[rows] > 0]
     if not rows.size:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from evenfold.splitters.display import Displayed
+from evenfold.splitters.errors import EvenfoldError
 
 
 def in_percent(level: float) -> str:
@@ -150,9 +151,9 @@ def warned_in(fits: Sequence[Sequence[str]]) -> list[str]:
     return [f"{n:,} of {len(fits):,} fits warned: {sentence}." for sentence, n in times.items()]
 
 
-class ModelError(ValueError):
+class ModelError(EvenfoldError, ValueError):
     """Bad input, found before any model is fitted: what is wrong, in numbers, then what would work."""
 
 
-class EvaluationError(RuntimeError):
+class EvaluationError(EvenfoldError, RuntimeError):
     """A model or a metric that failed on one split: which split, why, then what would work."""

@@ -91,7 +91,7 @@ def bias_corrected_best_score(
     level: float = 0.95,
     seed: int = 0,
 ) -> BestOfMany:
-    """Return the same for a metric that is no mean over rows, such as AUC: higher is better.
+    """Return the same for a metric that is not a mean over rows, such as AUC: higher is better.
 
     ``score``: the metric of a configuration's out-of-fold predictions at some row positions, which may repeat.
     It is asked 2 x resamples x configurations times.

@@ -25,7 +25,7 @@ def fold_count_study(model: ModelSpec, problem: Problem, counts: Sequence[int], 
 
     Folds are plain random ones, or whole groups where the problem has groups. More folds mean more training rows and
     smaller test sets: the pooled score rises or stays, the mean over tiny folds of a ratio such as R2 does not, and
-    the spread grows. That spread is no sign of overfitting.
+    the spread grows. That spread is not a sign of overfitting.
     """
     rows = []
     for k in counts:

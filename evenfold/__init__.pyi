@@ -16,5 +16,6 @@ from .manifests import (
     read_manifest as read_manifest,
     verify as verify,
 )
+from .splitters import EvenfoldError as EvenfoldError
 
 __version__: str

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpec
+from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpec, Problem
 from evenfold.estimates.holdouts.ledger import level_of_look
 from evenfold.estimates.holdouts.policies import require_answerable
-from evenfold.manifests import Audit, read_manifest
+from evenfold.manifests import Audit, SplitSpec, read_manifest
+from evenfold.reports.page import listed
 from evenfold.reports.sentences import model_sentence, score_sentences
 from evenfold.splitters import SplitError
 from evenfold.tasks.audits import audit_split
@@ -24,9 +26,10 @@ from evenfold.tasks.scores import aggregate_look, check_levels, in_blocks, unagg
 from evenfold.tasks.splits import check_columns, plan_of
 from evenfold.tasks.work import Work, check_model, work_of
 
+from . import definitions
 from .fits import fit_more, fit_splits
 from .outcomes import Evaluation, GateError
-from .splitting import Split, recorded, specified, split_given, split_of
+from .splitting import Split, recorded, require_alone, specified, split_given, split_of
 
 
 def recipe_of(model: Any, **fields: Any) -> ModelSpec:
@@ -43,34 +46,70 @@ def check_evaluation(*, in_batches: bool = False, **asked: Any) -> str:
 
     ``in_batches``: where the table does not fit into memory, a model that learns batch by batch will do.
     """
-    data, manifest = asked["data"], asked.get("manifest")
+    data, looks = asked["data"], asked.get("on") == "holdout"
+    check_look(asked)
+    if asked.get("manifest"):
+        require_alone(asked)
+    given = read_manifest(asked["manifest"]) if asked.get("manifest") else None
+    spec = given.spec if given else specified(asked)
+    if not given:
+        check_columns(data, spec)
     fields = {name: asked.get(name) for name in MODEL_FIELDS}
     recipe = recipe_of(asked.get("model"), params=asked.get("model_params"), **fields)
-    if manifest:
-        spec = read_manifest(manifest).spec
-        check_model(data, spec, recipe, in_batches=in_batches)
-        if asked.get("on") == "holdout":
-            require_reason(asked.get("reason", ""))
-        return spec.name
-    spec = specified(asked)
-    check_columns(data, spec)
-    check_model(data, spec, recipe, in_batches=in_batches)
-    if asked.get("on") == "holdout":
-        require_reason(asked.get("reason", ""))
-    plan = plan_of(spec, from_anywhere(data))
-    plan.check()
-    if asked.get("on") == "holdout" and not plan.locks:
-        raise SplitError("nothing is locked, so there is no holdout to look at; split with one (--holdout 0.2).")
+    problem = check_model(data, spec, recipe, in_batches=in_batches)
+    recipe, _ = judged_by(problem, asked.get("metric"))
+    if given and looks:
+        given.locked_pair()  # SplitError where nothing is locked; nobody looks at the rows
+    if not given:
+        plan = plan_of(spec, from_anywhere(data))
+        plan.check()
+        if looks and not plan.locks:
+            raise SplitError("nothing is locked, so there is no holdout to look at; split with one (--holdout 0.2).")
+    if looks:
+        _answering(spec, recipe)
     return spec.name
 
 
-def require_reason(reason: str) -> None:
-    """Raise SplitError where a look at the locked part has no reason."""
-    if not reason.strip():
+def check_look(asked: dict[str, Any]) -> None:
+    """Raise SplitError where a look at the locked part has no reason, or what only folds take, and the reverse."""
+    reason = asked.get("reason", "").strip()
+    if asked.get("on") != "holdout":
+        if reason:
+            raise SplitError(
+                "a reason is given, and only a look at the holdout takes one; leave it out, or look: on='holdout' "
+                "(--on holdout)."
+            )
+        return
+    if not reason:
         raise SplitError("a look at the holdout needs a reason, which is recorded; pass --reason.")
+    defaults = inspect.signature(definitions.evaluate).parameters
+    unused = [name for name in FOLDS_ALONE if asked.get(name, defaults[name].default) != defaults[name].default]
+    if unused:
+        verb, them = ("is", "it") if len(unused) == 1 else ("are", "them")
+        raise SplitError(
+            f"{listed(unused)} {verb} for the folds, and a look at the holdout does nothing with {them}; leave {them} "
+            "out, or evaluate the folds: on='folds' (--on folds)."
+        )
 
 
+FOLDS_ALONE = ("apparent", "run_label", "log_models", "allow_partial")
 MODEL_FIELDS = ("metrics", "features", "exclude", "task", "positive", "impute")
+
+
+def judged_by(problem: Problem, metric: str | None) -> tuple[ModelSpec, str]:
+    """Return the problem's model and the metric that judges it, as it is named for the target: by default its first.
+
+    A metric that the model does not name is one of the returned model's. Raises ModelError for one that cannot score
+    the target.
+    """
+    model = problem.model
+    named = model.metrics[0] if metric is None else problem.metric(metric)
+    return with_metric(model, named), named
+
+
+def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
+    """Return the recipe, scored by ``metric`` as well."""
+    return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})
 
 
 def run_evaluation(
@@ -194,12 +233,12 @@ def _models(split: SplitRef, recipe: ModelSpec, log_models: str) -> dict[str, Fi
     return models
 
 
-def _answering(work: Work) -> str | None:
-    """Return the policy that answers for the holdout, where one does; raises ModelError for metrics that it cannot."""
-    part = work.manifest.spec.holdout
+def _answering(spec: SplitSpec, model: ModelSpec) -> str | None:
+    """Return the policy that answers for the holdout, where one does; raises SplitError for metrics that it cannot."""
+    part = spec.holdout
     if part is None or part.policy == "refuse":
         return None
-    require_answerable(part.policy, work.problem.model.metrics)
+    require_answerable(part.policy, model.metrics)
     return part.policy
 
 
@@ -219,7 +258,7 @@ def look_at_holdout(
     """
     started, work = time.monotonic(), work_of(split.ref, model)
     work.manifest.locked_pair()  # where nothing is locked there is nothing to record either
-    policy = _answering(work)
+    policy = _answering(work.manifest.spec, work.problem.model)
     look = _announced(split, work, reason)
     result = run(fit_holdout, split.ref, model, time_limit=time_limit)
     left, words = None if look.budget is None else look.budget - look.look, ""

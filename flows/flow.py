@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
 
 import prefect
 import prefect.settings
-from evenfold.estimates import Comparison, EvaluationError, ModelError, ModelSpec
+from evenfold.estimates import Comparison, EvaluationError, ModelSpec
 from evenfold.manifests import SplitSpec, explain
-from evenfold.splitters import SplitError
+from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.tasks import parameters
 from evenfold.tasks.results.block import use_named_store
 from evenfold.tasks.results.files import asking, room
@@ -40,12 +40,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from . import outcomes
-from .outcomes import GateError
 from .unattended import left_to_another, through_outages
 
 P = ParamSpec("P")
 R = TypeVar("R")
-OURS = (SplitError, ModelError, EvaluationError, GateError)
 Check = Callable[..., str]
 _NAMES = {
     **vars(parameters),
@@ -155,7 +153,7 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
                 return cast(R, left)
             with room(home), _marked():
                 return through_outages(partial(fn, *args, **kwargs))
-        except OURS as error:
+        except EvenfoldError as error:
             if FlowRunContext.get() is None:
                 raise
             return cast(R, Failed(message=str(error), data=error))  # as Prefect takes a state for a result
@@ -263,7 +261,7 @@ class Flow(prefect.Flow[P, R]):
         except ValidationError as error:
             for problem in error.errors():
                 cause = problem.get("ctx", {}).get("error")
-                if isinstance(cause, OURS):
+                if isinstance(cause, EvenfoldError):
                     raise cause from None
             raise SplitError(explain(error, "the request", self.asked)) from None
         return {name: getattr(asked, name) for name in self.asked.model_fields}
@@ -275,7 +273,7 @@ class Flow(prefect.Flow[P, R]):
             under_prefect: Any = super().__call__
             state = under_prefect(return_state=True, **parameters)
         value: Any = state.result(raise_on_failure=False)
-        if isinstance(value, OURS):
+        if isinstance(value, EvenfoldError):
             raise value.with_traceback(None)
         if isinstance(value, BaseException):
             raise value

@@ -5,10 +5,11 @@ from __future__ import annotations
 from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.manifests import Audit, BalanceReport
 from evenfold.splitters.display import Displayed
+from evenfold.splitters.errors import EvenfoldError
 from evenfold.tasks.outcomes import Growth, NestedChoice, Outcome, Retraining as Retraining, SplitRef
 
 
-class GateError(RuntimeError):
+class GateError(EvenfoldError, RuntimeError):
     """A gate of the audit failed: nothing was trained, compared or promoted."""
 
 

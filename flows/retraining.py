@@ -53,14 +53,9 @@ from evenfold.tasks.splits import (
 )
 from evenfold.tasks.work import work_of
 
-from .evaluation import evaluated, stop_where_failed
+from .evaluation import evaluated, stop_where_failed, with_metric
 from .outcomes import Evaluation, GateError
 from .splitting import Split, recorded, say_extended
-
-
-def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
-    """Return the recipe, scored by ``metric`` as well."""
-    return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})
 
 
 def compared(split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric: str) -> Difference:

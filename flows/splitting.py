@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifest, measure, stays_on_disk
+from evenfold.reports.page import listed
 from evenfold.reports.sentences import split_sentences
+from evenfold.splitters import SplitError
 from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, keep_small_snapshot, notes_on
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
@@ -101,12 +103,23 @@ def recorded(split: Split, memory: Memory = None) -> str:
         return run(record_split, split.ref, split.report, memory=memory).run_id
 
 
-_SPEC_FIELDS = set(inspect.signature(specification).parameters)
+_SPEC_FIELDS = tuple(inspect.signature(specification).parameters)
 
 
 def specified(asked: dict[str, Any]) -> SplitSpec:
     """Return the specification in what a flow is asked."""
     return specification(**{name: value for name, value in asked.items() if name in _SPEC_FIELDS})
+
+
+def require_alone(asked: dict[str, Any]) -> None:
+    """Raise SplitError where fields of a split are asked for beside a manifest, which is a split already."""
+    given = [name for name in _SPEC_FIELDS if name != "data" and (asked.get(name) or asked.get(name) == 0)]
+    if given:
+        verb, them = ("is", "it") if len(given) == 1 else ("are", "them")
+        raise SplitError(
+            f"{listed(given)} {verb} given beside a manifest, whose split is decided already; leave {them} out, or "
+            "leave the manifest out to split anew."
+        )
 
 
 def check_split(**asked: Any) -> str:

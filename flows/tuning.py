@@ -27,8 +27,8 @@ from evenfold.tasks.runtime.running import finished_each, run, say, saying
 from evenfold.tasks.scores import aggregate_chosen, frame_of, in_blocks, scores_of_draws
 from evenfold.tasks.work import Work, work_of
 
-from .evaluation import check_evaluation, look_at_holdout, require_level_gap
-from .fits import Fits, fit_splits
+from .evaluation import check_evaluation, judged_by, look_at_holdout, require_level_gap
+from .fits import Fits, fit_more, fit_splits
 from .outcomes import Tuning
 from .splitting import recorded, split_given, split_of
 
@@ -90,8 +90,8 @@ def run_tuning(
     if nested:
         _require_nestable(split.ref, work)
     tried = configurations(grid, n_random, work.manifest.spec.seed)
-    trials = _trials(split.ref, recipe, tried, time_limit, level)
-    metric = metric or trials[0].evaluated.model.metrics[0]
+    recipe, metric = judged_by(work.problem, metric)
+    trials = _trials(split.ref, recipe, tried, time_limit, interval, level)
     choice = _chosen(work, trials, metric, one_standard_error=one_standard_error, level=level)
     inside = _nested(split.ref, trials, metric, one_standard_error, time_limit, interval, level) if nested else None
     results = [Tried(params=trial.params, estimates=trial.evaluated.estimates) for trial in trials]
@@ -183,14 +183,17 @@ def _require_nestable(split: SplitRef, work: Work) -> None:
 
 
 def _trials(
-    split: SplitRef, recipe: ModelSpec, tried: list[dict[str, object]], time_limit: float | None, level: float
-) -> list[Trial]:
+    split: SplitRef, recipe: ModelSpec, tried: list[dict[str, object]], time_limit: float | None, interval: Any,
+    level: float,
+) -> list[Trial]:  # fmt: skip
+    """Return every configuration on every fold, with its intervals as they are asked for."""
     trials = []
     for number, params in enumerate(tried, start=1):
         model = recipe.model_copy(update={"params": {**recipe.params, **params}})
         with saying(f"configuration {number} of {len(tried)}"):
             fits = fit_splits(split, model, time_limit=time_limit, quiet=True)
+            fit_more(fits, interval, time_limit)
         if fits.errors:
             raise EvaluationError(f"configuration {params!r}: {fits.errors[0]}")
-        trials.append(Trial(params, model, fits, fits.evaluated(level=level)))
+        trials.append(Trial(params, model, fits, fits.evaluated(interval=interval, level=level)))
     return trials

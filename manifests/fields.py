@@ -70,7 +70,7 @@ class Columns(Strict):
     @classmethod
     def _of_a_plane(cls, value: list[str]) -> list[str]:
         if len(value) not in (0, 2) or len(set(value)) < len(value):
-            raise ValueError(f"{value!r} are no place in a plane; name two columns, such as [x, y]")
+            raise ValueError(f"{value!r} is not a place in a plane; name two columns, such as [x, y]")
         return value
 
     @field_validator("key")
@@ -123,7 +123,7 @@ class LockedPart(Strict):
     @classmethod
     def _is_a_share(cls, value: float) -> float:
         if not 0 < value < 1:
-            raise ValueError(f"{value:g} is no share of the rows; 15 % is 0.15")
+            raise ValueError(f"{value:g} is not a share of the rows; 15 % is 0.15")
         return value
 
 

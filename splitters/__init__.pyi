@@ -7,7 +7,7 @@ from .base import (
     Splitter as Splitter,
 )
 from .catalogue import all_strategies as all_strategies, strategy_of as strategy_of
-from .errors import SplitError as SplitError
+from .errors import EvenfoldError as EvenfoldError, SplitError as SplitError
 from .importing import UntrustedNameError as UntrustedNameError
 from .kernels.random import Stream as Stream
 from .packing.bounds import PackReport as PackReport

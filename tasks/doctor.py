@@ -254,7 +254,7 @@ def _mlflow(home: Home) -> Iterator[Finding]:
         lost = Tracker(home, "").end_lost(everywhere=True)
         names = ", ".join(lost[:5])
         message = (
-            f"{len(lost)} RUNNING whose process is no more, now KILLED: {names}" if lost else "none was left RUNNING"
+            f"{len(lost)} RUNNING whose process has ended, now KILLED: {names}" if lost else "none was left RUNNING"
         )
         yield Finding("MLflow runs", True, f"{message}; the same commands complete them" if lost else message)
 
@@ -291,7 +291,7 @@ def _left_over(home: Home) -> Iterator[Finding]:
     left = orphans()
     processes = ", ".join(f"{pid} ({command[:80]})" for pid, command in left)
     fix = f"kill {' '.join(str(pid) for pid, _ in left)}" if left else ""
-    yield Finding("orphans", not left, f"processes whose flow is no more: {processes}" if left else "none", fix)
+    yield Finding("orphans", not left, f"processes whose flow has ended: {processes}" if left else "none", fix)
     held = [path for path in home.locks.glob("*.lock") if _is_held(path)] if home.locks.exists() else []
     message = (
         f"{len(held)} held by flows that run now; locks of killed flows free themselves" if held else "none is held"

@@ -225,8 +225,8 @@ def _read(
     return read_table(data, None if names is None else list(names), types=dict(types))
 
 
-def check_model(data: str, spec: SplitSpec, model: ModelSpec, *, in_batches: bool = False) -> None:
-    """Raise SplitError or ModelError where ``model`` cannot be trained on ``data``; rows are named by their place.
+def check_model(data: str, spec: SplitSpec, model: ModelSpec, *, in_batches: bool = False) -> Problem:
+    """Return what ``model`` is to learn; SplitError or ModelError where it cannot from ``data``, rows by their place.
 
     ``in_batches``: where the table does not fit into memory, a model that learns batch by batch will do.
     """
@@ -235,10 +235,11 @@ def check_model(data: str, spec: SplitSpec, model: ModelSpec, *, in_batches: boo
     except NoRoomError:
         if not (in_batches and learns_in_batches(model)):
             raise
-        _narrow_problem(_narrow(data, spec, model), spec, model)
-        return
+        return _narrow_problem(_narrow(data, spec, model), spec, model)
     table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
-    canonical_table(table, _problem(table, spec, model).columns_read, spec.types)
+    problem = _problem(table, spec, model)
+    canonical_table(table, problem.columns_read, spec.types)
+    return problem
 
 
 def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:

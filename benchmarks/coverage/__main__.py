@@ -74,7 +74,7 @@ def page(found: list[dict[str, Any]]) -> str:
         "`auto` is the default: `corrected_wald`, or `stretches` of time where rows are in order, and asks for no fit "
         "beyond the five. `wald` takes the fitted models as given. `nested` asks for 10 more fits, `conservative_z` "
         "for 100. A dash: the method declines, and says why (the corrected t on stratified folds, nested "
-        "cross-validation of a metric that is no mean over rows).\n"
+        "cross-validation of a metric that is not a mean over rows).\n"
     )
     head = f"| process | metric | {' | '.join(METHODS)} |\n|{'---|' * (2 + len(METHODS))}"
     by: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}

@@ -170,7 +170,7 @@ def nested_cv_interval(
     """Return the nested cross-validation interval of a metric's score; ``repeats``: the folds of each repeat.
 
     k (k + 1) / 2 fits a repeat: 5 folds are 15, 10 repeats of 10 folds are 550. Rows are weighed where the problem has
-    weights. Raises ModelError for a metric that is no mean over rows, and for folds that do not test every row.
+    weights. Raises ModelError for a metric that is not a mean over rows, and for folds that do not test every row.
     """
     from evenfold.estimates.metrics.registry import metric_of
 

@@ -1,4 +1,4 @@
-"""How much each row moves a metric that is no mean over rows: what an interval is made of without drawing anything.
+"""How much each row moves a metric that is not a mean over rows: what an interval is made of without drawing anything.
 
 Each function returns the score and one influence per row: the derivative of the score by the row's multiplicity,
 times n. Influences sum to 0, and their standard deviation over sqrt(n) is the score's standard error.

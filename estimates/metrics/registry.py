@@ -157,7 +157,7 @@ def losses_of(metric: str, answers: Any, y: NDArray[Any], classes: tuple[Any, ..
     """Return the loss of each row; their (weighted) mean is ``best`` minus scikit-learn's score.
 
     ``answers``: an estimator that knows its rows. ``classes``: the problem's labels, sorted; the estimator may know
-    fewer of them, and then gives the others probability 0. Raises ModelError for a metric that is no mean over rows.
+    fewer of them, and then gives the others probability 0. Raises ModelError for a metric that is not a mean over rows.
     """
     return row_loss(metric).of(Answered(answers, y, classes))
 
@@ -167,7 +167,7 @@ def row_loss(metric: str) -> RowLoss:
     loss = metric_of(metric).loss
     if loss is None:
         means = ", ".join(metric.name for metric in METRICS.values() if metric.loss is not None)
-        raise ModelError(f"{metric!r} is no mean over rows; those are {means}.")
+        raise ModelError(f"{metric!r} is not a mean over rows; those are {means}.")
     return loss
 
 
@@ -203,7 +203,7 @@ def no_information_rate(
     ``answers``: the model fitted on all rows, for those rows. Exact, over all n x n pairs (weighing both rows of a
     pair), where the metric's record has a rate; .5 for areas under ROC curves. Otherwise the mean over
     ``n_permutations`` seeded permutations of y, at least 50.
-    Source: Efron and Tibshirani (1997); for metrics that are no mean over rows, permutations stand for the pairs.
+    Source: Efron and Tibshirani (1997); for metrics that are not a mean over rows, permutations stand for the pairs.
     """
     rate = metric_of(metric).no_information
     if rate is not None:

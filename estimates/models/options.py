@@ -32,7 +32,7 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
         if metric.partition(OF)[0] not in known:
             close = nearest(metric, sorted(known | set(ALIASES)))
             advice = close if "did you mean" in close else f"; choose one such as {suited}."
-            raise ModelError(f"{metric!r} is no scikit-learn scorer{advice}")
+            raise ModelError(f"{metric!r} is not a scikit-learn scorer{advice}")
         try:
             score(metric, *_perfect(task, classes))
         except Exception as error:

@@ -135,7 +135,7 @@ def _checked(cron: str | None, timezone: str, schedule: Any) -> Any:
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise SplitError(
-            f"--cron {cron!r} in {timezone} is no time ({reason}); write '0 4 * * 1', Europe/Berlin."
+            f"--cron {cron!r} in {timezone} is not a time ({reason}); write '0 4 * * 1', Europe/Berlin."
         ) from None
 
 

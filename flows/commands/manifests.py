@@ -47,7 +47,7 @@ Seen = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN", help="A column that a model sees; repeat for several.")
 ]
 Unseen = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="A column that it does not; repeat for several.")
+    list[str] | None, typer.Option(metavar="COLUMN", help="A column that the model does not see; repeat for several.")
 ]
 AskedTarget = Annotated[str | None, typer.Option(metavar="COLUMN", help="Target, where the split does not name one.")]
 AskedGroup = Annotated[

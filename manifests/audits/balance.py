@@ -124,7 +124,7 @@ def target_deviation(joined: Joined) -> Outcome:
     if isinstance(shared, NotAsked):
         return shared
     if name is None or not joined.is_numeric(name):
-        return NotAsked("the target is no number" if name else "no target column is named")
+        return NotAsked("the target is not a number" if name else "no target column is named")
     distances = shared.distances(name)
     if not distances:
         return NotAsked("no row of the data is tested in a fold")

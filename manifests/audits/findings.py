@@ -159,7 +159,7 @@ ARRIVAL_GATES: dict[str, Gate] = {
 # What is asked of a new model before it takes the champion's place.
 MODEL_GATES: dict[str, Gate] = {
     "lower_score": Gate(1, True, "fall of a refit's score on the same rows, in half widths of the recorded interval"),
-    "unusable_predictions": Gate(0, True, "share of the newest rows' predictions that are no finite numbers"),
+    "unusable_predictions": Gate(0, True, "share of the newest rows' predictions that are not finite numbers"),
     "wild_predictions": Gate(0.01, True, "share of them beyond the target's range by more than its width"),
     "level_gap": Gate(None, False, "largest difference of the score between two levels of a column of balance_on"),
     "constant_predictions": Gate(0, True, "1 where they are all the same and the champion's were not"),

@@ -119,7 +119,7 @@ def _read_sides(path: Path) -> Sides:
         raise SplitError(f"{path} cannot be read ({error.strerror}).") from None
     except (ValueError, TypeError, KeyError) as error:
         raise SplitError(
-            f"{path} is no list of {{'train': keys, 'val': keys}} ({type(error).__name__}: {reason_of(error)}); "
+            f"{path} is not a list of {{'train': keys, 'val': keys}} ({type(error).__name__}: {reason_of(error)}); "
             "correct it."
         ) from None
     if not sides:

@@ -69,7 +69,7 @@ def read_split_spec(path: str | Path, *, name: str = "imported") -> tuple[SplitS
     document = _json(path)
     version = str(document.get("schema_version", "0")).partition(".")[0]
     if document.get("splitGraph_object") != "split_spec" or version != "0":
-        raise SplitError(f"{path} is no split_spec of splitGraph with schema 0.x; write one by write_split_spec.")
+        raise SplitError(f"{path} is not a split_spec of splitGraph with schema 0.x; write one by write_split_spec.")
     samples, group = document.get("sample_data") or [], document.get("group_var", "group_id")
     if not samples or any("sample_id" not in row or group not in row for row in samples):
         raise SplitError(f"{path} lacks sample_data with a sample_id and a {group} in each row; derive it again.")

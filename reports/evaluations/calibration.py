@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say, and which of them the threshold takes for a yes: a section of the page."""
+"""Whether probabilities mean what they say, which of them the threshold counts as a yes: a section of the page."""
 
 from __future__ import annotations
 

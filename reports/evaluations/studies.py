@@ -21,7 +21,7 @@ RATIOS = {"hold_out": "one hold-out fold", "fold_mean": "mean over folds", "pool
 SHORT = {"one hold-out fold": "hold-out", "mean over folds": "mean", "all predictions pooled": "pooled"}
 MEANING = (
     "More folds mean more training rows and fewer test rows: the pooled score rises or stays, and the spread of single "
-    "folds grows. That spread is no sign of overfitting."
+    "folds grows. That spread is not a sign of overfitting."
 )
 VARIANCE = (
     "A ratio below 1 means that an estimate changes less from one partition to the next; it says nothing of how near "

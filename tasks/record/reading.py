@@ -153,7 +153,7 @@ def metrics_of(recorded: Recorded) -> list[str]:
     metrics = metrics_in(recorded.params)
     if metrics is None:
         raise SplitError(
-            f"the parameter model.metrics of run {recorded.run_id} in MLflow is no list of metrics; "
+            f"the parameter model.metrics of run {recorded.run_id} in MLflow is not a list of metrics; "
             "name them (--metric)."
         )
     return metrics

@@ -140,7 +140,7 @@ class Bucket:
         parts = Path(str(named)).parts
         inside = isinstance(named, str) and ".." not in parts and not Path(named).is_absolute()
         if not inside or (parts[:1] == ("splits",)) != in_splits or (in_splits and len(parts) != 3):
-            raise ForgedResultError(f"it names {str(named)[:200]!r}, which is no place of a result")
+            raise ForgedResultError(f"it names {str(named)[:200]!r}, which is not the place of a result")
         return Path(self.here, named)
 
     def _sent(self, named: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def age_of(text: str) -> int:
     """Return the seconds in ``30s``, ``30m``, ``12h``, ``30d`` or ``4w``; raises SplitError for anything else."""
     age = re.fullmatch(r"(\d+)([smhdw])", text.strip())
     if not age:
-        raise SplitError(f"{text!r} is no age; write a number and s, m, h, d or w, such as 30d.")
+        raise SplitError(f"{text!r} is not an age; write a number and s, m, h, d or w, such as 30d.")
     return int(age[1]) * SECONDS[age[2]]
 
 

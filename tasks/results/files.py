@@ -46,7 +46,7 @@ def room(home: Home) -> Iterator[None]:
     """Say in a sentence that a disk is full, whatever met it first: raises EvaluationError instead of its error."""
     try:
         yield
-    except (EvaluationError, SplitError):
+    except (EvaluationError, SplitError):  # not a gate or a model that failed for want of room: that is the news
         raise
     except Exception as error:
         if not is_full(error):

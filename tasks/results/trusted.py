@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from evenfold.splitters import EvenfoldError
 from evenfold.tasks import outcomes
 from evenfold.tasks.outcomes import Outcome
 from prefect.filesystems import LocalFileSystem
 from prefect.serializers import JSONSerializer
 
 
-class ForgedResultError(ValueError):
+class ForgedResultError(EvenfoldError, ValueError):
     """A result that is none of ours, whoever wrote it."""
 
 
@@ -25,7 +26,7 @@ def check_result(text: bytes) -> None:
     try:
         json.loads(text, object_hook=_plain)
     except (ValueError, RecursionError) as error:
-        raise ForgedResultError(f"this is no result of evenfold's: {error}") from None
+        raise ForgedResultError(f"this is not a result of evenfold's: {error}") from None
 
 
 def _plain(found: dict[str, Any]) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def check_record(content: bytes) -> None:
         record = json.loads(content)
         written_by, result = record["metadata"]["serializer"], record["result"]
     except (ValueError, RecursionError, KeyError, TypeError):
-        raise ForgedResultError("this is no record of a result") from None
+        raise ForgedResultError("this is not the record of a result") from None
     if written_by != JSONSerializer().model_dump(mode="json") or not isinstance(result, str):
         raise ForgedResultError(f"it was written by {str(written_by)[:200]}")
     check_result(result.encode())

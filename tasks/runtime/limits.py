@@ -19,8 +19,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from evenfold.estimates import EvaluationError, ModelError
-from evenfold.splitters import SplitError
+from evenfold.estimates import EvaluationError
+from evenfold.splitters import EvenfoldError
 from evenfold.splitters.importing import import_beforehand
 from threadpoolctl import ThreadpoolController
 
@@ -172,7 +172,7 @@ def _answer(pipe: Any) -> int:
         function, arguments = pickle.loads(request)
         _tell(pipe, ("begun", None, None))
         _tell(pipe, ("answer", function(*arguments), None))
-    except (EvaluationError, ModelError, SplitError) as error:
+    except EvenfoldError as error:
         _tell(pipe, ("answer", None, error))
     except BaseException:
         traceback.print_exc()

@@ -73,7 +73,7 @@ def _boot() -> str:
 
 
 def orphans() -> list[tuple[int, str]]:
-    """Return (number, command) of every marked process whose flow is no more."""
+    """Return (number, command) of every marked process whose flow has ended."""
     found = []
     for pid, mark in _marked():
         owner = int(mark.partition("-")[0])

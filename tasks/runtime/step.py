@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import prefect.results
-from evenfold.estimates import EvaluationError, ModelError
-from evenfold.splitters import SplitError
+from evenfold.estimates import EvaluationError
+from evenfold.splitters import EvenfoldError
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.results.files import write_aside
 from evenfold.tasks.results.store import results_of
@@ -62,7 +62,7 @@ class ByContent(CachePolicy):
         assert self.key_of is not None
         try:
             key = self.key_of(**inputs)
-        except (SplitError, ModelError, EvaluationError):
+        except EvenfoldError:
             return None
         if key is not None:
             ready(key)
@@ -316,7 +316,7 @@ def worth_another_try(task: Any, run: Any, state: Any) -> bool:
     # Ours says what went wrong; what caused it says whether that may pass.
     if isinstance(error, EvaluationError):
         error = error.__cause__
-    return isinstance(error, Exception) and not isinstance(error, (SplitError, ModelError, ValueError, TypeError))
+    return isinstance(error, Exception) and not isinstance(error, (ValueError, TypeError))
 
 
 def flow_run_tags() -> dict[str, str]:

@@ -109,7 +109,7 @@ def test_a_look_that_may_spend_more_than_is_left_has_the_lowest_bound() -> None:
 
 def test_looks_of_which_nothing_is_known_are_taken_for_unlike() -> None:
     """Unlike looks ask for no less than alike ones; a look without information or bound is left out of the chain;
-    so is one whose information is no finite number, which only a changed tag can say."""
+    so is one whose information is not a finite number, which only a changed tag can say."""
     bound = float(stats.norm.isf(0.05))
     alike, unlike = (bound_of(0.01, 100.0, [EarlierLook(TODAY, 0.05, "a", known, bound)]) for known in (99.0, 1e-9))
     assert alike < unlike

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, get_args
 
@@ -125,6 +126,19 @@ def test_a_tuning_keeps_the_level(home: Home, data: Path) -> None:
     wide, narrow = (tune(data, spec=SPEC, model=RIDGE, grid=grid, level=level, engine="plain") for level in (0.99, 0.5))
     assert wide.level == 0.99
     assert wide.low < narrow.low < narrow.high < wide.high
+
+
+@pytest.mark.parametrize("interval", ["none", "corrected_wald", "nested"])
+def test_a_tuning_makes_the_intervals_of_its_configurations_as_asked(home: Home, data: Path, interval: str) -> None:
+    """As an evaluation of each would, further fits and all; they were made by auto whatever was asked."""
+    tuned = tune(data, spec=SPEC, model=RIDGE, grid={"alpha": [0.1, 100.0]}, interval=interval, engine="plain")
+    one = asked(data, model=RIDGE | {"params": {"alpha": 100.0}}, interval=interval)
+    assert one.n_cached == one.n_fits
+    assert tuned.n_fits == 2 * one.n_fits
+    client = MlflowClient(home.tracking_uri)
+    tried = json.loads(Path(client.download_artifacts(tuned.run_id, "tuning.json")).read_text(encoding="utf-8"))
+    made = [estimate["interval"] for estimate in tried["tried"][1]["estimates"]]
+    assert made == json.loads(json.dumps([estimate.to_json()["interval"] for estimate in one.estimates]))
 
 
 def test_the_baseline_stands_in_the_record_and_on_the_page_of_folds_and_draws(home: Home, data: Path) -> None:

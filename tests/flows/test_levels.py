@@ -135,7 +135,7 @@ def test_a_gate_stops_an_evaluation_and_a_tuning_once_they_are_recorded(tmp_path
 
 
 def test_levels_of_draws_are_means_over_rows_of_their_losses(tmp_path: Path) -> None:
-    """Accuracy by hand from the losses that the draws kept; AUC is no mean over rows, and says so."""
+    """Accuracy by hand from the losses that the draws kept; AUC is not a mean over rows, and says so."""
     path, frame = str(tmp_path / "rows.parquet"), rows()
     frame.to_parquet(path)
     spec = {"name": "drawn", "columns": COLUMNS, "strategy": "Bootstrap", "params": {"n_splits": 20}}
@@ -151,7 +151,7 @@ def test_levels_of_draws_are_means_over_rows_of_their_losses(tmp_path: Path) -> 
     assert m.value is not None
     assert f.interval.low > m.value  # what was planted is seen
     assert f_auc.value is m_auc.value is None
-    assert "is no mean over rows" in f_auc.reason
+    assert "is not a mean over rows" in f_auc.reason
 
 
 def test_groups_and_weights_count_in_the_levels_of_draws() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from evenfold.manifests import SplitSpec, decide, write_manifest
 ROOT = Path(__file__).parents[2]
 ATTACKS = Path(__file__).with_name("attacks.py")
 sys.path.insert(0, str(ATTACKS.parent))
-from attacks import DOORS, MARKED, PATHS, PLANTED  # noqa: E402
+from attacks import DOORS, MARKED, MODELS, PATHS, PLANTED, SPECS  # noqa: E402
 
 HOSTILE = ("document", "recipe tag", "decision tag", "scores tag", "changed model", "changed spec", "header")
 OURS = tuple(f"evenfold.{each}" for each in (
@@ -98,13 +99,34 @@ def test_a_refused_tag_is_named_with_its_place_and_a_remedy(told: dict[str, list
     refused = [each["answer"] for each in told[f"{tag} tag"] if " tag " in each["answer"]]
     assert len(refused) > 50
     assert all(
-        re.search(r"the tag evenfold\.\w+ of (version 3 of flights|run 1f) in MLflow is no ", each) for each in refused
+        re.search(r"the tag evenfold\.\w+ of (version 3 of flights|run 1f) in MLflow is not a ", each)
+        for each in refused
     )
 
 
 def test_there_are_200_payloads_and_more() -> None:
     """The table is as long as it says, and no line stands twice."""
     assert len(set(PATHS)) == len(PATHS) >= 200
+
+
+# What would be there only if somebody had put it into the package.
+ABSENT = {"evenfold:X", "evenfold.conftest:X"}
+
+
+def test_what_the_payloads_name_of_ours_is_there() -> None:
+    """A refusal says something only where without it there would be a thing to call: modules and names exist."""
+    named = {path for path in PATHS if path.startswith(("evenfold.", "evenfold:")) and path not in ABSENT}
+    named |= set(re.findall(r"evenfold\.[\w.]+:\w+", json.dumps([MODELS, SPECS])))
+    assert len(named) >= 25
+    assert [path for path in sorted(named) if not _is_there(path)] == []
+
+
+def _is_there(path: str) -> bool:
+    try:
+        pkgutil.resolve_name(path)
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def test_the_hook_sees_an_attack_that_succeeds(place: Path) -> None:

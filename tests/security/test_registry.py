@@ -151,5 +151,5 @@ def test_changed_tags_name_no_folder(home: Home) -> None:
 def test_a_look_that_knows_everything_is_refused(number: str) -> None:
     """Two such looks would leave no doubt about the next, whatever it came to."""
     tag = f'{{"winner": "champion", "promote": false, "why": "", "metric": "r2", "information": {number}}}'
-    with pytest.raises(SplitError, match=r"decision of run 1f in MLflow is no decision \(information is"):
+    with pytest.raises(SplitError, match=r"decision of run 1f in MLflow is not a decision \(information is"):
         decision_in({"evenfold.decision": tag}, "run 1f")

@@ -20,6 +20,7 @@ from servers import free_port, mlflow_server
 from evenfold import flows
 
 MODEL = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
+SPEC = {"name": "rows", "columns": {"key": ["id"], "target": "y"}, "strategy": "KFold", "params": {"n_splits": 3}}
 
 
 def rows() -> pd.DataFrame:
@@ -28,8 +29,7 @@ def rows() -> pd.DataFrame:
 
 
 def evaluate(**fields: Any) -> Any:
-    spec = {"name": "rows", "columns": {"key": ["id"], "target": "y"}, "strategy": "KFold", "params": {"n_splits": 3}}
-    return flows.evaluate(rows(), engine="plain", spec=spec, model=MODEL, **fields)
+    return flows.evaluate(rows(), engine="plain", model=MODEL, **({"spec": SPEC} | fields))
 
 
 def test_a_server_that_is_down_loses_nothing(
@@ -69,7 +69,7 @@ def test_a_server_that_is_down_loses_nothing(
             found = read_split(name)
             assert found.split_id == there.split.split_id
         assert str(found.uri).startswith(str(tmp_path / "other project"))
-        again = evaluate(manifest=found.uri)
+        again = evaluate(spec=None, manifest=found.uri)
         assert again.split_run_id == there.split_run_id
         with pytest.raises(SplitError, match=r"there is no split 'rows@7\.0'"):
             read_split("rows@7.0")
@@ -209,7 +209,7 @@ def test_a_run_whose_process_is_no_more_is_ended(home: Home) -> None:
     assert again == lost
     (said,) = [each for each in examine(home) if each.check == "MLflow runs"]
     assert said.ok
-    assert "1 RUNNING whose process is no more, now KILLED: retrain/lost" in said.message
+    assert "1 RUNNING whose process has ended, now KILLED: retrain/lost" in said.message
     assert states([lost, *runs]) == ["KILLED", *["RUNNING"] * len(others)]
 
 

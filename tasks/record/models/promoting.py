@@ -183,7 +183,7 @@ class _New:
     def unusable_predictions(self) -> Outcome:
         """Look for predictions that are no numbers."""
         bad = int(np.count_nonzero(~np.isfinite(self.said).all(axis=1)))
-        sentence = f"{bad:,} of {self.rows.size:,} predictions of the newest rows are no finite numbers."
+        sentence = f"{bad:,} of {self.rows.size:,} predictions of the newest rows are not finite numbers."
         return Found(bad / self.rows.size, sentence, {"rows": bad}) if bad else None
 
     def wild_predictions(self) -> Outcome:

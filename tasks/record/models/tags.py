@@ -97,7 +97,7 @@ def scores_in(tags: Mapping[str, str], where: str) -> list[RecordedScore]:
 
 
 def _refused(tag: str, where: str, what: str, error: Exception, remedy: str) -> SplitError:
-    return SplitError(f"the tag {tag} of {where} in MLflow is no {what} ({_reason(error)}); {remedy}.")
+    return SplitError(f"the tag {tag} of {where} in MLflow is not a {what} ({_reason(error)}); {remedy}.")
 
 
 def _reason(error: Exception) -> str:

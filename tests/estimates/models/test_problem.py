@@ -207,7 +207,7 @@ MESSAGES: list[tuple[str, Any, str]] = [
     (
         "an unknown metric",
         lambda: problem(ModelSpec(metrics=["R2", "rmsd"])),
-        "'rmsd' is no scikit-learn scorer; did you mean 'rmse'?",
+        "'rmsd' is not a scikit-learn scorer; did you mean 'rmse'?",
     ),
     (
         "a metric for other classes",

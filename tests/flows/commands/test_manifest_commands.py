@@ -71,7 +71,7 @@ def test_a_clean_audit_exits_with_0(place: Place) -> None:
         "",
         "  9 checks had nothing to check: no key column holds text; nothing says when targets are known; no groups are "
         "crossed; fewer than 3 numbers are fine enough to compare, and no text is prose; no time column is named; no "
-        "column is a time; the manifest has not grown; the target is no number; no column to balance on is named.",
+        "column is a time; the manifest has not grown; the target is not a number; no column to balance on is named.",
     ]
 
 

@@ -65,7 +65,7 @@ def test_what_cannot_be_deployed_is_refused_first(prefect_home: Home, folder: Pa
         fields |= {"model": None, "flow": "evaluate"} | more
         return deployed(prefect_home, folder / "trial.yaml", "rows.parquet", **fields)
 
-    with pytest.raises(SplitError, match="is no time"):
+    with pytest.raises(SplitError, match="is not a time"):
         asked(cron="every morning")
     with get_client(sync_client=True) as client:
         client.create_work_pool(WorkPoolCreate(name="elsewhere", type="ecs"))

@@ -110,7 +110,7 @@ def test_a_champion_without_a_recorded_score_is_replaced_and_that_is_told(home: 
     retrain("bare", rows(150))
     for tag in ("not json", '[{"metric": 5}]'):
         client.set_model_version_tag("bare", "1", "evenfold.scores", tag)
-        with pytest.raises(GateError, match=r"is no list of scores .*; put back what was there, or delete the tag"):
+        with pytest.raises(GateError, match=r"is not a list of scores .*; put back what was there, or delete the tag"):
             retrain("bare", rows(170))
     client.delete_model_version_tag("bare", "1", "evenfold.scores")
     outcome = retrain("bare", rows(170))
@@ -122,7 +122,7 @@ def test_a_champion_without_a_recorded_score_is_replaced_and_that_is_told(home: 
 @pytest.mark.parametrize(
     ("how", "check", "sentence"),
     [
-        ("nan", "unusable_predictions", "30 of 30 predictions of the newest rows are no finite numbers"),
+        ("nan", "unusable_predictions", "30 of 30 predictions of the newest rows are not finite numbers"),
         ("far", "wild_predictions", "30 predictions of the newest rows lie outside of the target's range by more than"),
         ("same", "constant_predictions", "all 30 predictions of the newest rows are the same"),
     ],

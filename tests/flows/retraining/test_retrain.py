@@ -227,7 +227,8 @@ def test_a_metric_that_cannot_judge_the_target_promotes_nobody(home: Home) -> No
     good, bad = {"estimator": "sklearn.linear_model:LogisticRegression"}, {"estimator": "sklearn.dummy:DummyClassifier"}
     retrain("judged", table, good)
     with pytest.raises(ModelError, match=r"neg_mean_absolute_error' cannot score this classification target"):
-        retrain("judged", table, bad, metric="mae")
+        retrain("judged", pd.concat([table, table.assign(id=table["id"] + 500)]), bad, metric="mae")
+    assert sorted(path.name for path in (home.splits / "judged").glob("*.*")) == ["1.0"], "the split grew nevertheless"
     assert champion(home, "judged") == "1"
     assert retrain("judged", table, bad, metric="recall").decision.metric == "recall of yes"
 
@@ -252,9 +253,13 @@ def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home, caplog:
     experiment = client(home).get_experiment_by_name("tags").experiment_id
     (first,) = client(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/tags'")
     for tag, bad, words in (
-        ("model", "[" * 3_000, "evenfold.model of version 1 of tags, the champion, in MLflow is no recipe"),
+        ("model", "[" * 3_000, "evenfold.model of version 1 of tags, the champion, in MLflow is not a recipe"),
         ("model", '{"estimator": 7}', "'estimator' is '7'"),
-        ("scores", '{"a":' * 900, "evenfold.scores of version 1 of tags, the champion, in MLflow is no list of scores"),
+        (
+            "scores",
+            '{"a":' * 900,
+            "evenfold.scores of version 1 of tags, the champion, in MLflow is not a list of scores",
+        ),
     ):
         kept = client(home).get_model_version("tags", "1").tags[f"evenfold.{tag}"]
         client(home).set_model_version_tag("tags", "1", f"evenfold.{tag}", bad)
@@ -264,7 +269,7 @@ def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home, caplog:
         client(home).set_model_version_tag("tags", "1", f"evenfold.{tag}", kept)
     kept = first.data.tags["evenfold.decision"]
     client(home).set_tag(first.info.run_id, "evenfold.decision", '{"spent": -100}')
-    with pytest.raises(SplitError, match=f"evenfold.decision of run {first.info.run_id} in MLflow is no decision"):
+    with pytest.raises(SplitError, match=f"evenfold.decision of run {first.info.run_id} in MLflow is not a decision"):
         retrain("tags", rows(150), BAD)
     client(home).set_tag(first.info.run_id, "evenfold.decision", kept)
     for run in client(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/tags'"):

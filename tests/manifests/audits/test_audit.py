@@ -50,7 +50,7 @@ def test_clean_data_are_found_clean_and_every_check_is_accounted_for() -> None:
         "time_overlap": "no time column is named",
         "waiting_rows": "nothing says when targets are known",
         "crossing_rows": "no groups are crossed",
-        "target_deviation": "the target is no number",
+        "target_deviation": "the target is not a number",
         "near_duplicates": "fewer than 3 numbers are fine enough to compare, and no text is prose",
         "other_generation": "the manifest has not grown",
         "attribute_deviation": "no column to balance on is named",

@@ -350,7 +350,7 @@ def test_a_file_that_is_no_split_spec_is_refused(tmp_path: Path) -> None:
     for text, message in (
         ("[]", "holds no object"),
         ("{", "is no JSON"),
-        ('{"splitGraph_object": "dependency_graph"}', "is no split_spec"),
+        ('{"splitGraph_object": "dependency_graph"}', "is not a split_spec"),
         ('{"splitGraph_object": "split_spec", "schema_version": "1.0.0"}', "schema 0.x"),
         ('{"splitGraph_object": "split_spec", "sample_data": [{"sample_id": "a"}]}', "lacks sample_data"),
     ):

@@ -215,10 +215,10 @@ def test_nnunet_cases_in_no_validation_or_in_no_split_keep_their_place(tmp_path:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", r"is no list of .*JSONDecodeError"),
+        ("{", r"is not a list of .*JSONDecodeError"),
         ("[]", "holds 0 splits"),
-        ('{"train": []}', "is no list of"),
-        ('[{"train": ["case_000"]}]', r"is no list of .*KeyError: 'val'"),
+        ('{"train": []}', "is not a list of"),
+        ('[{"train": ["case_000"]}]', r"is not a list of .*KeyError: 'val'"),
         (
             '[{"train": ["case_000", "case_999"], "val": ["case_001", "x"]}]',
             r"1 key of .*\(case_999\) are not in the data",

@@ -1,0 +1,98 @@
+"""What a request asks for is done, or refused by a sentence before anything is fitted: nothing is dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from evenfold.estimates import ModelError
+from evenfold.flows import evaluate, split, tune
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home
+from tables import rows
+
+RIDGE = "sklearn.linear_model:Ridge"
+GRID = {"alpha": [0.1, 10.0]}
+FIELDS = {"strategy": "KFold", "n_splits": 10, "seed": 0, "target": "other", "holdout": 0.2, "name": "mine"}
+
+
+@pytest.fixture
+def made(home: Home) -> str:
+    return str(
+        split(rows(60), name="made", key="id", target="y", strategy="KFold", n_splits=3, engine="plain").split.uri
+    )
+
+
+@pytest.fixture
+def no_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("evaluation", "tuning"):
+        monkeypatch.setattr(f"evenfold.flows.{place}.fit_splits", lambda *_, **__: pytest.fail("something was fitted"))
+
+
+def asked(flow: Any, **fields: Any) -> Any:
+    more = {"grid": GRID} if flow is tune else {}
+    return flow(rows(60), **({"model": RIDGE, "metrics": ["r2"], "engine": "plain"} | more | fields))
+
+
+@pytest.mark.parametrize("flow", [evaluate, tune])
+@pytest.mark.parametrize("field", [*FIELDS, "spec"])
+def test_a_field_of_the_split_beside_a_manifest_is_refused(flow: Any, field: str, made: str, no_fit: None) -> None:
+    """It was dropped without a word; a seed of 0 is one that is given."""
+    with pytest.raises(SplitError, match=rf"^{field} is given beside a manifest, .*; leave it out, or"):
+        asked(flow, manifest=made, **{field: ({"strategy": "KFold"} | FIELDS).get(field, {"strategy": "KFold"})})
+
+
+def test_every_field_beside_a_manifest_is_named_and_an_empty_one_is_none(made: str, no_fit: None) -> None:
+    with pytest.raises(SplitError, match=r"^target, strategy, n_splits, seed, name and holdout are given beside"):
+        asked(evaluate, manifest=made, params={}, stratify=[], **FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("apparent", "resample"), ("run_label", "mine"), ("log_models", "final"), ("allow_partial", True)],
+)
+def test_a_look_refuses_what_only_folds_take(home: Home, field: str, value: Any) -> None:
+    look = {"on": "holdout", "reason": "final", "key": "id", "target": "y", "holdout": 0.2}
+    with pytest.raises(SplitError, match=rf"^{field} is for the folds, .*; leave it out, or"):
+        asked(evaluate, **look, **{field: value})
+    assert not list(home.path.glob("splits/*"))
+
+
+@pytest.mark.parametrize("flow", [evaluate, tune])
+def test_a_reason_without_a_look_is_refused(flow: Any, home: Home, no_fit: None) -> None:
+    with pytest.raises(SplitError, match=r"^a reason is given, .*on='holdout'"):
+        asked(flow, key="id", target="y", reason="final")
+
+
+def test_a_manifest_without_locked_rows_is_refused_before_anything_is_fitted(made: str, no_fit: None) -> None:
+    """A tuning found out after all its fits."""
+    with pytest.raises(SplitError, match=r"made 1.0 has no locked rows; split with a holdout"):
+        asked(tune, manifest=made, on="holdout", reason="final")
+
+
+def test_a_holdout_whose_policy_cannot_answer_is_refused_before_anything_is_fitted(home: Home, no_fit: None) -> None:
+    spec = {"columns": {"key": "id", "target": "y"}, "holdout": {"fraction": 0.3, "policy": "ladder", "step": 0.1}}
+    with pytest.raises(SplitError, match=r"policy ladder answers one metric a look"):
+        asked(tune, spec=spec, on="holdout", reason="final")
+
+
+@pytest.mark.parametrize(
+    ("metric", "told"),
+    [("accuracy", "cannot score this regression target"), ("rmsd", r"'rmsd' is no scikit-learn scorer; did you mean")],
+)
+def test_a_metric_that_cannot_choose_is_refused_before_anything_is_fitted(
+    home: Home, metric: str, told: str, no_fit: None
+) -> None:
+    """The fits were done by then, and the error was a bare StopIteration."""
+    with pytest.raises(ModelError, match=told):
+        asked(tune, key="id", target="y", metric=metric)
+
+
+@pytest.mark.parametrize("metrics", [["r2"], ["r2", "mae"], None])
+def test_a_tuning_chooses_by_the_metric_that_is_named(home: Home, metrics: list[str] | None) -> None:
+    """By an alias, and by one that the model does not name: it is scored as well."""
+    tuned = asked(tune, key="id", target="y", metrics=metrics, metric="mae")
+    assert tuned.metric == "neg_mean_absolute_error"
+    alone = asked(tune, key="id", target="y", metrics=["mae"])
+    assert tuned.scores == alone.scores
+    assert tuned.chosen == alone.chosen

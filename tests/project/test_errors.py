@@ -1,0 +1,60 @@
+"""One class stands above every error that the package raises on purpose."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+from pathlib import Path
+
+import pytest
+
+import evenfold
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("splitters", "manifests", "estimates", "reports", "tasks", "flows", "deployments")
+
+
+def _named(base: ast.expr) -> str:
+    return base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+
+
+def _is_an_error(kind: ast.ClassDef) -> bool:
+    known = vars(builtins)
+    for name in [kind.name, *map(_named, kind.bases)]:
+        if name.endswith(("Error", "Exception", "Exit")):
+            return True
+        if isinstance(known.get(name), type) and issubclass(known[name], BaseException):
+            return True
+    return False
+
+
+def errors() -> list[tuple[str, str]]:
+    """Return module and name of every class of an error in the rooms; a private one never leaves its module."""
+    return [
+        (".".join(["evenfold", *file.relative_to(ROOT).with_suffix("").parts]), node.name)
+        for room in ROOMS
+        for file in sorted((ROOT / room).rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and _is_an_error(node)
+    ]
+
+
+def test_every_error_of_every_room_is_an_evenfold_error() -> None:
+    """One except clause catches them all, and each is a ValueError or a RuntimeError besides."""
+    found = [getattr(importlib.import_module(module), name) for module, name in errors()]
+    assert len(found) >= 7
+    assert [kind for kind in found if not issubclass(kind, evenfold.EvenfoldError)] == []
+    theirs = [kind for kind in found if not issubclass(kind, (ValueError, RuntimeError))]
+    assert theirs == [evenfold.EvenfoldError]
+
+
+def test_the_base_is_no_error_of_pythons() -> None:
+    """To catch it catches nothing that is not ours, and it is offered where a strategy's author looks for it too."""
+    from evenfold.splitters import EvenfoldError, KFold
+
+    assert evenfold.EvenfoldError is EvenfoldError
+    assert "EvenfoldError" in dir(evenfold)
+    assert EvenfoldError.__bases__ == (Exception,)
+    with pytest.raises(EvenfoldError, match="n_splits"):
+        KFold(1).assign(range(9))
