@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from evenfold.estimates import Estimate
 from evenfold.estimates.results import Interval
+from evenfold.manifests import BalanceReport
 from evenfold.reports.evaluations.words import kept_promises, once, optimism, resolution
+from evenfold.reports.sentences import split_sentences
 
 
 def estimate(metric: str, value: float, apparent: float, half: float = 0.05, level: float = 0.95) -> Estimate:
@@ -62,3 +64,11 @@ def test_a_promise_that_nobody_made_is_not_said_to_be_kept() -> None:
     assert kept_promises([r2], []) == kept_promises([], []) == nothing
     assert kept_promises([r2], [mae]) == kept_promises([without], [r2]) == kept_promises([r2], [without]) == nothing
     assert kept_promises([r2, mae], [r2, without]) == ["R2 is what was promised, as far as the intervals can tell."]
+
+
+def test_a_split_is_counted_by_what_its_kind_is_called() -> None:
+    report = BalanceReport(split_id="0" * 64, target=None, n_rows=90, n_splits=1, n_measured=1, folds=[])
+    said = {"name": "rows", "version": "1.0", "strategy": "Holdout", "n_rows": 90, "split_id": "0" * 64}
+    for kind, n, words in (("pairs", 1, "1 split"), ("draws", 200, "200 draws"), ("labels", 5, "5 folds")):
+        (first, _) = split_sentences({**said, "kind": kind, "n_splits": n}, report, cached=False)
+        assert first == f"rows 1.0: Holdout, 90 rows, {words}, decided now"
