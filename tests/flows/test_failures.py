@@ -185,7 +185,7 @@ def test_a_key_that_would_overwrite_the_manifest_is_refused(name: str) -> None:
         ({"modle": RIDGE}, SplitError, "there is no field 'modle' in the request; did you mean 'model'?"),
         ({"engine": "plane"}, SplitError, "there is no engine 'plane'; choose 'prefect' or 'plain'."),
         ({"spec": SPEC | {"params": {"n_splits": 200}}}, SplitError, "n_splits=200 with 120 rows"),
-        ({"manifest": "nowhere"}, SplitError, "nowhere holds no manifest.json"),
+        ({"spec": None, "manifest": "nowhere"}, SplitError, "nowhere holds no manifest.json"),
     ],
 )
 def test_bad_requests_are_said_in_a_sentence_and_leave_nothing(
