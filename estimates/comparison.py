@@ -337,7 +337,7 @@ def _fewer(metric: str, a: float, b: float) -> str:
     if loss is None:
         return ""
     worse, good = sorted((loss.score(a), loss.score(b)), reverse=True)
-    what = "fewer errors" if metric == "accuracy" else "less loss"
+    what = "fewer errors" if loss.share else "less loss"
     return f"; {1 - good / worse:.0%} {what} on the same rows" if worse > 0 else ""
 
 

@@ -28,7 +28,7 @@ from evenfold.tasks.arrivals import check_table, extend, keep_snapshot
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
-from evenfold.tasks.parameters import OnRefused
+from evenfold.tasks.parameters import Merged, OnRefused
 from evenfold.tasks.record.evaluations import balance_of
 from evenfold.tasks.record.models.promoting import check_model
 from evenfold.tasks.record.models.registry import (
@@ -46,7 +46,6 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.running import finished, happened, publish, run, saying, tell
 from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.splits import (
-    Merged,
     newest,
     plan_of,
     specification as specification,

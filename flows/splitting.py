@@ -14,14 +14,13 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, keep_small_snapshot, notes_on
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
-from evenfold.tasks.parameters import DataEngine, Memory
+from evenfold.tasks.parameters import DataEngine, Memory, Merged
 from evenfold.tasks.record.evaluations import balance_of, record_split
 from evenfold.tasks.results.files import from_anywhere
 from evenfold.tasks.runtime.home import prepared_home
 from evenfold.tasks.runtime.running import finished, happened, mark, run, saying, tell
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.splits import (
-    Merged,
     check_columns,
     clear_spilled,
     folder_of,

@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.keys import key_values
 from evenfold.splitters import DrawSplitter, LabelSplitter, Pair, Rows, SplitError, Splitter
-from evenfold.splitters.base import pairs_of_labels
+from evenfold.splitters.base import Kind as Kind, pairs_of_labels
 from evenfold.splitters.encoding import encode
 from numpy.typing import NDArray
 
 from .identity import digest_resample, resample_counts
 
-Kind = Literal["labels", "draws", "pairs"]
 Codes = NDArray[Any]
 Ranks = NDArray[np.int64]
 Role = Literal["train", "test"]

@@ -17,6 +17,8 @@ from .errors import SplitError
 from .rows import Needs, Rows
 
 Pair = tuple[IntArray, IntArray]
+Kind = Literal["labels", "draws", "pairs"]
+ONE_OF: dict[str, str] = {"labels": "fold", "draws": "draw", "pairs": "split"}  # what people call one of its splits
 T = TypeVar("T")
 
 
@@ -50,7 +52,7 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     ``split`` is pure: it changes neither its arguments nor the strategy nor the global random state.
     """
 
-    kind: ClassVar[Literal["labels", "draws", "pairs"]]
+    kind: ClassVar[Kind]
     needs: Needs = Needs()
     promises: frozenset[str] = frozenset()
     version: str | int = 1

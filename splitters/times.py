@@ -6,7 +6,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +112,8 @@ def _microseconds(gap: Any) -> int | None:
     return int(Fraction(match[1]) * MICROSECONDS[match[2]]) if match else None
 
 
-CALENDAR = ("day", "week", "month", "quarter", "year")
+Calendar = Literal["day", "week", "month", "quarter", "year"]
+CALENDAR = get_args(Calendar)
 
 
 def calendar_units(times: NDArray[Any], every: Any) -> NDArray[np.int64]:

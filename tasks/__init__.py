@@ -1,8 +1,4 @@
-"""Steps around pure calls, what runs them, and the record in MLflow.
-
-Nothing here imports Prefect or MLflow until it is used: ``_prefect`` and ``record`` are imported where a flow needs
-them.
-"""
+"""Prefect tasks, what runs them, and recording in MLflow. Nothing here imports Prefect or MLflow until it is used."""
 
 # What the room offers stands in __init__.pyi, and is imported when it is asked for.
 from lazy_loader import attach_stub

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakSet
 
 import pyarrow as pa
@@ -38,6 +38,7 @@ from evenfold.manifests.spec import name_like
 from evenfold.manifests.tables.addresses import is_address, version_of
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import SplitError
+from evenfold.splitters.base import ONE_OF
 
 from .outcomes import SplitRef
 from .parameters import (
@@ -68,7 +69,6 @@ from .runtime.locks import locked
 from .runtime.settings import Settings
 from .runtime.step import is_refreshing, step
 
-Merged = Literal["quarantine", "accept"]
 MOST_TRIES = 20
 
 
@@ -137,8 +137,8 @@ def _key(data: Any, spec: Any = None, **columns: Any) -> str:
 
 def _title(data: Any, spec: Any = None, **columns: Any) -> str:
     plan = _planned(data, spec, **columns)
-    what = {"draws": "draws", "pairs": "splits"}.get(plan.splitter.kind, "folds")
-    return f"decide {what} of {plan.spec.name} ({plan.algorithm['name']} v{plan.algorithm['version']})"
+    what = f"{ONE_OF[plan.splitter.kind]}s of {plan.spec.name}"
+    return f"decide {what} ({plan.algorithm['name']} v{plan.algorithm['version']})"
 
 
 def _tags(data: Any, spec: Any = None, **columns: Any) -> list[str]:

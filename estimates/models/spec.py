@@ -30,29 +30,24 @@ MOST_TOLD = 5  # of the fields that do not fit
 
 @dataclass(frozen=True)
 class Default:
-    """One row of the table: the names of the model, the metrics and the strategies."""
+    """One row of the table: the names of the model and the metrics."""
 
     estimator: str
     metrics: tuple[str, ...]
-    strategy: str
-    grouped_strategy: str = "BalancedGroupKFold"
 
 
 DEFAULTS: dict[str, Default] = {
     "regression": Default(
         "sklearn.ensemble:HistGradientBoostingRegressor",
         ("r2", "neg_mean_absolute_error", "neg_root_mean_squared_error"),
-        "SortedStratifiedKFold",
     ),
     "binary": Default(
         "sklearn.ensemble:HistGradientBoostingClassifier",
         ("roc_auc", "accuracy", "balanced_accuracy"),
-        "StratifiedKFold",
     ),
     "multiclass": Default(
         "sklearn.ensemble:HistGradientBoostingClassifier",
         ("accuracy", "balanced_accuracy", "neg_log_loss"),
-        "StratifiedKFold",
     ),
 }
 

@@ -18,6 +18,7 @@ from evenfold.manifests.store.header import WAITING
 from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import counted, listed
 from evenfold.reports.splits.data import target_gap
+from evenfold.splitters.base import ONE_OF
 from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.runtime.progress import SAY, Say
 from pydantic import BaseModel, ConfigDict
@@ -154,7 +155,6 @@ def amount(split: SplitRef, header: Header) -> str:
     if parts:
         shares = (f"{part['name']} {counts.get(str(part['code']), 0):,}" for part in parts)
         return f"{counted(split.n_rows, 'row')}: {', '.join(shares)}"
-    what = {"draws": "draw", "pairs": "split"}.get(split.kind, "fold")
     group = _group_of(header)
     whole = f" by {group}" if group else ""
     locked = f", {counted(counts['-2'], 'row')} locked away" if counts.get("-2") else ""
@@ -162,7 +162,7 @@ def amount(split: SplitRef, header: Header) -> str:
     out = f", {counted(crossed, 'row')} left out" if crossed else ""
     waiting = sum(file["rows"] for file in header.get("files", []) if file["path"] == WAITING)
     later = f", {counted(waiting, 'more row')} {verb(waiting, 'waits', 'wait')} for a target" if waiting else ""
-    return f"{counted(split.n_rows, 'row')} in {counted(split.n_splits, what)}{whole}{locked}{out}{later}"
+    return f"{counted(split.n_rows, 'row')} in {counted(split.n_splits, ONE_OF[split.kind])}{whole}{locked}{out}{later}"
 
 
 def _group_of(header: Header) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from evenfold.splitters.base import Pair, PairSplitter, check_count
@@ -13,7 +13,7 @@ from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray
 from evenfold.splitters.rows import Needs, Rows
-from evenfold.splitters.times import calendar_units, gap_of
+from evenfold.splitters.times import Calendar, calendar_units, gap_of
 from numpy.typing import NDArray
 
 
@@ -51,7 +51,7 @@ class ForwardChaining(PairSplitter):
         gap: float | str | timedelta = 0,
         max_train_size: int | None = None,
         test_size: int | None = None,
-        every: Literal["day", "week", "month", "quarter", "year"] | None = None,
+        every: Calendar | None = None,
     ) -> None:
         self.n_splits = n_splits
         self.gap = gap

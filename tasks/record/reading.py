@@ -22,7 +22,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 from evenfold.tasks.batches import features_of
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
-from evenfold.tasks.references import metrics_in, run_named
+from evenfold.tasks.references import VERSION, metrics_in, run_named
 from evenfold.tasks.results.files import from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
@@ -163,7 +163,6 @@ HEX = re.compile(r"[0-9a-f]{64}")
 # Folders are named by these tags, and whoever may edit the store may change them.
 # What tells a split's own run from those that rest on it: its tag, or the name that earlier versions gave it.
 RECORDS_OF_SPLITS = ("tags.`evenfold.record` = 'split'", "attributes.run_name LIKE 'split/%'")
-VERSION = re.compile(r"\d+\.\d+")
 
 
 def _names_a_folder(spec: str) -> bool:

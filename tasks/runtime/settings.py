@@ -12,6 +12,8 @@ from evenfold.splitters.deployed import is_deployed
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from .orphans import MARK
+
 
 class Settings(BaseSettings):
     """What the environment says, read anew each time it is asked."""
@@ -62,10 +64,9 @@ def _read(_environment: tuple[tuple[str, str | None], ...]) -> Settings:
 def travelling() -> dict[str, str]:
     """Return the settings that a task takes along to another process or machine."""
     closed = {"EVENFOLD_CLOSED": "1"} if is_deployed() else {}
+    # The mark is of one machine's processes.
     return closed | {name: value for name, value in os.environ.items() if name.startswith("EVENFOLD_") and name != MARK}
 
-
-MARK = "EVENFOLD_STARTED_BY"  # of one machine's processes, see orphans.py
 
 # Task states are written by a recorder that takes them one by one unless told to take batches, which costs four to
 # seven times the work; the embedded server may need longer than its default 20 s to start.
