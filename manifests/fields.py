@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+# By the name of a gate: the figure beyond which it fails, or "off".
+GateLimits = Mapping[str, float | Literal["off"]]
+
 
 class Strict(BaseModel):
     """Frozen, and without fields that it does not know."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from evenfold.manifests import (
     stays_on_disk,
     write_manifest,
 )
+from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.splitters import SplitError
 
@@ -63,7 +63,7 @@ def _name_of(known: str, data: str, **_: Any) -> str:
 
 @step(run_name=_name_of, retries=0)
 def check_table(
-    known: str, data: str, *, recipe: ModelSpec, merged: Merged = "quarantine", gates: Mapping[str, Any] | None = None
+    known: str, data: str, *, recipe: ModelSpec, merged: Merged = "quarantine", gates: GateLimits | None = None
 ) -> Audit:
     """Say what is wrong with ``data`` as the next table after those that the manifest in ``known`` is of.
 

@@ -10,6 +10,7 @@ from typing import Any
 import sklearn
 from evenfold.manifests import Audit, audit, digest_json, held_manifest, stays_on_disk
 from evenfold.manifests.audits.features import are_all_columns
+from evenfold.manifests.fields import GateLimits
 
 from .outcomes import SplitAudit, SplitRef
 from .runtime.running import finished_here
@@ -19,7 +20,7 @@ from .splits import stamp
 
 
 def _audit_key(
-    split: SplitRef, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: Any = None,
+    split: SplitRef, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: GateLimits | None = None,
     memory: str | None = None,
 ) -> str | None:  # fmt: skip
     content = stamp(split.data)
@@ -42,7 +43,7 @@ def audit_split(
     *,
     features: list[str] | None = None,
     exclude: tuple[str, ...] = (),
-    gates: Any = None,
+    gates: GateLimits | None = None,
     memory: str | None = None,
 ) -> SplitAudit:
     """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError.

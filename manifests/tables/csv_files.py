@@ -74,7 +74,8 @@ def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
         with pa.input_stream(str(file), compression=_compression(file)) as stream:
             table = pa.csv.read_csv(stream, parse_options=parse, convert_options=convert)
             # A name that is not UTF-8 fails when it is looked at; such text becomes binary in silence.
-            odd = [field.name for field in table.schema if pa.types.is_binary(field.type)]
+            named = zip(table.column_names, table.schema.types, strict=True)
+            odd = [name for name, kind in named if pa.types.is_binary(kind)]
     except UnicodeDecodeError:
         odd = ["its first line"]
     except pa.ArrowInvalid as error:

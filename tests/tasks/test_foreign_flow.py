@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -73,6 +75,21 @@ def test_a_foreign_flow_uses_our_tasks_on_a_server(prefect_server: str, tmp_path
 def test_a_foreign_flow_uses_our_tasks_on_an_embedded_server(tmp_path: Path, empty_store: Path) -> None:
     """The same without a server of its own."""
     check_runs(*nightly(tmp_path, {}, empty_store))
+
+
+def test_every_parameter_of_a_task_says_what_it_takes() -> None:
+    """Whoever writes a flow of their own is told by their editor what fits; nothing is typed Any."""
+    from evenfold import tasks
+
+    offered = {name: getattr(tasks, name) for name in tasks.__all__}
+    taken = {
+        (name, each.name): each.annotation
+        for name, task in offered.items()
+        if isinstance(task, Task)
+        for each in inspect.signature(task.fn).parameters.values()
+    }
+    assert len(taken) > 60
+    assert [place for place, kind in taken.items() if kind in (inspect.Parameter.empty, Any, "Any")] == []
 
 
 def test_what_the_room_offers_are_tasks_that_work_without_prefect_too(tmp_path: Path) -> None:

@@ -12,12 +12,13 @@ from typing import Any
 from uuid import uuid4
 
 import pandas as pd
-from evenfold.estimates import Estimate
+from evenfold.estimates import Estimate, ModelSpec
 from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.batches import typed_features
 from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Retraining, RolledBack, SplitRef
+from evenfold.tasks.parameters import Model
 from evenfold.tasks.record.entries import Entry, run_key, split_key, split_tags
 from evenfold.tasks.record.evaluations import record_split
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
@@ -57,7 +58,7 @@ def read_champion(split: SplitRef, name: str = "") -> Champion | None:
 
 
 @step(run_name=lambda split, name="", **_: f"open retrain {name or split.name}")
-def open_retraining(split: SplitRef, model: Any, name: str, metric: str, label: str = "") -> Opened:
+def open_retraining(split: SplitRef, model: ModelSpec, name: str, metric: str, label: str = "") -> Opened:
     """Find or create the run of a retraining; return its id, the decision made before, and the outcome if FINISHED."""
     tracker, work = tracker_of(split), work_of(split, model)
     tracker.end_lost()
@@ -124,7 +125,7 @@ def _day_of(run: Any) -> date:
 @step(run_name=lambda split, name="", **_: f"register {name or split.name}")
 def register_model(
     split: SplitRef,
-    model: Any,
+    model: Model,
     final: FinalModel,
     *,
     run_id: str,
