@@ -125,6 +125,9 @@ def simplest_near_best(
             "pass configurations x splits, 2 splits or more."
         )
     means = table.mean(axis=1) if values is None else np.asarray(values, dtype=np.float64)
+    undefined = int(np.count_nonzero(~np.isfinite(np.column_stack([table, means])).all(axis=1)))
+    if undefined:
+        raise ModelError(f"scores of {undefined:,} configurations are not finite; leave those configurations out.")
     best = int(np.argmax(means))
     error = float(np.std(table[best], ddof=1)) / sqrt(table.shape[1])
     near = np.flatnonzero(means >= means[best] - error)
@@ -280,7 +283,8 @@ def _worth(found: Sequence[Evidence], tolerance: float, level: float, seed: int)
             one = found[configuration]
             return float(np.mean([one.score(part.iloc[at]) for part in one.parts]))
 
-        return bias_corrected_best_score(scored, first.rows.size, len(found), first.units, **options)
+        worth = bias_corrected_best_score(scored, first.rows.size, len(found), first.units, **options)
+        return replace(worth, interval=worth.interval.within(first.metric.low, first.metric.high))
     losses = [np.mean([loss.of(one.answered(part)) for part in one.parts], axis=0) for one in found]
     weights = first.answered(first.parts[0]).weights
     worth = bias_corrected_best(np.column_stack(losses), first.units, weights=weights, **options)

@@ -38,6 +38,8 @@ def times_of(values: Any, name: str) -> NDArray[Any]:
         return array.astype("datetime64[us]")
     if array.dtype.kind not in "iuf":
         raise SplitError(f"{name} holds text or truth values; pass numbers, dates or timestamps.")
+    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+        raise SplitError(f"{name} holds {array.max():,}, and whole numbers go up to 2**63 - 1; pass smaller ones.")
     numbers = array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
     if not np.isfinite(numbers).all():
         raise SplitError(f"{name} is infinite in {int(np.isinf(numbers).sum()):,} rows; drop those rows first.")

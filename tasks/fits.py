@@ -93,8 +93,7 @@ def _in_memory(split: SplitRef, model: Any) -> Work:
 def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
     repeat, fold = work.manifest.membership.split_name(i)
     train, test = work.pair(i)
-    # A part that is made for validating is also what an estimator that stops early may watch.
-    validation = test if work.problem.model.eval_set else None
+    validation = work.validation if work.problem.model.eval_set else None
     with limited(fair_threads()):
         return fit_and_score(
             work.problem.model, work.problem, train, test, seed=work.manifest.spec.seed,
@@ -340,7 +339,7 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
     """Fit all training rows, or those of split ``i``, and keep the model as a skops file."""
     work = work_of(split, model) if i is None else _in_memory(split, model)
     key = _unchanged(fit_final, final_key(work, i))
-    rows, test = (work.place[training_rows(work)], None) if i is None else work.pair(i)
+    rows = work.place[training_rows(work)] if i is None else work.pair(i)[0]
     name = "the final model" if i is None else f"the model of split {i}"
     if work.by_batches:
         trained = fitted_on_batches(split, work, rows, name)
@@ -348,7 +347,7 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
         with limited(fair_threads()):
             trained = fitted(
                 work.problem.model, work.problem, rows, seed=work.manifest.spec.seed, name=name, inner=work.inner,
-                validation=test if work.problem.model.eval_set else None,
+                validation=work.validation if work.problem.model.eval_set and i is not None else None,
             )  # fmt: skip
     import skops.io  # half a second for whoever keeps no model
 

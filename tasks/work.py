@@ -97,6 +97,12 @@ class Work:
         return [name for name, code in sorted(codes.items(), key=lambda item: item[1]) if code >= 0]
 
     @cached_property
+    def validation(self) -> NDArray[np.int64] | None:
+        """The rows of the part called validation, which an estimator that stops early may watch; None without one."""
+        named = "validation" in self.tested_parts
+        return self.pair(self.tested_parts.index("validation"))[1] if named else None
+
+    @cached_property
     def further(self) -> dict[str | int, list[Pair]]:
         """The further fits of what was asked for: see ``further_pairs``."""
         return {}

@@ -137,7 +137,8 @@ def _deciding(
     if train is None:
         raise ModelError(f"threshold: {model.threshold} depends on the training rows; pass train, their positions.")
     if model.threshold == "prevalence":
-        return _from(float(np.mean(problem.y[train] == problem.positive)), estimator, problem)
+        share = np.average(problem.y[train] == problem.positive, weights=problem.mass(train))
+        return _from(float(share), estimator, problem)
     pairs = inner_pairs(problem, train, seed, inner)
     return TunedThresholdClassifierCV(estimator, scoring="balanced_accuracy", cv=pairs, random_state=seed)
 
@@ -168,7 +169,7 @@ def inner_pairs(problem: Problem, train: IntArray, seed: int, inner: Splitter | 
 
 
 # Raise it when a change here can change a score: it is part of every score key.
-FIT_VERSION = 1
+FIT_VERSION = 2
 
 
 def fit_and_score(
@@ -233,8 +234,7 @@ def fit_predictions(
     inner: Splitter | None = None,
 ) -> pd.DataFrame:
     """Fit on the rows ``train`` and return the predictions of the rows ``test``, as ``fit_and_score`` does."""
-    validation = test if model.eval_set else None
-    estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner, validation=validation)
+    estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner)
     return predictions_of(problem, test, Responses(estimator, problem.X.iloc[test]), repeat, fold)
 
 

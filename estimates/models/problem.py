@@ -108,6 +108,12 @@ def _labels(column: pd.Series) -> tuple[NDArray[Any], tuple[Any, ...]]:
 
 
 def _whole(y: NDArray[Any], name: str) -> NDArray[Any]:
+    # Beyond 2**53 two classes may be one number.
+    beyond = int(np.count_nonzero(np.abs(y) >= 2.0**53)) if y.dtype.kind == "f" else 0
+    if beyond:
+        raise ModelError(
+            f"target {name!r} is infinite or beyond 2**53 in {beyond:,} rows, which are no classes; correct those rows."
+        )
     if np.any(y != np.floor(y)):
         raise ModelError(
             f"target {name!r} holds {np.unique(y).size:,} different fractional numbers, and classification needs "

@@ -185,8 +185,8 @@ class ModelSpec(BaseModel):
     scikit-learn scorer names, or short ones (acc, auc, mae, rmse, …) that become those; empty for the default ones.
     ``balance``: see Balance, or its method alone. ``recalibrate``: set the probabilities back to the shares of the
     classes among the training rows, which balancing shifts. ``threshold``: from which probability of the second class
-    (in sorted order, or ``positive``) on a row is of it: a number, ``prevalence`` (its share among training rows) or
-    ``tuned`` (the best balanced accuracy, Youden's J, in a cross-validation inside the training rows).
+    (in sorted order, or ``positive``) on a row is of it: a number, ``prevalence`` (its share of the training rows, by
+    weight) or ``tuned`` (the best balanced accuracy, Youden's J, in a cross-validation inside the training rows).
     ``target_transform``: see Transform.
     ``positive``: the class of two that recall, precision, F1, sensitivity, specificity and thresholds are about; by
     default 1, else the second in sorted order.

@@ -227,3 +227,9 @@ def test_warnings_of_draws_are_told_once(recwarn: pytest.WarningsRecorder) -> No
     ]
     assert not recwarn.list
     assert DrawScores.from_frames(*scored.to_frames()).warned == scored.warned
+
+
+def test_scores_that_are_not_finite_are_no_choice() -> None:
+    for scores in ([[0.8, np.nan], [0.7, 0.6]], [[0.8, 0.9], [np.nan, 0.1]]):
+        with pytest.raises(ModelError, match="scores of 1 configurations are not finite"):
+            simplest_near_best(scores, [1, 2])

@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.flows import split
-from evenfold.manifests import decide, read_manifest
+from evenfold.manifests import Manifest, decide, read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from mlflow.tracking import MlflowClient
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.metrics import r2_score
 from small import LATE, RIDGE, SPEC, artifacts, evaluated, named, runs, small, values
 
 
@@ -213,3 +216,30 @@ def test_the_number_of_workers_must_be_one(prefect_home: Home, data: Path, monke
         monkeypatch.setenv("EVENFOLD_WORKERS", given)
         with pytest.raises(SplitError, match=f"EVENFOLD_WORKERS is '{given}'; set a whole number of at least 1"):
             evaluated(data, engine="prefect")
+
+
+STOPPING = {"estimator": "sklearn.ensemble:HistGradientBoostingRegressor", "metrics": ["r2"], "eval_set": "validation",
+            "params": {"early_stopping": True, "n_iter_no_change": 2, "learning_rate": 0.3}}  # fmt: skip
+
+
+def test_the_rows_that_stop_a_training_are_those_of_the_validation_part(home: Home) -> None:
+    """Those of another part never do, and where there are folds no rows are made for it."""
+    frame = small(300)
+    parts = {"train": 0.5, "validation": 0.25, "check": 0.25}
+    spec = SPEC | {"strategy": "HashSplit", "params": {"parts": parts}}
+    done = evaluated(frame, spec=spec, model=STOPPING | {"features": ["a", "b"]})
+    manifest = read_manifest(done.split.uri)
+    train, watched, tested = (manifest.positions(frame)[rows] for rows in part_rows(manifest))
+    X, y = frame[["a", "b"]], frame["y"].to_numpy()
+    theirs = HistGradientBoostingRegressor(**STOPPING["params"], random_state=0)
+    theirs.fit(X.iloc[train], y[train], X_val=X.iloc[watched], y_val=y[watched])
+    by_test = {score.n_test: score.test["r2"] for score in done.scores}
+    assert tested.size != watched.size
+    assert by_test[tested.size] == pytest.approx(r2_score(y[tested], theirs.predict(X.iloc[tested])))
+    with pytest.raises(EvaluationError, match="eval_set: validation needs validation rows; use a strategy that makes"):
+        evaluated(frame, model=STOPPING | {"features": ["a", "b"]})
+
+
+def part_rows(manifest: Manifest) -> list[Any]:
+    codes = manifest.membership.parts
+    return [np.flatnonzero(manifest.codes == codes[name]) for name in ("train", "validation", "check")]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from evenfold.splitters import SplitError
+from evenfold.splitters import ForwardChaining, SplitError
 from evenfold.splitters.times import calendar_units, gap_of, times_of
 
 DAYS = np.array(["2024-01-01", "2024-02-01"], dtype="datetime64[us]")
@@ -56,3 +56,9 @@ def test_weeks_begin_on_monday() -> None:
 def test_a_gap_beyond_what_64_bits_hold_is_refused() -> None:
     with pytest.raises(SplitError, match="gap='99999999 weeks' for timestamps"):
         gap_of("99999999 weeks", DAYS)
+
+
+def test_times_beyond_signed_64_bits_are_refused() -> None:
+    """They would come first, and a model would learn from the future."""
+    with pytest.raises(SplitError, match="time holds 9,223,372,036,854,775,813"):
+        list(ForwardChaining(2).split(np.zeros(6), time=np.array([1, 2, 3, 4, 5, 2**63 + 5], dtype=np.uint64)))

@@ -347,3 +347,11 @@ def test_metrics_have_short_names() -> None:
         "neg_root_mean_squared_error",
         "r2",
     )
+
+
+@pytest.mark.parametrize("odd", [float("inf"), 1e19])
+def test_a_class_that_is_no_exact_number_is_refused(odd: float) -> None:
+    """As a whole number of 64 bits it would be another one."""
+    frame = pd.DataFrame({"a": range(30), "y": [0.0, 1.0, odd] * 10})
+    with pytest.raises(ModelError, match=r"target 'y' is infinite or beyond 2\*\*53 in 10 rows"):
+        Problem.of(frame, ModelSpec(task="classification"), "y")

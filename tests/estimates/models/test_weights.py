@@ -155,3 +155,12 @@ def test_draws_take_every_option() -> None:
             score, _ = fit_and_score(seen.model, seen, *pair, seed=0, name="")
             for metric in seen.model.metrics:
                 assert table[metric][i] == pytest.approx(score.test[metric], abs=1e-12)
+
+
+def test_prevalence_is_the_share_of_the_weight() -> None:
+    """The model's probabilities are of weighted rows, so the cut is as well."""
+    heavy = RARE.assign(w=np.where(RARE["y"] == "yes", 97.0, 1.0))
+    seen = Problem.of(heavy, ModelSpec(estimator=UNSCALED, weights="w", threshold="prevalence"), "y")
+    share = heavy["w"][heavy["y"] == "yes"].sum() / heavy["w"].sum()
+    rows = np.arange(len(heavy))
+    assert fitted(seen.model, seen, rows, seed=0, name="").threshold == pytest.approx(share)
