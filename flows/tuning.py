@@ -97,7 +97,7 @@ def run_tuning(
     results = [Tried(params=trial.params, estimates=trial.evaluated.estimates) for trial in trials]
     run_id = run(
         record_tuning, split.ref, split_run_id, trials[0].evaluated.model, results, choice, metric, one_standard_error,
-        inside,
+        inside, interval=interval, level=level,
     )  # fmt: skip
     winner = trials[choice.chosen]
     require_level_gap(split.ref, winner.evaluated.levels, metric, f"the tuning, run {run_id[:8]},")

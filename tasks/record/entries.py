@@ -96,6 +96,15 @@ def run_key(**parts: Any) -> str:
     return digest_json(parts)
 
 
+def unless_usual(interval: str, level: float) -> dict[str, object]:
+    """Return the interval that was asked for as part of a run's key, and nothing of the usual one.
+
+    Another interval is another conclusion; the usual one leaves the keys of earlier runs as they are.
+    """
+    asked: dict[str, object] = {"interval": interval, "level": level}
+    return asked if asked != {"interval": "auto", "level": 0.95} else {}
+
+
 def balance_metrics(report: BalanceReport) -> dict[str, float]:
     """Return the figures of a balance report and their bounds as metrics, and the rows of each part, with those asked.
 

@@ -41,6 +41,7 @@ from .entries import (
     importance_artifact,
     run_key,
     split_key,
+    unless_usual,
 )
 from .lineage import require_client, tell_evaluation, tell_split
 from .links import origin_tags, run_page, server_of
@@ -174,9 +175,7 @@ def _complete(evaluation: Evaluated, work: Work, label: str, content: str) -> st
 
 def _identity_of(evaluation: Evaluated, work: Work, label: str) -> tuple[str, dict[str, object]]:
     """Return the key of an evaluation's run, and the interval where it is not the usual one."""
-    # Another interval is another conclusion; the usual one leaves the keys of earlier runs as they are.
-    asked: dict[str, object] = {"interval": evaluation.interval, "level": evaluation.level}
-    another = asked if asked != {"interval": "auto", "level": 0.95} else {}
+    another = unless_usual(evaluation.interval, evaluation.level)
     key = run_key(
         kind="evaluate", model=evaluation.model.canonical(), seed=work.manifest.spec.seed,
         split_id=evaluation.split.split_id, fingerprint=evaluation.fingerprint, label=label, **another,

@@ -18,6 +18,7 @@ from evenfold.reports import Origin, Page, look_page, tuning_page
 from evenfold.reports.markdown import page_note
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Answer, FoldResult, Look, NestedChoice, SplitRef, Tried
+from evenfold.tasks.parameters import Intervals, Level
 from evenfold.tasks.references import every_run
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
@@ -25,7 +26,7 @@ from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import step
 
 from .datasets import data_input, split_input
-from .entries import MOST_FOLDS, Entry, estimate_metrics, judged, run_key, short_tags, split_tags
+from .entries import MOST_FOLDS, Entry, estimate_metrics, judged, run_key, short_tags, split_tags, unless_usual
 from .links import origin_tags, run_page, runs_on
 from .reading import RECIPE, recipe_json
 from .tracker import NOTE, Tracker, tracker_of
@@ -206,6 +207,8 @@ def record_tuning(
     metric: str,
     one_standard_error: bool,
     nested: NestedChoice | None = None,
+    interval: Intervals = "auto",
+    level: Level = 0.95,
 ) -> str:
     """Record what was tried and chosen as a run ``<model> @ <split> tuning``; return its id.
 
@@ -215,6 +218,7 @@ def record_tuning(
     shared = split_tags(split) | {"evenfold.split_run_id": split_run_id} | origin_tags()
     asked = {"model": recipe, "tried": [trial.params for trial in tried], "metric": metric}
     how = {"one_standard_error": one_standard_error} | ({"nested": True} if nested else {})
+    how |= unless_usual(interval, level)
     key = run_key(kind="tune", split_id=split.split_id, **how, **asked)
     chosen = choice.to_json()
     figures = {f"choice/{name}": chosen[name] for name in ("best", "chosen", "naive", "value", "low", "high")}

@@ -126,6 +126,7 @@ def test_a_tuning_keeps_the_level(home: Home, data: Path) -> None:
     wide, narrow = (tune(data, spec=SPEC, model=RIDGE, grid=grid, level=level, engine="plain") for level in (0.99, 0.5))
     assert wide.level == 0.99
     assert wide.low < narrow.low < narrow.high < wide.high
+    assert wide.run_id != narrow.run_id, "another level is another conclusion, which overwrites none"
 
 
 @pytest.mark.parametrize("interval", ["none", "corrected_wald", "nested"])
