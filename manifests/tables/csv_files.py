@@ -14,6 +14,7 @@ from evenfold.splitters.errors import SplitError
 from .canonical import ARROW_TYPES
 
 SEPARATORS = (",", ";", "\t", "|")
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 SAMPLE_BYTES, SAMPLE_LINES = 65_536, 50
 UNPACKED_BYTES = 8_000_000  # of a compressed file, to see how tightly it is packed
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
@@ -28,7 +29,7 @@ class Dialect:
 
 
 def _compression(file: Path) -> str | None:
-    return "gzip" if file.suffix.lower() == ".gz" else None
+    return COMPRESSED.get(file.suffix.lower())
 
 
 def dialect_of(file: Path) -> Dialect:
@@ -131,7 +132,7 @@ def _first_lines(file: Path) -> tuple[int, int]:
             sample = plain.read(SAMPLE_BYTES)
         return sample.count(b"\n"), len(sample)
     lines = 0
-    with pa.OSFile(str(file)) as raw, pa.CompressedInputStream(raw, "gzip") as stream:
+    with pa.OSFile(str(file)) as raw, pa.CompressedInputStream(raw, COMPRESSED[file.suffix.lower()]) as stream:
         for _ in range(UNPACKED_BYTES // SAMPLE_BYTES):
             part = stream.read(SAMPLE_BYTES)
             lines += part.count(b"\n")

@@ -332,7 +332,7 @@ def test_the_estimates_of_draws_are_those_of_their_losses() -> None:
     assert accuracy[".632+"].ingredients["weight"] == pytest.approx(pure.weight, abs=1e-12)
     auc = {each.method: each for each in made if each.metric == "roc_auc"}
     assert auc[".632+"].ingredients["gamma"] == 0.5
-    assert any("no mean over rows" in note for note in auc[".632+"].notes)
+    assert any("not a mean over rows" in note for note in auc[".632+"].notes)
 
 
 def test_draws_scored_on_their_own_rows_give_the_textbooks_variant() -> None:

@@ -78,7 +78,10 @@ def test_a_holdout_whose_policy_cannot_answer_is_refused_before_anything_is_fitt
 
 @pytest.mark.parametrize(
     ("metric", "told"),
-    [("accuracy", "cannot score this regression target"), ("rmsd", r"'rmsd' is no scikit-learn scorer; did you mean")],
+    [
+        ("accuracy", "cannot score this regression target"),
+        ("rmsd", r"'rmsd' is not a scikit-learn scorer; did you mean"),
+    ],
 )
 def test_a_metric_that_cannot_choose_is_refused_before_anything_is_fitted(
     home: Home, metric: str, told: str, no_fit: None
