@@ -217,8 +217,8 @@ def record_tuning(
     tracker, recipe = tracker_of(split), model.canonical()
     shared = split_tags(split) | {"evenfold.split_run_id": split_run_id} | origin_tags()
     asked = {"model": recipe, "tried": [trial.params for trial in tried], "metric": metric}
-    how = {"one_standard_error": one_standard_error} | ({"nested": True} if nested else {})
-    how |= unless_usual(interval, level)
+    how = unless_usual(interval, level) | {"one_standard_error": one_standard_error}
+    how |= {"nested": True} if nested else {}
     key = run_key(kind="tune", split_id=split.split_id, **how, **asked)
     chosen = choice.to_json()
     figures = {f"choice/{name}": chosen[name] for name in ("best", "chosen", "naive", "value", "low", "high")}
