@@ -59,7 +59,7 @@ def compare_runs(
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
     stratified = pair.a.tags.get("evenfold.stratified") == "true"
-    n_train = mean_training_rows(pair.a.run_id)
+    n_train = mean_training_rows(pair.a.folds)
     beside = partial(compare, a, b, on=pair.a.key, names=names, groups=groups, stratified=stratified, n_train=n_train)
     made = [beside(metric, level=level, margin=margin) for metric in asked]
     notes = tuple(note for note in (pair.versions, repeat_notes) if note)
@@ -136,7 +136,7 @@ class _Pair:
             if repeats != "auto":
                 raise
             return _Plan(known, why=f"The folds were not repeated: {error}")
-        taken = [fit_seconds(side.run_id) for side in (self.a, self.b)]
+        taken = [fit_seconds(side.folds) for side in (self.a, self.b)]
         fits = (seconds / _n_fits(run) for run, seconds in zip((self.a, self.b), taken, strict=True) if seconds)
         a_fit = max(fits, default=None)
         if repeats != "auto":

@@ -12,6 +12,7 @@ from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpe
 from evenfold.estimates.holdouts.ledger import level_of_look
 from evenfold.estimates.holdouts.policies import require_answerable
 from evenfold.manifests import Audit, SplitSpec, read_manifest
+from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import listed
 from evenfold.reports.sentences import model_sentence, score_sentences
 from evenfold.splitters import SplitError
@@ -85,10 +86,10 @@ def check_look(asked: dict[str, Any]) -> None:
     defaults = inspect.signature(definitions.evaluate).parameters
     unused = [name for name in FOLDS_ALONE if asked.get(name, defaults[name].default) != defaults[name].default]
     if unused:
-        verb, them = ("is", "it") if len(unused) == 1 else ("are", "them")
+        them = verb(len(unused), "it", "them")
         raise SplitError(
-            f"{listed(unused)} {verb} for the folds, and a look at the holdout does nothing with {them}; leave {them} "
-            "out, or evaluate the folds: on='folds' (--on folds)."
+            f"{listed(unused)} {verb(len(unused), 'is', 'are')} for the folds, and a look at the holdout does nothing "
+            f"with {them}; leave {them} out, or evaluate the folds: on='folds' (--on folds)."
         )
 
 

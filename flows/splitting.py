@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifest, measure, stays_on_disk
+from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import listed
 from evenfold.reports.sentences import split_sentences
 from evenfold.splitters import SplitError
@@ -115,10 +116,9 @@ def require_alone(asked: dict[str, Any]) -> None:
     """Raise SplitError where fields of a split are asked for beside a manifest, which is a split already."""
     given = [name for name in _SPEC_FIELDS if name != "data" and (asked.get(name) or asked.get(name) == 0)]
     if given:
-        verb, them = ("is", "it") if len(given) == 1 else ("are", "them")
         raise SplitError(
-            f"{listed(given)} {verb} given beside a manifest, whose split is decided already; leave {them} out, or "
-            "leave the manifest out to split anew."
+            f"{listed(given)} {verb(len(given), 'is', 'are')} given beside a manifest, whose split is decided already; "
+            f"leave {verb(len(given), 'it', 'them')} out, or leave the manifest out to split anew."
         )
 
 

@@ -93,11 +93,10 @@ def _in_memory(split: SplitRef, model: Any) -> Work:
 def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
     repeat, fold = work.manifest.membership.split_name(i)
     train, test = work.pair(i)
-    validation = work.validation if work.problem.model.eval_set else None
     with limited(fair_threads()):
         return fit_and_score(
             work.problem.model, work.problem, train, test, seed=work.manifest.spec.seed,
-            name=split_title(work.manifest, i), repeat=repeat, fold=fold, inner=work.inner, validation=validation,
+            name=split_title(work.manifest, i), repeat=repeat, fold=fold, inner=work.inner, validation=work.validation,
             importance=i < MOST_FOLDS,
         )  # fmt: skip
 
@@ -347,7 +346,7 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
         with limited(fair_threads()):
             trained = fitted(
                 work.problem.model, work.problem, rows, seed=work.manifest.spec.seed, name=name, inner=work.inner,
-                validation=work.validation if work.problem.model.eval_set and i is not None else None,
+                validation=None if i is None else work.validation,
             )  # fmt: skip
     import skops.io  # half a second for whoever keeps no model
 

@@ -157,9 +157,8 @@ def _runs_beginning(tracker: Tracker, digits: str) -> Iterator[Any]:
 
 def every_run(tracker: Tracker, filter_string: str = "") -> Iterator[Any]:
     """Yield every run of the store, the newest first."""
-    client = tracker.client
-    if ids := [experiment.experiment_id for experiment in tracker.every(client.search_experiments)]:
-        yield from tracker.every(partial(client.search_runs, ids, filter_string, max_results=1_000))
+    if ids := tracker.experiments():
+        yield from tracker.every(partial(tracker.client.search_runs, ids, filter_string, max_results=1_000))
 
 
 def recorded_evaluations(home: Home) -> list[Listed]:

@@ -98,9 +98,9 @@ class Work:
 
     @cached_property
     def validation(self) -> NDArray[np.int64] | None:
-        """The rows of the part called validation, which an estimator that stops early may watch; None without one."""
-        named = "validation" in self.tested_parts
-        return self.pair(self.tested_parts.index("validation"))[1] if named else None
+        """The rows of the part called validation, for a model that watches them (``eval_set``); None without one."""
+        watched = self.problem.model.eval_set is not None and "validation" in self.tested_parts
+        return self.pair(self.tested_parts.index("validation"))[1] if watched else None
 
     @cached_property
     def further(self) -> dict[str | int, list[Pair]]:

@@ -73,9 +73,8 @@ def _read_by(estimator: Any, model: ModelSpec, table: pd.DataFrame, kinds: Mappi
     parts = [part for part in parts_of(estimator) if isinstance(part, ColumnTransformer)]
     asked = [columns for part in parts for _, _, columns in part.transformers]
     seen = feature_table(table, dict(kinds)) if any(callable(selector) for selector in asked) else table
-    named = {
-        name for columns in asked for name in _named(columns(seen) if callable(columns) else columns)
-    } | _in_parameters(model, estimator)
+    chosen = [columns(seen) if callable(columns) else columns for columns in asked]
+    named = {name for columns in chosen for name in _named(columns)} | _in_parameters(model, estimator)
     return frozenset(named & set(names))
 
 

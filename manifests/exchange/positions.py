@@ -110,8 +110,8 @@ def _arff_splits(text: str) -> dict[int, dict[int, Pair]]:
         raise ValueError(f"a line has not one value for each of its {len(names)} attributes")
     text = "\n".join(lines[start + 1 :])
     rows = pd.read_csv(io.StringIO(text), names=names, skipinitialspace=True)
-    kinds = rows["type"].astype(str).str.strip(" '\"").str.upper()
-    if odd := sorted(set(kinds) - {"TRAIN", "TEST"}):
+    rows["type"] = rows["type"].astype(str).str.strip(" '\"").str.upper()
+    if odd := sorted(set(rows["type"]) - {"TRAIN", "TEST"}):
         raise ValueError(f"a row is neither of TRAIN nor of TEST, but of {odd[0]}")
     for column in ("rowid", "repeat", "fold"):
         if rows[column].dtype.kind not in "iu":
@@ -119,7 +119,7 @@ def _arff_splits(text: str) -> dict[int, dict[int, Pair]]:
     splits: dict[int, dict[int, Pair]] = {}
     for number, of in rows.groupby(["repeat", "fold"]):
         repeat, fold = map(int, cast(tuple[int, int], number))
-        sides = (of.loc[kinds[of.index] == kind, "rowid"].to_numpy(dtype=np.int64) for kind in ("TRAIN", "TEST"))
+        sides = (of.loc[of["type"] == kind, "rowid"].to_numpy(dtype=np.int64) for kind in ("TRAIN", "TEST"))
         splits.setdefault(repeat, {})[fold] = (next(sides), next(sides))
     return splits
 

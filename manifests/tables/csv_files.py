@@ -127,12 +127,13 @@ def about_rows(files: Sequence[Path]) -> int:
 
 def _first_lines(file: Path) -> tuple[int, int]:
     """Return how many lines end in the first bytes of a file, and how many bytes of it these are."""
-    if _compression(file) is None:
+    compression = _compression(file)
+    if compression is None:
         with file.open("rb") as plain:
             sample = plain.read(SAMPLE_BYTES)
         return sample.count(b"\n"), len(sample)
     lines = 0
-    with pa.OSFile(str(file)) as raw, pa.CompressedInputStream(raw, COMPRESSED[file.suffix.lower()]) as stream:
+    with pa.OSFile(str(file)) as raw, pa.CompressedInputStream(raw, compression) as stream:
         for _ in range(UNPACKED_BYTES // SAMPLE_BYTES):
             part = stream.read(SAMPLE_BYTES)
             lines += part.count(b"\n")

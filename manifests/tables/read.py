@@ -271,7 +271,7 @@ def has_columns_apart(source: Any) -> bool:
 
 def is_parquet(path: str | Path) -> bool:
     """Return whether every file of a path, folder or glob is Parquet by its ending; False of an address."""
-    return not is_address(path) and all(_ending(file) in (".parquet", ".pq") for file in data_files(path))
+    return not is_address(path) and all(ENDINGS.get(_ending(file)) == "Parquet" for file in data_files(path))
 
 
 def write_whole(path: str | Path, content: Any) -> Path:

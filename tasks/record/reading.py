@@ -6,8 +6,9 @@ import itertools
 import json
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,14 @@ class Recorded:
         """The columns that name a row: those before the row's number, or that number where there is no key."""
         names = list(self.predictions.columns)
         return names[: names.index("row")] or ["row"]
+
+    @cached_property
+    def folds(self) -> list[dict[str, float]]:
+        """The figures of each fold, as its run has them; none where folds have no runs. Asked of MLflow once."""
+        client = Tracker(Home.here(), "unused").client
+        experiment = client.get_run(self.run_id).info.experiment_id
+        below = f"tags.`mlflow.parentRunId` = '{self.run_id}'"
+        return [run.data.metrics for run in client.search_runs([experiment], below, max_results=MOST_FOLDS)]
 
 
 def read_evaluation(run_id: str) -> Recorded:
@@ -119,23 +128,16 @@ def read_recipe(run_id: str, data: str | None = None) -> Recipe:
     )
 
 
-def fit_seconds(run_id: str) -> float | None:
+def fit_seconds(folds: Sequence[Mapping[str, float]]) -> float | None:
     """Return what all fits of an evaluation took, as its folds' runs say; None where the folds have none."""
-    recorded = _figures_of_folds(run_id, "seconds_fit")
+    recorded = [figures for figures in folds if "seconds_fit" in figures]
     return sum(figures["seconds_fit"] + figures.get("seconds_score", 0.0) for figures in recorded) if recorded else None
 
 
-def mean_training_rows(run_id: str) -> float | None:
+def mean_training_rows(folds: Sequence[Mapping[str, float]]) -> float | None:
     """Return how many rows a fit of an evaluation learnt from, on average; None where its folds have no runs."""
-    recorded = _figures_of_folds(run_id, "n_train")
-    return sum(figures["n_train"] for figures in recorded) / len(recorded) if recorded else None
-
-
-def _figures_of_folds(run_id: str, needed: str) -> list[dict[str, float]]:
-    tracker = Tracker(Home.here(), "unused")
-    experiment = tracker.client.get_run(run_id).info.experiment_id
-    folds = tracker.client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{run_id}'", max_results=MOST_FOLDS)
-    return [run.data.metrics for run in folds if needed in run.data.metrics]
+    rows = [figures["n_train"] for figures in folds if "n_train" in figures]
+    return sum(rows) / len(rows) if rows else None
 
 
 def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Estimate]) -> dict[str, Any]:
@@ -212,7 +214,7 @@ def load_split(reference: str, data: str = "") -> SplitRef:
 
 
 def _found(tracker: Tracker, reference: str) -> Any:
-    experiments = [experiment.experiment_id for experiment in tracker.client.search_experiments()]
+    experiments = tracker.experiments()
     names = ["split_id", "plan_id"] if HEX.fullmatch(reference) else ["spec"]
     wanted = "=" if HEX.fullmatch(reference) or "@" in reference else "LIKE"
     value = reference if wanted == "=" else f"{reference}@%"

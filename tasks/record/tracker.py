@@ -147,6 +147,10 @@ class Tracker:
         named = f"tags.`mlflow.runName` = '{name}'"
         return list(self.every(partial(self.client.search_runs, [self.experiment_id], named, max_results=1_000)))
 
+    def experiments(self) -> list[str]:
+        """Return the ids of all experiments of the store."""
+        return [experiment.experiment_id for experiment in self.every(self.client.search_experiments)]
+
     @staticmethod
     def every(search: Callable[..., Any]) -> Iterator[Any]:
         """Yield all that a search of MLflow's client finds, of which one call returns a page."""
@@ -252,8 +256,7 @@ class Tracker:
 
         Runs of one experiment, or of every one. What began them completes them when it is asked for again.
         """
-        experiments = self.client.search_experiments() if everywhere else []
-        ids = [experiment.experiment_id for experiment in experiments] or [self.experiment_id]
+        ids = (self.experiments() if everywhere else []) or [self.experiment_id]
         runs = self.client.search_runs(ids, "attributes.status = 'RUNNING'", max_results=1_000)
         lost = [run for run in runs if has_ended(run.data.tags.get(PROCESS, ""))]
         parents = {run.info.run_id for run in lost}

@@ -147,7 +147,7 @@ def test_what_has_no_other_folds_is_compared_as_recorded_and_says_so(home: Home,
 def test_long_fits_are_not_repeated_unasked(home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many repeats as the seconds allow; the command that has the rest is told, and does."""
     runs = two(data)
-    monkeypatch.setattr(comparison, "fit_seconds", lambda run_id: 5.0)  # for a round of three folds
+    monkeypatch.setattr(comparison, "fit_seconds", lambda folds: 5.0)  # for a round of three folds
     (made,) = compare_runs(*runs)
     assert made.repeats == 7
     assert any(
@@ -155,9 +155,9 @@ def test_long_fits_are_not_repeated_unasked(home: Home, data: Path, monkeypatch:
     )
     (told,) = (note for note in made.notes if "to have them" in note)
     assert told.endswith(f"evenfold compare {runs[0][:8]} {runs[1][:8]} --repeats 10.")
-    monkeypatch.setattr(comparison, "fit_seconds", lambda run_id: 500.0)
+    monkeypatch.setattr(comparison, "fit_seconds", lambda folds: 500.0)
     assert compare_runs(*runs)[0].repeats == 1
-    monkeypatch.setattr(comparison, "fit_seconds", lambda run_id: None)
+    monkeypatch.setattr(comparison, "fit_seconds", lambda folds: None)
     (silent,) = compare_runs(*runs)
     assert silent.repeats == 1
     assert any("do not say what their fits took" in note for note in silent.notes)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import decide, diff, extend, measure, read_manifest, verify, write_manifest
+from evenfold.manifests import Manifest, decide, diff, extend, measure, read_manifest, verify, write_manifest
 from evenfold.manifests.growth.assign import GROWING_VERSION
 from evenfold.splitters import SplitError
 
@@ -186,12 +186,17 @@ def test_a_known_group_is_followed_and_a_new_one_stays_whole() -> None:
     assert folds.max() == 1
 
 
-def test_merged_groups_are_quarantined_unless_accepted() -> None:
-    """Two groups that turn out to be one would leak; their rows are in no split, and keep their folds."""
+def two_groups_apart() -> tuple[pd.DataFrame, Manifest, Any, Any]:
+    """Return rows, a split of them by whole groups, and two groups that lie in different folds of it."""
     whole = table(300)
     manifest = decide(GROUPS, whole)
     by_group = pd.Series(manifest.codes).groupby(whole["g"].to_numpy()).first()
-    here, there = by_group.index[0], by_group.index[by_group != by_group.iloc[0]][0]
+    return whole, manifest, by_group.index[0], by_group.index[by_group != by_group.iloc[0]][0]
+
+
+def test_merged_groups_are_quarantined_unless_accepted() -> None:
+    """Two groups that turn out to be one would leak; their rows are in no split, and keep their folds."""
+    whole, manifest, here, there = two_groups_apart()
     merged = whole.assign(g=whole["g"].replace(there, here))
     grown = extend(manifest, merged)
     assert grown.quarantined == (merged["g"] == here).sum()
@@ -302,10 +307,7 @@ def test_drift_is_said_beyond_twice_what_was_expected(beyond: int, noted: bool) 
 
 def test_what_is_quarantined_already_makes_no_other_version() -> None:
     """The same table changes nothing; a row that joins such a group is quarantined with it, alone."""
-    whole = table(300)
-    manifest = decide(GROUPS, whole)
-    by_group = pd.Series(manifest.codes).groupby(whole["g"].to_numpy()).first()
-    here, there = by_group.index[0], by_group.index[by_group != by_group.iloc[0]][0]
+    whole, manifest, here, there = two_groups_apart()
     merged = whole.assign(g=whole["g"].replace(there, here))
     grown = extend(manifest, merged)
     again = extend(grown.manifest, merged)
