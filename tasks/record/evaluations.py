@@ -21,6 +21,7 @@ from evenfold.reports.markdown import (
     split_report,
 )
 from evenfold.tasks.audits import audit_of
+from evenfold.tasks.lineage import require_client, tell_evaluation, tell_split
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.results.spool import unreachable
@@ -43,7 +44,6 @@ from .entries import (
     split_key,
     unless_usual,
 )
-from .lineage import require_client, tell_evaluation, tell_split
 from .links import origin_tags, run_page, server_of
 from .reading import RECIPE, recipe_json
 from .recorders import SPLIT_FILES, see_complete, seen_complete, split_content, write_evaluation, write_split

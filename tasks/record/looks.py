@@ -19,7 +19,6 @@ from evenfold.reports.markdown import page_note
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Answer, FoldResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level
-from evenfold.tasks.references import every_run
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
@@ -29,6 +28,7 @@ from .datasets import data_input, split_input
 from .entries import MOST_FOLDS, Entry, estimate_metrics, judged, run_key, short_tags, split_tags, unless_usual
 from .links import origin_tags, run_page, runs_on
 from .reading import RECIPE, recipe_json
+from .runs import every_run
 from .tracker import NOTE, Tracker, tracker_of
 
 if TYPE_CHECKING:

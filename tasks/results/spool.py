@@ -31,7 +31,8 @@ def survives_outage(record: Callable[P, str]) -> Callable[P, str]:
 
     It is tried three times; then the record is kept in ``<home>/spool``, and what is returned says so instead of
     naming a run. The next record that gets through sends what is kept, oldest first. Every other error is raised.
-    It must be idempotent, and pydantic must be able to write and read its arguments as JSON.
+    It must be idempotent, pydantic must be able to write and read its arguments as JSON, and it must stand in
+    ``record/recorders``: whoever sends what is kept knows all that stand there.
     """
 
     @functools.wraps(record)
@@ -119,9 +120,6 @@ def replay(home: Home) -> int:
 
 
 def _sent(home: Home) -> Iterator[Path]:
-    from evenfold.tasks.record import recorders  # noqa: F401, that a record may name
-    from evenfold.tasks.record.models import registry  # noqa: F401
-
     for path in waiting(home):
         kept = _read(path)
         if kept is None:

@@ -21,19 +21,19 @@ from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Re
 from evenfold.tasks.parameters import Model
 from evenfold.tasks.record.entries import Entry, run_key, split_key, split_tags
 from evenfold.tasks.record.evaluations import record_split
+from evenfold.tasks.record.recorders import write_failure
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
-from evenfold.tasks.results.spool import survives_outage, unreachable
+from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import flow_run_tags, step
 from evenfold.tasks.work import work_of
 
-from .promoting import EVALUATION, scores_tag
+from .promoting import scores_tag
 from .stored_models import typical_row
-from .tags import DECISION, MODEL, SCORES, decision_in, recipe_in
+from .tags import DECISION, EVALUATION, MODEL, OPENED, SCORES, decision_in, recipe_in
 
-OPENED = "evenfold.opened"
 OUTCOME = "retrain.json"
 # No two of them are ever on one version.
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
@@ -301,15 +301,4 @@ def close_retraining(split: SplitRef, outcome: Retraining, metrics: dict[str, fl
 @step(run_name=lambda split, **_: f"record the failure of {split.name}")
 def fail_retraining(split: SplitRef, opened: Opened, reason: str) -> str:
     """Mark a retraining as failed, with the reason where people look for it; an outage costs nothing but time."""
-    return _fail_retraining(split, opened.run_id, opened.opened, reason)
-
-
-def _failed_retraining(split: SplitRef, run_id: str, opened: str, reason: str) -> str:
-    tracker = tracker_of(split)
-    if tracker.client.get_run(run_id).data.tags.get(OPENED) == opened:  # else it has been begun anew since
-        tracker.fail(run_id, reason)
-    return run_id
-
-
-_failed_retraining.__name__ = "fail_retraining"  # as records that wait for a server name it
-_fail_retraining = survives_outage(_failed_retraining)
+    return write_failure(split, opened.run_id, opened.opened, reason)
