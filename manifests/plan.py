@@ -56,6 +56,9 @@ class Plan:
     Made before anything random happens; ``plan_id`` is the key of the split cache.
     """
 
+    spec: SplitSpec
+    key: list[str]
+
     def __init__(self, spec: Any, data: Any) -> None:
         asked = read_spec(spec)
         require_columns([*asked.columns.roles(), *asked.types], column_names(data))
