@@ -179,14 +179,17 @@ def run_retraining(
     refresh: bool,
     **more: Any,
 ) -> Retraining:
-    """Retrain; the same data, recipe and label are retrained once."""
+    """Retrain; the same request for the same data, recipe and label is retrained once."""
     growth = _grown(data, spec, recipe, merged, on_refused, gates)
     split = growth.split
     problem = work_of(split, recipe).problem
     candidate = problem.model
     judged_by = candidate.metrics[0] if metric is None else problem.metric(metric)
     course = Course(split, growth, candidate, registered_name or split.name, judged_by, gates, spec.gates, **more)
-    opened = run(open_retraining, split, candidate, course.name, course.metric, course.run_label)
+    opened = run(
+        open_retraining, split, candidate, course.name, course.metric, course.run_label, interval=course.interval,
+        level=course.level, log_models=course.log_models, allow_partial=course.allow_partial,
+    )  # fmt: skip
     if opened.outcome and not refresh:
         return opened.outcome.model_copy(update={"reused": True})
     try:
