@@ -28,7 +28,7 @@ from evenfold.tasks.arrivals import check_table, extend, keep_snapshot
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
-from evenfold.tasks.parameters import Merged, OnRefused
+from evenfold.tasks.parameters import LogModels, Merged, OnRefused
 from evenfold.tasks.record.evaluations import balance_of
 from evenfold.tasks.record.models.promoting import check_model
 from evenfold.tasks.record.models.registry import (
@@ -156,7 +156,7 @@ class Course:
     level: float
     run_label: str
     time_limit: float | None
-    log_models: str
+    log_models: LogModels
     allow_partial: bool
 
     @cached_property
