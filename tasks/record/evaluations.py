@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import FoldScore
+from evenfold.estimates import FoldScore, LevelScore
 from evenfold.manifests import BalanceReport, digest_json, held_manifest, measure
 from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
@@ -231,12 +231,7 @@ def _record_of(
             for number, score in _numbered(evaluation, work)
         ],
         artifacts=_artifacts(evaluation) | {"report.html": page.html()},
-        levels={
-            f"by/{_metric_name(score.attribute)}/{_metric_name(score.level)}/{score.metric}": score.value
-            for score in evaluation.levels
-            if score.value is not None
-        }
-        | confusion_metrics(evaluation.confusion),
+        levels=_level_metrics(evaluation.levels) | confusion_metrics(evaluation.confusion),
         note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failure else "",
         tables={
             "predictions.parquet": evaluation.predictions,
@@ -271,6 +266,14 @@ def split_report_from(split: SplitRef, split_run: str) -> str:
     server = server_of(home)
     experiment = Tracker(home, split.name).experiment_id
     return run_page(experiment, split_run, "artifacts/split/report.html", server) if server else ""
+
+
+def _level_metrics(levels: Sequence[LevelScore]) -> dict[str, float]:
+    return {
+        f"by/{_metric_name(score.attribute)}/{_metric_name(score.level)}/{score.metric}": score.value
+        for score in levels
+        if score.value is not None
+    }
 
 
 def _metric_name(name: str) -> str:
