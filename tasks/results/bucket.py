@@ -80,7 +80,7 @@ class Bucket:
             return True
         with zipfile.ZipFile(io.BytesIO(self._get(name) or b"")) as archive:
             held, ours = json.loads(archive.read("manifest.json")), read_header(folder)
-        return held["split_id"] == ours["split_id"] and held["plan_id"] == ours["plan_id"]
+        return all(bool(held[of] == ours[of]) for of in ("split_id", "plan_id"))
 
     def _require_create_only(self) -> None:
         """Raise SplitError where an object can be put twice; tried once for each mirror."""
