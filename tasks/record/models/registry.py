@@ -62,9 +62,11 @@ def open_retraining(split: SplitRef, model: ModelSpec, name: str, metric: str, l
     """Find or create the run of a retraining; return its id, the decision made before, and the outcome if FINISHED."""
     tracker, work = tracker_of(split), work_of(split, model)
     tracker.end_lost()
-    recipe, seed = work.problem.model.canonical(), work.manifest.spec.seed
-    about: dict[str, Any] = {"model": recipe, "seed": seed, "label": label}
-    key = run_key(kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, **about)
+    recipe = work.problem.model.canonical()
+    key = run_key(
+        kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, model=recipe,
+        seed=work.manifest.spec.seed, label=label,
+    )  # fmt: skip
     known = tracker.find(key)
     if known is not None and tracker.client.get_run(known).info.status == "FINISHED":
         outcome = _outcome(tracker, known)
