@@ -274,7 +274,13 @@ def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] |
 
 def key_of_split(work: Work, i: int) -> str:
     """Return the score key of split ``i``: other splits, and columns that the model does not read, leave it alone."""
-    return key_of(work, work.manifest.in_use.digest(i))
+    return key_of(work, _of_split(work, i))
+
+
+def _of_split(work: Work, i: int) -> str:
+    # The result bears the split's number and name: of two manifests that share a fold, each may call it otherwise.
+    membership = work.manifest.membership
+    return digest_json([work.manifest.in_use.digest(i), *membership.split_name(i), membership.split_title(i)])
 
 
 def key_of_inner(work: Work, i: int) -> str:
@@ -284,7 +290,7 @@ def key_of_inner(work: Work, i: int) -> str:
 
 def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:
     """Return the score key of the splits first..last-1: asking for more draws leaves finished blocks alone."""
-    return key_of(work, more + digest_json([work.manifest.in_use.digest(i) for i in range(first, last)]))
+    return key_of(work, more + digest_json([_of_split(work, i) for i in range(first, last)]))
 
 
 def key_of_pair(work: Work, train: NDArray[np.int64], test: NDArray[np.int64]) -> str:
