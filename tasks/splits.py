@@ -103,7 +103,7 @@ def specification(
         "seed": seed,
         "name": name or base.get("name") or name_of(data),
     }
-    fields["holdout"] = None if holdout is None else {"fraction": holdout}
+    fields["holdout"] = None if holdout is None else {**(base.get("holdout") or {}), "fraction": holdout}
     merged = base | {field: value for field, value in fields.items() if value is not None}
     merged["params"] = {
         **base.get("params", {}), **(params or {}), **({} if n_splits is None else {"n_splits": n_splits})

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from evenfold.estimates import ModelError
 from evenfold.flows import evaluate, split, tune
+from evenfold.manifests.fields import LockedPart
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.splits import specification
 from tables import rows
 
 RIDGE = "sklearn.linear_model:Ridge"
@@ -56,6 +58,14 @@ def test_a_look_refuses_what_only_folds_take(home: Home, field: str, value: Any)
     with pytest.raises(SplitError, match=rf"^{field} is for the folds, .*; leave it out, or"):
         asked(evaluate, **look, **{field: value})
     assert not list(home.path.glob("splits/*"))
+
+
+def test_a_share_beside_a_holdout_leaves_its_policy_budget_and_seed_as_they_are() -> None:
+    locked = {"fraction": 0.2, "seed": 7, "policy": "thresholdout", "budget": 5}
+    assert specification("rows.csv", {"holdout": locked}, holdout=0.3).holdout == LockedPart(
+        **locked | {"fraction": 0.3}
+    )
+    assert specification("rows.csv", {"holdout": None}, holdout=0.3).holdout == LockedPart(fraction=0.3)
 
 
 @pytest.mark.parametrize("flow", [evaluate, tune])
