@@ -28,6 +28,8 @@ from prefect.serializers import JSONSerializer
 from .files import rename_unless_there, sha256, write_aside
 from .trusted import ForgedResultError, check_result
 
+Naming = dict[str, Any]  # an object of a result that names a split by its ``uri``, or a file by ``path`` and ``sha256``
+
 
 class Bucket:
     """A folder of a bucket, and the folder here that mirrors it; EvaluationError where it cannot be reached.
@@ -120,7 +122,7 @@ class Bucket:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
-    def _fetched(self, named: dict[str, Any]) -> dict[str, Any]:
+    def _fetched(self, named: Naming) -> Naming:
         if "uri" in named:
             folder = self._inside(named["uri"], in_splits=True)
             self._fetch_split(folder.parent.name, folder.name)
@@ -145,7 +147,7 @@ class Bucket:
             raise ForgedResultError(f"it names {str(named)[:200]!r}, which is not the place of a result")
         return Path(self.here, named)
 
-    def _sent(self, named: dict[str, Any]) -> dict[str, Any]:
+    def _sent(self, named: Naming) -> Naming:
         where = "uri" if "uri" in named else "path"
         if where == "path":
             self._put(f"files/{named['sha256']}", Path(named["path"]).read_bytes())
@@ -189,10 +191,10 @@ def _store(protocol: str) -> Any:
         ) from None
 
 
-def _changed(text: bytes, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
+def _changed(text: bytes, change: Callable[[Naming], Naming]) -> bytes:
     """Return a result as JSON with what names a file or a split changed, wherever it stands."""
 
-    def changed(named: dict[str, Any]) -> dict[str, Any]:
+    def changed(named: Naming) -> Naming:
         return change(named) if "uri" in named or {"path", "sha256"} <= set(named) else named
 
     return json.dumps(json.loads(text, object_hook=changed)).encode()
