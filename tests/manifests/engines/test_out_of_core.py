@@ -272,7 +272,7 @@ def test_a_manifest_on_disk_is_a_cv_and_its_folds_are_joined_as_in_memory(tmp_pa
     assert not (tmp_path / "x.csv").exists()
 
 
-@pytest.mark.parametrize("key", ["position", "code"])
+@pytest.mark.parametrize("key", ["position", "born"])
 def test_a_key_may_be_called_as_what_we_count_by(key: str, tmp_path: Path) -> None:
     """Of a manifest on disk the folds, files and joined rows are those of the manifest in memory, whatever its key."""
     rows = pa.Table.from_pandas(shuffled(table()), preserve_index=False)
