@@ -292,6 +292,18 @@ def test_a_key_may_be_called_as_what_we_count_by(key: str, tmp_path: Path) -> No
         write_join(stored, taken, 0, "test", tmp_path / "one.parquet", memory=1000)
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_fold_without_rows_is_a_file_without_rows(suffix: str, tmp_path: Path) -> None:
+    """All rows of a fold were deleted: the columns are there, as in memory."""
+    rows = table()
+    first = kept(GROUPED, tmp_path / "splits", rows)
+    data = rows[rows["id"].isin(join_rows(first.read(), rows, 0, "train").column("id").to_pylist())]
+    stored = extend(first, data, max_missing=0.9).manifest
+    ours, theirs = tmp_path / f"ours{suffix}", tmp_path / f"theirs{suffix}"
+    assert write_join(stored, data, 0, "test", theirs) == write_join(stored, data, 0, "test", ours, memory=1000) == 0
+    assert ours.read_bytes() == theirs.read_bytes()
+
+
 @pytest.mark.parametrize(("to", "suffix"), [("csv", ".csv"), ("h2o", ".csv"), ("spark", ".parquet")])
 def test_folds_are_exported_from_disk_with_the_bytes_of_memory(tmp_path: Path, to: Any, suffix: str) -> None:
     """With the data and without; where a tool has no word for a fold, it says so and writes nothing."""
