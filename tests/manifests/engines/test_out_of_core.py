@@ -202,6 +202,9 @@ def test_a_table_that_cannot_be_parted_leaves_nothing(tmp_path: Path) -> None:
         partition(stored, table().iloc[3:], tmp_path / "parted")
     with pytest.raises(SplitError, match="begin with 'fold' are ours"):
         partition(stored, table().assign(fold_1=1), tmp_path / "parted")
+    for repeat in (3, -1):
+        with pytest.raises(SplitError, match=f"there is no repeat {repeat} in .*; choose 0"):
+            partition(stored, table(), tmp_path / "parted", repeat=repeat)
     assert [path.name for path in tmp_path.iterdir()] == ["splits"]
     made = partition(stored, table(), tmp_path / "parted")
     with pytest.raises(SplitError, match="exists already; name another folder"):
