@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from .results import EvaluationError, ModelError, warned_in
 
+MOST_FAILED = 0.5
 COUNT = "count_"  # of losses of a metric: the column's name begins so
 Row = dict[str, float | str | None]  # of the table of scores
 
@@ -46,6 +47,23 @@ class DrawScores:
         if "warned" not in self.table:
             return []
         return warned_in([warnings.splitlines() for warnings in self.table["warned"].fillna("")])
+
+    def lacking(self, metric: str) -> list[str]:
+        """Return how many fits failed, with the first error, and in how many other draws a metric is undefined."""
+        n, errors = len(self.table), self.table["error"].dropna() if "error" in self.table else []
+        undefined = int(self.table[metric].isna().sum()) - len(errors)
+        failed = [f"{len(errors):,} of {n:,} fits failed (the first: {errors.iloc[0]})"] if len(errors) else []
+        return [*failed, *([f"{metric} is undefined in {undefined:,} of {n:,} draws"] if undefined else [])]
+
+    def defined(self, metric: str) -> Floats:
+        """Return the scores of the draws that have one; raises EvaluationError where more than half have none."""
+        scores, n = self.table[metric].dropna().to_numpy(dtype=np.float64), len(self.table)
+        if n - scores.size > MOST_FAILED * n:
+            raise EvaluationError(
+                f"{metric} has no score in {n - scores.size:,} of {n:,} draws: {'; '.join(self.lacking(metric))}; "
+                "use another metric, or draws that test more rows and keep every class."
+            )
+        return scores
 
     def to_frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the table of scores, and a frame of row and of each metric's sum of losses and count of them."""
@@ -108,7 +126,8 @@ def _one(
         with hearing() as heard:
             estimator = fitted(model, problem, train, seed=seed, name=f"draw {i}", inner=inner, arrays=True)
     except EvaluationError as error:
-        return {**row, "seconds_fit": perf_counter() - started, "seconds_score": 0.0, "error": str(error)}
+        times = {"seconds_fit": perf_counter() - started, "seconds_score": 0.0, "error": str(error)}
+        return {**row, **times, **dict.fromkeys(model.metrics, float("nan"))}
     X = features_for(problem, estimator, arrays=True)
     between = perf_counter()
     scored, losses = _scores(model.metrics, problem, Responses(estimator, take(X, test)), test)
