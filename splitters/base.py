@@ -97,6 +97,10 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return how many pairs ``split`` yields."""
 
+    def _n_pairs(self, rows: Rows) -> int:
+        """Return how many pairs ``pairs`` yields of checked rows; as long as splitting, where nothing else tells."""
+        return sum(1 for _ in self.pairs(rows))
+
     def _check(self, rows: Rows) -> None:
         """Raise SplitError where the parameters do not fit the rows; called before any random number is drawn."""
 
@@ -151,10 +155,16 @@ class LabelSplitter(Splitter):
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return the number of folds, or of parts that ``split`` tests on."""
-        return sum(code >= 0 for code in self.part_codes().values()) or int(self.n_splits)
+        return self._n_tested_parts() or int(self.n_splits)
 
     def _n_splits(self, rows: Rows) -> int:
         return int(self.n_splits)
+
+    def _n_pairs(self, rows: Rows) -> int:
+        return self._n_tested_parts() or self._n_splits(rows)
+
+    def _n_tested_parts(self) -> int:
+        return sum(code >= 0 for code in self.part_codes().values())
 
     def _check(self, rows: Rows) -> None:
         check_count("n_splits", self.n_splits, least=2)
@@ -195,6 +205,9 @@ class DrawSplitter(Splitter):
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return the number of draws."""
+        return int(self.n_splits)
+
+    def _n_pairs(self, rows: Rows) -> int:
         return int(self.n_splits)
 
     def _check(self, rows: Rows) -> None:

@@ -6,7 +6,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.splitters import BalancedGroupKFold, Holdout, KFold, SplitError
+from evenfold.splitters import (
+    BalancedGroupKFold,
+    FromSklearn,
+    HashSplit,
+    Holdout,
+    KFold,
+    LeaveOneGroupOut,
+    LeaveOneOut,
+    Predefined,
+    Repeated,
+    SplitError,
+    StratifiedKFold,
+    StratifiedLeaveOneGroupOut,
+    StratifiedSplit,
+)
+from evenfold.splitters.conformance import data_for
+from sklearn.dummy import DummyClassifier
+from sklearn.model_selection import GridSearchCV
 
 ROWS = np.zeros((40, 1))
 
@@ -32,3 +49,38 @@ def test_the_smallest_holdouts_are_taken() -> None:
     groups = np.arange(39) % 3
     locked = Holdout(BalancedGroupKFold(2), 1 / 3).locked(ROWS[:39], None, groups)
     assert np.unique(groups[locked]).size == 1
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        LeaveOneOut(),
+        LeaveOneGroupOut(),
+        StratifiedLeaveOneGroupOut(),
+        Predefined(),
+        FromSklearn("sklearn.model_selection:LeaveOneGroupOut"),
+        Repeated(StratifiedKFold(3), 2),
+        StratifiedSplit(),
+        HashSplit(parts={"train": 0.6, "validation": 0.2, "test": 0.2}),
+        Holdout(LeaveOneOut(), 0.5),
+    ],
+    ids=repr,
+)
+def test_as_many_splits_are_said_as_the_rest_is_split_into(inner: Any) -> None:
+    """Where the number of splits follows from the rows, locked ones do not count."""
+    holdout = Holdout(inner, 0.25)
+    data = data_for(holdout, 60)
+    assert data.count(holdout) == len(data.split(holdout))
+
+
+def test_the_number_of_splits_can_be_asked_without_rows_where_it_depends_on_none() -> None:
+    assert Holdout(KFold(4)).get_n_splits() == 4
+    with pytest.raises(SplitError, match="there are no rows"):
+        Holdout(LeaveOneOut()).get_n_splits()
+
+
+def test_a_grid_search_leaves_out_one_of_the_rest_at_a_time() -> None:
+    """scikit-learn refuses a splitter that yields another number of splits than it says."""
+    search = GridSearchCV(DummyClassifier(), {"strategy": ["prior"]}, cv=Holdout(LeaveOneOut(), 0.25))
+    search.fit(ROWS, np.arange(40) % 2)
+    assert search.n_splits_ == 30
