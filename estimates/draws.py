@@ -50,9 +50,9 @@ class DrawScores:
 
     def lacking(self, metric: str) -> list[str]:
         """Return how many fits failed, with the first error, and in how many other draws a metric is undefined."""
-        n, errors = len(self.table), self.table["error"].dropna() if "error" in self.table else []
+        n, errors = len(self.table), self.table["error"].dropna().tolist() if "error" in self.table else []
         undefined = int(self.table[metric].isna().sum()) - len(errors)
-        failed = [f"{len(errors):,} of {n:,} fits failed (the first: {errors.iloc[0]})"] if len(errors) else []
+        failed = [f"{len(errors):,} of {n:,} fits failed (the first: {errors[0]})"] if errors else []
         return [*failed, *([f"{metric} is undefined in {undefined:,} of {n:,} draws"] if undefined else [])]
 
     def defined(self, metric: str) -> Floats:
@@ -126,8 +126,8 @@ def _one(
         with hearing() as heard:
             estimator = fitted(model, problem, train, seed=seed, name=f"draw {i}", inner=inner, arrays=True)
     except EvaluationError as error:
-        times = {"seconds_fit": perf_counter() - started, "seconds_score": 0.0, "error": str(error)}
-        return {**row, **times, **dict.fromkeys(model.metrics, float("nan"))}
+        row |= {"seconds_fit": perf_counter() - started, "seconds_score": 0.0, "error": str(error)}
+        return {**row, **dict.fromkeys(model.metrics, float("nan"))}
     X = features_for(problem, estimator, arrays=True)
     between = perf_counter()
     scored, losses = _scores(model.metrics, problem, Responses(estimator, take(X, test)), test)
@@ -153,7 +153,8 @@ def _scores(
     """Return the score of each metric, NaN where it is undefined, and the losses of those that are means over rows."""
     weights = None if problem.weights is None else problem.weights[rows]
     answered = Answered(answers, problem.y[rows], problem.classes, weights)
-    scores, losses = dict.fromkeys([metric_of(name).name for name in metrics], float("nan")), {}
+    scores = dict.fromkeys([metric_of(name).name for name in metrics], float("nan"))
+    losses: dict[str, Floats] = {}
     if not answered.mass.any():
         return scores, losses
     for metric in map(metric_of, metrics):

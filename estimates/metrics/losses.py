@@ -33,7 +33,8 @@ def squared_log(rows: Answered) -> Floats:
     """Return the squared errors of log(1 + value), of values above -1."""
     y, said = rows.truth, rows.predicted
     defined = (y > -1) & (said > -1)
-    return np.square(np.log1p(np.where(defined, y, np.nan)) - np.log1p(np.where(defined, said, np.nan)))
+    apart = np.log1p(np.where(defined, y, np.nan)) - np.log1p(np.where(defined, said, np.nan))
+    return np.asarray(np.square(apart))
 
 
 def poisson(rows: Answered) -> Floats:
