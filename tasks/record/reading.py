@@ -141,7 +141,7 @@ def mean_training_rows(folds: Sequence[Mapping[str, float]]) -> float | None:
     return sum(rows) / len(rows) if rows else None
 
 
-def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Estimate]) -> dict[str, Any]:
+def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Estimate]) -> dict[str, object]:
     """Return what ``read_recipe`` reads; an address loses its password, and has to be given again."""
     where = split.model_copy(update={"data": redacted(split.data)})
     return {

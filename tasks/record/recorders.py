@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from evenfold.manifests import BalanceReport, digest_json
@@ -220,7 +219,7 @@ def record_finding(
     about: dict[str, str],
     page: str,
     note: str,
-    tables: dict[str, Any],
+    tables: dict[str, object],
     tags: dict[str, str],
     metrics: dict[str, float],
 ) -> str:
