@@ -128,7 +128,7 @@ def partition(
     return Partitions(Path(to))
 
 
-def _fill(manifest: StoredManifest, source: Source, aside: Path, memory: int, repeat: int) -> str:
+def _fill(manifest: StoredManifest, source: Source, aside: Path, memory: int, repeat: int) -> None:
     key = key_names(manifest.spec)
     with room_beside(aside) as spilled:
         ordered = ordered_places(manifest, source, key, spilled, memory)
@@ -143,13 +143,12 @@ def _fill(manifest: StoredManifest, source: Source, aside: Path, memory: int, re
         "columns": [*source.schema.names, PLACE],
     }
     (aside / DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
-    return manifest.split_id
 
 
 def ordered_places(manifest: StoredManifest, source: Source, key: list[str], folder: Path, memory: int) -> Ordered:
     """Return the keys and each row's place in the table, in key order."""
     spec, types = manifest.spec, manifest.types
-    declared = {name: kind for name, kind in {**spec.types, **types}.items() if name in spec.columns.key}
+    declared = {name: kind for name, kind in {**types, **spec.types}.items() if name in spec.columns.key}
     canonical = Canonical(spec, tuple(spec.columns.key), tuple(declared.items()), tuple(types.items()))
 
     def parts() -> Iterator[pa.Table]:
