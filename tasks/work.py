@@ -92,10 +92,10 @@ class Work:
 
     @cached_property
     def tested_parts(self) -> list[str]:
-        """The names of the parts that are tested, in order; none where there are folds or draws."""
+        """The names of the parts that are tested, in the order of splits; none where there are folds or draws."""
         made = self.manifest.splitter
         codes = made.part_codes() if isinstance(made, LabelSplitter) else {}
-        return [name for name, code in sorted(codes.items(), key=lambda item: item[1]) if code >= 0]
+        return [name for name, code in codes.items() if code >= 0]
 
     @cached_property
     def validation(self) -> NDArray[np.int64] | None:
