@@ -279,8 +279,10 @@ def key_of_split(work: Work, i: int) -> str:
 
 def _of_split(work: Work, i: int) -> str:
     # The result bears the split's number and name: of two manifests that share a fold, each may call it otherwise.
-    membership = work.manifest.membership
-    return digest_json([work.manifest.in_use.digest(i), *membership.split_name(i), membership.split_title(i)])
+    membership, rows = work.manifest.membership, work.manifest.in_use.digest(i)
+    named = [rows, *membership.split_name(i), membership.split_title(i)]
+    # Rows that stop a fit are of another part than those it learns from.
+    return digest_json(named if work.validation is None else [*named, _digest(work.validation)])
 
 
 def key_of_inner(work: Work, i: int) -> str:
@@ -296,8 +298,11 @@ def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:
 def key_of_pair(work: Work, train: NDArray[np.int64], test: NDArray[np.int64]) -> str:
     """Return the score key of a fit on some rows, tested on others, given as positions in the problem."""
     # -1 is no position: it parts the two sides, so that no other pair has the same bytes.
-    rows = b"".join(rows.astype("<i8").tobytes() for rows in (train, np.array([-1]), test))
-    return key_of(work, f"pair {hashlib.sha256(rows).hexdigest()}")
+    return key_of(work, f"pair {_digest(train, np.array([-1]), test)}")
+
+
+def _digest(*places: NDArray[np.int64]) -> str:
+    return hashlib.sha256(b"".join(rows.astype("<i8").tobytes() for rows in places)).hexdigest()
 
 
 def _further_pairs(work: Work, method: str) -> list[Pair]:
@@ -341,7 +346,7 @@ def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:
 
 def key_of_all(work: Work) -> str:
     """Return the score key of the one fit on all rows: more draws leave it alone, another locked part does not."""
-    return key_of(work, f"all rows {hashlib.sha256(training_rows(work).astype('<i8').tobytes()).hexdigest()}")
+    return key_of(work, f"all rows {_digest(training_rows(work))}")
 
 
 def training_rows(work: Work) -> NDArray[np.int64]:
