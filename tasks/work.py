@@ -137,8 +137,8 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
     """Return the loaded data of a split and model; the last two are kept in memory."""
     if not split.data:
         raise SplitError(f"{split.name} {split.version} names no table; say which: load_split(reference, data=...).")
-    # The stamp is part of the key: a file that was written again is another table.
-    place = split.data, stamp(split.data), split.uri
+    # A file that was written again is another table, and another manifest may lie where one was removed.
+    place = split.data, stamp(split.data), split.uri, split.split_id, split.plan_id
     recipe = ModelSpec.of(model).model_dump_json()
     given = _RECIPES.get((*place, recipe), recipe)
     work = _work(*place, given)
@@ -151,8 +151,15 @@ _RECIPES: dict[tuple[Any, ...], str] = {}
 
 
 @lru_cache(maxsize=2)
-def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
+def _work(data: str, _stamp: tuple[Any, ...], uri: str, split_id: str, plan_id: str, model: str) -> Work:
     manifest, recipe, by_batches = read_manifest(uri), ModelSpec.of(json.loads(model)), False
+    found = manifest.split_id, manifest.plan_id
+    if found != (split_id, plan_id):
+        was, now = (f"{split[:16]} of plan {plan[:16]}" for split, plan in ((split_id, plan_id), found))
+        raise SplitError(
+            f"{manifest.name} {manifest.version} is another split than the one asked for ({now}, not {was}); "
+            "decide it or load it again."
+        )
     try:
         table = _whole(data, manifest.spec, recipe)
     except NoRoomError:

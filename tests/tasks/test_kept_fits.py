@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, fit_folds, split
 from evenfold.tasks.runtime.running import Finished, finished_here
+from evenfold.tasks.work import work_of
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "features": ["x"], "metrics": ["r2"]}
 
@@ -58,3 +61,21 @@ def test_rows_that_stop_a_fit_belong_to_what_it_is(path: Path) -> None:
     assert [each.value.score.name for each in folds] == ["eval part"] * 2
     assert [each.cached for each in (*folds, *blocks)] == [False] * 4
     assert blocks[1].value.scores[0].test == folds[1].value.score.test != folds[0].value.score.test
+
+
+def test_a_split_that_takes_the_place_of_another_is_not_taken_for_it(path: Path, home: Home) -> None:
+    """Its folds, and its target, whatever of the one before is still in memory; a reference to that is refused."""
+    gone = decided(path, "KFold", "rows", {"n_splits": 5})
+    assert len(fitted(gone)) == 5
+    shutil.rmtree(home.splits)
+    made = decided(path, "KFold", "rows", {"n_splits": 3})
+    assert made.uri == gone.uri
+    assert [fold.value.score.n_test for fold in fitted(made)] == [200] * 3
+    with pytest.raises(SplitError, match=r"^rows 1\.0 is another split than the one asked for"):
+        work_of(gone, RIDGE | {"metrics": ["max_error"]})
+    parted = decided(path, "HashSplit", "parted")
+    work_of(parted, RIDGE)
+    shutil.rmtree(home.splits)
+    other = split.fn(str(path), key="id", target="g", strategy="HashSplit", name="parted")
+    assert (other.uri, other.split_id) == (parted.uri, parted.split_id)
+    assert work_of(other, RIDGE).problem.target == "g"
