@@ -111,7 +111,7 @@ def show_later(console: Words, scored: LaterScore) -> None:
     console.print(
         f"[bold]{name}[/] on the {scored.rows:,} rows of [bold]{scored.name}[/]   {trained}\n", soft_wrap=True
     )
-    promised = {estimate.metric: estimate for estimate in reversed(scored.promised)}
+    promised = {estimate.metric: estimate for estimate in scored.promised}
     ends = {estimate.metric: _interval(estimate) for estimate in scored.estimates}
     rows = [["", "later rows", "interval", "promised", "interval"]]
     for estimate in scored.estimates:

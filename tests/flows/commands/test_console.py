@@ -5,16 +5,20 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from evenfold.estimates import Estimate, FoldScore
+from evenfold.estimates import Estimate, FoldScore, ModelSpec
 from evenfold.estimates.results import Interval
 from evenfold.flows.commands.console import Words, consoles, first_that_fits, lined_up
-from evenfold.flows.commands.scores import remarks, score_tables
+from evenfold.flows.commands.scores import remarks, score_tables, show_later
 from evenfold.flows.commands.show import Left, progress
-from evenfold.tasks import Home
+from evenfold.flows.outcomes import LaterScore
+from evenfold.reports import Page, Verdict, beside_promises
+from evenfold.reports.evaluations.page import score_tiles
+from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.runtime.progress import say
 from rich.console import Console
 from rich.progress import Progress
@@ -28,6 +32,13 @@ def shown(said: Any, width: int = 80, terminal: bool = True, **how: Any) -> list
     console = Words(file=io.StringIO(), force_terminal=terminal, width=width, soft_wrap=True, color_system=None)
     console.print(said, **how)
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+def shown_by(show: Callable[..., None], *about: Any) -> str:
+    """Return what a view prints of something, on 140 columns and without colours."""
+    console = Words(file=io.StringIO(), width=140, color_system=None, highlight=False)
+    show(console, *about)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def estimates(methods: tuple[str, ...] = ("cross-validation",), notes: dict[str, str] | None = None) -> list[Estimate]:
@@ -103,6 +114,27 @@ def test_scores_are_shown_as_people_read_them() -> None:
     assert mae.split() == ["MAE", "7.4", "5.2", "to", "10.7", "7.4", "6.4", "6.3"]
     many = [replace(SCORES[0], fold=i, test={metric: -float(i) for metric in METRICS}) for i in range(20)]
     assert "0.0 to 19.0" in first_that_fits(Words(width=140), score_tables(many, estimates()))
+
+
+def later(promised: list[Estimate], **more: Any) -> LaterScore:
+    """Return a score on later rows of a model that promised these estimates."""
+    split = SplitRef(
+        uri="", data="", name="beds", version="1.0", split_id="", plan_id="", kind="labels", strategy="KFold",
+        algorithm_version="1", n_rows=100, n_splits=5,
+    )  # fmt: skip
+    made = {"model": ModelSpec(estimator="sklearn.linear_model:Ridge"), "name": "june", "known_groups": None, **more}
+    return LaterScore(run="1", split=split, rows=20, estimates=estimates()[:1], promised=promised, **made)
+
+
+def test_later_rows_stand_beside_the_estimate_that_was_reported(home: Home) -> None:
+    """Of a bootstrap's out-of-bag and .632+ the last is the promise: on the terminal, on the page, and in the words."""
+    first, last = (replace(estimates()[0], method=method) for method in ("out-of-bag", ".632+"))
+    last = replace(last, value=-1.0, interval=Interval(-2.0, -0.5, 0.95, "a method"))
+    said = shown_by(show_later, later([first, last]))
+    assert "-1.00  -2.00 to -0.50" in said
+    assert "R2 is worse than promised" in said
+    page = beside_promises(Page("", Verdict.NONE, "", score_tiles(estimates()[:1])), estimates()[:1], [first, last])
+    assert page.tiles[0].note == "promised -1.00 [-2.00, -0.50]"
 
 
 def test_several_methods_keep_their_names() -> None:
