@@ -7,15 +7,18 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
-from evenfold.estimates import Estimate, FoldScore, ModelSpec
+from evenfold.estimates import Comparison, Estimate, FoldScore, ModelSpec
 from evenfold.estimates.results import Interval
 from evenfold.flows.commands.console import Words, consoles, first_that_fits, lined_up
-from evenfold.flows.commands.scores import remarks, score_tables, show_later
-from evenfold.flows.commands.show import Left, progress
+from evenfold.flows.commands.scores import remarks, score_tables, show_comparisons, show_later
+from evenfold.flows.commands.show import Left, progress, show_balance
 from evenfold.flows.outcomes import LaterScore
+from evenfold.manifests import decide, measure, write_manifest
 from evenfold.reports import Page, Verdict, beside_promises
 from evenfold.reports.evaluations.page import score_tiles
 from evenfold.tasks import Home, SplitRef
@@ -72,7 +75,7 @@ def test_elsewhere_and_where_it_is_copied_a_line_stays_whole() -> None:
     """A log and a pasted command have no line breaks that nobody wrote."""
     assert shown(LONG, terminal=False) == [LONG]
     assert shown(LONG, soft_wrap=True) == [LONG]
-    assert shown("a [b]\n  c", markup=False) == ["a [b]", "  c"]
+    assert shown("a [b]\n  c") == ["a [b]", "  c"]
 
 
 def test_columns_says_how_wide_a_pipe_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +138,27 @@ def test_later_rows_stand_beside_the_estimate_that_was_reported(home: Home) -> N
     assert "R2 is worse than promised" in said
     page = beside_promises(Page("", Verdict.NONE, "", score_tiles(estimates()[:1])), estimates()[:1], [first, last])
     assert page.tiles[0].note == "promised -1.00 [-2.00, -0.50]"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_brackets_in_what_is_printed_are_brackets(terminal: bool) -> None:
+    """Markup is in the words of a heading alone, and what stands in them is text; a bracket that closes nothing too."""
+    assert shown("site [id], [/b]", terminal=terminal) == ["site [id], [/b]"]
+    console = Words(file=io.StringIO(), force_terminal=terminal, width=80, color_system=None)
+    console.styled("[bold]{}[/] by {}", "site [/b] [id]\\", "[red]")
+    assert console.file.getvalue() == "site [/b] [id]\\ by [red]\n"  # type: ignore[attr-defined]
+
+
+def test_names_with_brackets_stand_in_headings_as_they_are(home: Home, tmp_path: Path) -> None:
+    """Of a split's group column, of later rows and of models: none is swallowed, and none ends the command."""
+    data = pd.DataFrame({"id": range(40), "site [/b]": [f"s{i // 4}" for i in range(40)]})
+    manifest = decide({"name": "beds", "columns": {"key": "id", "group": "site [/b]"}}, data)
+    uri = write_manifest(manifest, tmp_path)
+    split = SplitRef.of(manifest, uri, "")
+    assert "in 5 folds by site [/b]   (" in shown_by(show_balance, measure(manifest, data), split, False)
+    assert "on the 20 rows of june [/b]   " in shown_by(show_later, later(estimates()[:1], name="june [/b]"))
+    found = Comparison("r2", 0.8, 0.9, 0.1, None, None, 10, "Nobody knows.")
+    assert "A tree [/b]   B ridge [1]   the same" in shown_by(show_comparisons, [found], ("tree [/b]", "ridge [1]"))
 
 
 def test_several_methods_keep_their_names() -> None:
