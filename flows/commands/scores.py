@@ -185,10 +185,8 @@ def _folds(estimate: Estimate, scores: Sequence[FoldScore]) -> str:
         return ""
     if len(values) <= MOST_FOLDS:
         return " ".join(_score(estimate, value) for value in values)
-    ends = sorted(
-        (_score(estimate, min(values)), _score(estimate, max(values))), key=lambda end: float(end.replace(",", ""))
-    )
-    return f"{ends[0]} to {ends[1]}"
+    ends = sorted((min(values), max(values)), key=metric_of(estimate.metric).shown)
+    return " to ".join(_score(estimate, end) for end in ends)
 
 
 def _training(estimate: Estimate) -> str:

@@ -8,6 +8,7 @@ from evenfold.estimates import Estimate
 from evenfold.estimates.results import Interval
 from evenfold.manifests import BalanceReport
 from evenfold.reports.evaluations.words import kept_promises, once, optimism, resolution, written
+from evenfold.reports.markdown import table
 from evenfold.reports.page import number
 from evenfold.reports.sentences import split_sentences
 
@@ -61,6 +62,12 @@ def test_scores_of_small_targets_keep_their_digits() -> None:
         "-0.2500",
         "1,234.5000",
     ]
+
+
+def test_a_cell_of_a_markdown_table_stays_one_cell() -> None:
+    """A class may hold line breaks and bars; a row of a table is a line, and its cells end at bars."""
+    lines = table(["", "of no\nnever"], [["a|b", "1\r\n2"], ["", 3]]).split("\n")
+    assert lines == ["|  | of no never |", "| --- | --- |", "| a\\|b | 1 2 |", "|  | 3 |"]
 
 
 def test_a_promise_is_kept_unless_the_intervals_part() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -117,6 +118,13 @@ def test_scores_are_shown_as_people_read_them() -> None:
     assert mae.split() == ["MAE", "7.4", "5.2", "to", "10.7", "7.4", "6.4", "6.3"]
     many = [replace(SCORES[0], fold=i, test={metric: -float(i) for metric in METRICS}) for i in range(20)]
     assert "0.0 to 19.0" in first_that_fits(Words(width=140), score_tables(many, estimates()))
+
+
+def test_a_range_of_folds_that_ends_beyond_all_numbers_is_told() -> None:
+    """One infinite error among more folds than are listed is the range's end, and ends no command."""
+    many = [replace(SCORES[0], fold=i, test={metric: -float(i) for metric in METRICS}) for i in range(20)]
+    many[3] = replace(many[3], test=dict.fromkeys(METRICS, -math.inf))
+    assert "0.0 to undefined" in first_that_fits(Words(width=140), score_tables(many, estimates()))
 
 
 def later(promised: list[Estimate], **more: Any) -> LaterScore:
