@@ -39,7 +39,7 @@ class Reliability:
         used = np.flatnonzero(whole > 0)
         predicted = np.bincount(at, weights=weight * probability, minlength=BINS)[used] / whole[used]
         observed = np.bincount(at, weights=weight * hit, minlength=BINS)[used] / whole[used]
-        return cls(name, used, rows[used], whole[used], predicted, observed)
+        return cls(name, used, rows[used], whole[used].astype(np.float64), predicted, observed)
 
     @property
     def off(self) -> float:
