@@ -180,7 +180,7 @@ def evaluate(
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,
-        impute=impute, importance="" if importance == "auto" else importance,
+        impute=impute, importance=None if importance == "auto" else importance,
     )  # fmt: skip
     with running(engine, refresh):
         return run_evaluation(

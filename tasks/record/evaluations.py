@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from evenfold.estimates import FoldScore, LevelScore
@@ -189,7 +188,7 @@ def _told_tags(work: Work, label: str, n_cached: int) -> dict[str, str]:
     return {name: str(value) for name, value in tags.items() if value}
 
 
-def _artifacts(evaluation: Evaluated) -> dict[str, Any]:
+def _artifacts(evaluation: Evaluated) -> dict[str, object]:
     levels = [asdict(score) for score in evaluation.levels]
     features = {name: getattr(evaluation, name) for name in ("encoded", "imputed", "left_out")}
     return {

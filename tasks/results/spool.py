@@ -8,10 +8,10 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any, NamedTuple, ParamSpec
 
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
@@ -81,7 +81,7 @@ _CLIENTS = ("requests", "urllib3", "http")
 _ERRORS = {("httpx", "TransportError"), ("botocore", "HTTPClientError"), ("aiohttp", "ClientConnectionError")}
 
 
-def _keep(name: str, arguments: dict[str, Any], home: Home) -> str:
+def _keep(name: str, arguments: Mapping[str, object], home: Home) -> str:
     path = home.spool / f"{time.time_ns()}-{os.getpid()}-{name}.json"
     text = json.dumps(to_jsonable_python({"step": name, "arguments": arguments}, inf_nan_mode="constants"))
     home.make()
@@ -125,7 +125,7 @@ def _sent(home: Home) -> Iterator[Path]:
         if kept is None:
             continue
         try:
-            validate_call(_RECORDERS[kept[0]])(**kept[1])
+            validate_call(_RECORDERS[kept.step])(**kept.arguments)
         except Exception as error:
             reason = redacted(str(error) or type(error).__name__)
             if unreachable(error):
@@ -138,13 +138,20 @@ def _sent(home: Home) -> Iterator[Path]:
         yield path
 
 
-def _read(path: Path) -> tuple[str, dict[str, Any]] | None:
-    """Return the recorder that a record names and its arguments; None where it is none, and it is put aside."""
+class _Kept(NamedTuple):
+    """What a record waits for: the name of a recorder, and what it is called with."""
+
+    step: str
+    arguments: Mapping[str, object]
+
+
+def _read(path: Path) -> _Kept | None:
+    """Return what a file keeps; None where it is no record, and it is put aside."""
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        found = str(kept["step"]), _today(kept["arguments"])
-        if found[0] in _RECORDERS:
-            return found
+        record = json.loads(path.read_text(encoding="utf-8"))
+        kept = _Kept(str(record["step"]), _today(record["arguments"]))
+        if kept.step in _RECORDERS:
+            return kept
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         pass
     _put_aside(path, "unreadable", "could not be read", "it is no record of evenfold's.")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from evenfold.estimates import ModelError
+from evenfold.estimates import ModelError, ModelSpec
 from evenfold.flows import evaluate, split, tune
+from evenfold.flows.evaluation import recipe_of
 from evenfold.manifests.fields import LockedPart
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
@@ -84,6 +85,28 @@ def test_a_holdout_whose_policy_cannot_answer_is_refused_before_anything_is_fitt
     spec = {"columns": {"key": "id", "target": "y"}, "holdout": {"fraction": 0.3, "policy": "ladder", "step": 0.1}}
     with pytest.raises(SplitError, match=r"policy ladder answers one metric a look"):
         asked(tune, spec=spec, on="holdout", reason="final")
+
+
+@pytest.mark.parametrize(
+    ("before", "given", "after"),
+    [
+        ({"exclude": ["a"]}, {"exclude": []}, {"exclude": ()}),
+        ({"metrics": ["mae"]}, {"metrics": []}, {"metrics": ()}),
+        ({"positive": 1}, {"positive": 0}, {"positive": 0}),
+        ({"impute": "mean"}, {"impute": None}, {"impute": "mean"}),
+        ({"params": {"alpha": 1}}, {"params": {}}, {"params": {"alpha": 1}}),
+    ],
+    ids=["exclude", "metrics", "positive", "impute", "params"],
+)
+def test_a_field_of_the_model_that_is_given_is_taken_even_if_it_is_empty(before: Any, given: Any, after: Any) -> None:
+    """An empty list names nothing, and None leaves the field as it was; both left it."""
+    assert recipe_of({"estimator": RIDGE} | before, **given) == ModelSpec(estimator=RIDGE, **after)
+
+
+def test_an_empty_list_of_features_is_refused_before_anything_is_fitted(home: Home, no_fit: None) -> None:
+    """It trained on every column."""
+    with pytest.raises(ModelError, match=r"^no feature is left: .*list at least one"):
+        asked(evaluate, key="id", target="y", features=[])
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def open_retraining(
     tracker, work = tracker_of(split), work_of(split, model)
     tracker.end_lost()
     recipe, seed = work.problem.model.canonical(), work.manifest.spec.seed
-    about: dict[str, Any] = {"model": recipe, "seed": seed, "label": label} | unless_usual(interval, level)
+    about: dict[str, object] = {"model": recipe, "seed": seed, "label": label} | unless_usual(interval, level)
     about |= {} if metric == work.problem.model.metrics[0] else {"metric": metric}
     about |= {} if log_models == "none" else {"log_models": log_models}
     about |= {"allow_partial": True} if allow_partial else {}
