@@ -270,7 +270,7 @@ def _placed(plan: Plan, home: Home, again: bool) -> tuple[Path, bool]:
             set_aside(known)
         made = _written(plan, manifest, home, version)
         folder = made.folder
-        if results.offer_split(folder, made.split_id):
+        if results.offer_split(folder):
             return folder, elsewhere is not None
         shutil.rmtree(folder)  # another machine was first with this version of another decision, which is fetched next
     raise SplitError(f"{MOST_TRIES} versions of {name} in a row were made on other machines; run it again.")

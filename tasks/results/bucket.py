@@ -20,6 +20,7 @@ from typing import Any
 from uuid import uuid4
 
 from evenfold.estimates import EvaluationError
+from evenfold.manifests import read_header
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Outcome
 from prefect.serializers import JSONSerializer
@@ -70,8 +71,8 @@ class Bucket:
                     f"{self.url} holds a split that cannot be read: {error}; delete it there."
                 ) from None
 
-    def offer_split(self, folder: Path, split_id: str) -> bool:
-        """Put a version of a split; return whether the bucket holds this split under that version now."""
+    def offer_split(self, folder: Path) -> bool:
+        """Put a version of a split; return whether the bucket holds this decision under that version now."""
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:
             for file in sorted(path for path in folder.iterdir() if path.is_file()):
@@ -80,7 +81,8 @@ class Bucket:
         if self._create(name, packed.getvalue()):
             return True
         with zipfile.ZipFile(io.BytesIO(self._get(name) or b"")) as archive:
-            return bool(json.loads(archive.read("manifest.json"))["split_id"] == split_id)
+            held, ours = json.loads(archive.read("manifest.json")), read_header(folder)
+        return all(bool(held[of] == ours[of]) for of in ("split_id", "plan_id"))
 
     def _require_create_only(self) -> None:
         """Raise SplitError where an object can be put twice; tried once for each mirror."""

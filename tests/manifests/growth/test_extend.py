@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,16 @@ def test_grown_folds_are_pinned(spec: dict[str, Any]) -> None:
     assert (GROWING_VERSION, manifest.split_id[:16]) == (2, GROWN[str(spec["name"])])
 
 
+def test_more_generations_than_file_names_can_count_are_refused() -> None:
+    """The ten-thousandth would be written and never read again."""
+    whole = table(420)
+    last = replace(decide(CLASSES, whole.iloc[:280]), version="1.9998")
+    child = extend(last, whole.iloc[:400]).manifest
+    assert child.version == "1.9999"
+    with pytest.raises(SplitError, match=r"version 1\.9999 has grown 9,999 times.*; split anew: a new major version"):
+        extend(child, whole)
+
+
 def test_new_groups_join_with_their_generation() -> None:
     """The table of groups says when each came, so that older generations can be told apart."""
     whole = table(420)
@@ -209,6 +220,9 @@ def test_merged_groups_are_quarantined_unless_accepted() -> None:
     accepted = extend(manifest, pd.concat([merged, table(7, start=900)]), merged="accept")
     assert accepted.quarantined == 0
     assert any("leak" in note for note in accepted.notes)
+    same = extend(manifest, merged, merged="accept")
+    assert same.manifest is manifest
+    assert any("leak" in note for note in same.notes), "there is no new row, and still news"
 
 
 def test_deleted_rows_come_back_to_their_fold() -> None:
