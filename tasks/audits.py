@@ -56,13 +56,13 @@ def audit_split(
     limits = {**split.gates, **(gates or {})}
     if exclude or limits or split.ignore:
         held = held_manifest(split.uri, split.data, limit)
-        found = audit(
+        audited = audit(
             held, split.data, features=named, exclude=exclude, gates=limits, ignore=split.ignore, memory=limit
         )
     else:
         content = stamp(split.data), split.split_id
-        found = _audit(split.uri, split.data, content, None if named is None else tuple(named), limit)
-    return SplitAudit(**dict(found))
+        audited = _audit(split.uri, split.data, content, None if named is None else tuple(named), limit)
+    return SplitAudit(**dict(audited))
 
 
 def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None) -> Audit:

@@ -41,7 +41,14 @@ def rest_of(strategy: Splitter, rows: Rows, locked: IntArray) -> IntArray:
     """Return the positions, ascending, of the rows that are left for ``strategy`` beside the locked ones.
 
     That is all others, but for those that time or groups forbid to be learnt from where the locked rows are tested.
+    Raises SplitError where the strategy was made for positions among all rows.
     """
+    if strategy.by_position:
+        raise SplitError(
+            f"{type(strategy).__name__} names rows by their position among all {rows.n:,}, and a holdout locks "
+            f"{locked.size:,} of them; leave the holdout out, and keep what is locked out of the given pairs or folds "
+            "(label -2)."
+        )
     return np.sort(strategy.trainable(rows, np.setdiff1d(np.arange(rows.n), locked), locked))
 
 

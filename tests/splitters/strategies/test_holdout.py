@@ -15,6 +15,7 @@ from evenfold.splitters import (
     LeaveOneGroupOut,
     LeaveOneOut,
     Predefined,
+    PredefinedPairs,
     Repeated,
     SplitError,
     StratifiedKFold,
@@ -41,6 +42,13 @@ ROWS = np.zeros((40, 1))
 def test_a_holdout_leaves_a_row_and_a_group_on_each_side(inner: Any, fraction: Any, groups: Any, message: str) -> None:
     with pytest.raises(SplitError, match=message):
         Holdout(inner, fraction).split(ROWS, None, groups)
+
+
+@pytest.mark.parametrize("inner", [PredefinedPairs([([0, 1, 2, 3], [4, 5, 6, 7])]), Predefined([0, 1] * 20)])
+def test_positions_among_all_rows_are_not_taken_for_positions_among_the_rest(inner: Any) -> None:
+    """Where rows are locked, the fifth of all and the fifth that is left are two rows."""
+    with pytest.raises(SplitError, match=r"names rows by their position among all 40, and a holdout locks 8 of them;"):
+        Holdout(inner, 0.2).split(ROWS)
 
 
 def test_the_smallest_holdouts_are_taken() -> None:
