@@ -297,9 +297,10 @@ def key_of_inner(work: Work, i: int) -> str:
     return key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner!r}")
 
 
-def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:
-    """Return the score key of the splits first..last-1: asking for more draws leaves finished blocks alone."""
-    return key_of(work, more + digest_json([_of_split(work, i) for i in range(first, last)]))
+def key_of_block(work: Work, first: int, last: int, apparent: bool = False) -> str:
+    """Return the score key of the splits first..last-1 (``apparent``: of draws that score their own rows as well)."""
+    splits = digest_json([_of_split(work, i) for i in range(first, last)])  # more draws leave finished blocks alone
+    return key_of(work, f"apparent {splits}" if apparent else splits)
 
 
 def key_of_pair(work: Work, train: NDArray[np.int64], test: NDArray[np.int64]) -> str:
