@@ -259,6 +259,8 @@ def fitted(
     column names, which is quicker.
     """
     try:
+        if model.target_transform is not None:
+            train = train[problem.mass(train) > 0]  # a transform of the target learns without weights
         estimator = assemble(model, problem, seed, train, inner)
         X = features_for(problem, estimator, arrays)
         given = _fit_params(model, problem, train) | _validation(model, problem, estimator, X, validation)
