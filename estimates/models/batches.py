@@ -10,13 +10,13 @@ import pandas as pd
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.results import EvaluationError, FoldScore, ModelError
-from evenfold.splitters.deployed import cause_of
+from evenfold.splitters.deployed import cause_of, shown
 from evenfold.splitters.importing import ESTIMATOR, resolve
 from sklearn.utils.validation import check_is_fitted
 
 from .columns import choose_features, feature_table
 from .fit import assemble, predictions_of, reason_in_a_line
-from .problem import Problem, require_target, values_of
+from .problem import Problem, require_target, some_values_of
 from .spec import ModelSpec
 
 
@@ -94,6 +94,12 @@ def features_in(frame: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
 
 def _learn(estimator: Any, problem: Problem, frame: pd.DataFrame) -> None:
     require_target(frame[problem.target])
-    y, _ = values_of(frame[problem.target], problem.task)
+    y, classes = some_values_of(frame[problem.target], problem.task)
+    unknown = sorted(set(classes) - set(problem.classes), key=str)
+    if unknown:
+        raise ModelError(
+            f"target {problem.target!r} holds {shown(repr(unknown[0]))}, which is none of the problem's "
+            f"{len(problem.classes):,} classes; make the problem of rows that hold every class."
+        )
     known = {"classes": list(problem.classes)} if problem.classes else {}
     estimator.partial_fit(features_in(frame, problem.features), y, **known)

@@ -64,7 +64,22 @@ def task_of(model: ModelSpec, column: pd.Series) -> Task:
 
 
 def values_of(column: pd.Series, task: Task) -> tuple[NDArray[Any], tuple[Any, ...]]:
-    """Return the target's values and its sorted classes (none for regression)."""
+    """Return the target's values and its sorted classes (none for regression); raises ModelError where all are one."""
+    y, classes = some_values_of(column, task)
+    if task == "regression" and y.min() == y.max():
+        raise ModelError(
+            f"target {column.name!r} is {shown(f'{y[0]:g}')} in all {y.size:,} rows; there is nothing to predict."
+        )
+    if task == "classification" and len(classes) < 2:
+        raise ModelError(
+            f"target {column.name!r} holds one class ({shown(repr(classes[0]))}) in all {y.size:,} rows; "
+            "there is nothing to predict."
+        )
+    return y, classes
+
+
+def some_values_of(column: pd.Series, task: Task) -> tuple[NDArray[Any], tuple[Any, ...]]:
+    """Return the same of some rows of a table, which may hold one value."""
     return (_numbers(column), ()) if task == "regression" else _labels(column)
 
 
@@ -79,10 +94,6 @@ def _numbers(column: pd.Series) -> NDArray[Any]:
         raise ModelError(
             f"target {column.name!r} is infinite in {infinite.size:,} of {y.size:,} rows "
             f"(first at {first_rows(infinite)}); drop those rows first."
-        )
-    if y.min() == y.max():
-        raise ModelError(
-            f"target {column.name!r} is {shown(f'{y[0]:g}')} in all {y.size:,} rows; there is nothing to predict."
         )
     return y
 
@@ -99,11 +110,6 @@ def _labels(column: pd.Series) -> tuple[NDArray[Any], tuple[Any, ...]]:
         raise ModelError(
             f"target {column.name!r} mixes kinds of values ({reason_of(error)}); make them all text."
         ) from None
-    if len(levels) < 2:
-        raise ModelError(
-            f"target {column.name!r} holds one class ({shown(repr(levels[0]))}) in all {y.size:,} rows; "
-            "there is nothing to predict."
-        )
     return y, tuple(levels)
 
 
