@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .columns import choose_features, feature_table
 from .fit import assemble, predictions_of, reason_in_a_line
-from .problem import Problem, require_target, some_values_of
+from .problem import Problem, require_target, values_of
 from .spec import ModelSpec
 
 
@@ -94,8 +94,8 @@ def features_in(frame: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
 
 def _learn(estimator: Any, problem: Problem, frame: pd.DataFrame) -> None:
     require_target(frame[problem.target])
-    y, classes = some_values_of(frame[problem.target], problem.task)
-    unknown = sorted(set(classes) - set(problem.classes), key=str)
+    y, _ = values_of(frame[problem.target], problem.task, problem.classes)
+    unknown = sorted(set(y.tolist()) - set(problem.classes), key=str) if problem.classes else []
     if unknown:
         raise ModelError(
             f"target {problem.target!r} holds {shown(repr(unknown[0]))}, which is none of the problem's "
