@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.reports import Picture
-from evenfold.reports.charts import breadth, shortened, ticks
+from evenfold.reports.charts import breadth, named, shortened, ticks
 from evenfold.reports.templates import scoped_style, style
 from pages import Page
 
@@ -97,11 +97,24 @@ def test_long_names_are_cut_in_the_middle_and_whole_under_the_pointer() -> None:
     assert f"<title>{name}</title>" in picture.svg(360)
 
 
+def test_what_is_infinite_is_not_drawn() -> None:
+    """An infinite score has no place on an axis, and a path to it would not be drawn by any browser."""
+    picture = Picture("x", "x", "y", (0, 1), (0, 1))
+    picture.line([(float("inf"), 0), (float("inf"), 1)], "whole")
+    picture.line([(0, 0), (0.5, float("nan")), (1, 1)], "whole")
+    picture.text(float("-inf"), 0, "nowhere")
+    drawn = picture.svg()
+    assert not re.search(r"inf|nan|nowhere", drawn)
+    assert drawn.count('class="whole"') == 1
+
+
 def test_ticks_are_round_and_inside() -> None:
     """Steps of 1, 2 or 5 times a power of ten."""
     assert ticks(0, 10) == [0, 2, 4, 6, 8, 10]
     assert ticks(-0.013, 0.021, 4) == [-0.01, 0, 0.01, 0.02]
     assert ticks(0, 3, 12, whole=True) == [0, 1, 2, 3]
+    assert ticks(1e-13, 3e-13, 4) == [1e-13, 1.5e-13, 2e-13, 2.5e-13, 3e-13]
+    assert [name for _, name in named(ticks(0, 4e-13))] == ["0", "1e-13", "2e-13", "3e-13", "4e-13"]
 
 
 def test_the_style_of_a_notebook_touches_nothing_else() -> None:
