@@ -16,8 +16,11 @@ from evenfold.estimates.levels import LevelScore, level_scores_of_draws, widest_
 from evenfold.estimates.results import Interval
 from evenfold.flows import evaluate, tune
 from evenfold.flows.outcomes import GateError
+from evenfold.manifests import Audit
 from evenfold.tasks.runtime.home import Home
 from sklearn.metrics import mean_absolute_error, recall_score
+
+from evenfold import tasks
 
 
 def rows(numeric: bool = False) -> pd.DataFrame:
@@ -132,6 +135,25 @@ def test_a_gate_stops_an_evaluation_and_a_tuning_once_they_are_recorded(tmp_path
     unwatched = {"key": "id", "target": "y"}
     with pytest.raises(GateError, match="no column to balance on is named"):
         evaluate(path, spec=spec | {"name": "unwatched", "columns": unwatched}, **LOGISTIC)
+
+
+def test_a_gate_that_is_asked_of_a_split_that_is_known_holds(tmp_path: Path) -> None:
+    """Neither gates nor reasons to ignore decide folds: what is asked now counts, not what was asked first."""
+    path = str(tmp_path / "rows.parquet")
+    rows().to_parquet(path)
+    spec: dict[str, Any] = {"name": "asked", "columns": COLUMNS, "params": {"n_splits": 3}}
+    assert evaluate(path, spec=spec, **LOGISTIC).levels
+    with pytest.raises(GateError, match=r"a gate of asked 1\.0 failed: recall by sex is"):
+        evaluate(path, spec=spec | {"gates": {"level_gap": 0.05}}, **LOGISTIC)
+    assert evaluate(path, spec=spec | {"gates": {"level_gap": "off"}}, **LOGISTIC).levels
+
+    def audited(**asked: Any) -> Audit:
+        return tasks.audit_split.fn(tasks.split.fn(path, spec | asked))
+
+    assert [finding.code for finding in audited().findings] == ["EF506"]
+    assert audited(gates={"attribute_deviation": "off"}).off == ["attribute_deviation"]
+    reason = "of one sex are far fewer"
+    assert [finding.reason for finding in audited(ignore={"EF506": reason}).ignored] == [reason]
 
 
 def test_levels_of_draws_are_means_over_rows_of_their_losses(tmp_path: Path) -> None:
