@@ -25,6 +25,7 @@ from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.running import materialized, publish
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import is_refreshing, step
@@ -81,7 +82,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     worst = {name: round(value, 6) for name, value in measured.worst.items()}
     materialized(
         f"evenfold://{split.name}/{split.version}",
-        split.data if is_address(split.data) else Path(split.data).absolute().as_uri(),
+        redacted(split.data) if is_address(split.data) else Path(split.data).absolute().as_uri(),
         f"{split.name} {split.version}",
         run.url,
         {"split_id": split.split_id, "rows": split.n_rows, "splits": split.n_splits, "worst": worst},
