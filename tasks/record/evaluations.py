@@ -41,6 +41,7 @@ from .entries import (
     KeptModel,
     confusion_metrics,
     importance_artifact,
+    named_apart,
     run_key,
     split_key,
     unless_usual,
@@ -270,16 +271,16 @@ def split_report_from(split: SplitRef, split_run: str) -> str:
 
 
 def _level_metrics(levels: Sequence[LevelScore]) -> dict[str, float]:
+    attributes = named_apart(dict.fromkeys(score.attribute for score in levels))
+    names = {
+        attribute: named_apart(dict.fromkeys(score.level for score in levels if score.attribute == attribute))
+        for attribute in attributes
+    }
     return {
-        f"by/{_metric_name(score.attribute)}/{_metric_name(score.level)}/{score.metric}": score.value
+        f"by/{attributes[score.attribute]}/{names[score.attribute][score.level]}/{score.metric}": score.value
         for score in levels
         if score.value is not None
     }
-
-
-def _metric_name(name: str) -> str:
-    """Return a name with the characters alone that MLflow allows in a metric."""
-    return re.sub(r"[^\w.\- ]", "_", name)
 
 
 def _page(evaluation: Evaluated, work: Work, of_split: str) -> Page:
