@@ -162,11 +162,11 @@ def test_levels_of_draws_are_means_over_rows_of_their_losses(tmp_path: Path) -> 
     frame.to_parquet(path)
     spec = {"name": "drawn", "columns": COLUMNS, "strategy": "Bootstrap", "params": {"n_splits": 20}}
     made = evaluate(path, spec=spec, **LOGISTIC | {"metrics": ["accuracy", "roc_auc"]})
-    (kept,) = [each for each in map(pd.read_parquet, Home.here().scores.rglob("*.parquet")) if "count" in each]
+    (kept,) = [each for each in map(pd.read_parquet, Home.here().scores.rglob("*.parquet")) if "count_accuracy" in each]
     f, f_auc, m, m_auc = made.levels
     for score, sex in ((f, "f"), (m, "m")):
-        own = kept[(frame["sex"] == sex).to_numpy() & (kept["count"] > 0).to_numpy()]
-        assert score.value == pytest.approx(1 - float((own["accuracy"] / own["count"]).mean()))
+        own = kept[(frame["sex"] == sex).to_numpy() & (kept["count_accuracy"] > 0).to_numpy()]
+        assert score.value == pytest.approx(1 - float((own["accuracy"] / own["count_accuracy"]).mean()))
         assert score.interval is not None
         assert score.interval.low < score.value < score.interval.high
     assert f.interval is not None
