@@ -11,7 +11,7 @@ from evenfold.manifests import Audit, Finding, Manifest, audit, decide
 
 SPEC = {"columns": {"key": "id", "target": "y", "group": "patient"}, "seed": 3}
 FEATURES = ["dose", "age"]
-N = 1200
+N = 900
 
 
 def clean(n: int = 600) -> pd.DataFrame:
@@ -47,13 +47,13 @@ def moved(manifest: Manifest, row: int, fold: int) -> Manifest:
     return replace(manifest, membership=replace(manifest.membership, codes=codes))
 
 
-def plain(seed: int = 0) -> tuple[pd.DataFrame, np.random.Generator]:
+def plain(seed: int = 0, n: int = N) -> tuple[pd.DataFrame, np.random.Generator]:
     """Return rows of four numbers, a category and a class that nothing is wrong with."""
     random = np.random.default_rng(seed)
-    frame = pd.DataFrame(random.normal(size=(N, 4)), columns=list("abcd"))
-    frame["kind"] = random.choice(["oak", "elm", "ash"], N)
-    frame["y"] = (frame["a"] - frame["b"] + random.normal(size=N) > 0).astype(int)
-    frame["id"] = [f"K{i:05d}" for i in random.permutation(N)]
+    frame = pd.DataFrame(random.normal(size=(n, 4)), columns=list("abcd"))
+    frame["kind"] = random.choice(["oak", "elm", "ash"], n)
+    frame["y"] = (frame["a"] - frame["b"] + random.normal(size=n) > 0).astype(int)
+    frame["id"] = [f"K{i:05d}" for i in random.permutation(n)]
     return frame, random
 
 

@@ -52,13 +52,13 @@ def test_rows_that_nothing_is_wrong_with_raise_no_alarm(seed: int) -> None:
 
 def test_copies_measured_again_are_near_duplicates() -> None:
     """A tenth of the rows again, each number off by a thousandth of its spread."""
-    frame, random = plain()
-    copies = frame.iloc[: N // 10].copy()
-    copies[list("abcd")] += random.normal(size=(N // 10, 4)) * 0.001
+    frame, random = plain(n=1200)
+    copies = frame.iloc[:120].copy()
+    copies[list("abcd")] += random.normal(size=(120, 4)) * 0.001
     copies["id"] = copies["id"] + "-2"
     made = audited(pd.concat([frame, copies], ignore_index=True))
     found = next(found for found in made.findings if found.check == "near_duplicates")
-    assert 0.7 * N / 5 <= found.figure <= N / 5
+    assert 0.7 * 240 <= found.figure <= 240
     assert "keep them together as a group" in found.message
 
 
@@ -184,9 +184,9 @@ def test_models_stop_where_no_fold_can_be_apart_any_more(monkeypatch: pytest.Mon
 def test_a_generation_from_another_population_is_found() -> None:
     """What grows the split by other rows is worth a sentence; what grows it by the same is not."""
     frame, _ = plain()
-    first = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame.iloc[:900])
+    first = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame.iloc[: N * 3 // 4])
     assert "other_generation" in audit(extend(first, frame).manifest, frame).passed
-    frame.loc[900:, "d"] += 2.0
+    frame.loc[N * 3 // 4 :, "d"] += 2.0
     assert "generation 1" in alarms(audit(extend(first, frame).manifest, frame))["other_generation"]
 
 

@@ -79,10 +79,10 @@ def test_an_entity_of_a_seventh_of_the_variance_is_found_and_one_of_a_twentieth_
 
 
 def test_an_entity_of_as_many_rows_each_is_found() -> None:
-    """Three rows of each of 400 patients: there is no order in their numbers of rows."""
+    """Three rows of each patient: there is no order in their numbers of rows."""
     frame, random = plain()
-    codes = random.permutation(np.repeat(np.arange(400), 3))
-    frame["y"] = random.normal(size=400)[codes] + frame["a"]
+    codes = random.permutation(np.repeat(np.arange(N // 3), 3))
+    frame["y"] = random.normal(size=N // 3)[codes] + frame["a"]
     assert "`group: patient`" in alarms(audited(frame.assign(patient=codes)))["unnamed_entities"]
 
 
