@@ -180,7 +180,7 @@ def evaluate(
     )  # fmt: skip
     recipe = recipe_of(
         model, params=model_params, metrics=metrics, features=features, exclude=exclude, task=task, positive=positive,
-        impute=impute, importance="" if importance == "auto" else importance,
+        impute=impute, importance=None if importance == "auto" else importance,
     )  # fmt: skip
     with running(engine, refresh):
         return run_evaluation(
@@ -332,9 +332,10 @@ def retrain(
 ) -> Retraining:
     """Let new rows of FILE join the split, compare the model with the champion, and register the winner.
 
-    The rule of promotion is in the outcome. The same data, recipe and label are retrained once. Before anything is
-    learnt, FILE is compared with the last table: rows that vanished, targets that changed or shifted, lost columns and
-    odd numbers of new rows stop it, as a failed gate of the audit does: GateError. Raises what ``evaluate`` raises too.
+    The rule of promotion is in the outcome. The same data, recipe, metric, interval and label are retrained once.
+    Before anything is learnt, FILE is compared with the last table: rows that vanished, targets that changed or
+    shifted, lost columns and odd numbers of new rows stop it, as a failed gate of the audit does: GateError. Raises
+    what ``evaluate`` raises too.
 
     Example: evenfold retrain examples/flights.parquet --target arr_delay --group date --key flight_id
     """

@@ -34,9 +34,9 @@ from .splitting import Split, recorded, require_alone, specified, split_given, s
 
 
 def recipe_of(model: Any, **fields: Any) -> ModelSpec:
-    """Return the model with the fields put over it that are given."""
+    """Return the model with the fields put over it that are given: all but None, also what is empty."""
     base = ModelSpec.of(model)
-    given = {name: value for name, value in fields.items() if value}
+    given = {name: value for name, value in fields.items() if value is not None}
     if "params" in given:
         given["params"] = {**base.params, **given["params"]}
     return ModelSpec.of(base.model_dump(exclude_unset=True) | given) if given else base

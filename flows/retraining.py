@@ -28,7 +28,7 @@ from evenfold.tasks.arrivals import check_table, extend, keep_snapshot
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
-from evenfold.tasks.parameters import Merged, OnRefused
+from evenfold.tasks.parameters import LogModels, Merged, OnRefused
 from evenfold.tasks.record.evaluations import balance_of
 from evenfold.tasks.record.models.promoting import check_model
 from evenfold.tasks.record.models.registry import (
@@ -156,7 +156,7 @@ class Course:
     level: float
     run_label: str
     time_limit: float | None
-    log_models: str
+    log_models: LogModels
     allow_partial: bool
 
     @cached_property
@@ -179,14 +179,17 @@ def run_retraining(
     refresh: bool,
     **more: Any,
 ) -> Retraining:
-    """Retrain; the same data, recipe and label are retrained once."""
+    """Retrain; the same request for the same data, recipe and label is retrained once."""
     growth = _grown(data, spec, recipe, merged, on_refused, gates)
     split = growth.split
     problem = work_of(split, recipe).problem
     candidate = problem.model
     judged_by = candidate.metrics[0] if metric is None else problem.metric(metric)
     course = Course(split, growth, candidate, registered_name or split.name, judged_by, gates, spec.gates, **more)
-    opened = run(open_retraining, split, candidate, course.name, course.metric, course.run_label)
+    opened = run(
+        open_retraining, split, candidate, course.name, course.metric, course.run_label, interval=course.interval,
+        level=course.level, log_models=course.log_models, allow_partial=course.allow_partial,
+    )  # fmt: skip
     if opened.outcome and not refresh:
         return opened.outcome.model_copy(update={"reused": True})
     try:

@@ -8,6 +8,7 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from evenfold.estimates import (
     Choice,
@@ -145,16 +146,35 @@ def _nested(
 ) -> NestedChoice:
     """Choose anew for every split by what its training rows say, and score what was chosen on its test rows."""
     work = work_of(split, trials[0].recipe)
-    judged = split.splits()
-    if work.in_time_order:  # what came before a stretch has been tested on earlier stretches
-        judged = judged[1:]
-        inside = {i: [frame_of(trial.evaluated.predictions[:i]) for trial in trials] for i in judged}
+    if work.in_time_order:
+        judged = _with_tested_past(split, work)
+        inside = {i: [_of_past(work, i, trial) for trial in trials] for i in judged}
     else:
-        inside = _inner_predictions(split, trials, time_limit)
+        judged, inside = split.splits(), _inner_predictions(split, trials, time_limit)
     chosen = [chosen_inside(metric, work.problem, inside[i], one_standard_error=one_standard_error) for i in judged]
     results = [trials[winner].evaluated.folds[i] for i, winner in zip(judged, chosen, strict=True)]
     estimates = run(aggregate_chosen, split, results, interval=interval, level=level)
     return NestedChoice(splits=judged, chosen=chosen, estimates=estimates)
+
+
+def _with_tested_past(split: SplitRef, work: Work) -> list[int]:
+    """Return the splits in time order that train on rows which earlier ones test, and so have something to choose by.
+
+    Of the rows inside a gap the targets are not known yet.
+    """
+    judged, tested = [], np.zeros(work.problem.n, dtype=bool)
+    for i in split.splits():
+        train, test = work.pair(i)
+        if tested[train].any():
+            judged.append(i)
+        tested[test] = True
+    return judged
+
+
+def _of_past(work: Work, i: int, trial: Trial) -> pd.DataFrame:
+    """Return a configuration's predictions of the rows that split ``i`` trains on, made when those were the future."""
+    earlier = frame_of(trial.evaluated.predictions[:i])
+    return earlier[earlier["row"].isin(work.pair(i)[0])]
 
 
 def _inner_predictions(split: SplitRef, trials: list[Trial], time_limit: float | None) -> dict[int, list[pd.DataFrame]]:
@@ -180,6 +200,11 @@ def _require_nestable(split: SplitRef, work: Work) -> None:
         raise SplitError(f"nested tuning chooses in every fold, and there are {split.n_splits:,}; use 1,000 at most.")
     if not work.in_time_order:
         require_inner(work)
+    elif not _with_tested_past(split, work):
+        raise SplitError(
+            f"no split trains on a row that an earlier one tests ({split.n_splits:,} splits), so there is nothing to "
+            "choose by inside them; use a shorter gap, or more or longer splits."
+        )
 
 
 def _trials(

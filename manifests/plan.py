@@ -12,12 +12,13 @@ import pyarrow as pa
 from evenfold.manifests.tables.canonical import (
     canonical_table,
     coded,
+    column_types,
     key_order,
     require_columns,
     require_complete,
     to_numpy,
 )
-from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_keys
+from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_key_types, with_keys
 from evenfold.manifests.tables.maturity import label_ends, matured, waiting_keys
 from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import Crossed, DrawSplitter, LabelSplitter, Needs, Repeated, Rows, SplitError, Stream
@@ -55,6 +56,9 @@ class Plan:
     Made before anything random happens; ``plan_id`` is the key of the split cache.
     """
 
+    spec: SplitSpec
+    key: list[str]
+
     def __init__(self, spec: Any, data: Any) -> None:
         asked = read_spec(spec)
         require_columns([*asked.columns.roles(), *asked.types], column_names(data))
@@ -71,6 +75,7 @@ class Plan:
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
                 require_complete(canonical.column(name), name, self.spec.columns.target)
+        self.spec = with_key_types(self.spec, column_types(canonical))
         self.table = _in_key_order(with_keys(canonical, self.spec, {}), self.key)
         types = type_names(self.table, self.spec)
         self.waiting = waiting_keys(waiting, self.spec, types, self.table.select(self.key))

@@ -43,6 +43,7 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     ``grows``: new rows can join later without moving one (``evenfold.manifests.extend``).
     ``shares_out``: every fold or part has a share of the rows, to which its balance can be held.
     ``by_group_table``: all rows of a group get one label, which follows from the table of groups and classes alone.
+    ``by_position``: its parameters name rows by their position, so it splits all the rows they were made for or none.
     ``in_memory_because``: why it is decided in memory only, as a clause after "because"; empty where any engine
     that can sort, group and join comes to the same folds.
     A trait that depends on parameters is a method below ``@refines(what the class says)``.
@@ -60,6 +61,7 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     grows: bool = False
     shares_out: bool = False
     by_group_table: bool = False
+    by_position: bool = False
     in_memory_because: str = "its code sees all rows at once"
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Iterator[Pair]:
@@ -96,6 +98,10 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return how many pairs ``split`` yields."""
+
+    def _n_pairs(self, rows: Rows) -> int:
+        """Return how many pairs ``pairs`` yields of checked rows; as long as splitting, where nothing else tells."""
+        return sum(1 for _ in self.pairs(rows))
 
     def _check(self, rows: Rows) -> None:
         """Raise SplitError where the parameters do not fit the rows; called before any random number is drawn."""
@@ -151,10 +157,16 @@ class LabelSplitter(Splitter):
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return the number of folds, or of parts that ``split`` tests on."""
-        return sum(code >= 0 for code in self.part_codes().values()) or int(self.n_splits)
+        return self._n_tested_parts() or int(self.n_splits)
 
     def _n_splits(self, rows: Rows) -> int:
         return int(self.n_splits)
+
+    def _n_pairs(self, rows: Rows) -> int:
+        return self._n_tested_parts() or self._n_splits(rows)
+
+    def _n_tested_parts(self) -> int:
+        return sum(code >= 0 for code in self.part_codes().values())
 
     def _check(self, rows: Rows) -> None:
         check_count("n_splits", self.n_splits, least=2)
@@ -195,6 +207,9 @@ class DrawSplitter(Splitter):
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return the number of draws."""
+        return int(self.n_splits)
+
+    def _n_pairs(self, rows: Rows) -> int:
         return int(self.n_splits)
 
     def _check(self, rows: Rows) -> None:

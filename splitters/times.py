@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from .encoding import is_real, present
+from .encoding import is_real, is_whole, present
 from .errors import SplitError
 
 MICROSECONDS = {
@@ -21,6 +21,7 @@ MICROSECONDS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
+LAST = 2**63 - 1
 _GAP = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(" + "|".join(MICROSECONDS) + r")s?\s*")
 _ROWS = re.compile(r"\s*(\d+)\s*rows?\s*")
 
@@ -90,14 +91,24 @@ def gap_of(gap: Any, times: NDArray[Any], name: str = "gap") -> Any:
     to seconds): a bare number would not say of what.
     """
     stamps = times.dtype.kind == "M"
-    if is_real(gap) and gap >= 0 and not (stamps and gap):
+    if is_real(gap) and gap >= 0 and not (stamps and gap) and not (is_whole(gap) and gap > LAST):
         return np.timedelta64(0, "us") if stamps else gap
     length = _microseconds(gap)
     # Added to a time of our days it must be one that 64 bits hold.
     if stamps and length is not None and 0 <= length < 2**62:
         return np.timedelta64(length, "us")
-    wanted = "text such as '7 days' or '36 hours'" if stamps else "a number of at least 0, in the unit of time"
+    wanted = "text such as '7 days' or '36 hours'" if stamps else "a number from 0 to 2**63 - 1, in the unit of time"
     raise SplitError(f"{name}={gap!r} for {'timestamps' if stamps else 'times that are numbers'}; choose {wanted}.")
+
+
+def later(times: Any, gap: Any) -> Any:
+    """Return ``times`` (times, or one of them) and ``gap_of`` more; the last time there is where they would pass it.
+
+    A whole number or timestamp that passed 2**63 - 1 would come round to before all others.
+    """
+    if times.dtype.kind == "M":
+        return np.minimum(times, np.datetime64(LAST, "us") - gap) + gap
+    return np.minimum(times, LAST - gap) + gap if times.dtype.kind == "i" and is_whole(gap) else times + gap
 
 
 def rows_in(gap: Any) -> int | None:

@@ -167,7 +167,7 @@ def extend(
     with locked(home.locks, f"name/{folder.parent.name}"):
         grown = _extended(folder, path, batch, merged, max_missing, limit)
         written = grown.manifest.folder
-        if not results_of(home).offer_split(written, grown.manifest.split_id):
+        if not results_of(home).offer_split(written):
             shutil.rmtree(written)
             raise SplitError(
                 f"{folder.parent.name} {written.name} was made on another machine meanwhile; run it again."

@@ -12,9 +12,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from evenfold.estimates import FoldScore, ModelSpec, Problem, fit_in_batches
+from evenfold.estimates import FoldScore, ModelError, ModelSpec, Problem, fit_in_batches, score_key
 from evenfold.estimates.models.batches import features_in, fitted_in_batches
-from evenfold.manifests import Partitions, digest_json, partition, require_room
+from evenfold.manifests import Partitions, partition, require_room
 from evenfold.manifests.anywhere.joining import PLACE
 from evenfold.manifests.engines.sources import source_of
 from evenfold.splitters import SplitError
@@ -60,8 +60,13 @@ def fit_one_by_batches(
 
 
 def _batches_key(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
-    content = files_digest(split.split_id, split.data)
-    return f"score/{digest_json([content, i, 'batches', ModelSpec.of(model).canonical()])}"
+    stored, recipe = split.stored(), ModelSpec.of(model)
+    if recipe.estimator is None:
+        raise ModelError(
+            "no estimator is named; choose one that learns batch by batch, such as sklearn.linear_model:SGDRegressor."
+        )
+    read, membership = files_digest(stored, split.data), f"batches of split {i} of {split.split_id}"
+    return f"score/{score_key(recipe, membership=membership, fingerprint=read, seed=stored.spec.seed)}"
 
 
 @step(key_of=_batches_key, run_name=lambda split, i, **_: f"fit split {i} of {split.name} batch by batch")
@@ -81,7 +86,7 @@ def fit_batches(split: SplitRef, i: int, model: Model = None, *, memory: Memory 
     made = keep_predictions(pd.concat([keys, predictions], axis=1), _batches_key(split, i, model).partition("/")[2])
     return FoldResult(
         score=score, predictions=made, peak_memory_mb=peak_memory(), split_id=split.split_id,
-        fingerprint=files_digest(split.split_id, split.data), model=recipe,
+        fingerprint=files_digest(split.stored(), split.data), model=recipe,
     )  # fmt: skip
 
 
@@ -155,7 +160,7 @@ def keep_predictions(table: pd.DataFrame, key: str) -> KeptFile:
 def _parted(split: SplitRef, repeat: int, memory: str | None) -> Partitions:
     """Return the table parted by its folds, written now or before."""
     home = Home.here()
-    place = home.shared / "parted" / f"{files_digest(split.split_id, split.data)[:32]}-{repeat}"
+    place = home.shared / "parted" / f"{files_digest(split.stored(), split.data)[:32]}-{repeat}"
     with locked(home.locks, f"parted/{place.name}"):
         if not place.exists():
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -8,8 +8,8 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -43,10 +43,6 @@ class Finding:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", redacted(self.message))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
 
 
 def examine(home: Home) -> list[Finding]:
@@ -144,18 +140,18 @@ def _deployments() -> list[Any]:
 
 def _runs(deployment: Any, before: float | None = None) -> list[Any]:
     """Return a run of a deployment that waits to begin, if there is one: any, or one that should have begun before."""
-    asked: dict[str, Any] = {"state": {"type": {"any_": ["SCHEDULED"]}}}
+    asked: dict[str, object] = {"state": {"type": {"any_": ["SCHEDULED"]}}}
     if before is not None:
         asked["expected_start_time"] = {"before_": datetime.fromtimestamp(before, UTC)}
     return _read(deployment, asked, "EXPECTED_START_TIME_DESC", 1)
 
 
-def _read(deployment: Any, asked: dict[str, Any], order: str, most: int) -> list[Any]:
+def _read(deployment: Any, asked: Mapping[str, object], order: str, most: int) -> list[Any]:
     from prefect import get_client
     from prefect.client.schemas.filters import FlowRunFilter
     from prefect.client.schemas.sorting import FlowRunSort
 
-    wanted = FlowRunFilter.model_validate(asked | {"deployment_id": {"any_": [deployment]}})
+    wanted = FlowRunFilter.model_validate({**asked, "deployment_id": {"any_": [deployment]}})
     with get_client(sync_client=True) as client:
         return list(client.read_flow_runs(flow_run_filter=wanted, sort=FlowRunSort(order), limit=most))
 

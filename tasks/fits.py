@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
+from evenfold.estimates import (
+    EvaluationError,
+    FoldScore,
+    ModelSpec,
+    fit_and_score,
+    fit_predictions,
+    fitted,
+    score_draws,
+)
 from evenfold.estimates.models.fit import inner_pairs
 from evenfold.estimates.models.importance import MOST_FOLDS
 from evenfold.manifests import Manifest
@@ -110,7 +118,14 @@ def _fold_result(work: Work, score: FoldScore, predictions: pd.DataFrame, key: s
     )
 
 
-def _about(work: Work) -> dict[str, Any]:
+class _About(TypedDict):
+    split_id: str
+    fingerprint: str
+    model: ModelSpec
+
+
+def _about(work: Work) -> _About:
+    """Return what every ``Fit`` says."""
     return {"split_id": work.manifest.split_id, "fingerprint": work.fingerprint, "model": work.problem.model}
 
 

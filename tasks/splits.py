@@ -103,7 +103,7 @@ def specification(
         "seed": seed,
         "name": name or base.get("name") or name_of(data),
     }
-    fields["holdout"] = None if holdout is None else {"fraction": holdout}
+    fields["holdout"] = None if holdout is None else {**(base.get("holdout") or {}), "fraction": holdout}
     merged = base | {field: value for field, value in fields.items() if value is not None}
     merged["params"] = {
         **base.get("params", {}), **(params or {}), **({} if n_splits is None else {"n_splits": n_splits})
@@ -183,16 +183,15 @@ def split(
         balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
         holdout=holdout, missing_target=missing_target, coordinates=coordinates, data_engine=data_engine, memory=memory,
     )  # fmt: skip
-    if isinstance(plan, StreamedPlan) and plan.cleared:  # found before, and now it is to be written after all
-        place = from_anywhere(data_reference(data, Home.here()))
-        plan = planned(plan.spec, place, engine=data_engine, memory=memory, to=Home.here().splits)
     home = Home.here()
+    path = from_anywhere(data_reference(data, home))
+    if isinstance(plan, StreamedPlan) and plan.cleared:  # found before, and now it is to be written after all
+        plan = planned(plan.spec, path, engine=data_engine, memory=memory, to=home.splits)
     home.make()
     # Always in this order: two that held one each would wait for one another for ever.
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
         folder, reused = _placed(plan, home, again=is_refreshing())
     clear_spilled()
-    path = from_anywhere(data_reference(data, home))
     return SplitRef.of(StoredManifest(folder), folder, path, reused)
 
 
@@ -271,7 +270,7 @@ def _placed(plan: Plan, home: Home, again: bool) -> tuple[Path, bool]:
             set_aside(known)
         made = _written(plan, manifest, home, version)
         folder = made.folder
-        if results.offer_split(folder, made.split_id):
+        if results.offer_split(folder):
             return folder, elsewhere is not None
         shutil.rmtree(folder)  # another machine was first with this version of another decision, which is fetched next
     raise SplitError(f"{MOST_TRIES} versions of {name} in a row were made on other machines; run it again.")

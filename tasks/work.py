@@ -25,6 +25,7 @@ from evenfold.manifests import (
     Manifest,
     NoRoomError,
     SplitSpec,
+    StoredManifest,
     canonical_table,
     column_names,
     digest_json,
@@ -161,7 +162,7 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     ordered = table.take(positions[present])
     problem = (_narrow_problem if by_batches else _problem)(ordered, manifest.spec, recipe)
     if by_batches:  # one reading to the end for every fit would cost more than it proves
-        read = files_digest(manifest.split_id, data)
+        read = files_digest(manifest, data)
     else:
         read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
     # The problem holds the present rows alone, in the manifest's order.
@@ -176,9 +177,12 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
     return Work(manifest, problem, read, place, keys, times, attributes, roles, lines)
 
 
-def files_digest(split_id: str, data: str) -> str:
-    """Return what names the rows of a split without reading them: the table's files, until they are written again."""
-    return digest_json([split_id, [list(map(str, file)) for file in stamp(data)]])
+def files_digest(manifest: Manifest | StoredManifest, data: str) -> str:
+    """Return what names a split's rows without reading them: the files, until they are written again, and the types.
+
+    Targets and groups that the strategy does not read belong to the plan and not to the membership, so it is the plan.
+    """
+    return digest_json([manifest.plan_id, manifest.spec.types, [list(map(str, file)) for file in stamp(data)]])
 
 
 def _narrow(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
@@ -270,7 +274,13 @@ def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] |
 
 def key_of_split(work: Work, i: int) -> str:
     """Return the score key of split ``i``: other splits, and columns that the model does not read, leave it alone."""
-    return key_of(work, work.manifest.in_use.digest(i))
+    return key_of(work, _of_split(work, i))
+
+
+def _of_split(work: Work, i: int) -> str:
+    # The result bears the split's number and name: of two manifests that share a fold, each may call it otherwise.
+    membership = work.manifest.membership
+    return digest_json([work.manifest.in_use.digest(i), *membership.split_name(i), membership.split_title(i)])
 
 
 def key_of_inner(work: Work, i: int) -> str:
@@ -280,7 +290,7 @@ def key_of_inner(work: Work, i: int) -> str:
 
 def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:
     """Return the score key of the splits first..last-1: asking for more draws leaves finished blocks alone."""
-    return key_of(work, more + digest_json([work.manifest.in_use.digest(i) for i in range(first, last)]))
+    return key_of(work, more + digest_json([_of_split(work, i) for i in range(first, last)]))
 
 
 def key_of_pair(work: Work, train: NDArray[np.int64], test: NDArray[np.int64]) -> str:

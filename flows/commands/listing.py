@@ -47,7 +47,8 @@ def list_(
 
 
 def _found(home: Any) -> dict[str, list[Listed]]:
-    from evenfold.tasks.references import recorded_evaluations, recorded_models, recorded_splits, recorded_tunings
+    from evenfold.tasks.record.runs import recorded_evaluations, recorded_models, recorded_tunings
+    from evenfold.tasks.references import recorded_splits
 
     recorded = {"evaluations": recorded_evaluations, "tunings": recorded_tunings, "models": recorded_models}
     looks = not home.tracks_here or (home.path / "mlflow.db").exists()  # looking makes no store

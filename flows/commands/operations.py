@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -72,7 +73,7 @@ def doctor(as_json: Json = False) -> None:
         findings = examine(home)
     out, _ = consoles()
     if as_json:
-        out.print_json(data=[finding.to_json() for finding in findings])
+        out.print_json(data=[asdict(finding) for finding in findings])
     else:
         for finding in findings:
             out.print(f"[{'green]ok  ' if finding.ok else 'red]BAD '}[/] {finding.check}: {finding.message}")

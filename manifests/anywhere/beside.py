@@ -259,7 +259,7 @@ def _ordered(manifest: StoredManifest, data: Any, columns: Columns, memory: int,
     source = source_of(data, dict(spec.types))
     names = [name for name in columns.roles() if name in source.schema.names or name in columns.key]
     names = names or source.schema.names[:1]
-    known = {name: kind for name, kind in {**spec.types, **manifest.types}.items() if name in names}
+    known = {name: kind for name, kind in {**manifest.types, **spec.types}.items() if name in names}
     canonical = Canonical(spec, tuple(names), tuple(known.items()), tuple(manifest.types.items()))
     key = key_names(spec)
     shards = DuckDB(memory).ordered(source, canonical, key, folder)

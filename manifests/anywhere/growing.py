@@ -107,7 +107,7 @@ def extended(
         growth = grow(known, arrival, merged)
         changes = _changes(ordered, None if batch else gone, back, growth)
         if not arrival.new.size and changes is None:
-            return Extension(manifest, 0, 0, 0, 0, 0, (NOTHING_NEW,))
+            return Extension(manifest, 0, 0, 0, 0, 0, growth.notes or (NOTHING_NEW,))
         child = _child(known, manifest.split_id, ordered.fingerprint(ordered.digests()), growth)
         tables = _tables(child, arrival, growth, changes)
         counted: list[int] = []
@@ -129,7 +129,7 @@ def _ordered(manifest: StoredManifest, data: Any, memory: int, folder: Path) -> 
     spec, types = manifest.spec, manifest.types
     source = source_of(data, dict(spec.types))
     used = used_columns(spec, manifest.splitter.needs)
-    declared = {name: kind for name, kind in {**spec.types, **types}.items() if name in used}
+    declared = {name: kind for name, kind in {**types, **spec.types}.items() if name in used}
     canonical = Canonical(spec, tuple(used), tuple(declared.items()), tuple(types.items()))
     shards = DuckDB(memory).ordered(source, canonical, key_names(spec), folder)
     if not shards:
@@ -270,7 +270,7 @@ def _tables(child: Manifest, arrival: Passed, growth: Growth, changes: pa.Table 
 
 def _fill(
     before: StoredManifest, child: Manifest, tables: dict[str, pa.Table], aside: Path, quarantined: list[int]
-) -> str:
+) -> None:
     """Write the next version; what its rows come to is read from the disk before the header names it."""
     files = linked(before.folder, aside)
     for name, table in tables.items():
@@ -283,4 +283,3 @@ def _fill(
         write_parquet(table.replace_schema_metadata(metadata), aside / name)
         files.append(entry_of(aside / name, table))
     write_header(aside, {**description, "files": files})
-    return rows.split_id

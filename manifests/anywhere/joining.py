@@ -26,7 +26,8 @@ from .beside import Beside, beside
 
 MOST_PARTS = 1_000
 HELD_ROWS = 200_000
-PLACE = "fold_place"  # a row's rank in key order; columns of a table may not begin with "fold"
+# A row's rank in key order, and its place in the table: a key may not begin with "fold".
+PLACE, POSITION = "fold_place", "fold_position"
 DESCRIPTION = "_partitions.json"  # readers of Parquet pass over such a name
 
 
@@ -125,7 +126,7 @@ def partition(
     return Partitions(Path(to))
 
 
-def _fill(manifest: StoredManifest, source: Source, aside: Path, memory: int, repeat: int) -> str:
+def _fill(manifest: StoredManifest, source: Source, aside: Path, memory: int, repeat: int) -> None:
     key = key_names(manifest.spec)
     with room_beside(aside) as spilled:
         ordered = ordered_places(manifest, source, key, spilled, memory)
@@ -140,20 +141,19 @@ def _fill(manifest: StoredManifest, source: Source, aside: Path, memory: int, re
         "columns": [*source.schema.names, PLACE],
     }
     (aside / DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
-    return manifest.split_id
 
 
 def ordered_places(manifest: StoredManifest, source: Source, key: list[str], folder: Path, memory: int) -> Ordered:
     """Return the keys and each row's place in the table, in key order."""
     spec, types = manifest.spec, manifest.types
-    declared = {name: kind for name, kind in {**spec.types, **types}.items() if name in spec.columns.key}
+    declared = {name: kind for name, kind in {**types, **spec.types}.items() if name in spec.columns.key}
     canonical = Canonical(spec, tuple(spec.columns.key), tuple(declared.items()), tuple(types.items()))
 
     def parts() -> Iterator[pa.Table]:
         start = 0
         for part in source.batches(list(spec.columns.key) or source.schema.names[:1]):
             columns = dict(zip(key, canonical(part).select(key).columns, strict=True)) if key else {}
-            yield pa.table({**columns, "position": np.arange(start, start + part.num_rows)})
+            yield pa.table({**columns, POSITION: np.arange(start, start + part.num_rows)})
             start += part.num_rows
 
     writer = ShardWriter(folder)
@@ -161,7 +161,7 @@ def ordered_places(manifest: StoredManifest, source: Source, key: list[str], fol
         writer.add(table)
     writer.close()
     made = canonical.types(source.schema) if key else {}
-    return Ordered(tuple(writer.shards), {**made, "position": "int"}, tuple(key))
+    return Ordered(tuple(writer.shards), {**made, POSITION: "int"}, tuple(key))
 
 
 def _write(rows: Beside, source: Source, aside: Path, repeat: int) -> dict[int, int]:
@@ -173,17 +173,21 @@ def _write(rows: Beside, source: Source, aside: Path, repeat: int) -> dict[int, 
 
 
 def in_table_order(rows: Beside, source: Source, repeat: int) -> Iterator[tuple[pa.Table, Any]]:
-    """Yield the table's rows in its own order, each with its rank in key order (``PLACE``), and their folds."""
+    """Yield the table's rows in its own order, each with its rank in key order (``PLACE``), and their folds.
+
+    Raises SplitError where a column of the table is called ``PLACE``.
+    """
+    if PLACE in source.schema.names:
+        raise SplitError(f"the data have a column {PLACE!r}, and that name is ours; rename it.")
 
     def folds() -> Iterator[pa.Table]:
         place = 0
-        for codes, table in rows.stretches(["position"]):
+        for codes, table in rows.stretches([POSITION]):
             ranks = np.arange(place, place + len(codes))
-            position = table.column("position")
-            yield pa.table({"position": position, PLACE: ranks, "code": codes[:, repeat]})
+            yield pa.table({POSITION: table.column(POSITION), PLACE: ranks, "code": codes[:, repeat]})
             place += len(codes)
 
-    in_place = in_order(folds(), ["position"], rows.folder, rows.memory) if rows.ordered.key else folds()
+    in_place = in_order(folds(), [POSITION], rows.folder, rows.memory) if rows.ordered.key else folds()
     held = _Held(in_place)
     for part in source.batches(source.schema.names):
         beside_it = held.take(part.num_rows)

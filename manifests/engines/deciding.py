@@ -27,8 +27,8 @@ from evenfold.manifests.state import (
     shares_of,
     uncounted,
 )
-from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table
-from evenfold.manifests.tables.keys import key_values, type_names
+from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, column_types
+from evenfold.manifests.tables.keys import key_values, type_names, with_key_types
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Stream, all_strategies
 from evenfold.splitters.base import label_type
 from evenfold.splitters.kernels.random import HOLDOUT
@@ -90,6 +90,8 @@ class StreamedPlan(Plan):
             )
         if not used:
             used, source = ["row"], _numbered(source)
+        nothing = canonical_table(_nothing(source.schema), self.spec.columns.key, self.spec.types)
+        self.spec = with_key_types(self.spec, column_types(nothing))
         canonical = Canonical(self.spec, tuple(used), tuple(self.spec.types.items() if used != ["row"] else ()))
         types = canonical.types(source.schema)
         shards = engine.ordered(source, canonical, self.key, folder)

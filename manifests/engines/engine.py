@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 from evenfold.manifests.tables.addresses import quoted
+from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 
@@ -61,13 +62,19 @@ class DuckDB:
 
 
 def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
-    """Yield the rows of ``parts`` sorted by ``key``, out of core: at most ``memory`` bytes, the rest in ``folder``."""
+    """Yield the rows of ``parts`` sorted by ``key``, out of core: at most ``memory`` bytes, the rest in ``folder``.
+
+    Raises SplitError for a part whose columns have other types than those of the first, and what a part raises.
+    """
     import duckdb
 
     first = next(parts, None)
     if first is None:
         return
-    stream = pa.RecordBatchReader.from_batches(first.schema, _batches(first, parts))
+    names, failed = first.column_names, list[Exception]()
+    # By number: DuckDB takes names that differ in case alone for one.
+    numbered = pa.schema([(str(i), arrow) for i, arrow in enumerate(first.schema.types)])
+    stream = pa.RecordBatchReader.from_batches(numbered, _batches(first, parts, numbered.names, failed))
     settings: dict[str, str | bool | int | float | list[str]] = {
         # What DuckDB holds besides its buffers, and our own batches, need as much again.
         "memory_limit": f"{max(memory // 2, 64 << 20) >> 20}MiB",
@@ -79,28 +86,57 @@ def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: in
         database.execute("set enable_progress_bar = false")  # it would be among what a command prints
         database.register("canonical", stream)
         # A relation's reader keeps the order; a cursor's did not, twice, in DuckDB 2.0.0. Ordered.check looks at it.
-        order = ", ".join(quoted(name) for name in key)
+        order = ", ".join(quoted(str(names.index(name))) for name in key)
         try:
             for batch in database.sql(f"select * from canonical order by {order}").to_arrow_reader(1 << 17):
-                yield pa.Table.from_batches([batch])
-        except duckdb.OutOfMemoryException as error:
-            if "offload" in str(error):  # it spilled until the disk was full, and calls that a want of memory as well
-                raise SplitError(
-                    f"the rows cannot be sorted in {folder}: its disk has no room left for what {memory >> 20:,} MB of "
-                    "memory do not hold; free some, or allow more memory. Nothing was written."
-                ) from None
-            raise SplitError(
-                f"{memory >> 20:,} MB of memory are too little to sort the rows ({reason_of(error)[:200]}); allow more."
-            ) from None
-        except duckdb.IOException as error:
-            raise SplitError(
-                f"the rows cannot be sorted in {folder} ({reason_of(error)[:200]}); nothing was written."
-            ) from None
+                yield pa.Table.from_batches([batch]).rename_columns(names)
+        except duckdb.Error as error:
+            raise (failed[0] if failed else _unsorted(error, folder, memory)) from None
 
 
-def _batches(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
-    for table in chain([first], others):
-        yield from table.to_batches()
+def _unsorted(error: Exception, folder: Path, memory: int) -> Exception:
+    """Return what is said where DuckDB cannot sort rows: the error itself, where we do not know it."""
+    import duckdb
+
+    if isinstance(error, duckdb.OutOfMemoryException) and "offload" in str(error):
+        # It spilled until the disk was full, and calls that a want of memory as well.
+        return SplitError(
+            f"the rows cannot be sorted in {folder}: its disk has no room left for what {memory >> 20:,} MB of "
+            "memory do not hold; free some, or allow more memory. Nothing was written."
+        )
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return SplitError(
+            f"{memory >> 20:,} MB of memory are too little to sort the rows ({reason_of(error)[:200]}); allow more."
+        )
+    if isinstance(error, duckdb.IOException):
+        return SplitError(f"the rows cannot be sorted in {folder} ({reason_of(error)[:200]}); nothing was written.")
+    return error
+
+
+def _batches(
+    first: pa.Table, others: Iterator[pa.Table], names: list[str], failed: list[Exception]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of tables, their columns called ``names``; what goes wrong is kept as it was."""
+    try:
+        for table in chain([first], others):
+            _require_alike(first.schema, table.schema)
+            yield from table.rename_columns(names).to_batches()
+    except Exception as error:
+        failed.append(error)
+        raise
+
+
+def _require_alike(first: pa.Schema, schema: pa.Schema) -> None:
+    """Raise SplitError where a later part of a table has other columns, or of other types, than the first."""
+    if schema.names != first.names:
+        odd = listed(sorted({*schema.names} ^ {*first.names}) or schema.names)
+        raise SplitError(f"the first rows and later ones differ in columns ({odd}); give all the same.")
+    for known, field in zip(first, schema, strict=True):
+        if known.type != field.type:
+            raise SplitError(
+                f"column {field.name!r} is {known.type} in the first rows and {field.type} in later ones; declare its "
+                "type, or give all rows the same."
+            )
 
 
 def bytes_of_memory(memory: str | int | None) -> int:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 from evenfold.manifests.tables.addresses import Addressed, is_address, opened, streamed
-from evenfold.manifests.tables.canonical import require_columns
+from evenfold.manifests.tables.canonical import INDEX, one_schema, require_columns
 from evenfold.manifests.tables.csv_files import about_rows, csv_batches
-from evenfold.manifests.tables.read import INDEX, blocks_of, data_files, is_parquet, parquet_data, read_table, readable
+from evenfold.manifests.tables.read import blocks_of, data_files, is_parquet, parquet_data, read_table, readable
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 
@@ -96,7 +96,7 @@ def _without_index(schema: pa.Schema) -> pa.Schema:
 def _from_csv(files: list[Path], types: dict[str, str], native: str) -> Source:
     def batches(columns: list[str]) -> Iterator[pa.Table]:
         try:
-            read = (batch for file in files for batch in csv_batches(file, types, columns))
+            read = (batch for file in files for batch in csv_batches(file, types, columns, schema))
             yield from (piece for batch in read for piece in _slices(pa.Table.from_batches([batch])))
         except pa.ArrowException as error:
             raise SplitError(
@@ -104,7 +104,8 @@ def _from_csv(files: list[Path], types: dict[str, str], native: str) -> Source:
             ) from None
 
     try:
-        return Source(next(csv_batches(files[0], types)).schema, batches, None, native, about_rows(files))
+        schema = one_schema(files, [next(csv_batches(file, types)).schema for file in files])
+        return Source(schema, batches, None, native, about_rows(files))
     except (pa.ArrowException, UnicodeDecodeError):
         table = read_table(native, types=types)  # which says what is wrong
         return Source(table.schema, lambda columns: _slices(table.select(columns)), table.num_rows, native)

@@ -184,7 +184,7 @@ def write_streamed(
     return StoredManifest(appear(final, lambda aside: _fill(plan, decision, aside)))
 
 
-def _fill(plan: StreamedPlan, decision: Decision, aside: Path) -> str:
+def _fill(plan: StreamedPlan, decision: Decision, aside: Path) -> None:
     written = _Assignments(aside / ROWS)
     ordered, start = plan.ordered, 0
     for shard, rows in zip(ordered.shards, ordered.rows, strict=True):
@@ -217,7 +217,6 @@ def _fill(plan: StreamedPlan, decision: Decision, aside: Path) -> str:
         write_parquet(table.replace_schema_metadata(metadata), aside / name)
         files.append(entry_of(aside / name, table))
     write_header(aside, {**description, "files": files})
-    return description["split_id"]
 
 
 class _Assignments:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.anywhere.beside import Beside, beside, labels_of
-from evenfold.manifests.anywhere.joining import PLACE, in_table_order, ordered_places
+from evenfold.manifests.anywhere.joining import PLACE, POSITION, in_table_order, ordered_places
 from evenfold.manifests.anywhere.verbs import fits_whole, read_whole
 from evenfold.manifests.engines.engine import bytes_of_memory, in_order
 from evenfold.manifests.engines.sources import Source, source_of
@@ -40,8 +40,8 @@ def as_cv(manifest: Manifest | StoredManifest, data: Any, memory: str | int | No
     source = source_of(data, dict(manifest.spec.types))
     with _joined(manifest, source, bytes_of_memory(memory)) as rows:
         kind = manifest.fold_type
-        parts = [(codes.astype(kind), table.column("position").to_numpy())
-                 for codes, table in rows.stretches(["position"])]  # fmt: skip
+        parts = [(codes.astype(kind), table.column(POSITION).to_numpy())
+                 for codes, table in rows.stretches([POSITION])]  # fmt: skip
         labels = replace(rows.labels, codes=np.concatenate([codes for codes, _ in parts]))
     index = getattr(data, "index", None)
     known = index if getattr(index, "is_unique", False) else None

@@ -9,10 +9,12 @@ from itertools import accumulate, islice
 from math import ceil
 from typing import Any, get_args
 
+import numpy as np
 import pyarrow as pa
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import fold_columns
-from evenfold.manifests.tables.canonical import listed
+from evenfold.manifests.tables.canonical import amount, listed
+from evenfold.manifests.tables.keys import key_values
 from evenfold.splitters import HashSplit, SplitError
 
 from .forms import Dialect
@@ -88,15 +90,16 @@ def warehouse_sql(manifest: Manifest, dialect: Dialect, table: str = "rows") -> 
     HashSplit is one expression of the key, the 52-bit rule of its docstring; text is hashed as it stands, so keys that
     are not in Unicode's NFC form must be brought into it first. Strategies that keep groups whole become a table
     ``<name>_folds`` of groups and folds (every repeat), and a join. Codes are the manifest's: -2 is locked.
+    Rows of groups that turned out to be one, where that was accepted, follow their group here.
     Raises SplitError for splits that follow from neither, for keys without a text that all engines agree on, and for
-    rows that are quarantined, which no rule knows.
+    rows that are quarantined, left out or waiting, which no rule knows.
     """
     if dialect not in DIALECTS:
         raise SplitError(f"there is no dialect {dialect!r}; choose {listed(get_args(Dialect), most=9)}.")
     if manifest.status.any():
-        raise SplitError(
-            "the manifest holds deleted or quarantined rows, which no rule knows; export to csv and join by key."
-        )
+        raise _beyond_rules("deleted or quarantined rows")
+    if manifest.waiting is not None:
+        raise _beyond_rules(amount(manifest.waiting.num_rows, "row that waits", "rows that wait"))
     words = DIALECTS[dialect]
     if manifest.group_table is not None and manifest.spec.columns.group:
         return _by_group(manifest, manifest.group_table, words, table)
@@ -108,11 +111,19 @@ def warehouse_sql(manifest: Manifest, dialect: Dialect, table: str = "rows") -> 
     )
 
 
+def _beyond_rules(rows: str) -> SplitError:
+    return SplitError(f"the manifest holds {rows}, which no rule knows; export to csv and join by key.")
+
+
 def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -> str:
     columns = manifest.spec.columns.key
     kinds = [manifest.types.get(name) for name in columns]
     if manifest.spec.key_encoding or set(kinds) - {"int", "text"}:
         raise SplitError("only keys of whole numbers and text have a text that every engine agrees on; export to csv.")
+    assert manifest.keys is not None
+    left_out = int(np.count_nonzero(manifest.codes != splitter.labels_of(key_values(manifest.keys))))
+    if left_out:
+        raise _beyond_rules(f"{amount(left_out, 'row')} whose fold is not that of the key")
     parts = [words.text.format(_name(name, words)) for name in columns]
     parts = [_text(f"{splitter.salt}|", words), *_between(parts, _text("|", words))]
     bits = words.bits.format(f"CONCAT({', '.join(parts)})")

@@ -253,7 +253,7 @@ def lost_columns(arrived: _Arrived) -> Outcome:
 
 
 def target_distribution(arrived: _Arrived) -> Outcome:
-    """Compare the new rows' target with that of the last generations, by the largest distance of their shares.
+    """Compare the new rows' target with that of the last generations learnt from, by their shares' largest distance.
 
     Of numbers that is Kolmogorov's distance, of classes the largest difference of a class's share. What chance
     explains is taken off: by the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant for both samples, with
@@ -268,7 +268,7 @@ def target_distribution(arrived: _Arrived) -> Outcome:
     now = arrived.joined.column(columns.target).combine_chunks()
     then = now.take(pa.array(arrived.joined.row_of[last]))
     if arrived.kept_target is not None:  # as it was, for the whole column may have changed
-        then = arrived.kept_target.take(pa.array(last)).drop_null()
+        then = arrived.kept_target.take(pa.array(last))
     numbers = KINDS[infer_type(now.type, columns.target)] == "number"
     distance, n_compared = (_of_numbers if numbers else _of_classes)(now.take(pa.array(new)), then)
     units = [_n_units(arrived, rows) for rows in (new, arrived.joined.row_of[last])]
@@ -349,12 +349,16 @@ def _digests(source: Any, name: str) -> set[str]:
 
 
 def _last_generations(arrived: _Arrived) -> NDArray[np.int64]:
-    """Return the known rows, by their place in the manifest, that joined last: of 3 generations, or all if few."""
+    """Return the rows learnt from, by their place in the manifest, that joined last: of 3 generations, or all if few.
+
+    Rows of which no target was kept are not among them.
+    """
     born = arrived.manifest.born if arrived.manifest.born is not None else np.zeros(arrived.manifest.n, dtype=np.int16)
-    recent = (born > arrived.manifest.generation - LAST_GENERATIONS) & (arrived.manifest.status == ACTIVE)
-    if recent.sum() < arrived.new().size:
-        recent = arrived.manifest.status == ACTIVE
-    return np.flatnonzero(recent & (arrived.joined.row_of >= 0))
+    there = (arrived.manifest.status == ACTIVE) & (arrived.joined.row_of >= 0) & arrived.learnt()
+    if arrived.kept_target is not None:
+        there &= arrived.kept_target.is_valid().to_numpy(zero_copy_only=False)
+    recent = there & (born > born[there].max(initial=0) - LAST_GENERATIONS)
+    return np.flatnonzero(there if recent.sum() < arrived.new().size else recent)
 
 
 def _n_units(arrived: _Arrived, rows: NDArray[np.int64]) -> int:

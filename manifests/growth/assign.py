@@ -61,7 +61,7 @@ class Arrival:
                 "a batch alone does not say which targets are known by now; pass the whole table, without batch."
             )
         read, waiting = matured(read_table(data, used, spec.types), spec, manifest.types, manifest.keys)
-        table = canonical_table(read, used, manifest.types)
+        table = canonical_table(read, used, {**manifest.types, **spec.types})
         for name in used:
             if name not in spec.columns.key:
                 require_complete(table.column(name), name, spec.columns.target)

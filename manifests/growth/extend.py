@@ -66,7 +66,7 @@ def extend(
     growth = grow(manifest, arrival, merged)
     changes = _changes(manifest, arrival, growth)
     if arrival.new.size == 0 and changes is None and _same_keys(manifest.waiting, arrival.waiting):
-        return Extension(manifest, 0, 0, 0, 0, 0, (NOTHING_NEW,))
+        return Extension(manifest, 0, 0, 0, 0, 0, growth.notes or (NOTHING_NEW,))
     child = _child(manifest, arrival, growth, changes)
     moved = _moved(manifest, child)
     if moved:

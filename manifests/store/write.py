@@ -35,22 +35,18 @@ def write_manifest(manifest: Manifest, root: str | Path) -> Path:
     """
     final = Path(root) / manifest.name / manifest.version
 
-    def fill(aside: Path) -> str:
-        _write_files(manifest, aside, final.parent)
-        return manifest.split_id
-
-    return appear(final, fill)
+    return appear(final, lambda aside: _write_files(manifest, aside, final.parent))
 
 
-def appear(final: Path, fill: Callable[[Path], str]) -> Path:
-    """Let ``fill`` write a manifest's files to a folder aside and return their split_id; rename it to ``final``.
+def appear(final: Path, fill: Callable[[Path], None]) -> Path:
+    """Let ``fill`` write files to a folder aside, and rename it to ``final``.
 
     Raises SplitError as ``write_manifest`` does, and leaves nothing behind then.
     """
     made = [folder for folder in (final.parent, *final.parent.parents) if not folder.exists()]
     aside = _aside(final.parent)
     try:
-        split_id = fill(aside)
+        fill(aside)
     except BaseException as error:
         shutil.rmtree(aside, ignore_errors=True)
         with suppress(OSError):  # others may have written there meanwhile
@@ -63,8 +59,10 @@ def appear(final: Path, fill: Callable[[Path], str]) -> Path:
         # No folder can be renamed to one that is not empty: the first to finish wins, and the second compares itself.
         os.rename(aside, final)
     except OSError as error:
-        shutil.rmtree(aside, ignore_errors=True)
-        _require_same(split_id, final, error)
+        try:
+            _require_same(aside, final, error)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
     return final
 
 
@@ -103,15 +101,17 @@ def _alive(process: int) -> bool:
     return True
 
 
-def _require_same(split_id: str, final: Path, error: OSError) -> None:
+def _require_same(aside: Path, final: Path, error: OSError) -> None:
     if not final.exists():
         raise SplitError(f"{final} cannot be written ({error.strerror or error}); nothing was changed.")
-    held = read_header(final)["split_id"]
-    if held != split_id:
-        raise SplitError(
-            f"{final} already holds another decision ({held[:12]}, not {split_id[:12]}); "
-            "extend that one, or choose another name."
-        )
+    held, new = read_header(final), read_header(aside)
+    # Other targets, and other rows that wait, may come to the same folds.
+    for of in ("split_id", "plan_id"):
+        if held[of] != new[of]:
+            raise SplitError(
+                f"{final} already holds another decision ({of} {held[of][:12]}, not {new[of][:12]}); "
+                "extend that one, or choose another name."
+            )
 
 
 def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:

@@ -14,7 +14,7 @@ import pyarrow.dataset
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of, require_readable
 
-from .canonical import require_columns
+from .canonical import one_schema, require_columns
 
 DATABASE = "duckdb://"
 Batches = Callable[[list[str], int], Iterator[pa.Table]]
@@ -132,7 +132,7 @@ def _listed(address: str) -> tuple[Any, list[str]]:
         places = files.glob(path) if any(mark in path for mark in "*?[") else [path]
         below = {place: files.find(place) if files.isdir(place) else [place] for place in places}
         names = [name for place in places for name in below[place] if not is_aside(name.removeprefix(place))]
-        names = [name for name in names if len(places) == 1 == len(names) or name.endswith((".parquet", ".pq"))]
+        names = [name for name in names if len(places) == 1 == len(names) or _is_parquet(name)]
         missing = [name for name in names if not files.exists(name)]
     except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong
         raise _unreadable(address, error) from None
@@ -141,10 +141,18 @@ def _listed(address: str) -> tuple[Any, list[str]]:
     return files, sorted(names)
 
 
+def _is_parquet(name: str) -> bool:
+    return name.lower().endswith((".parquet", ".pq"))
+
+
 def _objects(address: str) -> pyarrow.dataset.Dataset:
+    """Return the objects of an address as one set of rows; SplitError where their columns differ."""
     files, names = _listed(address)
     try:
-        return pyarrow.dataset.dataset(names, filesystem=files, format="parquet")
+        data = pyarrow.dataset.dataset(names, filesystem=files, format="parquet")
+        parts = list(data.get_fragments())  # each reads its footer once
+        schema = one_schema(names, [part.physical_schema for part in parts])
+        return pyarrow.dataset.FileSystemDataset(parts, schema, data.format, data.filesystem)
     except (ValueError, IndexError, OSError, pa.ArrowException) as error:
         raise _unreadable(address, error) from None
 

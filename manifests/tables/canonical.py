@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +28,9 @@ ARROW_TYPES: dict[str, pa.DataType] = {
     "date": pa.date32(),
 }
 TYPE_NAMES = {arrow: name for name, arrow in ARROW_TYPES.items()}
+
+# What pandas calls an index without a name. It is no column: a row number would be a feature, and a leak.
+INDEX = re.compile(r"__index_level_\d+__")
 
 # What a type can be made of besides itself: only where the result depends on no unit and no format.
 MADE_OF: dict[str, set[str]] = {
@@ -79,6 +83,18 @@ def require_columns(names: Iterable[str], available: Collection[str]) -> None:
             nearest = difflib.get_close_matches(name, available, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"it has {_listed(available)}."
             raise SplitError(f"there is no column {name!r} in the data; {hint}")
+
+
+def one_schema(files: Sequence[Any], schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """Return the schema that holds the values of every file.
+
+    Raises SplitError where files differ in columns, and ArrowTypeError where values of one fit no type of another's.
+    """
+    for file, schema in zip(files[1:], schemas[1:], strict=True):
+        odd = sorted(name for name in {*schema.names} ^ {*schemas[0].names} if not INDEX.fullmatch(name))
+        if odd:
+            raise SplitError(f"{files[0]} and {file} differ in columns ({', '.join(odd[:5])}); give both the same.")
+    return schemas[0] if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
 
 
 def _listed(names: Collection[str], most: int = 12) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,20 +91,26 @@ def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
     return table
 
 
-def _options(file: Path, types: Mapping[str, str]) -> tuple[pa.csv.ParseOptions, pa.csv.ConvertOptions]:
+def _options(
+    file: Path, types: Mapping[str, str], schema: Iterable[pa.Field] = ()
+) -> tuple[pa.csv.ParseOptions, pa.csv.ConvertOptions]:
     dialect = dialect_of(file)
     # Times are left to be recognised: a declared type takes only texts with a zone, or only texts without.
-    declared = {name: ARROW_TYPES[known] for name, known in types.items() if known != "timestamp"}
+    seen = {field.name: field.type for field in schema}
+    declared = seen | {name: ARROW_TYPES[known] for name, known in types.items() if known != "timestamp"}
     convert = pa.csv.ConvertOptions(column_types=declared, strings_can_be_null=True, decimal_point=dialect.decimal)
     return pa.csv.ParseOptions(delimiter=dialect.separator), convert
 
 
-def csv_batches(file: Path, types: Mapping[str, str], columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+def csv_batches(
+    file: Path, types: Mapping[str, str], columns: Sequence[str] = (), schema: Iterable[pa.Field] = ()
+) -> Iterator[pa.RecordBatch]:
     """Yield ``columns`` of a CSV file, all where none are named, a megabyte at a time; first a batch without rows.
 
-    A column's type is declared, or what the first megabyte shows; a later value of another type is an ArrowInvalid.
+    A column's type is declared, or that of ``schema``, as of other files that are read with it, or what the first
+    megabyte shows; a later value of another type is an ArrowInvalid.
     """
-    parse, convert = _options(file, types)
+    parse, convert = _options(file, types, schema)
     convert.include_columns = list(columns)
     with pa.input_stream(str(file), compression=_compression(file)) as stream:
         reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)

@@ -91,10 +91,20 @@ def type_names(table: pa.Table, spec: SplitSpec) -> dict[str, str]:
     return types | {name: _type(spec, secret_check(spec)) for name in encoded}
 
 
+def with_key_types(spec: SplitSpec, types: Mapping[str, str]) -> SplitSpec:
+    """Return the specification; where keys are encoded it names their types among ``types``, of the canonical table.
+
+    Pseudonyms do not tell what they are made of, and 5, 5.0 and "5" are one key only as long as they are read alike.
+    """
+    if not spec.key_encoding:
+        return spec
+    return spec.model_copy(update={"types": spec.types | {name: types[name] for name in spec.columns.key}})
+
+
 def key_table(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.Table:
     """Return the keys of ``table`` as the manifest holds them; SplitError where a key column is absent."""
     require_columns(spec.columns.key, table.column_names)
-    plain = canonical_table(table, spec.columns.key, types)
+    plain = canonical_table(table, spec.columns.key, {**types, **spec.types})
     return with_keys(plain, spec, types).select(key_names(spec))
 
 

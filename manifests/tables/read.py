@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import glob
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,7 +22,7 @@ from evenfold.splitters.deployed import is_deployed, reason_of, require_readable
 from narwhals.exceptions import NarwhalsError
 
 from .addresses import is_address, is_aside, opened
-from .canonical import require_columns
+from .canonical import INDEX, one_schema, require_columns
 from .csv_files import csv_names, read_csv
 
 ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
@@ -31,8 +30,6 @@ ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
 }
 BLOCK_ROWS = 100_000
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
-# What pandas calls an index without a name. It is no column: a row number would be a feature, and a leak.
-INDEX = re.compile(r"__index_level_\d+__")
 
 
 def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping[str, str] | None = None) -> pa.Table:
@@ -142,24 +139,15 @@ def _read_parquet(files: list[Path], columns: list[str] | None) -> pa.Table:
 
 def parquet_data(files: list[Path]) -> pa.dataset.Dataset:
     """Return Parquet files as one set of rows, nothing read but their schemas; SplitError where columns differ."""
-    schema = _one_schema(files, [pq.read_schema(file) for file in files])
+    schema = one_schema(files, [pq.read_schema(file) for file in files])
     return pa.dataset.dataset([str(file) for file in files], format="parquet", schema=schema)
 
 
 def _read_csv(files: list[Path], columns: list[str] | None, types: Mapping[str, str]) -> pa.Table:
     tables = [read_csv(file, types) for file in files]
-    schema = _one_schema(files, [table.schema for table in tables])
+    schema = one_schema(files, [table.schema for table in tables])
     names = _selected(schema.names, columns)
     return pa.concat_tables([table.select(names) for table in tables], promote_options="permissive")
-
-
-def _one_schema(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """Return the schema that holds every file's values; SplitError where their columns differ."""
-    for file, schema in zip(files[1:], schemas[1:], strict=True):
-        odd = sorted(name for name in {*schema.names} ^ {*schemas[0].names} if not INDEX.fullmatch(name))
-        if odd:
-            raise SplitError(f"{files[0]} and {file} differ in columns ({', '.join(odd[:5])}); give both the same.")
-    return schemas[0] if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
 
 
 def _selected(names: Sequence[str], wanted: list[str] | None) -> list[str]:

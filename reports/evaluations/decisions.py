@@ -31,6 +31,8 @@ from .page import estimates_table, score_tiles, warnings_of
 from .pictures import score_pictures
 from .words import look_words, once, optimism, written
 
+SAME, UNTOLD = "no difference", "cannot be told"
+
 
 def _shown(reading: Metric, score: float, half: float | None = None) -> str:
     return written(reading.shown(score), half)
@@ -80,16 +82,14 @@ def _rests_on(comparison: Comparison) -> list[str]:
 
 def _winners(comparisons: Sequence[Comparison], names: tuple[str, str]) -> str:
     """Return which model is better on which metric, in a sentence."""
-    words = []
-    for name in (*names, "no difference", "not known"):
-        titles = [
-            metric_of(comparison.metric).title for comparison in comparisons if _better(comparison, names) == name
-        ]
-        if titles:
-            on = listed(titles)
-            words.append(f"{name} is better on {on}" if name in names else
-                         f"{name} on {on} that these rows could tell")  # fmt: skip
-    return "; ".join(words)[:1].upper() + "; ".join(words)[1:] + "." if words else "Nothing was compared."
+    found: dict[str, list[str]] = {}
+    for comparison in comparisons:
+        found.setdefault(_better(comparison, names), []).append(metric_of(comparison.metric).title)
+    sayings = {name: (f"{name} is better on", "") for name in names}
+    sayings |= {SAME: ("no difference that matters on", ""), UNTOLD: ("which is better on", " cannot be told")}
+    words = "; ".join(f"{before} {listed(found[name])}{after}"
+                      for name, (before, after) in sayings.items() if name in found)  # fmt: skip
+    return words[:1].upper() + words[1:] + "." if words else "Nothing was compared."
 
 
 def _half(comparison: Comparison) -> float | None:
@@ -98,21 +98,19 @@ def _half(comparison: Comparison) -> float | None:
 
 
 def _better(comparison: Comparison, names: tuple[str, str]) -> str:
-    interval = comparison.interval or (comparison.test.interval if comparison.test else None)
-    if interval is None:
-        return "not known"
-    return names[1] if interval.low > 0 else names[0] if interval.high < 0 else "no difference"
+    """Return which model the verdict calls better, or that it calls neither."""
+    return {"better": names[1], "worse": names[0], "equivalent": SAME}.get(comparison.verdict, UNTOLD)
 
 
 def _disagreements(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return a sentence for each metric whose interval of rows and whose test of folds say different things."""
+    """Return a sentence for each metric whose verdict and whose test of folds say different things."""
     sentences = []
     for comparison in comparisons:
         interval, test = comparison.interval, comparison.test
         if interval is None or test is None or test.p is None:
             continue
-        sure = interval.low > 0 or interval.high < 0
-        if sure != (test.p < 0.05):
+        sure = comparison.verdict in ("better", "worse")
+        if sure != (test.p < 1 - interval.level):
             rows, folds = ("tell", "less sure") if sure else ("do not tell", "more sure")
             title = metric_of(comparison.metric).title
             sentences.append(
@@ -136,13 +134,9 @@ def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str
     n = len(places)
     reach = max([1.2, *(abs(value) for _, values in places for value in values)]) * 1.08
     better = {_better(comparison, names) for comparison in comparisons}
-    title = (
-        f"{better.pop()} is better on every metric"
-        if len(better) == 1 and better & set(names)
-        else "Every interval holds zero: no difference is shown"
-        if better == {"no difference"}
-        else "Metric by metric"
-    )
+    alone = better.pop() if len(better) == 1 else ""
+    titles = {"": "Metric by metric", SAME: "No difference that matters", UNTOLD: "Which is better cannot be told"}
+    title = titles.get(alone, f"{alone} is better on every metric")
     picture = Picture(
         title, "difference, in half widths of its interval", "",
         (-reach, reach), (-n + 0.4, 0.6), height=70 + 34 * n,

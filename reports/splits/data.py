@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from evenfold.manifests.figures import BalanceReport
 from evenfold.manifests.joined import Joined, compared_with_all
-from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import MOST_MEASURED, Draws, Labels
+from evenfold.manifests.manifest import ACTIVE, Manifest
+from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Draws, Labels
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.tables.canonical import to_numpy
 from evenfold.reports.page import counted
@@ -30,7 +30,10 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Column:
-    """A column in key order: ``codes`` with ``names`` for classes and groups, ``values`` for numbers and times."""
+    """A column in key order: ``codes`` with ``names`` for classes and groups, ``values`` for numbers and times.
+
+    Rows in no split (they left the data, say) have code -1 and no number; their time means nothing.
+    """
 
     name: str
     numeric: bool
@@ -43,8 +46,9 @@ class Column:
 class SplitData:
     """A manifest's splits seen in one pass, and the columns that explain them.
 
-    ``order``: the rows of the map, by time, else by fold and group, else so many that stand for all; ``tested`` and
-    ``unused``: of each split shown, the share of each bin's rows. ``tests``: the test rows of the first splits.
+    ``rows``: the ranks of the rows that are in a split or locked: figures are of these. ``order``: the rows of the map,
+    by time, else by fold and group, else so many that stand for all; ``tested`` and ``unused``: of each split shown,
+    the share of each bin's rows. ``tests``: the test rows of the first splits.
     """
 
     manifest: Manifest
@@ -52,6 +56,7 @@ class SplitData:
     target: Column | None
     group: Column | None
     time: Column | None
+    rows: Positions
     order: Positions
     order_name: str
     tested: list[Floats] = field(default_factory=list)
@@ -78,9 +83,10 @@ def see(manifest: Manifest, balance: BalanceReport, data: Any = None) -> SplitDa
     """Return what the pictures need. O(rows x splits), of at most 200 splits; less than 1 MB is kept beside columns."""
     columns = manifest.spec.columns
     beside = None if data is None else Joined.of(manifest, data)
-    target, group, time = (_column(beside, name) for name in (columns.target, columns.group, columns.time))
+    rows = np.flatnonzero(manifest.in_use.column() >= LOCKED)
+    target, group, time = (_column(beside, rows, name) for name in (columns.target, columns.group, columns.time))
     order, name = _order(manifest, group, time)
-    seen = SplitData(manifest, balance, target, group, time, order, name)
+    seen = SplitData(manifest, balance, target, group, time, rows, order, name)
     if group is not None and isinstance(manifest.membership, Draws):
         seen.picks = np.zeros(len(group.names), dtype=np.int64)
     for i in range(min(manifest.n_splits, MOST_MEASURED)):
@@ -89,30 +95,34 @@ def see(manifest: Manifest, balance: BalanceReport, data: Any = None) -> SplitDa
     return seen
 
 
-def _column(beside: Joined | None, name: str | None) -> Column | None:
+def _column(beside: Joined | None, rows: Positions, name: str | None) -> Column | None:
     if beside is None or name is None:
         return None
-    column, columns = beside.column(name), beside.columns
-    values = to_numpy(column)[np.maximum(beside.lookup.exact_rows(), 0)]
+    column, columns, place = beside.column(name), beside.columns, beside.lookup.exact_rows()
+    values = to_numpy(column)
     if name == columns.time:
-        return Column(name, True, values, np.empty(0, dtype=np.int64), ())
+        return Column(name, True, values[np.maximum(place, 0)], np.empty(0, dtype=np.int64), ())
     if name == columns.target and is_numeric_target(column):
-        return Column(name, True, values.astype(np.float64), np.empty(0, dtype=np.int64), ())
-    levels, codes = np.unique(values.astype(str), return_inverse=True)
-    return Column(name, False, values, codes.astype(np.int64), tuple(levels.tolist()))
+        numbers = np.full(place.size, np.nan)
+        numbers[rows] = values[place[rows]]
+        return Column(name, True, numbers, np.empty(0, dtype=np.int64), ())
+    codes = np.full(place.size, -1, dtype=np.int64)
+    levels, codes[rows] = np.unique(values[place[rows]].astype(str), return_inverse=True)
+    return Column(name, False, values, codes, tuple(levels.tolist()))
 
 
 def _order(manifest: Manifest, group: Column | None, time: Column | None) -> tuple[Positions, str]:
-    """Return the rows of the map, and what orders them."""
+    """Return the rows of the map, none that left the data among them, and what orders them."""
+    active = np.flatnonzero(manifest.status == ACTIVE)
     if time is not None:
-        return np.argsort(time.values, kind="stable"), f"rows by {time.name}"
-    codes = manifest.in_use.column()
+        return active[np.argsort(time.values[active], kind="stable")], f"rows by {time.name}"
+    codes = manifest.in_use.column()[active]
     if group is not None:
-        return np.lexsort((group.codes, codes)), f"rows by fold and {group.name}"
-    by_fold = np.argsort(codes, kind="stable")
-    kept = np.unique(np.linspace(0, manifest.n - 1, SCHEMA_ROWS).astype(np.int64))
-    of = counted(manifest.n, "row")
-    name = f"{kept.size} of {of}" if kept.size < manifest.n else of
+        return active[np.lexsort((group.codes[active], codes))], f"rows by fold and {group.name}"
+    by_fold = active[np.argsort(codes, kind="stable")]
+    kept = np.unique(np.linspace(0, active.size - 1, SCHEMA_ROWS).astype(np.int64))
+    of = counted(active.size, "row")
+    name = f"{kept.size} of {of}" if kept.size < active.size else of
     return by_fold[kept], f"{name}, by fold" if isinstance(manifest.membership, Labels) else name
 
 
@@ -202,7 +212,8 @@ def cumulative(seen: SplitData) -> Cumulative | None:
     if seen.target is None or not seen.target.numeric:
         return None
     y = seen.target.values
-    ranked = y[stable_order(y)]
+    known = y[seen.rows]
+    ranked = known[stable_order(known)]
     low, high = ranked.size // 200, ranked.size - 1 - ranked.size // 200
     values = np.unique(ranked[np.unique(np.linspace(low, high, MOST_POINTS).astype(np.int64))])
     whole = np.searchsorted(ranked, values, side="right") / ranked.size
@@ -226,7 +237,8 @@ def part_figures(seen: SplitData) -> tuple[list[str], list[list[Any]]]:
         pass
     elif seen.target.numeric:
         head += [f"mean {seen.target.name}", "sd", "KS"]
-        measured = compared_with_all(seen.target.values, [np.asarray(part) for part in rows])
+        ranks = [np.searchsorted(seen.rows, part) for part in rows]
+        measured = compared_with_all(seen.target.values[seen.rows], ranks)
         cells = [[*cell, fold["mean"], fold["sd"], fold["ks"]] for cell, fold in zip(cells, measured, strict=True)]
     else:
         head += [f"{name}" for name in seen.target.names[:MOST_LINES]]
@@ -248,9 +260,9 @@ def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:
         return None
     if seen.group is not None:
         first = np.full(len(seen.group.names), manifest.n, dtype=np.int64)
-        np.minimum.at(first, seen.group.codes, np.arange(manifest.n))
-        folds = manifest.membership.column()[first]
-        rows = np.bincount(seen.group.codes)
+        codes = seen.group.codes[seen.rows]
+        np.minimum.at(first, codes, seen.rows)
+        folds, rows = manifest.membership.column()[first], np.bincount(codes)
     else:
         folds = manifest.group_table.column("fold").to_numpy()
         rows = manifest.group_table.column("rows").fill_null(0).to_numpy()
@@ -272,17 +284,19 @@ def picks(seen: SplitData) -> Picks | None:
     """Return how often draws test each group against its prevalence of the rarest class, or its mean target."""
     if seen.picks is None or seen.group is None:
         return None
-    rows = np.bincount(seen.group.codes)
+    groups = seen.group.codes[seen.rows]
+    rows = np.bincount(groups)
     share = seen.picks / seen.n_seen
     if seen.target is None:
         return Picks(share, rows, rows.astype(np.float64), "rows in the group", float(rows.mean()))
     if seen.target.numeric:
-        y, what = seen.target.values, f"mean {seen.target.name} of the group"
+        y, what = seen.target.values[seen.rows], f"mean {seen.target.name} of the group"
     else:
-        rarest = int(np.argmin(np.bincount(seen.target.codes)))
-        y = (seen.target.codes == rarest).astype(np.float64)
+        classes = seen.target.codes[seen.rows]
+        rarest = int(np.argmin(np.bincount(classes)))
+        y = (classes == rarest).astype(np.float64)
         what = f"share of {seen.target.names[rarest]} in the group"
-    holds = np.bincount(seen.group.codes, weights=y) / rows
+    holds = np.bincount(groups, weights=y) / rows
     return Picks(share, rows, holds, what, float(y.mean()))
 
 
@@ -296,7 +310,10 @@ def generations(manifest: Manifest) -> list[Counter[int]]:
 
 @dataclass(frozen=True)
 class Evenness:
-    """How far folds were from one another when a generation was the newest: sizes, and the target's largest gap."""
+    """How far folds were from one another when a generation was the newest: sizes, and the target's largest gap.
+
+    The gap is None without a target, and where rows that were tested then are in no split any more.
+    """
 
     size: float
     target: float | None
@@ -306,24 +323,26 @@ def evenness(seen: SplitData) -> list[Evenness]:
     """Return the balance of the folds of the first repeat after each generation. O(generations x rows log rows)."""
     manifest = seen.manifest
     assert manifest.born is not None
-    codes = manifest.membership.column()
     figures = []
     for generation in range(manifest.generation + 1):
-        known = (manifest.born <= generation) & (codes >= 0)
-        sizes = np.bincount(codes[known])
-        figures.append(Evenness(float(np.abs(sizes / sizes.mean() - 1).max()), _gap_of(seen.target, codes, known)))
+        then = np.flatnonzero(manifest.born <= generation)
+        codes = manifest.at_generation(generation).in_use.column()
+        tested, folds = then[codes >= 0], codes[codes >= 0]
+        sizes = np.bincount(folds)
+        known = np.isin(tested, seen.rows).all()
+        gap = _gap_of(seen.target, folds, tested) if known else None
+        figures.append(Evenness(float(np.abs(sizes / sizes.mean() - 1).max()), gap))
     return figures
 
 
-def _gap_of(target: Column | None, codes: NDArray[Any], known: NDArray[np.bool_]) -> float | None:
+def _gap_of(target: Column | None, folds: NDArray[Any], tested: Positions) -> float | None:
     if target is None:
         return None
-    folds = codes[known]
     if target.numeric:
         sets = [np.flatnonzero(folds == fold) for fold in np.unique(folds)]
-        return max(fold["ks"] or 0.0 for fold in compared_with_all(target.values[known], sets))
+        return max(fold["ks"] or 0.0 for fold in compared_with_all(target.values[tested], sets))
     counts = np.zeros((int(folds.max()) + 1, len(target.names)))
-    np.add.at(counts, (folds, target.codes[known]), 1)
+    np.add.at(counts, (folds, target.codes[tested]), 1)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return float(np.abs(shares - counts.sum(axis=0) / counts.sum()).max())
 

@@ -192,7 +192,7 @@ def _group_tile(seen: SplitData) -> Tile | None:
         return Tile(f"{seen.manifest.group_table.num_rows:,}", f"values of {name}, each in one fold")
     largest = max(group for fold in sizes.values() for group in fold)
     n = sum(map(len, sizes.values()))
-    fold = seen.manifest.n / max(len(sizes), 1)
+    fold = sum(map(sum, sizes.values())) / max(len(sizes), 1)
     return Tile(f"{n:,}", f"values of {name}, each in one fold", f"the largest: {100 * largest / fold:.2g} % of a fold")
 
 

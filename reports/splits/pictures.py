@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.manifests.figures import points
+from evenfold.manifests.manifest import ACTIVE
 from evenfold.manifests.membership import Draws
 from evenfold.reports.charts import N_COLOURS, Picture, around, cut, ends, short
 from evenfold.reports.page import counted
@@ -223,7 +224,8 @@ def _map_title(seen: SplitData) -> str:
 def _dates(seen: SplitData) -> list[tuple[float, str]] | None:
     """Return ticks with the times of the rows that stand there; none where rows have no time."""
     if seen.time is None:
-        return None if seen.group is None and seen.order.size == seen.manifest.n else []
+        whole = seen.order.size == np.count_nonzero(seen.manifest.status == ACTIVE)
+        return None if seen.group is None and whole else []
     places = np.linspace(0, seen.order.size - 1, 6).astype(np.int64)
     return [(float(at), _moment(seen.time.values[seen.order[at]])) for at in places.tolist()]
 
@@ -328,17 +330,18 @@ def grown_balance(seen: SplitData) -> Picture:
     """Draw how even the folds were after each generation: their sizes, and their target where it is known."""
     figures = evenness(seen)
     sizes = [figure.size * 100 for figure in figures]
-    gaps = [figure.target * 100 for figure in figures if figure.target is not None]
+    known = [generation for generation, figure in enumerate(figures) if figure.target is not None]
+    gaps = [(generation, 100 * (figures[generation].target or 0.0)) for generation in known]
     drift = "no less even than at first" if sizes[-1] <= sizes[0] + 0.5 else f"{sizes[-1]:.1f} % from equal in size"
     picture = Picture(
         f"After {counted(len(figures) - 1, 'extension')} the folds are {drift}", "version", "largest gap (% or points)",
-        (-0.5, len(figures) - 0.5), (0, max([*sizes, *gaps, 0.1]) * 1.15), height=200,
+        (-0.5, len(figures) - 0.5), (0, max([*sizes, *(gap for _, gap in gaps), 0.1]) * 1.15), height=200,
         x_ticks=_versions(seen, len(figures)),
     )  # fmt: skip
-    for colour, (line, words) in enumerate(((sizes, "fold size (%)"), (gaps, "target (points)"))):
+    for colour, (line, words) in enumerate(((list(enumerate(sizes)), "fold size (%)"), (gaps, "target (points)"))):
         if line:
-            picture.line(enumerate(line), colour)
-            hints = [(float(g), value, f"{words}: {value:.2f}") for g, value in enumerate(line)]
+            picture.line(line, colour)
+            hints = [(float(g), value, f"{words}: {value:.2f}") for g, value in line]
             picture.dots(hints, colour)
             picture.name(words, colour, "line")
     return picture

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import Splitter, codes_of, shares_of_parts
 from evenfold.splitters.encoding import encode
-from evenfold.splitters.times import ends_of, gap_of, rows_in, times_of
+from evenfold.splitters.times import ends_of, gap_of, later, rows_in, times_of
 from numpy.typing import NDArray
 
 from .checks import Data, check, same, spread
@@ -194,14 +194,14 @@ def _by_key_alone(splitter: Splitter, data: Data) -> bool:
 def _past_before_future(splitter: Splitter, data: Data) -> bool:
     time = times_of(data.roles["time"], "time")
     gap = gap_of(splitter.get_params(deep=False).get("gap", 0), time)
-    return all(bool((time[train] + gap).max() < time[test].min()) for train, test in data.pairs(splitter))
+    return all(bool(later(time[train], gap).max() < time[test].min()) for train, test in data.pairs(splitter))
 
 
 @check("trains on no row whose label was not known, the gap before what it tests", "labels_known")
 def _labels_known(splitter: Splitter, data: Data) -> bool:
     time, known = _times(data)
     gap = gap_of(splitter.get_params(deep=False).get("gap", 0), time)
-    return all(bool((known[train] + gap).max() < time[test].min()) for train, test in data.pairs(splitter))
+    return all(bool(later(known[train], gap).max() < time[test].min()) for train, test in data.pairs(splitter))
 
 
 @check("trains on no row whose label overlaps one that it tests, nor in the gap or the embargo", "purged")
@@ -211,7 +211,7 @@ def _purged(splitter: Splitter, data: Data) -> bool:
     gap, embargo = (0 if rows_in(width) else width for width in (given.get("gap", 0), given.get("embargo", 0)))
     before, after = gap_of(gap, time), gap_of(embargo, time, "embargo")
     for train, test in data.pairs(splitter):
-        apart = (known[train] + before)[:, None] < time[test], time[train][:, None] > known[test] + after
+        apart = later(known[train], before)[:, None] < time[test], time[train][:, None] > later(known[test], after)
         if not (apart[0] | apart[1]).all():
             return False
     return True

@@ -13,7 +13,7 @@ from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray
 from evenfold.splitters.rows import Needs, Rows
-from evenfold.splitters.times import Calendar, calendar_units, gap_of
+from evenfold.splitters.times import Calendar, calendar_units, gap_of, later
 from numpy.typing import NDArray
 
 
@@ -89,7 +89,7 @@ class ForwardChaining(PairSplitter):
 
     def _before(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         assert rows.time is not None
-        in_time: NDArray[np.bool_] = rows.known[train] + gap_of(self.gap, rows.time) < rows.time[test].min()
+        in_time: NDArray[np.bool_] = later(rows.known[train], gap_of(self.gap, rows.time)) < rows.time[test].min()
         return train[in_time]
 
     def _starts(self, ranked: NDArray[Any]) -> IntArray:

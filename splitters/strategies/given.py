@@ -32,6 +32,11 @@ class Predefined(LabelSplitter):
     def __init__(self, folds: Any = None) -> None:
         self.folds = folds
 
+    @refines(LabelSplitter.by_position)
+    def by_position(self) -> bool:
+        """Whether ``folds`` holds the labels, and not a column of the rows."""
+        return self.folds is not None
+
     @refines(Needs(y="ignored", fixed=True))
     def needs(self) -> Needs:
         """The rows' fixed column, unless ``folds`` holds the labels."""
@@ -101,6 +106,7 @@ class PredefinedPairs(PairSplitter):
     """
 
     needs = Needs(y="ignored")
+    by_position = True
     in_memory_because = "its pairs are lists of positions"
 
     def __init__(self, given_pairs: Sequence[tuple[Any, Any]]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields
-from types import MappingProxyType
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -180,7 +179,7 @@ class BalancedGroupKFold(GroupPacker):
         self._check_packing(rows, f"n_splits={self.n_splits}", self.n_splits)
 
 
-TRAIN_VALIDATION_TEST: Mapping[str, float] = MappingProxyType({"train": 0.8, "validation": 0.1, "test": 0.1})
+TRAIN_VALIDATION_TEST: Mapping[str, float] = {"train": 0.8, "validation": 0.1, "test": 0.1}
 
 
 class BalancedGroupSplit(GroupPacker, PartSplitter):

@@ -41,7 +41,14 @@ def rest_of(strategy: Splitter, rows: Rows, locked: IntArray) -> IntArray:
     """Return the positions, ascending, of the rows that are left for ``strategy`` beside the locked ones.
 
     That is all others, but for those that time or groups forbid to be learnt from where the locked rows are tested.
+    Raises SplitError where the strategy was made for positions among all rows.
     """
+    if strategy.by_position:
+        raise SplitError(
+            f"{type(strategy).__name__} names rows by their position among all {rows.n:,}, and a holdout locks "
+            f"{locked.size:,} of them; leave the holdout out, and keep what is locked out of the given pairs or folds "
+            "(label -2)."
+        )
     return np.sort(strategy.trainable(rows, np.setdiff1d(np.arange(rows.n), locked), locked))
 
 
@@ -135,8 +142,16 @@ class Holdout(Splitter):
         return locked_rows(rows, self.fraction, Stream(int(self.random_state), HOLDOUT))
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return how many pairs the strategy yields."""
-        return self.inner().get_n_splits(X, y, groups, **roles)
+        """Return how many pairs the strategy yields of the rest; without rows, what it says of none.
+
+        With rows it takes as long as drawing the locked ones: how many are left can decide how many splits there are.
+        """
+        if all(values is None for values in (X, y, groups, *roles.values())):
+            return self.inner().get_n_splits()
+        return self._n_pairs(self.rows(X, y, groups, **roles))
+
+    def _n_pairs(self, rows: Rows) -> int:
+        return self.inner()._n_pairs(rows.take(rest_of(self.inner(), rows, self.locked_of(rows))))
 
     def _check(self, rows: Rows) -> None:
         check_fraction(self.fraction, rows)

@@ -334,6 +334,9 @@ class Repeated(LabelSplitter):
     def _n_splits(self, rows: Rows) -> int:
         return self.repeated()._n_splits(rows)
 
+    def _n_pairs(self, rows: Rows) -> int:
+        return self.n_repeats * self.repeated()._n_pairs(rows)
+
     def _check(self, rows: Rows) -> None:
         check_count("n_repeats", self.n_repeats, least=1)
         strategy = self.repeated()

@@ -14,7 +14,7 @@ from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray
 from evenfold.splitters.rows import Needs, Rows
-from evenfold.splitters.times import gap_of, rows_in
+from evenfold.splitters.times import gap_of, later, rows_in
 
 from .forward_chaining import begins_of, nearest_begins, without_groups_of
 
@@ -69,12 +69,12 @@ class _Blocks(PairSplitter):
         after = rows.time > rows.known[stretch].max()
         n_before, n_after = rows_in(self.gap), rows_in(self.embargo)
         if n_before is None:
-            before = rows.known + gap_of(self.gap, rows.time) < rows.time[stretch].min()
+            before = later(rows.known, gap_of(self.gap, rows.time)) < rows.time[stretch].min()
         elif n_before:  # the last of them, and what happened at the same time as one of those
             last = order[before[order]][-n_before:]
             before &= rows.time < rows.time[last].min() if last.size else False
         if n_after is None:
-            after = rows.time > rows.known[stretch].max() + gap_of(self.embargo, rows.time, "embargo")
+            after = rows.time > later(rows.known[stretch].max(), gap_of(self.embargo, rows.time, "embargo"))
         elif n_after:
             next_ones = order[after[order]][:n_after]
             after &= rows.time > rows.time[next_ones].max() if next_ones.size else False

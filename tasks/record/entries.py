@@ -333,7 +333,7 @@ def judged(split: SplitRef, name: str, kind: str, params: Mapping[str, Any]) -> 
     return Judged(re.sub(r"[/:.%\"']", "-", name), kind, params, f"{split.name}@{split.version}", split.split_id[:32])
 
 
-def importance_artifact(scores: Sequence[FoldScore]) -> dict[str, Any]:
+def importance_artifact(scores: Sequence[FoldScore]) -> dict[str, object]:
     """Return the importance of the features as a table that MLflow's pages show; nothing where none was measured."""
     table = importance_table(scores)
     return {} if table.empty else {"importance.json": json.loads(table.to_json(orient="split", index=False))}

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-from evenfold.estimates import FoldScore
+from evenfold.estimates import FoldScore, LevelScore
 from evenfold.manifests import BalanceReport, digest_json, held_manifest, measure
 from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
@@ -21,6 +20,7 @@ from evenfold.reports.markdown import (
     split_report,
 )
 from evenfold.tasks.audits import audit_of
+from evenfold.tasks.lineage import require_client, tell_evaluation, tell_split
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.results.spool import unreachable
@@ -43,7 +43,6 @@ from .entries import (
     split_key,
     unless_usual,
 )
-from .lineage import require_client, tell_evaluation, tell_split
 from .links import origin_tags, run_page, server_of
 from .reading import RECIPE, recipe_json
 from .recorders import SPLIT_FILES, see_complete, seen_complete, split_content, write_evaluation, write_split
@@ -189,7 +188,7 @@ def _told_tags(work: Work, label: str, n_cached: int) -> dict[str, str]:
     return {name: str(value) for name, value in tags.items() if value}
 
 
-def _artifacts(evaluation: Evaluated) -> dict[str, Any]:
+def _artifacts(evaluation: Evaluated) -> dict[str, object]:
     levels = [asdict(score) for score in evaluation.levels]
     features = {name: getattr(evaluation, name) for name in ("encoded", "imputed", "left_out")}
     return {
@@ -231,12 +230,7 @@ def _record_of(
             for number, score in _numbered(evaluation, work)
         ],
         artifacts=_artifacts(evaluation) | {"report.html": page.html()},
-        levels={
-            f"by/{_metric_name(score.attribute)}/{_metric_name(score.level)}/{score.metric}": score.value
-            for score in evaluation.levels
-            if score.value is not None
-        }
-        | confusion_metrics(evaluation.confusion),
+        levels=_level_metrics(evaluation.levels) | confusion_metrics(evaluation.confusion),
         note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failure else "",
         tables={
             "predictions.parquet": evaluation.predictions,
@@ -271,6 +265,14 @@ def split_report_from(split: SplitRef, split_run: str) -> str:
     server = server_of(home)
     experiment = Tracker(home, split.name).experiment_id
     return run_page(experiment, split_run, "artifacts/split/report.html", server) if server else ""
+
+
+def _level_metrics(levels: Sequence[LevelScore]) -> dict[str, float]:
+    return {
+        f"by/{_metric_name(score.attribute)}/{_metric_name(score.level)}/{score.metric}": score.value
+        for score in levels
+        if score.value is not None
+    }
 
 
 def _metric_name(name: str) -> str:

@@ -80,7 +80,7 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
 def _judged_on(tracker: Tracker, manifest: Manifest, order: str, most: int) -> list[Any]:
     experiments = tracker.experiments()
     on = {"dataset_name": f"{manifest.name}@{manifest.version}", "dataset_digest": manifest.split_id[:32]}
-    by: dict[str, Any] = {"field_name": order, "ascending": False}
+    by: dict[str, object] = {"field_name": order, "ascending": False}
     if order.startswith("metrics."):
         by |= on
     kind = "model_type = 'evenfold-recipe'"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 from evenfold.estimates import Choice, Estimate, ModelSpec
-from evenfold.estimates.holdouts.ledger import Ledger, level_of_look
+from evenfold.estimates.holdouts.ledger import Ledger, LookLine, level_of_look
 from evenfold.estimates.holdouts.policies import told, words_of
 from evenfold.manifests import Manifest
 from evenfold.reports import Origin, Page, look_page, tuning_page
@@ -19,7 +19,6 @@ from evenfold.reports.markdown import page_note
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Answer, FoldResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level
-from evenfold.tasks.references import every_run
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
@@ -29,6 +28,7 @@ from .datasets import data_input, split_input
 from .entries import MOST_FOLDS, Entry, estimate_metrics, judged, run_key, short_tags, split_tags, unless_usual
 from .links import origin_tags, run_page, runs_on
 from .reading import RECIPE, recipe_json
+from .runs import every_run
 from .tracker import NOTE, Tracker, tracker_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
     locked, under whatever name the split goes, in this home's ledger or in the tracker, whichever knows more.
     ``evenfold.look_level`` is the level at which an interval of this look holds together with those of all others.
     """
-    tracker, recipe, manifest = tracker_of(split), model.canonical(), split.manifest()
+    tracker, manifest = tracker_of(split), split.manifest()
     holdout, part = manifest.locked_digest, manifest.spec.holdout
     ledger = Ledger(tracker.home.path / "looks", holdout)
     with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{holdout}"):
@@ -56,32 +56,37 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
             by=by,
             when=datetime.now(UTC).isoformat(timespec="seconds"),
             reason=reason,
-            model=recipe,
+            model=model.canonical(),
             budget=part.budget if part else None,
             elsewhere=len(known),
             policy=policy,
             known_as={run.data.tags.get("evenfold.look_policy", "refuse") for run in known},
         )
-        number = opened["look"]
-        look = {
-            "evenfold.look": str(number),
-            "evenfold.look_reason": reason,
-            "evenfold.look_by": by,
-            "evenfold.look_digest": opened["digest"],
-            "evenfold.look_level": f"{level_of_look(number, budget=opened['budget']):.6g}",
-            "evenfold.look_policy": policy,
-            "evenfold.holdout": holdout,
-        }
-        entry = Entry(
-            key=run_key(kind="look", split_id=split.split_id, number=number),
-            name=f"{model.title} @ {split.name} {split.version} look {number}",
-            tags=split_tags(split) | {"evenfold.record": "look"} | look | origin_tags(),
-            params={f"model.{name}": value for name, value in recipe.items()} | {"split_id": split.split_id},
-            metrics={},
-        )
+        entry = _look_entry(split, model, opened)
         with tracker.run(entry) as run_id:
             tracker.reads(run_id, data_input(split, manifest.fingerprint, "testing"), split_input(split, run_id))
-    return Look(run_id=run_id, look=number, budget=opened["budget"])
+    return Look(run_id=run_id, look=opened["look"], budget=opened["budget"])
+
+
+def _look_entry(split: SplitRef, model: ModelSpec, line: LookLine) -> Entry:
+    """Return what the run of a look holds, as its line of the ledger has it."""
+    number = line["look"]
+    look = {
+        "evenfold.look": str(number),
+        "evenfold.look_reason": line["reason"],
+        "evenfold.look_by": line["by"],
+        "evenfold.look_digest": line["digest"],
+        "evenfold.look_level": f"{level_of_look(number, budget=line['budget']):.6g}",
+        "evenfold.look_policy": line.get("policy", "refuse"),
+        "evenfold.holdout": line["holdout"],
+    }
+    return Entry(
+        key=run_key(kind="look", split_id=split.split_id, number=number),
+        name=f"{model.title} @ {split.name} {split.version} look {number}",
+        tags=split_tags(split) | {"evenfold.record": "look"} | look | origin_tags(),
+        params={f"model.{name}": value for name, value in model.canonical().items()} | {"split_id": split.split_id},
+        metrics={},
+    )
 
 
 @step(run_name=lambda split, **_: f"answer a look at {split.name}")
@@ -214,38 +219,47 @@ def record_tuning(
 
     Up to 100 configurations have a child run each; all are in tuning.json.
     """
-    tracker, recipe = tracker_of(split), model.canonical()
-    shared = split_tags(split) | {"evenfold.split_run_id": split_run_id} | origin_tags()
-    asked = {"model": recipe, "tried": [trial.params for trial in tried], "metric": metric}
-    how = unless_usual(interval, level) | {"one_standard_error": one_standard_error}
-    how |= {"nested": True} if nested else {}
-    key = run_key(kind="tune", split_id=split.split_id, **how, **asked)
-    chosen = choice.to_json()
-    figures = {f"choice/{name}": chosen[name] for name in ("best", "chosen", "naive", "value", "low", "high")}
-    inside = None if nested is None else next(estimate for estimate in nested.estimates if estimate.metric == metric)
-    figures |= {} if inside is None else {f"nested/{n}": v for n, v in estimate_metrics([inside]).items()}
-    name = f"{model.title} @ {split.name} {split.version} tuning"
-    what = f"{model.title} on {split.name} {split.version}"
-    params = {f"chosen.{name}": value for name, value in tried[choice.chosen].params.items()}
-    by_try = {f"tried/{metric}": dict(enumerate(_of(metric, trial).value for trial in tried))}
-    whole = Entry(key, name, shared | {"evenfold.record": "tuning"}, params, figures, series=by_try)
+    tracker, chosen = tracker_of(split), tried[choice.chosen]
+    anew = _of(metric, nested.estimates) if nested else None
+    params, scores = [trial.params for trial in tried], [_of(metric, trial.estimates) for trial in tried]
+    asked = {"model": model.canonical(), "tried": params, "metric": metric, "one_standard_error": one_standard_error}
+    how = unless_usual(interval, level) | ({"nested": True} if nested else {})
+    whole = Entry(
+        key=run_key(kind="tune", split_id=split.split_id, **how, **asked),
+        name=f"{model.title} @ {split.name} {split.version} tuning",
+        tags=split_tags(split) | {"evenfold.split_run_id": split_run_id, "evenfold.record": "tuning"} | origin_tags(),
+        params={f"chosen.{name}": value for name, value in chosen.params.items()},
+        metrics=_tuning_metrics(choice, anew),
+        series={f"tried/{metric}": {number: score.value for number, score in enumerate(scores)}},
+    )
     with tracker.run(whole) as run_id:
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
         if len(tried) <= MOST_FOLDS:
-            _keep_configurations(tracker, split, model.title, tried, key, run_id)
-        trials = [{"params": trial.params, "estimates": [one.to_json() for one in trial.estimates]} for trial in tried]
-        anew = {} if nested is None else {"nested": nested.model_dump(mode="json")}
-        fullest = model.model_copy(update={"params": {**model.params, **tried[choice.chosen].params}})
-        tracker.keep(run_id, RECIPE, recipe_json(split, fullest, tried[choice.chosen].estimates))
-        tracker.keep(run_id, "tuning.json", {"tried": trials, "choice": chosen, **anew})
-        of_metric = [_of(metric, trial) for trial in tried]
-        means, spreads = [estimate.value for estimate in of_metric], [estimate.sd for estimate in of_metric]
-        origin = Origin(Path(split.data).name, run_id)
-        page = tuning_page(metric, [trial.params for trial in tried], means, spreads, choice, origin, inside, what)
+            _keep_configurations(tracker, split, model.title, tried, whole.key, run_id)
+        fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
+        tracker.keep(run_id, RECIPE, recipe_json(split, fullest, chosen.estimates))
+        tracker.keep(run_id, "tuning.json", _tuning_json(tried, choice, nested))
+        means, spreads = [score.value for score in scores], [score.sd for score in scores]
+        origin, what = Origin(Path(split.data).name, run_id), f"{model.title} on {split.name} {split.version}"
+        page = tuning_page(metric, params, means, spreads, choice, origin, anew, what)
         tracker.keep(run_id, "report.html", page.html())
         _tell(tracker, run_id, split, page)
     return run_id
 
 
-def _of(metric: str, trial: Tried) -> Estimate:
-    return next(one for one in trial.estimates if one.metric == metric)
+def _of(metric: str, estimates: Sequence[Estimate]) -> Estimate:
+    return next(estimate for estimate in estimates if estimate.metric == metric)
+
+
+def _tuning_metrics(choice: Choice, nested: Estimate | None) -> dict[str, float]:
+    figures = {f"choice/{name}": getattr(choice, name) for name in ("best", "chosen", "naive", "value", "low", "high")}
+    anew = estimate_metrics([] if nested is None else [nested])
+    return figures | {f"nested/{name}": value for name, value in anew.items()}
+
+
+def _tuning_json(tried: Sequence[Tried], choice: Choice, nested: NestedChoice | None) -> dict[str, object]:
+    trials = [
+        {"params": trial.params, "estimates": [estimate.to_json() for estimate in trial.estimates]} for trial in tried
+    ]
+    anew = {} if nested is None else {"nested": nested.model_dump(mode="json")}
+    return {"tried": trials, "choice": choice.to_json(), **anew}

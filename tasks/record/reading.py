@@ -23,7 +23,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 from evenfold.tasks.batches import features_of
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
-from evenfold.tasks.references import VERSION, metrics_in, run_named
+from evenfold.tasks.references import VERSION
 from evenfold.tasks.results.files import from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from .entries import MOST_FOLDS
+from .runs import metrics_in, run_named
 from .tracker import Tracker, tracker_of
 
 
@@ -140,7 +141,7 @@ def mean_training_rows(folds: Sequence[Mapping[str, float]]) -> float | None:
     return sum(rows) / len(rows) if rows else None
 
 
-def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Estimate]) -> dict[str, Any]:
+def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Estimate]) -> dict[str, object]:
     """Return what ``read_recipe`` reads; an address loses its password, and has to be given again."""
     where = split.model_copy(update={"data": redacted(split.data)})
     return {

@@ -1,4 +1,4 @@
-"""How a split and an evaluation are written into MLflow, and when it need not be asked whether they are there."""
+"""All that is written into MLflow once it answers again, and when it need not be asked whether a record is there."""
 
 from __future__ import annotations
 
@@ -22,9 +22,20 @@ from evenfold.tasks.splits import stamp
 from pydantic import BaseModel
 
 from .datasets import data_input, split_input
-from .entries import MOST_FOLDS, EvaluationRecord, child_entry, evaluation_entry, split_entry, split_key, split_tags
+from .entries import (
+    MOST_FOLDS,
+    Entry,
+    EvaluationRecord,
+    child_entry,
+    evaluation_entry,
+    run_key,
+    split_entry,
+    split_key,
+    split_tags,
+)
 from .leaderboard import list_evaluations
 from .links import run_page, runs_on
+from .models.tags import OPENED
 from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
 
 SEEN = "recorded.json"
@@ -198,3 +209,44 @@ def _split_run(tracker: Tracker, split: SplitRef, run_id: str) -> str:
     """Return the split's run, which was not known yet while its record waited for the server."""
     waited = run_id.startswith("(")
     return (tracker.find(split_key(split)) or run_id) if waited else run_id
+
+
+@survives_outage
+def record_finding(
+    experiment: str,
+    name: str,
+    kind: str,
+    about: dict[str, str],
+    page: str,
+    note: str,
+    tables: dict[str, object],
+    tags: dict[str, str],
+    metrics: dict[str, float],
+) -> str:
+    """Record a page as a run of its own and return its id; the same ``kind`` and ``about`` find the same run."""
+    tracker = Tracker(Home.here(), experiment)
+    entry = Entry(
+        key=run_key(kind=kind, name=name, **about),
+        name=name,
+        tags=tags | {"evenfold.record": kind},
+        params=about,
+        metrics=metrics,
+    )
+    with tracker.run(entry) as run_id:
+        tracker.keep(run_id, "report.html", page)
+        for file, value in tables.items():
+            tracker.keep(run_id, file, value)
+        link = run_page(tracker.experiment_id, run_id, "artifacts/report.html")
+        tracker.tell(run_id, {NOTE: f"{note}\n\n{linked({'The page': link})}"})
+    return run_id
+
+
+def _failed_retraining(split: SplitRef, run_id: str, opened: str, reason: str) -> str:
+    tracker = tracker_of(split)
+    if tracker.client.get_run(run_id).data.tags.get(OPENED) == opened:  # else it has been begun anew since
+        tracker.fail(run_id, reason)
+    return run_id
+
+
+_failed_retraining.__name__ = "fail_retraining"  # as records that wait for a server name it
+write_failure = survives_outage(_failed_retraining)

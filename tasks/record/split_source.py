@@ -70,7 +70,7 @@ class SplitSource(DatasetSource):  # type: ignore[misc]
     def _resolve(cls, raw_source: Any) -> "SplitSource":
         return cls(raw_source)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, str]:
         """Return what MLflow keeps of it."""
         return {"uri": self.uri, "split_id": self.split_id, "artifact": self.artifact}
 

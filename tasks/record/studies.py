@@ -9,45 +9,13 @@ import pandas as pd
 from evenfold.estimates import Comparison, Estimate, Interval
 from evenfold.manifests import Audit
 from evenfold.reports import Page, audit_page, comparison_page
-from evenfold.reports.markdown import linked, page_note
+from evenfold.reports.markdown import page_note
 from evenfold.tasks.outcomes import SplitRef
-from evenfold.tasks.results.spool import survives_outage
-from evenfold.tasks.runtime.home import Home
 
-from .entries import SHORT, Entry, run_key, short_tags
-from .links import origin_tags, run_page
+from .entries import SHORT, short_tags
+from .links import origin_tags
 from .reading import Recorded
-from .tracker import NOTE, Tracker
-
-
-@survives_outage
-def record_finding(
-    experiment: str,
-    name: str,
-    kind: str,
-    about: dict[str, str],
-    page: str,
-    note: str,
-    tables: dict[str, Any],
-    tags: dict[str, str],
-    metrics: dict[str, float],
-) -> str:
-    """Record a page as a run of its own and return its id; the same ``kind`` and ``about`` find the same run."""
-    tracker = Tracker(Home.here(), experiment)
-    entry = Entry(
-        key=run_key(kind=kind, name=name, **about),
-        name=name,
-        tags=tags | {"evenfold.record": kind},
-        params=about,
-        metrics=metrics,
-    )
-    with tracker.run(entry) as run_id:
-        tracker.keep(run_id, "report.html", page)
-        for file, value in tables.items():
-            tracker.keep(run_id, file, value)
-        link = run_page(tracker.experiment_id, run_id, "artifacts/report.html")
-        tracker.tell(run_id, {NOTE: f"{note}\n\n{linked({'The page': link})}"})
-    return run_id
+from .recorders import record_finding
 
 
 def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison]) -> str:

@@ -20,12 +20,15 @@ from typing import Any
 from uuid import uuid4
 
 from evenfold.estimates import EvaluationError
+from evenfold.manifests import read_header
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Outcome
 from prefect.serializers import JSONSerializer
 
 from .files import rename_unless_there, sha256, write_aside
 from .trusted import ForgedResultError, check_result
+
+Naming = dict[str, Any]  # an object of a result that names a split by its ``uri``, or a file by ``path`` and ``sha256``
 
 
 class Bucket:
@@ -68,8 +71,8 @@ class Bucket:
                     f"{self.url} holds a split that cannot be read: {error}; delete it there."
                 ) from None
 
-    def offer_split(self, folder: Path, split_id: str) -> bool:
-        """Put a version of a split; return whether the bucket holds this split under that version now."""
+    def offer_split(self, folder: Path) -> bool:
+        """Put a version of a split; return whether the bucket holds this decision under that version now."""
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:
             for file in sorted(path for path in folder.iterdir() if path.is_file()):
@@ -78,7 +81,8 @@ class Bucket:
         if self._create(name, packed.getvalue()):
             return True
         with zipfile.ZipFile(io.BytesIO(self._get(name) or b"")) as archive:
-            return bool(json.loads(archive.read("manifest.json"))["split_id"] == split_id)
+            held, ours = json.loads(archive.read("manifest.json")), read_header(folder)
+        return all(bool(held[of] == ours[of]) for of in ("split_id", "plan_id"))
 
     def _require_create_only(self) -> None:
         """Raise SplitError where an object can be put twice; tried once for each mirror."""
@@ -118,7 +122,7 @@ class Bucket:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
-    def _fetched(self, named: dict[str, Any]) -> dict[str, Any]:
+    def _fetched(self, named: Naming) -> Naming:
         if "uri" in named:
             folder = self._inside(named["uri"], in_splits=True)
             self._fetch_split(folder.parent.name, folder.name)
@@ -143,7 +147,7 @@ class Bucket:
             raise ForgedResultError(f"it names {str(named)[:200]!r}, which is not the place of a result")
         return Path(self.here, named)
 
-    def _sent(self, named: dict[str, Any]) -> dict[str, Any]:
+    def _sent(self, named: Naming) -> Naming:
         where = "uri" if "uri" in named else "path"
         if where == "path":
             self._put(f"files/{named['sha256']}", Path(named["path"]).read_bytes())
@@ -187,10 +191,10 @@ def _store(protocol: str) -> Any:
         ) from None
 
 
-def _changed(text: bytes, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
+def _changed(text: bytes, change: Callable[[Naming], Naming]) -> bytes:
     """Return a result as JSON with what names a file or a split changed, wherever it stands."""
 
-    def changed(named: dict[str, Any]) -> dict[str, Any]:
+    def changed(named: Naming) -> Naming:
         return change(named) if "uri" in named or {"path", "sha256"} <= set(named) else named
 
     return json.dumps(json.loads(text, object_hook=changed)).encode()

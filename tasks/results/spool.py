@@ -8,10 +8,10 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any, NamedTuple, ParamSpec
 
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
@@ -31,7 +31,8 @@ def survives_outage(record: Callable[P, str]) -> Callable[P, str]:
 
     It is tried three times; then the record is kept in ``<home>/spool``, and what is returned says so instead of
     naming a run. The next record that gets through sends what is kept, oldest first. Every other error is raised.
-    It must be idempotent, and pydantic must be able to write and read its arguments as JSON.
+    It must be idempotent, pydantic must be able to write and read its arguments as JSON, and it must stand in
+    ``record/recorders``: whoever sends what is kept knows all that stand there.
     """
 
     @functools.wraps(record)
@@ -80,7 +81,7 @@ _CLIENTS = ("requests", "urllib3", "http")
 _ERRORS = {("httpx", "TransportError"), ("botocore", "HTTPClientError"), ("aiohttp", "ClientConnectionError")}
 
 
-def _keep(name: str, arguments: dict[str, Any], home: Home) -> str:
+def _keep(name: str, arguments: Mapping[str, object], home: Home) -> str:
     path = home.spool / f"{time.time_ns()}-{os.getpid()}-{name}.json"
     text = json.dumps(to_jsonable_python({"step": name, "arguments": arguments}, inf_nan_mode="constants"))
     home.make()
@@ -119,15 +120,12 @@ def replay(home: Home) -> int:
 
 
 def _sent(home: Home) -> Iterator[Path]:
-    from evenfold.tasks.record import recorders  # noqa: F401, that a record may name
-    from evenfold.tasks.record.models import registry  # noqa: F401
-
     for path in waiting(home):
         kept = _read(path)
         if kept is None:
             continue
         try:
-            validate_call(_RECORDERS[kept[0]])(**kept[1])
+            validate_call(_RECORDERS[kept.step])(**kept.arguments)
         except Exception as error:
             reason = redacted(str(error) or type(error).__name__)
             if unreachable(error):
@@ -140,13 +138,20 @@ def _sent(home: Home) -> Iterator[Path]:
         yield path
 
 
-def _read(path: Path) -> tuple[str, dict[str, Any]] | None:
-    """Return the recorder that a record names and its arguments; None where it is none, and it is put aside."""
+class _Kept(NamedTuple):
+    """What a record waits for: the name of a recorder, and what it is called with."""
+
+    step: str
+    arguments: Mapping[str, object]
+
+
+def _read(path: Path) -> _Kept | None:
+    """Return what a file keeps; None where it is no record, and it is put aside."""
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        found = str(kept["step"]), _today(kept["arguments"])
-        if found[0] in _RECORDERS:
-            return found
+        told = json.loads(path.read_text(encoding="utf-8"))
+        kept = _Kept(str(told["step"]), _today(told["arguments"]))
+        if kept.step in _RECORDERS:
+            return kept
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         pass
     _put_aside(path, "unreadable", "could not be read", "it is no record of evenfold's.")

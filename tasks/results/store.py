@@ -24,8 +24,8 @@ class Results(Protocol):
     def fetch_splits(self, name: str) -> None:
         """Fetch every version of a split that is not here."""
 
-    def offer_split(self, folder: Path, split_id: str) -> bool:
-        """Keep a version of a split, once; return whether the storage holds this split under that version now."""
+    def offer_split(self, folder: Path) -> bool:
+        """Keep a version of a split, once; return whether the storage holds this decision under that version now."""
 
 
 class Folder:
@@ -41,7 +41,7 @@ class Folder:
     def fetch_splits(self, name: str) -> None:
         """Do nothing: every version is here."""
 
-    def offer_split(self, folder: Path, split_id: str) -> bool:
+    def offer_split(self, folder: Path) -> bool:
         """Return True: it is here."""
         return True
 

@@ -29,13 +29,13 @@ def check_result(text: bytes) -> None:
         raise ForgedResultError(f"this is not a result of evenfold's: {error}") from None
 
 
-def _plain(found: dict[str, Any]) -> dict[str, Any]:
-    room, _, name = str(found.get("__class__", "")).rpartition(".")
+def _plain(read: dict[str, object]) -> dict[str, object]:
+    room, _, name = str(read.get("__class__", "")).rpartition(".")
     kind = vars(outcomes).get(name) if room == outcomes.__name__ else None
     ours = isinstance(kind, type) and issubclass(kind, Outcome)
-    if ("__class__" in found and not ours) or "__exc_type__" in found:
-        raise ForgedResultError(f"it names {found.get('__class__', found.get('__exc_type__'))!r}")
-    return found
+    if ("__class__" in read and not ours) or "__exc_type__" in read:
+        raise ForgedResultError(f"it names {read.get('__class__', read.get('__exc_type__'))!r}")
+    return read
 
 
 def check_record(content: bytes) -> None:

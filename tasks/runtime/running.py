@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -61,7 +61,7 @@ def running(engine: EngineName, refresh: bool = False) -> Iterator[None]:
             variable.reset(token)
 
 
-def publish(name: str, shown: str | list[dict[str, Any]], description: str) -> None:
+def publish(name: str, shown: str | list[dict[str, object]], description: str) -> None:
     """Show Markdown, or the rows of a table, as an artifact of the run under way, where there is one.
 
     ``name`` is the same from run to run, so that Prefect shows how a split or a score went on.
@@ -98,7 +98,7 @@ def mark(tag: str) -> None:
     flow.flow_run.tags.append(tag)
 
 
-def materialized(key: str, upstream: str, name: str, url: str, facts: dict[str, Any]) -> None:
+def materialized(key: str, upstream: str, name: str, url: str, facts: dict[str, object]) -> None:
     """Say that the task run under way made an asset of data ``upstream``: Prefect's events tell it when the run ends.
 
     A bonus: nothing is computed from assets. A cached task tells none, so only what always runs may call this.
@@ -229,7 +229,7 @@ def finished_here(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> Finish
         return Finished(step, error=error)
 
 
-def _kept_plainly(step: Step[..., R], key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Finished[R]:
+def _kept_plainly(step: Step[..., R], key: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Finished[R]:
     home = Home.here()
     home.make()
     # Looked for under the lock: whoever waited for another's computation finds its result.

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -159,7 +159,7 @@ class Step(Task[P, R]):
         state.pop("result_storage", None)
         return _restored(type(self), state)
 
-    def _tagged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractContextManager[Any]:
+    def _tagged(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> AbstractContextManager[Any]:
         """Return a context in which the task runs have the tags that say what they are about."""
         if self.run_tags is None:
             return contextlib.nullcontext()
@@ -195,17 +195,17 @@ class Step(Task[P, R]):
         return _arrived, (sys.modules[self.__module__], self.fn.__name__, state, travelling())
 
 
-def _without(kwargs: dict[str, Any]) -> dict[str, Any]:
+def _without(kwargs: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in kwargs.items() if name not in ("return_state", "wait_for", "deferred")}
 
 
-def _restored(kind: type[Step[P, R]], state: dict[str, Any]) -> Step[P, R]:
+def _restored(kind: type[Step[P, R]], state: Mapping[str, object]) -> Step[P, R]:
     step = object.__new__(kind)
     vars(step).update(state)
     return step
 
 
-def _arrived(room: ModuleType, name: str, state: dict[str, Any], settings: dict[str, str]) -> Step[Any, Any]:
+def _arrived(room: ModuleType, name: str, state: dict[str, object], settings: dict[str, str]) -> Step[Any, Any]:
     for setting, value in settings.items():
         # Not over what the worker's own machine says, as of its folders.
         os.environ.setdefault(setting, value)
@@ -224,7 +224,7 @@ class _Named(TaskRunNameCallbackWithParameters):
         return _or(self.otherwise, self.run_name, parameters)
 
 
-def _or(otherwise: R, function: Callable[..., R] | None, parameters: dict[str, Any]) -> R:
+def _or(otherwise: R, function: Callable[..., R] | None, parameters: Mapping[str, object]) -> R:
     if function is None:
         return otherwise
     try:

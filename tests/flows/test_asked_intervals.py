@@ -230,6 +230,31 @@ def test_nested_tuning_of_a_series_chooses_by_its_past(home: Home) -> None:
     assert made.n_fits == 3 * made.split.n_splits
 
 
+def test_nested_tuning_of_a_series_chooses_by_rows_that_are_known_by_then(home: Home) -> None:
+    """Rows inside the gap chose as well, and a gap that covers all that was tested left the choice to them alone."""
+    spec = {"name": "s", "columns": {"key": "id", "target": "y", "time": "day"}, "strategy": "ForwardChaining"}
+    frame, params = noise(), {"test_size": 5, "gap": "7 days"}
+    asked: dict[str, Any] = {"model": RIDGE, "grid": GRID, "nested": True, "engine": "plain"}
+    made = tune(frame, spec=spec | {"params": params | {"n_splits": 4}}, **asked)
+    work = work_of(made.split, RIDGE)
+    assert made.nested is not None
+    assert made.nested.splits == [2, 3], "what split 0 tested is inside the gap of split 1"
+    chosen = []
+    for i in made.nested.splits:
+        train = set(work.pair(i)[0].tolist())
+        errors = np.zeros(len(GRID["alpha"]))
+        for j in range(i):
+            earlier, tested = work.pair(j)
+            known = np.array([row for row in tested if row in train], dtype=np.int64)
+            for at, alpha in enumerate(GRID["alpha"] if known.size else []):
+                fitted = Ridge(alpha=alpha).fit(work.problem.X.to_numpy()[earlier], work.problem.y[earlier])
+                errors[at] += np.sum((work.problem.y[known] - fitted.predict(work.problem.X.to_numpy()[known])) ** 2)
+        chosen.append(int(np.argmin(errors)))
+    assert made.nested.chosen == chosen
+    with pytest.raises(SplitError, match=r"no split trains on a row that an earlier one tests.*a shorter gap"):
+        tune(frame, spec=spec | {"params": params | {"n_splits": 2}}, **asked)
+
+
 def test_nested_tuning_says_where_it_cannot_be(home: Home) -> None:
     spec = {"name": "s", "columns": {"key": "id", "target": "y"}, "strategy": "HashSplit"}
     with pytest.raises(SplitError, match=r"HashSplit cannot split the training rows .* use folds such as KFold"):

@@ -15,8 +15,8 @@ from evenfold.flows.cli import app
 from evenfold.flows.later import predict_later, score_later
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.record.runs import recorded_tunings
 from evenfold.tasks.record.tracker import Tracker
-from evenfold.tasks.references import recorded_tunings
 from mlflow import MlflowClient
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import recall_score, roc_auc_score

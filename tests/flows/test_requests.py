@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from evenfold.estimates import ModelError
+from evenfold.estimates import ModelError, ModelSpec
 from evenfold.flows import evaluate, split, tune
+from evenfold.flows.evaluation import recipe_of
+from evenfold.manifests.fields import LockedPart
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.splits import specification
 from tables import rows
 
 RIDGE = "sklearn.linear_model:Ridge"
@@ -58,6 +61,14 @@ def test_a_look_refuses_what_only_folds_take(home: Home, field: str, value: Any)
     assert not list(home.path.glob("splits/*"))
 
 
+def test_a_share_beside_a_holdout_leaves_its_policy_budget_and_seed_as_they_are() -> None:
+    locked = {"fraction": 0.2, "seed": 7, "policy": "thresholdout", "budget": 5}
+    assert specification("rows.csv", {"holdout": locked}, holdout=0.3).holdout == LockedPart(
+        **locked | {"fraction": 0.3}
+    )
+    assert specification("rows.csv", {"holdout": None}, holdout=0.3).holdout == LockedPart(fraction=0.3)
+
+
 @pytest.mark.parametrize("flow", [evaluate, tune])
 def test_a_reason_without_a_look_is_refused(flow: Any, home: Home, no_fit: None) -> None:
     with pytest.raises(SplitError, match=r"^a reason is given, .*on='holdout'"):
@@ -74,6 +85,28 @@ def test_a_holdout_whose_policy_cannot_answer_is_refused_before_anything_is_fitt
     spec = {"columns": {"key": "id", "target": "y"}, "holdout": {"fraction": 0.3, "policy": "ladder", "step": 0.1}}
     with pytest.raises(SplitError, match=r"policy ladder answers one metric a look"):
         asked(tune, spec=spec, on="holdout", reason="final")
+
+
+@pytest.mark.parametrize(
+    ("before", "given", "after"),
+    [
+        ({"exclude": ["a"]}, {"exclude": []}, {"exclude": ()}),
+        ({"metrics": ["mae"]}, {"metrics": []}, {"metrics": ()}),
+        ({"positive": 1}, {"positive": 0}, {"positive": 0}),
+        ({"impute": "mean"}, {"impute": None}, {"impute": "mean"}),
+        ({"params": {"alpha": 1}}, {"params": {}}, {"params": {"alpha": 1}}),
+    ],
+    ids=["exclude", "metrics", "positive", "impute", "params"],
+)
+def test_a_field_of_the_model_that_is_given_is_taken_even_if_it_is_empty(before: Any, given: Any, after: Any) -> None:
+    """An empty list names nothing, and None leaves the field as it was; both left it."""
+    assert recipe_of({"estimator": RIDGE} | before, **given) == ModelSpec(estimator=RIDGE, **after)
+
+
+def test_an_empty_list_of_features_is_refused_before_anything_is_fitted(home: Home, no_fit: None) -> None:
+    """It trained on every column."""
+    with pytest.raises(ModelError, match=r"^no feature is left: .*list at least one"):
+        asked(evaluate, key="id", target="y", features=[])
 
 
 @pytest.mark.parametrize(

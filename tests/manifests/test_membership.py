@@ -51,6 +51,12 @@ def test_every_shape_answers_the_same_questions(
         assert not {*train, *test} & set(membership.locked)
 
 
+def test_a_holdout_is_refused_where_pairs_are_positions_among_all_rows() -> None:
+    """Positions among the rows that are left would be other rows."""
+    with pytest.raises(SplitError, match="PredefinedPairs names rows by their position among all 60, and a holdout"):
+        decided({"strategy": "PredefinedPairs", "params": {"given_pairs": [([0, 1], [2, 3])]}}, holdout=0.1)
+
+
 def test_codes_have_names() -> None:
     """A sentence about a row says where it is: its fold, its part, or why it is in none."""
     folds = decided({"strategy": "KFold"}).membership

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, choose, compare, fit_and_score
+from evenfold.estimates.comparison import Comparison, Verdict as Compared
 from evenfold.estimates.promotion import Decision
 from evenfold.estimates.selection import Choice
 from evenfold.manifests import audit, decide
@@ -63,11 +64,38 @@ def test_rows_and_folds_that_disagree_are_told() -> None:
     found = compare(far, near, "r2")
     assert found.test is not None
     assert found.interval is not None
-    sure = replace(found, interval=replace(found.interval, low=0.01, high=0.02), test=replace(found.test, p=0.3))
+    sure = replace(found, verdict="better", test=replace(found.test, p=0.3))
     remarks = [remark.message for remark in comparison_page([sure]).findings]
     assert "R2: the rows tell the models apart; fold by fold it is less sure (p = 0.3)." in remarks
     both = replace(sure, test=replace(found.test, p=0.01))
     assert not any("fold by fold" in remark.message for remark in comparison_page([both]).findings)
+    wide = replace(sure, interval=replace(found.interval, level=0.6))
+    assert not any("fold by fold" in remark.message for remark in comparison_page([wide]).findings)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "tile", "lead", "title"),
+    [
+        ("better", "forest", "Forest is better on R2.", "forest is better on every metric"),
+        ("worse", "tree", "Tree is better on R2.", "tree is better on every metric"),
+        ("equivalent", "no difference", "No difference that matters on R2.", "No difference that matters"),
+        ("unknown", "cannot be told", "Which is better on R2 cannot be told.", "Which is better cannot be told"),
+    ],
+)
+def test_a_comparisons_page_has_its_verdict(verdict: Compared, tile: str, lead: str, title: str) -> None:
+    """McNemar's exact test and the correction for many candidates overrule an interval, on the page as elsewhere."""
+    _, _, far = folds(alpha=400.0)
+    _, _, near = folds()
+    found = compare(far, near, "r2")
+    assert found.verdict == "better"
+    page = comparison_page([replace(found, verdict=verdict)], ("tree", "forest"))
+    assert (page.tiles[0].value, page.lead, page.sections[0].title) == (tile, lead, title)
+
+
+def test_a_comparison_without_an_interval_cannot_be_told() -> None:
+    """Where nothing says how sure a difference is, the page calls neither better."""
+    made = comparison_page([Comparison("accuracy", 0.8, 0.9, 0.1, None, None, 10, "")])
+    assert made.lead == "Which is better on accuracy cannot be told."
 
 
 def test_a_tuning_shows_one_number_for_the_winner_and_what_its_luck_was_worth() -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from evenfold.manifests import Audit, BalanceReport, audit, decide, extend, measure
 from evenfold.reports import Verdict, report_html, verdict_of
-from evenfold.reports.splits.data import see, target_gap
+from evenfold.reports.splits.data import Evenness, cumulative, evenness, group_sizes, see, target_gap
 from evenfold.reports.splits.pictures import split_pictures
 from pages import Page, require_silent
 
@@ -128,6 +128,31 @@ def test_a_grown_split_shows_its_generations_first() -> None:
         int(words.removesuffix(" rows").replace(",", "")) for words in wide if re.fullmatch(r"[\d,]+ rows", words)
     ]
     assert joined == [600, 100, 200] * 2  # the wide picture and the narrow one
+
+
+@pytest.mark.parametrize("target", ["class", "amount"])
+def test_rows_that_left_a_grown_split_are_in_none_of_its_figures(target: str) -> None:
+    """Groups, distributions, the map and the last balance are of the rows that are there; older sizes are kept."""
+    data = frame(660, 40)
+    data["ward"] = data["row"] // 10
+    first, now = data.head(600), data[data["row"] >= 300].iloc[::-1]
+    manifest = decide(spec("BalancedGroupKFold", target, "ward"), first)
+    grown = extend(manifest, now, max_missing=1.0).manifest
+    balance = measure(grown, now)
+    seen = see(grown, balance, now)
+    groups, gap, curves = group_sizes(seen), target_gap(balance), cumulative(seen)
+    assert groups is not None
+    assert gap is not None
+    assert sorted(size for sizes in groups.values() for size in sizes) == [10] * 36
+    assert grown.keys is not None
+    assert np.isin(grown.keys.column("row").to_numpy()[seen.order], now["row"]).all()
+    assert (curves is None) == (target == "class")
+    if curves is not None:
+        assert curves.whole == pytest.approx([(now["amount"] <= value).mean() for value in curves.values])
+    before, after = evenness(seen)
+    assert before == Evenness(pytest.approx(measure(manifest, first).worst["size"]), None)
+    assert after == Evenness(pytest.approx(balance.worst["size"]), pytest.approx(gap.worst))
+    assert "36 groups; the largest has 10 rows, 14 % of a fold" in report_html(grown, balance, now)
 
 
 def test_without_the_rows_the_report_says_what_the_manifest_knows() -> None:

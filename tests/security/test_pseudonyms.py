@@ -157,6 +157,21 @@ def test_groups_are_kept_whole_and_grow_under_pseudonyms(kind: str, monkeypatch:
         extend(manifest, later)
 
 
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_a_key_has_one_pseudonym_whatever_its_column_is_read_as(tmp_path: Path, engine: Any) -> None:
+    """A whole number that comes as text or as a float later on is the row that it was, as it is without pseudonyms."""
+    frame = patients(N, "numbers")
+    decided = decide(SPEC, frame.head(200), engine=engine, to=tmp_path if engine == "duckdb" else None)
+    manifest = read_manifest(decided.folder) if engine == "duckdb" else decided
+    for kind in ("float64", "str"):
+        later = frame.astype({"visit": kind, "patient": kind})
+        grown = extend(manifest, later)
+        assert (grown.added, grown.moved, grown.deleted) == (N - 200, 0, 0)
+        assert len(list(manifest.as_cv(later.head(200)).split())) == manifest.n_splits
+    with pytest.raises(SplitError, match="'visit'"):
+        extend(manifest, frame.astype({"visit": "str"}).replace({"visit": {str(frame["visit"][7]): "seven"}}))
+
+
 def test_a_stratified_column_is_encoded_on_request(tmp_path: Path) -> None:
     """Classes that name somebody: as even as before, and nowhere to be read; the target cannot be."""
     spec = {**SPEC, "columns": {**SPEC["columns"], "target": "sick", "stratify": "ward"}}

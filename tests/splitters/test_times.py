@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.splitters import ForwardChaining, SplitError
+from evenfold.splitters import ForwardChaining, PurgedKFold, SplitError
 from evenfold.splitters.times import calendar_units, gap_of, times_of
 
 DAYS = np.array(["2024-01-01", "2024-02-01"], dtype="datetime64[us]")
@@ -56,6 +57,30 @@ def test_weeks_begin_on_monday() -> None:
 def test_a_gap_beyond_what_64_bits_hold_is_refused() -> None:
     with pytest.raises(SplitError, match="gap='99999999 weeks' for timestamps"):
         gap_of("99999999 weeks", DAYS)
+    with pytest.raises(SplitError, match="gap=9223372036854775808 for times that are numbers"):
+        gap_of(2**63, np.arange(3))
+
+
+NEVER = np.where(np.isin(np.arange(20), [9, 10]), np.iinfo(np.int64).max, np.arange(20))
+
+
+@pytest.mark.parametrize("unit", ["int64", "datetime64[us]"])
+@pytest.mark.parametrize("gap", [0, 1, 5])
+@pytest.mark.parametrize("strategy", [ForwardChaining(2), PurgedKFold(3)], ids=repr)
+def test_a_label_that_is_known_at_the_last_time_there_is_is_never_known_in_time(
+    strategy: Any, gap: int, unit: str
+) -> None:
+    """The gap after it does not come round to the first of all times, before everything."""
+    strategy.set_params(gap=gap if unit == "int64" else timedelta(microseconds=gap))
+    pairs = list(strategy.split(None, time=np.arange(20).astype(unit), label_end=NEVER.astype(unit)))
+    assert pairs[-1][1].min() > 10
+    assert not any(np.isin([9, 10], train[train < test.min()]).any() for train, test in pairs)
+
+
+@pytest.mark.parametrize("embargo", [0, 3])
+def test_after_a_tested_row_whose_label_is_never_known_nothing_is_learnt(embargo: int) -> None:
+    (_, (train, test), _) = PurgedKFold(3, embargo=embargo).split(None, time=np.arange(20), label_end=NEVER)
+    assert train.tolist() == list(range(test.min()))
 
 
 def test_times_beyond_signed_64_bits_are_refused() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import pickle
+
 import numpy as np
 import pytest
 from cases import CASES
@@ -26,6 +30,13 @@ from evenfold.splitters.packing.cost import table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, searches_on
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.given import FromSklearn
+from sklearn.base import clone
+
+BY_DEFAULT = [
+    strategy()
+    for strategy in all_strategies().values()
+    if all(p.default is not p.empty for p in inspect.signature(strategy).parameters.values())
+]
 
 
 @pytest.mark.parametrize("strategy", all_strategies().values(), ids=list(all_strategies()))
@@ -41,6 +52,13 @@ def test_a_class_can_be_asked_for_every_trait(strategy: type[Splitter]) -> None:
         type(strategy.by_group_table),
     } == {bool}
     assert isinstance(strategy.in_memory_because, str)
+
+
+@pytest.mark.parametrize("splitter", [*BY_DEFAULT, *CASES], ids=repr)
+def test_a_strategy_can_be_cloned_copied_and_sent_to_another_process(splitter: Splitter) -> None:
+    """As GridSearchCV and joblib do, its defaults included: what comes back has the same parameters."""
+    for other in (clone(splitter), copy.deepcopy(splitter), pickle.loads(pickle.dumps(splitter))):
+        assert repr(other.get_params()) == repr(splitter.get_params())
 
 
 @pytest.mark.parametrize("splitter", CASES, ids=repr)

@@ -13,7 +13,7 @@ from evenfold.estimates import ModelError
 from evenfold.manifests import decide
 from evenfold.manifests.anywhere import joining
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, SplitRef, fit_batches, fit_fold
+from evenfold.tasks import Home, SplitRef, fit_batches, fit_fold, split
 from evenfold.tasks.runtime.running import finished, run, running
 
 BAYES = {"estimator": "sklearn.naive_bayes:GaussianNB", "features": ["x", "z"], "metrics": ["accuracy", "roc_auc"]}
@@ -74,3 +74,36 @@ def test_test_rows_that_do_not_fit_are_refused_with_their_size(made: SplitRef) -
     """They are scored together, so they have to."""
     with running("plain"), pytest.raises(SplitError, match=r"rows of 4 columns take about .* GB"):
         run(fit_batches, made, 0, BAYES, memory="300kB")
+
+
+def test_of_two_targets_in_one_split_each_has_its_own_scores(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HashSplit reads no target, so the rows are parted alike; by batches the files say nothing of the columns."""
+    rng, n = np.random.default_rng(0), 8_000
+    features = [f"f{i}" for i in range(20)]
+    columns = {"id": np.arange(n), **dict(zip(features, rng.normal(size=(20, n)), strict=True))}
+    columns |= {"y": columns["f0"] + 0.1 * rng.normal(size=n), "noise": rng.normal(size=n)}
+    path = str(tmp_path / "rows.parquet")
+    pq.write_table(pa.table(columns), path)
+    learns = {"estimator": "sklearn.linear_model:SGDRegressor", "features": features, "metrics": ["r2"]}
+    made = [split.fn(path, key="id", target=y, strategy="HashSplit", n_splits=5, name=y) for y in ("y", "noise")]
+    assert made[0].split_id == made[1].split_id
+    monkeypatch.setenv("EVENFOLD_MEMORY", "1.6MB")
+    for fit in (fit_fold, fit_batches):
+        with running("plain"):
+            known, other = (finished(fit, each, 0, learns) for each in made)
+        assert not other.cached
+        assert known.value.score.test["r2"] > 0.9 > 0.1 > other.value.score.test["r2"]
+
+
+def test_what_is_kept_of_batches_depends_on_what_other_fits_depend_on(
+    made: SplitRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on the version of our own fit code, among others: see ``score_key``."""
+    with running("plain"):
+        run(fit_batches, made, 0, BAYES)
+        monkeypatch.setattr("evenfold.estimates.models.keys.FIT_VERSION", "another")
+        assert not finished(fit_batches, made, 0, BAYES).cached
+    with running("plain"), pytest.raises(ModelError, match="no estimator is named; choose one"):
+        run(fit_batches, made, 0, {"features": ["x"]})

@@ -175,6 +175,27 @@ def test_a_record_that_can_never_be_sent_stops_none_behind_it(home: Home, caplog
     assert (replay(home), list(home.spool.iterdir())) == (1, [])
 
 
+def test_a_comparison_that_waits_is_sent_by_whoever_records_next(home: Home, tmp_path: Path) -> None:
+    """Also by a process that compares nothing itself, and so never loaded what compares."""
+    import json
+
+    from evenfold.tasks.record.tracker import Tracker
+
+    arguments = {
+        "experiment": "rows", "name": "A and B @ rows 1.0", "kind": "comparison", "about": {"run_a": "a", "run_b": "b"},
+        "page": "<p>A page</p>", "note": "A note", "tables": {}, "tags": {}, "metrics": {"difference/r2": 0.25},
+    }  # fmt: skip
+    home.spool.mkdir(parents=True)
+    record = json.dumps({"step": "record_finding", "arguments": arguments})
+    (home.spool / "1-1-record_finding.json").write_text(record)
+    rows().to_csv(tmp_path / "rows.csv", index=False)
+    code = "import sys; from evenfold import flows; flows.split(sys.argv[1], key='id', name='rows', engine='plain')"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "rows.csv")], check=True)
+    assert list(home.spool.iterdir()) == []
+    (run,) = Tracker(home, "rows").runs_named("A and B @ rows 1.0")
+    assert (run.info.status, run.data.metrics) == ("FINISHED", {"difference/r2": 0.25})
+
+
 def test_a_run_whose_process_is_no_more_is_ended(home: Home) -> None:
     """By the next command of the split, or by doctor; what another machine or a living process began is left alone."""
     from evenfold.tasks.doctor import examine
@@ -219,7 +240,8 @@ def test_the_failure_of_a_retraining_is_recorded_when_the_server_is_back(
     """An outage leaves no run RUNNING for ever; one that was begun anew meanwhile is not marked by what comes late."""
     from evenfold.tasks.outcomes import Opened
     from evenfold.tasks.record.entries import Entry
-    from evenfold.tasks.record.models.registry import OPENED, fail_retraining
+    from evenfold.tasks.record.models.registry import fail_retraining
+    from evenfold.tasks.record.models.tags import OPENED
     from evenfold.tasks.record.tracker import Tracker
     from evenfold.tasks.results.spool import replay
 

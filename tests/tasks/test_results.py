@@ -11,6 +11,7 @@ import fsspec
 import pandas as pd
 import pytest
 from evenfold.flows import evaluate
+from evenfold.manifests import decide, write_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.results.bucket import Bucket
@@ -61,6 +62,18 @@ def test_a_bucket_that_overwrites_is_refused(bucket: Any, home: Home, monkeypatc
     monkeypatch.setattr(type(bucket), "pipe_file", staticmethod(overwrites))
     with pytest.raises(SplitError, match=r"overwrites an object that is there already, .* refuses, or a folder"):
         results_of(home)
+
+
+def test_a_version_is_not_offered_for_the_same_folds_of_another_target(bucket: Any, tmp_path: Path) -> None:
+    """Another machine that asked for the other target would be told that its decision is the one in the bucket."""
+    data = pd.DataFrame({"id": range(20), "a": [0, 1] * 10, "b": [0] * 10 + [1] * 10})
+    offered = []
+    for target in ("a", "b"):
+        mirror = tmp_path / target
+        plain = {"name": "two", "strategy": "KFold", "columns": {"key": "id", "target": target}}
+        folder = write_manifest(decide(plain, data), mirror / "splits")
+        offered.append(Bucket("memory://models/targets", mirror).offer_split(folder))
+    assert offered == [True, False]
 
 
 def test_of_two_that_fetch_one_split_the_second_takes_what_is_there(bucket: Any, home: Home, tmp_path: Path) -> None:

@@ -26,10 +26,8 @@ from evenfold.tasks.scores import gap_of_levels, kept_scores
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
 
-from .tags import RecordedScore, scores_in
+from .tags import EVALUATION, RecordedScore, scores_in
 
-# At a version of the registry: the evaluation of its recipe, and what that came to.
-EVALUATION = "evenfold.evaluation_run_id"
 MOST_SCORES = 30
 # Of fewer new rows nothing is asked: all training rows are looked at instead.
 FEWEST_NEW = 20

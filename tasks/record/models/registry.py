@@ -18,22 +18,22 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.batches import typed_features
 from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Retraining, RolledBack, SplitRef
-from evenfold.tasks.parameters import Model
-from evenfold.tasks.record.entries import Entry, run_key, split_key, split_tags
+from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
+from evenfold.tasks.record.entries import Entry, run_key, split_key, split_tags, unless_usual
 from evenfold.tasks.record.evaluations import record_split
+from evenfold.tasks.record.recorders import write_failure
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
-from evenfold.tasks.results.spool import survives_outage, unreachable
+from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import flow_run_tags, step
 from evenfold.tasks.work import work_of
 
-from .promoting import EVALUATION, scores_tag
+from .promoting import scores_tag
 from .stored_models import typical_row
-from .tags import DECISION, MODEL, SCORES, decision_in, recipe_in
+from .tags import DECISION, EVALUATION, MODEL, OPENED, SCORES, decision_in, recipe_in
 
-OPENED = "evenfold.opened"
 OUTCOME = "retrain.json"
 # No two of them are ever on one version.
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
@@ -58,12 +58,30 @@ def read_champion(split: SplitRef, name: str = "") -> Champion | None:
 
 
 @step(run_name=lambda split, name="", **_: f"open retrain {name or split.name}")
-def open_retraining(split: SplitRef, model: ModelSpec, name: str, metric: str, label: str = "") -> Opened:
-    """Find or create the run of a retraining; return its id, the decision made before, and the outcome if FINISHED."""
+def open_retraining(
+    split: SplitRef,
+    model: ModelSpec,
+    name: str,
+    metric: str,
+    label: str = "",
+    *,
+    interval: Intervals = "auto",
+    level: Level = 0.95,
+    log_models: LogModels = "none",
+    allow_partial: AllowPartial = False,
+) -> Opened:
+    """Find or create the run of a retraining; return its id, the decision made before, and the outcome if FINISHED.
+
+    Each metric, interval, level and way of keeping models has a run of its own. Gates have none: whoever says that what
+    they stopped is right takes up what was decided.
+    """
     tracker, work = tracker_of(split), work_of(split, model)
     tracker.end_lost()
     recipe, seed = work.problem.model.canonical(), work.manifest.spec.seed
-    about: dict[str, Any] = {"model": recipe, "seed": seed, "label": label}
+    about: dict[str, object] = {"model": recipe, "seed": seed, "label": label} | unless_usual(interval, level)
+    about |= {} if metric == work.problem.model.metrics[0] else {"metric": metric}
+    about |= {} if log_models == "none" else {"log_models": log_models}
+    about |= {"allow_partial": True} if allow_partial else {}
     key = run_key(kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, **about)
     known = tracker.find(key)
     if known is not None and tracker.client.get_run(known).info.status == "FINISHED":
@@ -301,15 +319,4 @@ def close_retraining(split: SplitRef, outcome: Retraining, metrics: dict[str, fl
 @step(run_name=lambda split, **_: f"record the failure of {split.name}")
 def fail_retraining(split: SplitRef, opened: Opened, reason: str) -> str:
     """Mark a retraining as failed, with the reason where people look for it; an outage costs nothing but time."""
-    return _fail_retraining(split, opened.run_id, opened.opened, reason)
-
-
-def _failed_retraining(split: SplitRef, run_id: str, opened: str, reason: str) -> str:
-    tracker = tracker_of(split)
-    if tracker.client.get_run(run_id).data.tags.get(OPENED) == opened:  # else it has been begun anew since
-        tracker.fail(run_id, reason)
-    return run_id
-
-
-_failed_retraining.__name__ = "fail_retraining"  # as records that wait for a server name it
-_fail_retraining = survives_outage(_failed_retraining)
+    return write_failure(split, opened.run_id, opened.opened, reason)

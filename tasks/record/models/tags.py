@@ -14,6 +14,8 @@ from evenfold.splitters import SplitError
 from pydantic import TypeAdapter, ValidationError
 
 MODEL, DECISION, SCORES = "evenfold.model", "evenfold.decision", "evenfold.scores"
+EVALUATION = "evenfold.evaluation_run_id"  # at a version of the registry: the evaluation of its recipe
+OPENED = "evenfold.opened"  # at the run of a retraining: by which attempt it was begun
 
 
 @dataclass(frozen=True)

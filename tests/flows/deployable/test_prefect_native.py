@@ -82,7 +82,7 @@ def test_the_front_door_shows_its_names_and_loads_nothing() -> None:
         "print({'numpy', 'pandas', 'sklearn', 'scipy', 'imblearn', 'prefect', 'mlflow'} & set(sys.modules))\n"
         "from evenfold import decide, flows\n"
         "assert evenfold.__version__ and decide and flows\n"
-        "import evenfold.tasks.references, evenfold.tasks.record.tracker\n"
+        "import evenfold.tasks.references, evenfold.tasks.record.runs\n"
         "print('prefect' in sys.modules)  # evenfold list waits for it in vain\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

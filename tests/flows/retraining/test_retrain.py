@@ -25,6 +25,9 @@ GOOD = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
 BAD = {"estimator": "sklearn.dummy:DummyRegressor", "metrics": ["r2"]}
 
 
+TWO_METRICS = GOOD | {"metrics": ["r2", "neg_mean_squared_error"]}
+
+
 @pytest.fixture(autouse=True)
 def home(shared_home: Home) -> Home:
     return shared_home
@@ -34,6 +37,14 @@ def retrain(name: str, frame: pd.DataFrame, model: dict[str, Any], **fields: Any
     # Three folds say what five say, and each has a fit, a run and a part of the audit.
     spec = {"name": name, "columns": COLUMNS, "strategy": "KFold", "params": {"n_splits": 3}, **fields.pop("spec", {})}
     return flows.retrain(frame, engine="plain", spec=spec, model=model, **fields)
+
+
+@pytest.fixture(scope="module")
+def first_request(_module_home: Home) -> Retraining:
+    """Retrain once as is usual, for every other request to differ from."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("EVENFOLD_HOME", str(_module_home.path))
+        return retrain("requests", rows(120), TWO_METRICS)
 
 
 def client(home: Home) -> Any:
@@ -73,6 +84,28 @@ def test_the_same_retraining_is_done_once(home: Home) -> None:
     assert second.reused
     assert second.run_id == first.run_id
     assert len(client(home).search_model_versions("name = 'once'")) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"metric": "neg_mean_squared_error"},
+        {"level": 0.8},
+        {"interval": "none"},
+        {"log_models": "final"},
+        {"allow_partial": True},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_another_request_is_another_retraining(first_request: Retraining, other: dict[str, Any]) -> None:
+    """What is asked for otherwise is answered anew, and is not the outcome of an earlier request."""
+    asked = retrain("requests", rows(120), TWO_METRICS, **other)
+    assert not asked.reused
+    assert asked.run_id != first_request.run_id
+    assert asked.decision.metric == other.get("metric", "r2")
+    levels = {estimate.interval.level for estimate in asked.estimates if estimate.interval}
+    assert levels == ({other.get("level", 0.95)} if other.get("interval") != "none" else set())
+    assert retrain("requests", rows(120), TWO_METRICS, metric="r2").reused, "the usual metric, named, asks nothing else"
 
 
 def test_new_rows_refit_the_same_recipe(home: Home) -> None:

@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cases import CASES
-from evenfold.manifests import Manifest, StoredManifest, decide, measure
+from evenfold.manifests import Manifest, StoredManifest, decide, join_rows, measure, write_join
 from evenfold.manifests.engines import ordered
+from evenfold.manifests.engines.engine import in_order
 from evenfold.manifests.engines.ordered import Ordered
 from evenfold.manifests.store.write import describe
 from evenfold.splitters import SplitError, Splitter
@@ -206,6 +207,71 @@ def test_rows_may_lie_anywhere(source: Callable[..., Any], engine: Any, tmp_path
     stored = decide(GROUPED, source(table(), tmp_path), engine=engine, to=tmp_path / "splits")
     assert stored.split_id == decide(GROUPED, table()).split_id
     assert pa.concat_tables(stored.batches()).num_rows == stored.n == 97
+
+
+def two_files(folder: Path, first: str, second: str) -> Path:
+    """Return a folder of two CSV files."""
+    (folder / "files").mkdir()
+    for name, text in (("a", first), ("b", second)):
+        (folder / "files" / f"{name}.csv").write_text(text)
+    return folder / "files"
+
+
+def test_several_csv_files_have_one_type_out_of_core_as_in_memory(tmp_path: Path) -> None:
+    """Whole numbers in the first file and fractions in the second are fractions, and nothing is of any type."""
+    lines = [f"{i},{i % 7 + i // 20 / 2:g},{i if i > 20 else ''}\n" for i in range(40)]
+    data = two_files(tmp_path, "id,y,z\n" + "".join(lines[:20]), "id,y,z\n" + "".join(lines[20:]))
+    spec = {"columns": {"key": "id", "target": "y"}, "strategy": "SortedStratifiedKFold"}
+    assert decide(spec, data).types == {"id": "int", "y": "float"}
+    assert_same(out_of_core(spec, data, tmp_path / "splits"), decide(spec, data))
+    for engine in ("memory", "duckdb"):
+        with pytest.raises(SplitError, match=r"'z' is missing .*in 21 of 40 rows"):
+            decide(spec | {"columns": {"key": "id", "target": "z"}}, data, engine=engine, to=tmp_path / "other")
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ("id,y\nx1,1\nx2,2\n", r"cannot be read as CSV \(.*incompatible types: int64 vs string"),
+        ("id,y,z\n5,1,2\n6,2,2\n", r"differ in columns \(z\); give both the same"),
+        ("id,z\n5,1\n6,2\n", r"differ in columns \(y, z\); give both the same"),
+    ],
+)
+def test_csv_files_that_are_no_one_table_are_refused_wherever_they_are_read(
+    engine: Any, second: str, message: str, tmp_path: Path
+) -> None:
+    """In the sentence of the reading in memory."""
+    data = two_files(tmp_path, "id,y\n1,1\n2,2\n", second)
+    with pytest.raises(SplitError, match=message):
+        decide({"columns": {"key": "id"}, "params": {"n_splits": 2}}, data, engine=engine, to=tmp_path / "splits")
+
+
+def test_what_is_wrong_in_later_rows_of_a_file_is_a_sentence_out_of_core(tmp_path: Path) -> None:
+    """A value of another type behind the first megabyte."""
+    (tmp_path / "data.csv").write_text("id,y\n" + "".join(f"{i},{i}\n" for i in range(200_000)) + "200000,a lot\n")
+    with pytest.raises(SplitError, match=r"^[^\n]*data.csv cannot be read as CSV .*declare the column's type\.$"):
+        out_of_core({"columns": {"key": "id", "target": "y"}}, tmp_path / "data.csv", tmp_path / "splits")
+
+
+def test_parts_of_different_types_are_not_sorted_as_one_table(tmp_path: Path) -> None:
+    """Fractions would be read as the whole numbers of the same bits."""
+    parts = iter([pa.table({"id": [2, 1], "y": [1, 2]}), pa.table({"id": [3], "y": [1.5]})])
+    with pytest.raises(SplitError, match=r"column 'y' is int64 in the first rows and double in later ones; declare"):
+        list(in_order(parts, ["id"], tmp_path, 1 << 28))
+
+
+def test_names_that_differ_in_case_alone_are_two_columns(tmp_path: Path) -> None:
+    """Keys of two such names, and a target, out of core as in memory; and in the rows that are joined."""
+    rows = table()
+    rows = rows.assign(ID=rows["id"].to_numpy()[::-1], Number=rows["number"])
+    spec = {"columns": {"key": ["flag", "Id", "ID"], "group": "group", "target": "Number", "stratify": ["number"]}}
+    stored = out_of_core(spec, rows.assign(Id=rows["id"] % 3), tmp_path)
+    assert_same(stored, decide(spec, rows.assign(Id=rows["id"] % 3)))
+    write_join(stored, rows.assign(Id=rows["id"] % 3), 0, "test", tmp_path / "one.parquet", memory=1000)
+    assert pq.read_table(tmp_path / "one.parquet").equals(
+        join_rows(stored.read(), rows.assign(Id=rows["id"] % 3), 0, "test")
+    )
 
 
 @pytest.mark.parametrize(

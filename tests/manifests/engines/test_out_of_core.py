@@ -274,6 +274,26 @@ def test_a_manifest_on_disk_is_a_cv_and_its_folds_are_joined_as_in_memory(tmp_pa
     assert not (tmp_path / "x.csv").exists()
 
 
+@pytest.mark.parametrize("key", ["position", "code"])
+def test_a_key_may_be_called_as_what_we_count_by(key: str, tmp_path: Path) -> None:
+    """Of a manifest on disk the folds, files and joined rows are those of the manifest in memory, whatever its key."""
+    rows = pa.Table.from_pandas(shuffled(table()), preserve_index=False)
+    rows = rows.append_column(key, pa.array(np.random.default_rng(3).permutation(rows.num_rows)))
+    stored = kept({"columns": {"key": key, "group": "group", "target": "number"}}, tmp_path / "splits", rows)
+    whole = stored.read()
+    ours, theirs = as_cv(stored, rows, memory="1kB").split(rows), whole.as_cv(rows).split(rows)
+    assert [np.concatenate(pair).tolist() for pair in ours] == [np.concatenate(pair).tolist() for pair in theirs]
+    parted = partition(stored, rows, tmp_path / "parted", memory="64MB")
+    for fold in range(5):
+        wanted = join_rows(whole, rows, fold, "test")
+        assert parted.read(fold, "test").equals(wanted)
+        write_join(stored, rows, fold, "test", tmp_path / "one.parquet", memory=1000)
+        assert pq.read_table(tmp_path / "one.parquet").equals(wanted)
+    taken = rows.append_column("fold_place", rows.column(key))
+    with pytest.raises(SplitError, match="a column 'fold_place', and that name is ours; rename it"):
+        write_join(stored, taken, 0, "test", tmp_path / "one.parquet", memory=1000)
+
+
 @pytest.mark.parametrize(("to", "suffix"), [("csv", ".csv"), ("h2o", ".csv"), ("spark", ".parquet")])
 def test_folds_are_exported_from_disk_with_the_bytes_of_memory(tmp_path: Path, to: Any, suffix: str) -> None:
     """With the data and without; where a tool has no word for a fold, it says so and writes nothing."""

@@ -138,3 +138,11 @@ def test_what_no_rule_says_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SplitError, match="deleted or quarantined"):
         export(grown, "sql", tmp_path / "folds.sql")
     assert not list(tmp_path.iterdir())
+    frozen = decide(SPECS[0] | {"on_new_rows": "freeze"}, rows().iloc[:-5])
+    assert "SELECT" in warehouse_sql(frozen, "duckdb")
+    with pytest.raises(SplitError, match="the manifest holds 5 rows whose fold is not that of the key"):
+        warehouse_sql(extend(frozen, rows()).manifest, "duckdb")
+    late = rows().assign(y=lambda data: data["y"].where(data.index >= 3))
+    waits = {"columns": {"key": "id", "group": "group", "target": "y"}, "missing_target": "wait"}
+    with pytest.raises(SplitError, match="the manifest holds 3 rows that wait, which no rule knows"):
+        warehouse_sql(decide(waits, late), "duckdb")

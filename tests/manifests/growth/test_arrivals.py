@@ -180,6 +180,19 @@ def test_classes_that_shift_are_stopped() -> None:
     assert "from that of the last 600 (" in said, "of three generations"
 
 
+def test_rows_that_no_model_learnt_from_are_not_compared_with() -> None:
+    """Three tables that were stopped, or not trained on, came since: the last that was is what new rows are held to."""
+    manifest, learnt = decide(SPEC, months(2)), Snapshot.of(decide(SPEC, months(2)), months(2))
+    for n in (3, 4, 5):
+        manifest = extend(manifest, months(n)).manifest
+    found = check_arrival(manifest, months(6), learnt.grown(manifest, 0))
+    assert (found.failed, found.not_asked) == ([], {})
+    shifted = months(6).assign(y=lambda frame: frame["y"].where(frame.index < 1000, frame["y"] + 60))
+    (finding,) = check_arrival(manifest, shifted, learnt.grown(manifest, 0), gates={"new_rows": "off"}).findings
+    assert finding.check == "target_distribution"
+    assert "from that of the last 400 (" in finding.message
+
+
 def test_columns_that_no_model_reads_may_go() -> None:
     """Only what matters to the model is missed; ten that are gone are named, and of more how many."""
     data = months(6).drop(columns="city").assign(x=lambda frame: frame["x"].astype("float32"))

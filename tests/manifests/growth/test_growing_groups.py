@@ -70,6 +70,9 @@ def test_merged_groups_are_quarantined_unless_accepted() -> None:
     accepted = extend(manifest, pd.concat([merged, arrivals(7, start=900)]), merged="accept")
     assert accepted.quarantined == 0
     assert any("leak" in note for note in accepted.notes)
+    same = extend(manifest, merged, merged="accept")
+    assert same.manifest is manifest
+    assert any("leak" in note for note in same.notes), "there is no new row, and still news"
 
 
 def test_what_is_quarantined_already_makes_no_other_version() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,19 @@ SPEC: dict[str, Any] = {
     "holdout": 0.2,
     "ignore": {"EF401": "customers are new, not months"},
 }
+
+
+def test_of_two_extensions_that_differ_in_who_waits_the_second_is_refused(tmp_path: Path) -> None:
+    """They have the same folds, and rows that only the second knows to wait would be lost."""
+    decided = decide(SPEC, loans(2))
+    table = loans(3)
+    shorter = table[~(table.index == table.index[immature(table)][0])]
+    first, second = (extend(decided, data).manifest for data in (shorter, table))
+    assert first.split_id == second.split_id
+    write_manifest(decided, tmp_path)
+    write_manifest(first, tmp_path)
+    with pytest.raises(SplitError, match="already holds another decision"):
+        write_manifest(second, tmp_path)
 
 
 def test_the_same_table_again_makes_no_new_version() -> None:

@@ -46,6 +46,18 @@ def test_another_decision_under_the_same_version_is_refused(tmp_path: Path) -> N
     assert write_manifest(replace(other, version="2.0"), tmp_path).name == "2.0"
 
 
+def test_the_same_folds_of_another_target_are_another_decision(tmp_path: Path) -> None:
+    """Plain k-fold looks at no target: who asks for the other one is not given a model of the first."""
+    data = table().assign(other=lambda frame: frame["number"] * 2)
+    plain = {"name": "plain", "strategy": "KFold", "columns": {"key": "id", "target": "number"}}
+    folder = write_manifest(decide(plain, data), tmp_path)
+    other = decide(plain | {"columns": {"key": "id", "target": "other"}}, data)
+    assert other.split_id == read_manifest(folder).split_id
+    with pytest.raises(SplitError, match="already holds another decision \\(plan_id"):
+        write_manifest(other, tmp_path)
+    assert [path.name for path in folder.parent.iterdir()] == ["1.0"]
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     """And left as it is."""
     (tmp_path / "sorted" / "1.0").mkdir(parents=True)

@@ -65,6 +65,45 @@ def test_an_address_is_split_as_its_rows_are_in_memory_and_out_of_core(address: 
     assert decide(SPEC, address, engine="duckdb", memory="1MB", to=tmp_path).split_id == wanted
 
 
+def beside_each_other(folder: Path, **tables: pa.Table) -> tuple[Path, str]:
+    """Return a folder of Parquet files, and its address."""
+    for name, part in tables.items():
+        pq.write_table(part, folder / name.replace("_", "."))
+    return folder, f"file://{folder}"
+
+
+def test_objects_of_other_types_are_read_as_files_are(tmp_path: Path) -> None:
+    """Fractions after whole numbers, and an ending in capitals: the rows of the folder, in memory and in batches."""
+    whole = pa.table({"id": np.arange(50), "y": np.arange(50)})
+    parts = pa.table({"id": np.arange(50, 90), "y": np.arange(40) / 2})
+    folder, address = beside_each_other(tmp_path, a_parquet=whole, b_PARQUET=parts)
+    assert read_table(address).sort_by("id").equals(read_table(folder).sort_by("id"))
+    assert sum(part.num_rows for part in blocks_of(address, ["y"])) == 90
+    spec = {"columns": {"key": "id", "target": "y"}}
+    wanted = decide(spec, folder).split_id
+    assert decide(spec, address, engine="duckdb", memory="1MB", to=tmp_path / "splits").split_id == wanted
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (
+            {"id": [2], "z": [1], "y": [0]},
+            r"a\.parquet and .*b\.parquet differ in columns \(x, z\); give both the same",
+        ),
+        ({"id": ["a"], "y": [1], "x": [0]}, r"cannot be read .*incompatible types: int64 vs string"),
+    ],
+)
+def test_objects_that_are_no_one_table_are_refused_as_files_are(
+    second: dict[str, list[object]], message: str, tmp_path: Path
+) -> None:
+    """No column is filled with nothing, and none left out."""
+    first = pa.table({"id": [1], "y": [1], "x": [0]})
+    for place in beside_each_other(tmp_path, a_parquet=first, b_parquet=pa.table(second)):
+        with pytest.raises(SplitError, match=message):
+            read_table(place)
+
+
 @pytest.mark.parametrize("wrong", ["memory://nowhere/rows.parquet", "memory://nowhere/*.parquet", "nothing://rows"])
 def test_an_address_without_rows_is_a_sentence(wrong: str) -> None:
     """So is a protocol that nobody knows."""

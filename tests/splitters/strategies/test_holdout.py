@@ -6,7 +6,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.splitters import BalancedGroupKFold, Holdout, KFold, SplitError
+from evenfold.splitters import (
+    BalancedGroupKFold,
+    FromSklearn,
+    HashSplit,
+    Holdout,
+    KFold,
+    LeaveOneGroupOut,
+    LeaveOneOut,
+    Predefined,
+    PredefinedPairs,
+    Repeated,
+    SplitError,
+    StratifiedKFold,
+    StratifiedLeaveOneGroupOut,
+    StratifiedSplit,
+)
+from evenfold.splitters.conformance import data_for
+from sklearn.dummy import DummyClassifier
+from sklearn.model_selection import GridSearchCV
 
 ROWS = np.zeros((40, 1))
 
@@ -26,9 +44,51 @@ def test_a_holdout_leaves_a_row_and_a_group_on_each_side(inner: Any, fraction: A
         Holdout(inner, fraction).split(ROWS, None, groups)
 
 
+@pytest.mark.parametrize("inner", [PredefinedPairs([([0, 1, 2, 3], [4, 5, 6, 7])]), Predefined([0, 1] * 20)])
+def test_positions_among_all_rows_are_not_taken_for_positions_among_the_rest(inner: Any) -> None:
+    """Where rows are locked, the fifth of all and the fifth that is left are two rows."""
+    with pytest.raises(SplitError, match=r"names rows by their position among all 40, and a holdout locks 8 of them;"):
+        Holdout(inner, 0.2).split(ROWS)
+
+
 def test_the_smallest_holdouts_are_taken() -> None:
     """One row of forty, and one group of three."""
     assert Holdout(KFold(2), 0.02).locked(ROWS).size == 1
     groups = np.arange(39) % 3
     locked = Holdout(BalancedGroupKFold(2), 1 / 3).locked(ROWS[:39], None, groups)
     assert np.unique(groups[locked]).size == 1
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        LeaveOneOut(),
+        LeaveOneGroupOut(),
+        StratifiedLeaveOneGroupOut(),
+        Predefined(),
+        FromSklearn("sklearn.model_selection:LeaveOneGroupOut"),
+        Repeated(StratifiedKFold(3), 2),
+        StratifiedSplit(),
+        HashSplit(parts={"train": 0.6, "validation": 0.2, "test": 0.2}),
+        Holdout(LeaveOneOut(), 0.5),
+    ],
+    ids=repr,
+)
+def test_as_many_splits_are_said_as_the_rest_is_split_into(inner: Any) -> None:
+    """Where the number of splits follows from the rows, locked ones do not count."""
+    holdout = Holdout(inner, 0.25)
+    data = data_for(holdout, 60)
+    assert data.count(holdout) == len(data.split(holdout))
+
+
+def test_the_number_of_splits_can_be_asked_without_rows_where_it_depends_on_none() -> None:
+    assert Holdout(KFold(4)).get_n_splits() == 4
+    with pytest.raises(SplitError, match="there are no rows"):
+        Holdout(LeaveOneOut()).get_n_splits()
+
+
+def test_a_grid_search_leaves_out_one_of_the_rest_at_a_time() -> None:
+    """scikit-learn refuses a splitter that yields another number of splits than it says."""
+    search = GridSearchCV(DummyClassifier(), {"strategy": ["prior"]}, cv=Holdout(LeaveOneOut(), 0.25))
+    search.fit(ROWS, np.arange(40) % 2)
+    assert search.n_splits_ == 30

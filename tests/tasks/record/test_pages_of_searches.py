@@ -7,8 +7,8 @@ import sqlite3
 from evenfold.tasks import Home
 from evenfold.tasks.record.entries import Entry
 from evenfold.tasks.record.looks import _runs_of
+from evenfold.tasks.record.runs import every_run, recorded_models
 from evenfold.tasks.record.tracker import Tracker
-from evenfold.tasks.references import every_run, recorded_models
 
 
 def copied(home: Home, run_id: str, times: int) -> None:

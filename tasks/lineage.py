@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from uuid import NAMESPACE_URL, uuid5
 
@@ -22,6 +22,9 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from openlineage.client.event_v2 import OutputDataset
 
 NAMESPACE = "evenfold"
 
@@ -87,22 +90,14 @@ def _tell(
     if not Settings.here().openlineage:
         return
     from openlineage.client import OpenLineageClient
-    from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
-    from openlineage.client.facet_v2 import DatasetFacet, RunFacet, dataset_version_dataset, error_message_run
+    from openlineage.client.event_v2 import InputDataset, Job, Run, RunEvent, RunState
+    from openlineage.client.facet_v2 import RunFacet, error_message_run
 
     facets: dict[str, Any] = {}
     if figures:
         facets["evenfold_estimates"] = RunFacet().with_additional_properties(estimates=list(figures))
     if failure:
         facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(failure, "Python")
-    outputs = []
-    if made is not None:
-        split, facts = made
-        about: dict[str, Any] = {
-            "version": dataset_version_dataset.DatasetVersionDatasetFacet(split.split_id),
-            "evenfold_split": DatasetFacet().with_additional_properties(**facts),
-        }
-        outputs = [OutputDataset(NAMESPACE, _name(split), facets=about)]
     event = RunEvent(
         eventType=RunState.FAIL if failure else RunState.COMPLETE,
         eventTime=datetime.now(UTC).isoformat(),
@@ -110,9 +105,20 @@ def _tell(
         job=Job(NAMESPACE, job),
         producer=f"urn:evenfold:{version('evenfold')}",
         inputs=[InputDataset(namespace, name) for namespace, name in read],
-        outputs=outputs,
+        outputs=[] if made is None else [_output(*made)],
     )
     try:
         OpenLineageClient().emit(event)
     except Exception as error:
         logging.getLogger("evenfold").warning("OpenLineage was not told: %s", redacted(str(error)))
+
+
+def _output(split: SplitRef, facts: Mapping[str, object]) -> OutputDataset:
+    from openlineage.client.event_v2 import OutputDataset
+    from openlineage.client.facet_v2 import DatasetFacet, dataset_version_dataset
+
+    facets: dict[str, Any] = {
+        "version": dataset_version_dataset.DatasetVersionDatasetFacet(split.split_id),
+        "evenfold_split": DatasetFacet().with_additional_properties(**facts),
+    }
+    return OutputDataset(NAMESPACE, _name(split), facets=facets)
