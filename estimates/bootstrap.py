@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from .baselines import with_baseline
 from .draws import DrawScores, RowTotals
 from .folds import sample_sd, spread_note
-from .results import Estimate, EvaluationError, FoldScore, ModelError
+from .results import Estimate, FoldScore, ModelError
 
 IN, OUT = 0.368, 0.632
 SAME = 0.05  # of err1: .632 and .632+ that are nearer than this say the same
@@ -188,9 +188,6 @@ def _combined(*, err: float, err1: float, gamma: float, notes: list[str], **more
     )
 
 
-MOST_FAILED = 0.5
-
-
 def bootstrap_aggregate(
     scores: DrawScores | Sequence[FoldScore],
     apparent: FoldScore,
@@ -217,7 +214,6 @@ def bootstrap_aggregate(
     given = scores if isinstance(scores, DrawScores) else _of_fold_scores(scores)
     estimates: list[Estimate] = []
     for metric in apparent.test:
-        _require_enough(given.table, metric)
         made = _of_metric(metric, given, apparent, predictions, problem, seed)
         if drawn is not None and predictions is not None and problem is not None and interval != "none":
             made = _with_intervals(made, given, predictions, problem, drawn, interval, level)
@@ -233,17 +229,6 @@ def _of_fold_scores(scores: Sequence[FoldScore]) -> DrawScores:
     return DrawScores(pd.DataFrame(rows), {})
 
 
-def _require_enough(table: pd.DataFrame, metric: str) -> None:
-    undefined = int(table[metric].isna().sum()) if metric in table else len(table)
-    if undefined > MOST_FAILED * len(table):
-        errors = table["error"].dropna()
-        because = f"; the first: {errors.iloc[0]}" if len(errors) else ""
-        raise EvaluationError(
-            f"{metric} is undefined in {undefined:,} of {len(table):,} draws{because}; "
-            "use another metric, or draws that keep every class."
-        )
-
-
 def _of_metric(
     metric: str,
     draws: DrawScores,
@@ -252,12 +237,13 @@ def _of_metric(
     problem: Problem | None,
     seed: int,
 ) -> list[Estimate]:
-    defined = draws.table[metric].dropna().to_numpy(dtype=np.float64)
-    made = _ingredients(metric, draws, apparent, predictions, problem, seed)
+    defined = draws.defined(metric)
+    made = _ingredients(metric, draws, defined, apparent, predictions, problem, seed)
     spread = spread_note(defined.size, "draws")
-    notes = (spread, *draws.warned, *(note for note in made.notes if "read .632+" not in note))
+    lacking = [f"{fact}." for fact in draws.lacking(metric)]
+    notes = (spread, *lacking, *draws.warned, *(note for note in made.notes if "read .632+" not in note))
     estimated = partial(Estimate, metric, sd=sample_sd(defined.tolist()), se=None, n_splits=int(defined.size))
-    values = {"out-of-bag": (made.oob, notes), ".632": (made.e632, (spread, *made.notes))}
+    values = {"out-of-bag": (made.oob, notes), ".632": (made.e632, (spread, *lacking, *made.notes))}
     if not np.isnan(made.gamma):
         values[".632+"] = (made.e632plus, notes)
     names = ("err", "err1", "oob", "gamma", "relative_overfitting", "weight")
@@ -316,13 +302,13 @@ def _spread(
 def _ingredients(
     metric: str,
     draws: DrawScores,
+    out: NDArray[np.float64],
     apparent: FoldScore,
     predictions: pd.DataFrame | None,
     problem: Problem | None,
     seed: int,
 ) -> BootstrapEstimate:
     """Return the bootstrap's numbers in the metric's own units; gamma is NaN where nothing says it."""
-    out = draws.table[metric].to_numpy(dtype=np.float64)
     if predictions is None or problem is None:
         return bootstrap_score_estimate(apparent.test[metric], out, float("nan"), greater_is_better=True)
     answers, y = replay(predictions, problem.classes), predictions["y"].to_numpy()
@@ -332,7 +318,7 @@ def _ingredients(
         return bootstrap_score_estimate(apparent.test[metric], out, gamma, greater_is_better=True)
     loss, rows = row_loss(metric), predictions["row"].to_numpy()
     totals = RowTotals(draws.totals[metric].sums[rows], draws.totals[metric].counts[rows])
-    means = loss.best - out[~np.isnan(out)]
+    means = loss.best - out
     losses = losses_of(metric, answers, y, problem.classes)
     made = from_totals(losses, totals, means.tolist(), loss.score(gamma), weights=weights)
     return in_units(made, loss.best, -1.0)
@@ -371,15 +357,14 @@ def resampled_aggregate(
     ``apparent``: the score of one extra fit on all rows. The interval is the corrected resampled t of Nadeau and
     Bengio (2003), Inference for the generalization error, which warns where the draws are ``stratified`` on y; it is
     the only ``interval`` of draws (or "none"). ``baseline``: of ``baseline_of_draws``.
+    Raises EvaluationError where more than half of the draws have no score.
     """
     n_train, n_test = (float(draws.table[name].mean()) for name in ("n_train", "n_test"))
     estimates = []
     for metric, on_all in apparent.apparent.items():
-        scores = draws.table[metric].to_numpy(dtype=np.float64)
-        defined = scores[~np.isnan(scores)]
+        defined = draws.defined(metric)
         mean, notes = float(defined.mean()), [spread_note(defined.size, "draws"), *draws.warned]
-        if defined.size < scores.size:
-            notes.append(f"{metric} is undefined in {scores.size - defined.size:,} of {scores.size:,} draws.")
+        notes += [f"{fact}." for fact in draws.lacking(metric)]
         test = None
         if interval not in ("auto", "corrected_t", "none"):
             notes.append(f"There is no interval: {interval} {OF_ROWS}; choose corrected_t.")

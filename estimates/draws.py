@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from .results import EvaluationError, ModelError, warned_in
 
+MOST_FAILED = 0.5
+COUNT = "count_"  # of losses of a metric: the column's name begins so
 Row = dict[str, float | str | None]  # of the table of scores
 
 
@@ -32,7 +34,8 @@ class DrawScores:
     ``table``: a row per draw with draw, n_train, n_test, seconds_fit, seconds_score, error (why the draw has no
     scores, or None), warned (the first line of each warning of the fit), a column per metric (NaN where undefined), and
     ``apparent_<metric>`` where asked for.
-    ``totals``: for each metric that is a mean over rows, the sum of losses and the count of each row.
+    ``totals``: for each metric that is a mean over rows, the sum of losses and the count of each row, over the draws
+    in which the metric is defined.
     """
 
     table: pd.DataFrame
@@ -45,18 +48,35 @@ class DrawScores:
             return []
         return warned_in([warnings.splitlines() for warnings in self.table["warned"].fillna("")])
 
+    def lacking(self, metric: str) -> list[str]:
+        """Return how many fits failed, with the first error, and in how many other draws a metric is undefined."""
+        n, errors = len(self.table), self.table["error"].dropna().tolist() if "error" in self.table else []
+        undefined = int(self.table[metric].isna().sum()) - len(errors)
+        failed = [f"{len(errors):,} of {n:,} fits failed (the first: {errors[0]})"] if errors else []
+        return [*failed, *([f"{metric} is undefined in {undefined:,} of {n:,} draws"] if undefined else [])]
+
+    def defined(self, metric: str) -> Floats:
+        """Return the scores of the draws that have one; raises EvaluationError where more than half have none."""
+        scores, n = self.table[metric].dropna().to_numpy(dtype=np.float64), len(self.table)
+        if n - scores.size > MOST_FAILED * n:
+            raise EvaluationError(
+                f"{metric} has no score in {n - scores.size:,} of {n:,} draws: {'; '.join(self.lacking(metric))}; "
+                "use another metric, or draws that test more rows and keep every class."
+            )
+        return scores
+
     def to_frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the table of scores, and a frame of row, count and the sum of losses of each metric."""
-        counts = next(iter(self.totals.values())).counts if self.totals else np.zeros(0, dtype=np.int64)
+        """Return the table of scores, and a frame of row and of each metric's sum of losses and count of them."""
         sums = {metric: totals.sums for metric, totals in self.totals.items()}
-        return self.table, pd.DataFrame({"row": np.arange(counts.size), "count": counts, **sums})
+        counts = {f"{COUNT}{metric}": totals.counts for metric, totals in self.totals.items()}
+        n = max((column.size for column in sums.values()), default=0)
+        return self.table, pd.DataFrame({"row": np.arange(n), **sums, **counts})
 
     @classmethod
     def from_frames(cls, table: pd.DataFrame, rows: pd.DataFrame) -> DrawScores:
         """Return what ``to_frames`` wrote."""
-        counts = rows["count"].to_numpy()
-        metrics = [str(name) for name in rows.columns if name not in ("row", "count")]
-        return cls(table, {metric: RowTotals(rows[metric].to_numpy(), counts) for metric in metrics})
+        metrics = [str(name).removeprefix(COUNT) for name in rows.columns if str(name).startswith(COUNT)]
+        return cls(table, {name: RowTotals(rows[name].to_numpy(), rows[COUNT + name].to_numpy()) for name in metrics})
 
     @classmethod
     def merge(cls, blocks: Sequence[DrawScores]) -> DrawScores:
@@ -78,8 +98,9 @@ def score_draws(
 ) -> DrawScores:
     """Fit and score every draw of ``draws``: its number and its (train, test).
 
-    A draw whose fit fails, or in which a metric is undefined (one class out of bag), is kept in the table without
-    that score, and the estimates say how many there are. ``apparent``: also score each draw on its own training
+    A draw whose fit fails, or in which a metric is undefined (one class out of bag, a negative prediction that has no
+    Poisson deviance, no test row that weighs anything), is kept in the table without that score and adds no losses
+    of that metric, and the estimates say how many there are. ``apparent``: also score each draw on its own training
     rows, for the textbook's variant of .632, at the price of more scoring.
     """
     model = model.completed(problem.task, len(problem.classes))
@@ -105,12 +126,13 @@ def _one(
         with hearing() as heard:
             estimator = fitted(model, problem, train, seed=seed, name=f"draw {i}", inner=inner, arrays=True)
     except EvaluationError as error:
-        return {**row, "seconds_fit": perf_counter() - started, "seconds_score": 0.0, "error": str(error)}
+        row |= {"seconds_fit": perf_counter() - started, "seconds_score": 0.0, "error": str(error)}
+        return {**row, **dict.fromkeys(model.metrics, float("nan"))}
     X = features_for(problem, estimator, arrays=True)
     between = perf_counter()
     scored, losses = _scores(model.metrics, problem, Responses(estimator, take(X, test)), test)
-    for metric, total in totals.items():
-        total.add(test, losses[metric])
+    for metric, lost in losses.items():
+        totals[metric].add(test, lost)
     if apparent:
         known, _ = _scores(model.metrics, problem, Responses(estimator, take(X, train)), train)
         scored |= {f"apparent_{metric}": value for metric, value in known.items()}
@@ -128,13 +150,19 @@ def score_answers(metrics: Sequence[str], problem: Problem, predictions: pd.Data
 def _scores(
     metrics: Sequence[str], problem: Problem, answers: Any, rows: IntArray
 ) -> tuple[dict[str, float], dict[str, Floats]]:
+    """Return the score of each metric, NaN where it is undefined, and the losses of those that are means over rows."""
     weights = None if problem.weights is None else problem.weights[rows]
     answered = Answered(answers, problem.y[rows], problem.classes, weights)
-    scores, losses = {}, {}
+    scores = dict.fromkeys([metric_of(name).name for name in metrics], float("nan"))
+    losses: dict[str, Floats] = {}
+    if not answered.mass.any():
+        return scores, losses
     for metric in map(metric_of, metrics):
         if metric.loss is not None:
-            losses[metric.name] = metric.loss.of(answered)
-            scores[metric.name] = metric.loss.score(answered.mean(losses[metric.name]))
+            lost = metric.loss.of(answered)
+            if np.all(np.isfinite(lost)):
+                losses[metric.name] = lost
+                scores[metric.name] = metric.loss.score(answered.mean(lost))
         elif metric.quick is not None and weights is None:
             scores[metric.name] = metric.quick(answered)
         else:

@@ -54,11 +54,11 @@ def audit_split(
     named, limit = _named_features(split, features), Settings.memory_of(memory)
     if exclude or gates:
         held = held_manifest(split.uri, split.data, limit)
-        found = audit(held, split.data, features=named, exclude=exclude, gates=gates, memory=limit)
+        audited = audit(held, split.data, features=named, exclude=exclude, gates=gates, memory=limit)
     else:
         content = stamp(split.data), split.split_id
-        found = _audit(split.uri, split.data, content, None if named is None else tuple(named), limit)
-    return SplitAudit(**dict(found))
+        audited = _audit(split.uri, split.data, content, None if named is None else tuple(named), limit)
+    return SplitAudit(**dict(audited))
 
 
 def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None) -> Audit:

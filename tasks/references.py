@@ -37,10 +37,10 @@ def manifest_folder(given: str | Path) -> Path:
     if versions:
         known = ", ".join(sorted(versions, key=_order))
         raise SplitError(f"the split {name!r} has no version {version!r}; it has {known}.")
-    found = _by_digits(home, str(given)) if SHORT_ID.fullmatch(str(given)) else []
-    if len(found) > 1:
-        raise SplitError(f"{given!r} begins the ids of {len(found)} splits; write more of its digits.")
-    return found[0] if found else _unknown(home, path)
+    folders = _by_digits(home, str(given)) if SHORT_ID.fullmatch(str(given)) else []
+    if len(folders) > 1:
+        raise SplitError(f"{given!r} begins the ids of {len(folders)} splits; write more of its digits.")
+    return folders[0] if folders else _unknown(home, path)
 
 
 def _unknown(home: Home, path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The losses of single rows, whose mean is a metric."""
+"""The losses of single rows, whose mean is a metric; NaN where scikit-learn's metric is not defined on the row."""
 
 from __future__ import annotations
 
@@ -30,19 +30,24 @@ def relative(rows: Answered) -> Floats:
 
 
 def squared_log(rows: Answered) -> Floats:
-    """Return the squared errors of log(1 + value)."""
-    return np.asarray(np.square(np.log1p(rows.truth) - np.log1p(rows.predicted)))
+    """Return the squared errors of log(1 + value), of values above -1."""
+    y, said = rows.truth, rows.predicted
+    defined = (y > -1) & (said > -1)
+    apart = np.log1p(np.where(defined, y, np.nan)) - np.log1p(np.where(defined, said, np.nan))
+    return np.asarray(np.square(apart))
 
 
 def poisson(rows: Answered) -> Floats:
-    """Return the Poisson deviances."""
-    y, mean = rows.truth, rows.predicted
+    """Return the Poisson deviances, of counts from 0 and predictions above 0."""
+    y = rows.truth
+    mean = np.where((y >= 0) & (rows.predicted > 0), rows.predicted, np.nan)
     return np.asarray(2 * (xlogy(y, y / mean) - y + mean))
 
 
 def gamma(rows: Answered) -> Floats:
-    """Return the gamma deviances."""
-    y, mean = rows.truth, rows.predicted
+    """Return the gamma deviances, of values and predictions above 0."""
+    y = np.where(rows.truth > 0, rows.truth, np.nan)
+    mean = np.where(rows.predicted > 0, rows.predicted, np.nan)
     return np.asarray(2 * (np.log(mean / y) + y / mean - 1))
 
 

@@ -16,13 +16,22 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 MOST_RESIDUALS = 200
 
 
+def evened(y: NDArray[Any], weights: Floats) -> Floats:
+    """Return the weights of rows times a factor per class, so that all classes that weigh anything weigh the same."""
+    classes, codes = np.unique(y, return_inverse=True)
+    masses = np.bincount(codes, weights=weights)
+    factors = np.divide(masses.sum() / classes.size, masses, out=np.ones(classes.size), where=masses > 0)
+    return np.asarray(weights * factors[codes])
+
+
 class Recalibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier whose probabilities are set back from balanced classes to the shares of its training rows.
 
     ``estimator``: learns from balanced classes; ``sizes``: how many rows of each class of y are left then, None where
-    weights make all classes equal. Its probability of a class is multiplied by share / balanced share, and the products
-    are scaled to a sum of 1: what Bayes' rule says where balancing changed the shares of the classes and nothing else.
-    A prediction is the most probable class. Source: Saerens, Latinne and Decaestecker (2002), Adjusting the outputs of
+    weights make all classes equal: its own of classes, or those of rows, which are evened out before it gets them. Its
+    probability of a class is multiplied by share / balanced share, and the products are scaled to a sum of 1: what
+    Bayes' rule says where balancing changed the shares of the classes and nothing else. A prediction is the most
+    probable class. Source: Saerens, Latinne and Decaestecker (2002), Adjusting the outputs of
     a classifier to new a priori probabilities, section 2.1.
     """
 
@@ -33,7 +42,7 @@ class Recalibrated(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
     def fit(self, X: Any, y: NDArray[Any], sample_weight: Any = None, **given: Any) -> Recalibrated:
         """Fit the classifier, and remember the (weighted) shares of the classes."""
         if sample_weight is not None:
-            given["sample_weight"] = sample_weight
+            given["sample_weight"] = evened(y, sample_weight) if self.sizes is None else sample_weight
         self.estimator_ = clone(self.estimator).fit(X, y, **given)
         self.classes_ = self.estimator_.classes_
         mass = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)

@@ -23,7 +23,7 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
 
-from .corrections import Recalibrated, Smeared
+from .corrections import Recalibrated, Smeared, evened
 from .encoding import encoding_step, encodings
 from .importance import permutation_importance
 from .options import by_column, class_weight_names, parts_of, reads_names, takes, target_transformer
@@ -47,6 +47,8 @@ def assemble(
     others; an encoder of text and categories, as ``Problem.encodings`` says; a transform of the target that is inverted
     in predictions; a threshold. Missing numbers are filled before all of it, with what the training rows say
     (``impute``).
+
+    Weights of rows are handed to ``fit`` and even out the classes there, where that is asked for.
 
     ``train``: the training rows, which ``threshold: prevalence`` and ``tuned`` need: the share of the positive class
     among them, and the pairs of the inner cross-validation on them by ``inner`` (default: 5 shuffled folds that
@@ -75,7 +77,9 @@ def assemble(
 def _weighing_classes(estimator: Any, model: ModelSpec) -> Any:
     if model.balance is None or model.balance.method != "class_weight":
         return estimator
-    return estimator.set_params(**dict.fromkeys(class_weight_names(estimator), "balanced"))
+    # Where rows have weights, these even out the classes: many a "balanced" counts rows alone.
+    given = "balanced" if model.weights is None else None
+    return estimator.set_params(**dict.fromkeys(class_weight_names(estimator), given))
 
 
 def _sampling(balance: Balance | None, seed: int) -> list[tuple[str, Any]]:
@@ -169,7 +173,7 @@ def inner_pairs(problem: Problem, train: IntArray, seed: int, inner: Splitter | 
 
 
 # Raise it when a change here can change a score: it is part of every score key.
-FIT_VERSION = 2
+FIT_VERSION = 3
 
 
 def fit_and_score(
@@ -321,7 +325,10 @@ def _fit_params(model: ModelSpec, problem: Problem, train: IntArray) -> dict[str
             raise ModelError(f"fit parameter {name!r} reads column {column!r}; make the problem with this model.")
         given[name] = problem.columns[column][train]
     if problem.weights is not None:
-        given["sample_weight"] = problem.weights[train]
+        weights, balance = problem.weights[train], model.balance
+        # The classes' shares, which recalibration sets back, are those of the weights as they are.
+        even = balance is not None and balance.method == "class_weight" and not model.recalibrate
+        given["sample_weight"] = evened(problem.y[train], weights) if even else weights
     return given
 
 

@@ -186,7 +186,7 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
         here = home.splits / name / version
         if version and (here / "manifest.json").exists():
             return read_manifest(here)
-    run = _found(tracker, reference)
+    run = _recorded_run(tracker, reference)
     tags = run.data.tags
     if not (HEX.fullmatch(tags.get("evenfold.split_id", "")) and _names_a_folder(tags.get("evenfold.spec", ""))):
         raise SplitError(f"run {run.info.run_id} names no split that evenfold recorded; its tags were changed.")
@@ -214,7 +214,7 @@ def load_split(reference: str, data: str = "") -> SplitRef:
     return SplitRef.of(manifest, str(manifest.uri), from_anywhere(data) if data else "", True)
 
 
-def _found(tracker: Tracker, reference: str) -> Any:
+def _recorded_run(tracker: Tracker, reference: str) -> Any:
     experiments = tracker.experiments()
     names = ["split_id", "plan_id"] if HEX.fullmatch(reference) else ["spec"]
     wanted = "=" if HEX.fullmatch(reference) or "@" in reference else "LIKE"

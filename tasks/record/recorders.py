@@ -75,10 +75,10 @@ def seen_complete(home: Home, content: str) -> str | None:
     if store is None or is_refreshing() or waiting(home):
         return None
     seen = _Seen.of(home)
-    found = seen.records.get(content)
-    if found is None or seen.store != store or not all((home.path / file).is_file() for file in found.files):
+    complete = seen.records.get(content)
+    if complete is None or seen.store != store or not all((home.path / file).is_file() for file in complete.files):
         return None
-    return found.run_id
+    return complete.run_id
 
 
 def see_complete(split: SplitRef, content: str, run_id: str, files: Iterable[str], split_run: str = "") -> None:

@@ -22,10 +22,10 @@ def _evaluated_by(tracker: Tracker, uri: str) -> str:
     name, alias, which = uri.removeprefix("models:/").rpartition("@" if "@" in uri else "/")
     try:
         client = tracker.client
-        found = (
+        registered = (
             client.get_model_version_by_alias(name, which) if alias == "@" else client.get_model_version(name, which)
         )
-        return str(found.tags[EVALUATION])
+        return str(registered.tags[EVALUATION])
     except Exception:  # MLflow has a kind of error of its own per store
         raise SplitError(
             f"there is no registered model {uri!r} in {tracker.home.tracking_uri} that a retraining evaluated; "

@@ -45,10 +45,10 @@ def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison
     )
 
 
-def _with_ends(kind: str, told: Sequence[tuple[str, float, Interval | None]]) -> dict[str, float]:
+def _with_ends(kind: str, measured: Sequence[tuple[str, float, Interval | None]]) -> dict[str, float]:
     """Return MLflow's metrics of figures by their metric, ``kind/r2``, and of the ends of their intervals."""
-    figures = {f"{kind}/{metric}": value for metric, value, _ in told}
-    ends = [(metric, interval) for metric, _, interval in told if interval is not None]
+    figures = {f"{kind}/{metric}": value for metric, value, _ in measured}
+    ends = [(metric, interval) for metric, _, interval in measured if interval is not None]
     figures |= {f"{kind}_low/{metric}": interval.low for metric, interval in ends}
     return figures | {f"{kind}_high/{metric}": interval.high for metric, interval in ends}
 

@@ -126,16 +126,16 @@ class Tracker:
 
     def find(self, key: str) -> str | None:
         """Return the run that ``key`` names, if there is one."""
-        run = self._found(key)
+        run = self._run_of(key)
         return str(run.info.run_id) if run else None
 
-    def _found(self, key: str) -> Any:
+    def _run_of(self, key: str) -> Any:
         runs = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
         return runs[0] if runs else None
 
     def complete(self, key: str, content: str, names: set[str], folder: str) -> str | None:
         """Return the run that ``key`` names where it is finished, was made of ``content`` and holds these artifacts."""
-        run = self._found(key)
+        run = self._run_of(key)
         if run is None or run.info.status != "FINISHED" or run.data.tags.get(CONTENT) != content:
             return None
         run_id = str(run.info.run_id)
@@ -162,7 +162,7 @@ class Tracker:
 
     def _open(self, entry: Entry, parent: str | None) -> tuple[Any, bool]:
         """Return the run that an entry names, RUNNING, and whether it was there before."""
-        run = None if parent in self._made else self._found(entry.key)
+        run = None if parent in self._made else self._run_of(entry.key)
         if run is None:
             own = {"mlflow.parentRunId": parent} if parent else {PROCESS: process_mark()}
             tags = {RUN_KEY: entry.key} | own | _cut(entry.tags)
@@ -186,16 +186,14 @@ class Tracker:
     def _fill(self, run: Any, entry: Entry, known: bool) -> None:
         from mlflow.entities import Param, RunTag
 
-        run_id = run.info.run_id
+        run_id, start = run.info.run_id, run.info.start_time
         model_id = self._judge(run, entry.judged) if entry.judged else None
         held = self._held(run, entry) if known else {}
-        points = list(news(entry.points, held, run.info.start_time))
+        points = list(news(entry.points, held, start))
         if model_id and JUDGED not in run.data.tags:
             # What the run held before it had a model is told again, as the model's; in the run it stays one point.
             new = {(name, step) for name, step, _, _ in points}
-            points += [
-                (*place, value, run.info.start_time) for place, value in entry.points.items() if place not in new
-            ]
+            points += [(*place, value, start) for place, value in entry.points.items() if place not in new]
         params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
         tags = {PROCESS: process_mark()} | _cut(entry.tags) if known else {}
         tags |= {JUDGED: model_id} if model_id else {}

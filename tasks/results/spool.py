@@ -148,8 +148,8 @@ class _Kept(NamedTuple):
 def _read(path: Path) -> _Kept | None:
     """Return what a file keeps; None where it is no record, and it is put aside."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        kept = _Kept(str(told["step"]), _today(told["arguments"]))
+        record = json.loads(path.read_text(encoding="utf-8"))
+        kept = _Kept(str(record["step"]), _today(record["arguments"]))
         if kept.step in _RECORDERS:
             return kept
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):

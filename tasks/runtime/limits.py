@@ -51,8 +51,8 @@ def within(seconds: float | None, name: str, function: Callable[..., R], *argume
         # Closed here once it is sent: as long as this process held that end, no end of the answer would be seen.
         with theirs:
             _ask_for_process(theirs.fileno(), output.fileno())
-        told, value, error = _answer_of(ours, request, seconds, name)
-        if told == "ended":
+        how, value, error = _answer_of(ours, request, seconds, name)
+        if how == "ended":
             output.seek(0)
             last = output.read().decode(errors="replace").strip().rpartition("\n")[2]
             raise EvaluationError(f"{name}: its process ended with code {value} and no result ({last[:300]}).")
@@ -72,12 +72,12 @@ def _answer_of(ours: socket.socket, request: bytes, seconds: float, name: str) -
             # As bytes: the request is unpickled once the paths are set, for it may name modules that only these find.
             pickle.dump((sys.path, dict(os.environ), str(Path.cwd()), request), pipe)
             pipe.flush()
-            told: tuple[str, Any, Exception | None] = pickle.load(pipe)
-            if begun := told[0] == "begun":
+            answer: tuple[str, Any, Exception | None] = pickle.load(pipe)
+            if begun := answer[0] == "begun":
                 ours.settimeout(seconds)
-                told = pickle.load(pipe)
+                answer = pickle.load(pipe)
         group = None
-        return told
+        return answer
     except (EOFError, ConnectionError):  # whoever would tell was killed
         return "ended", None, None
     except TimeoutError:

@@ -74,22 +74,21 @@ def _boot() -> str:
 
 def orphans() -> list[tuple[int, str]]:
     """Return (number, command) of every marked process whose flow has ended."""
-    found = []
-    for pid, mark in _marked():
-        owner = int(mark.partition("-")[0])
-        if mark != mark_of(owner) and pid != os.getpid() and not _is_guard(pid):
-            found.append((pid, _command(pid)))
-    return found
+    return [
+        (pid, _command(pid))
+        for pid, mark in _marked()
+        if mark != mark_of(int(mark.partition("-")[0])) and pid != os.getpid() and not _is_guard(pid)
+    ]
 
 
 def _marked() -> list[tuple[int, str]]:
-    found = []
+    marked = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             entries = (folder / "environ").read_bytes().decode(errors="replace").split("\0")
             marks = [entry.partition("=")[2] for entry in entries if entry.startswith(f"{MARK}=")]
-            found += [(int(folder.name), mark) for mark in marks]
-    return found
+            marked += [(int(folder.name), mark) for mark in marks]
+    return marked
 
 
 def _command(pid: int) -> str:

@@ -21,9 +21,9 @@ def redacted(text: str) -> str:
     return _NAMED.sub(rf"\1{_SHOWN}", _USERINFO.sub(_without_password, text))
 
 
-def _without_password(found: re.Match[str]) -> str:
-    user, colon, _ = found[2].partition(":")
-    return f"{found[1]}{user}:{_SHOWN}@" if colon else f"{found[1]}{_SHOWN}@"
+def _without_password(userinfo: re.Match[str]) -> str:
+    user, colon, _ = userinfo[2].partition(":")
+    return f"{userinfo[1]}{user}:{_SHOWN}@" if colon else f"{userinfo[1]}{_SHOWN}@"
 
 
 def without_login(uri: str) -> str:

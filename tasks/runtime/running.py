@@ -163,7 +163,7 @@ def finished(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]
     if _ENGINE.get() == "plain":
         return finished_here(step, *args, **kwargs)
     submit: Any = _fresh(step)
-    return _told(step, submit(*args, return_state=True, **kwargs))
+    return _came_to(step, submit(*args, return_state=True, **kwargs))
 
 
 def finished_each(
@@ -206,12 +206,12 @@ def _outcomes(step: Step[..., R], futures: dict[Any, int]) -> Iterator[tuple[int
     for future in as_completed(list(futures)):
         try:
             future.wait()
-            yield futures[future], _told(step, future.state)
+            yield futures[future], _came_to(step, future.state)
         except BrokenExecutor as error:
             yield futures[future], Finished(step, error=error)
 
 
-def _told(step: Step[..., R], state: Any) -> Finished[R]:
+def _came_to(step: Step[..., R], state: Any) -> Finished[R]:
     value = state.result(raise_on_failure=False)
     if isinstance(value, Exception):
         return Finished(step, error=value)

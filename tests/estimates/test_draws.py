@@ -22,7 +22,7 @@ from evenfold.estimates import (
     resampled_aggregate,
     score_draws,
 )
-from evenfold.splitters import Bootstrap, GroupBootstrap
+from evenfold.splitters import Bootstrap, GroupBootstrap, ShuffleSplit
 from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
@@ -100,7 +100,40 @@ def test_a_draw_without_a_class_is_counted_not_fatal() -> None:
     made = bootstrap_aggregate(draws, *apparent_of(problem), problem)
     (auc,) = [each for each in made if each.metric == "roc_auc" and each.method == "out-of-bag"]
     assert auc.n_splits == 30 - undefined
-    assert f"The metric is undefined in {undefined} of 30 resamples, which are left out." in auc.notes
+    assert any(note.startswith(f"{failed} of 30 fits failed (the first: draw ") for note in auc.notes)
+    assert any("roc_auc is undefined" in note for note in auc.notes) == (undefined > failed)
+
+
+def test_a_draw_whose_losses_are_undefined_is_counted_not_fatal() -> None:
+    """A line predicts negative counts in some draws; these have no deviance, and the squared errors keep every draw."""
+    x = np.linspace(-5, 3, 40)
+    table = pd.DataFrame({"x": x, "y": np.maximum(np.round(3.4 + 0.7 * x), 0.0)})
+    table.loc[0, "y"] = 3.0  # without this row the line falls below 0
+    metrics = ("neg_mean_poisson_deviance", "neg_mean_squared_error")
+    problem = Problem.of(table, ModelSpec(estimator="sklearn.linear_model:LinearRegression", metrics=metrics), "y")
+    scored = score_draws(problem.model, problem, draws_of(problem, 20), seed=0)
+    undefined = int(scored.table["neg_mean_poisson_deviance"].isna().sum())
+    assert 0 < undefined <= 10
+    assert scored.table["error"].isna().all()
+    assert scored.table["neg_mean_poisson_deviance"].max() <= 0
+    deviances, squares = (scored.totals[metric].counts.sum() for metric in metrics)
+    defined = scored.table["neg_mean_poisson_deviance"].notna()
+    assert (deviances, squares) == (scored.table["n_test"][defined].sum(), scored.table["n_test"].sum())
+    kept = DrawScores.from_frames(*scored.to_frames())
+    assert {name: total.counts.sum() for name, total in kept.totals.items()} == dict(
+        zip(metrics, (deviances, squares), strict=True)
+    )
+    out = bootstrap_aggregate(scored, *apparent_of(problem), problem)[0]
+    assert (out.method, out.n_splits) == ("out-of-bag", 20 - undefined)
+
+
+def test_a_draw_of_rows_without_weight_has_no_score() -> None:
+    table = pd.DataFrame({"x": range(40), "y": [0, 1] * 20, "w": [1.0] * 30 + [0.0] * 10})
+    problem = Problem.of(table, ModelSpec(estimator=LOGISTIC, weights="w", metrics=("accuracy", "f1")), "y")
+    parts = [(np.arange(30), np.arange(30, 40)), (np.arange(20), np.arange(20, 40))]
+    scored = score_draws(problem.model, problem, enumerate(parts), seed=0)
+    assert scored.table[["accuracy", "f1"]].isna().to_numpy().tolist() == [[True, True], [False, False]]
+    assert scored.totals["accuracy"].counts.tolist() == [0] * 20 + [1] * 20
 
 
 def test_too_few_scores_are_no_estimate() -> None:
@@ -108,7 +141,7 @@ def test_too_few_scores_are_no_estimate() -> None:
     table = pd.DataFrame({"x": range(40), "y": ["rare", *["often"] * 39]})
     problem = Problem.of(table, ModelSpec(estimator=LOGISTIC), "y")
     draws = score_draws(problem.model, problem, draws_of(problem, 10), seed=0)
-    with pytest.raises(EvaluationError, match=r"^roc_auc is undefined in 10 of 10 draws"):
+    with pytest.raises(EvaluationError, match=r"^roc_auc has no score in 10 of 10 draws"):
         bootstrap_aggregate(draws, *apparent_of(problem), problem)
 
 
@@ -145,6 +178,41 @@ def test_random_splits_have_the_corrected_t_unless_all_score_alike() -> None:
         assert made.interval is None
         assert any(said in note for note in made.notes)
     assert told([0.5]).interval is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "sizes", "said"),
+    [
+        ("roc_auc", {"test_size": 2}, r"^roc_auc has no score in 1\d of 20 draws: roc_auc is undefined in 1\d of 20"),
+        (
+            "accuracy",
+            {"test_size": 10, "train_size": 3},
+            r"^accuracy has no score in (1\d) of 20 draws: \1 of 20 fits failed",
+        ),
+        (
+            "accuracy",
+            {"test_size": 10, "train_size": 1},
+            r"^accuracy has no score in 20 of 20 .*\(the first: draw 0: .*class",
+        ),
+    ],
+)
+def test_random_splits_of_which_most_have_no_score_are_no_estimate(metric: str, sizes: Any, said: str) -> None:
+    """Two rows in 40 are of the rarer class: what failed is named, and one lucky draw is no estimate."""
+    table = pd.DataFrame({"x": np.arange(40) % 7, "y": [1, 1, *[0] * 38]})
+    problem = Problem.of(table, ModelSpec(estimator=LOGISTIC, metrics=(metric,)), "y")
+    splits = enumerate(ShuffleSplit(20, random_state=1, **sizes).split(table))
+    scored = score_draws(problem.model, problem, splits, seed=0)
+    with pytest.raises(EvaluationError, match=said):
+        resampled_aggregate(scored, apparent_of(problem)[0])
+
+
+def test_random_splits_count_failed_fits_apart_from_undefined_scores() -> None:
+    table = pd.DataFrame({"draw": range(5), "n_train": 80, "n_test": 20, "r2": [0.5, np.nan, np.nan, 0.6, 0.7]})
+    table["error"] = [None, "draw 1: it was singular", None, None, None]
+    apparent = FoldScore("all", 0, 0, {}, {"r2": 0.9}, 100, 0, 0.0, 0.0)
+    (made,) = resampled_aggregate(DrawScores(table, {}), apparent)
+    assert "1 of 5 fits failed (the first: draw 1: it was singular)." in made.notes
+    assert "r2 is undefined in 1 of 5 draws." in made.notes
 
 
 def test_fold_scores_alone_give_the_first_two() -> None:

@@ -100,18 +100,18 @@ class _New:
         return self.work.place[newest if newest.size >= FEWEST_NEW else rows]
 
     @cached_property
-    def said(self) -> NDArray[np.float64]:
+    def predicted(self) -> NDArray[np.float64]:
         """What the model says of these rows: numbers, probabilities, or the classes' numbers; one line a row."""
         model = load_final(self.final.file.path)[0]
         blocks = feature_blocks(self.split, self.work, self.rows)
-        answers, order = in_order((places, self._said(Responses(model, X))) for places, X in blocks)
+        answers, order = in_order((places, self._predicted_by(Responses(model, X))) for places, X in blocks)
         return np.concatenate(answers)[order]
 
-    def _said(self, answers: Responses) -> NDArray[np.float64]:
+    def _predicted_by(self, answers: Responses) -> NDArray[np.float64]:
         classes = self.work.problem.classes
         if not classes:
-            predicted = np.asarray(answers.say("predict"), dtype=np.float64)
-            return predicted.reshape(len(predicted), -1)
+            numbers = np.asarray(answers.say("predict"), dtype=np.float64)
+            return numbers.reshape(len(numbers), -1)
         probabilities = answers.say("predict_proba")
         if probabilities is not None:
             return np.asarray(probabilities, dtype=np.float64)
@@ -180,7 +180,7 @@ class _New:
 
     def unusable_predictions(self) -> Outcome:
         """Look for predictions that are no numbers."""
-        bad = int(np.count_nonzero(~np.isfinite(self.said).all(axis=1)))
+        bad = int(np.count_nonzero(~np.isfinite(self.predicted).all(axis=1)))
         sentence = f"{bad:,} of {self.rows.size:,} predictions of the newest rows are not finite numbers."
         return Found(bad / self.rows.size, sentence, {"rows": bad}) if bad else None
 
@@ -192,7 +192,7 @@ class _New:
         low, high = float(y.min()), float(y.max())
         widened = low - BEYOND * (high - low), high + BEYOND * (high - low)  # not told: cells stand behind them
         with np.errstate(invalid="ignore"):
-            wild = int(np.count_nonzero((self.said < widened[0]) | (self.said > widened[1])))
+            wild = int(np.count_nonzero((self.predicted < widened[0]) | (self.predicted > widened[1])))
         where = f"outside of the target's range by more than {BEYOND:g} times its width"
         sentence = f"{wild:,} of {self.rows.size:,} predictions of the newest rows lie {where}."
         return Found(wild / self.rows.size, sentence, {"rows": wild}) if wild else None
@@ -205,7 +205,7 @@ class _New:
             return NotAsked(
                 "the champion's predictions were all the same" if self.rows.size > 1 else "there is one row"
             )
-        if np.ptp(self.said, axis=0).max() > 0 or not np.isfinite(self.said).all():
+        if np.ptp(self.predicted, axis=0).max() > 0 or not np.isfinite(self.predicted).all():
             return None
         return Found(1, f"all {self.rows.size:,} predictions of the newest rows are the same.", {})
 
@@ -222,9 +222,9 @@ class _New:
         return bool((spread <= 1).all().all())
 
 
-def _recorded_score(told: RecordedScore) -> tuple[float, float, str] | None:
-    if told.low is not None and told.high is not None:
-        return told.value, (told.high - told.low) / 2, "half the width of the champion's recorded interval"
-    if told.sd is None:
+def _recorded_score(score: RecordedScore) -> tuple[float, float, str] | None:
+    if score.low is not None and score.high is not None:
+        return score.value, (score.high - score.low) / 2, "half the width of the champion's recorded interval"
+    if score.sd is None:
         return None
-    return told.value, 2 * told.sd, "twice the spread of the champion's splits, with no interval,"
+    return score.value, 2 * score.sd, "twice the spread of the champion's splits, with no interval,"

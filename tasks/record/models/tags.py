@@ -67,15 +67,15 @@ def decision_in(tags: Mapping[str, str], where: str) -> Decision | None:
     return decision
 
 
-def _require_possible(found: Decision) -> None:
+def _require_possible(decision: Decision) -> None:
     possible = {
-        "spent": 0 <= found.spent <= YEARLY,
-        "margin": isfinite(found.margin) and found.margin >= 0,
-        "level": found.level is None or 0 <= found.level <= 1,
-        "information": found.information is None or (isfinite(found.information) and found.information >= 0),
-        "bound": found.bound is None or isfinite(found.bound),
+        "spent": 0 <= decision.spent <= YEARLY,
+        "margin": isfinite(decision.margin) and decision.margin >= 0,
+        "level": decision.level is None or 0 <= decision.level <= 1,
+        "information": decision.information is None or (isfinite(decision.information) and decision.information >= 0),
+        "bound": decision.bound is None or isfinite(decision.bound),
     }
-    wrong = [f"{name} is {getattr(found, name)}" for name, fine in possible.items() if not fine]
+    wrong = [f"{name} is {getattr(decision, name)}" for name, fine in possible.items() if not fine]
     if wrong:
         raise ValueError(", ".join(wrong))
 

@@ -68,6 +68,22 @@ def test_recalibrating_is_bayes_rule_row_by_row() -> None:
     assert corrected == pytest.approx(odds / (1 + odds), rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    ["sklearn.ensemble:HistGradientBoostingClassifier", "sklearn.tree:DecisionTreeClassifier", LOGISTIC],
+)
+def test_balanced_classes_weigh_the_same_where_rows_weigh(estimator: str) -> None:
+    """Nothing is known of y, and yes weighs ten times: balanced it is a half, set back its share of the weight."""
+    frame = pd.DataFrame({"x": np.zeros(400), "y": np.resize(["no", "yes"], 400), "w": np.resize([1.0, 10.0], 400)})
+    frame.loc[:39, "w"] *= 3.0
+    model = ModelSpec(estimator=estimator, weights="w", balance="class_weight")
+    seen, rows = Problem.of(frame, model, "y"), np.arange(400)
+    share = np.average(frame["y"] == "yes", weights=frame["w"])
+    for more, said in (({}, 0.5), ({"recalibrate": True}, share)):
+        made = fitted(seen.model.model_copy(update=more), seen, rows, seed=0, name="all")
+        assert made.predict_proba(seen.X)[:, 1] == pytest.approx(said, abs=1e-3)
+
+
 def test_recalibrating_what_is_not_balanced_is_refused() -> None:
     with pytest.raises(ModelError, match="there is no balance; leave it out"):
         Problem.of(rare(), ModelSpec(estimator=LOGISTIC, recalibrate=True), "y")
