@@ -32,7 +32,8 @@ def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[f
     step = next(power * m for m in (1, 2, 5, 10) if span / (power * m) <= most)
     step = max(1.0, round(step)) if whole else step
     first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
-    return [round(number * step, 12) for number in range(first, last + 1)]
+    decimals = 2 - floor(log10(step))
+    return [round(number * step, decimals) for number in range(first, last + 1)]
 
 
 def breadth(text: str) -> float:

@@ -102,6 +102,10 @@ def estimate_rows(estimates: Iterable[Estimate]) -> list[dict[str, str]]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a Markdown table; a bar in a cell stays a bar."""
+    """Return a Markdown table; a bar in a cell stays a bar, and a line break is a blank."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    return " ".join(str(value).splitlines()).replace("|", "\\|")

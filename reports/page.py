@@ -48,10 +48,11 @@ class Number:
 
 
 def number(value: float | int | None, text: str | None = None) -> Number:
-    """Return a number as a cell; by default with commas and four decimals."""
+    """Return a number as a cell; by default with commas and four decimals, or four digits of what is below 0.001."""
     if value is None or value != value:
         return Number(None, "-")
-    return Number(value, text or (f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"))
+    shape = "," if isinstance(value, int) else ".4g" if 0 < abs(value) < 1e-3 else ",.4f"
+    return Number(value, text or f"{value:{shape}}")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 from evenfold.reports.charts import shortened
 from rich.cells import cell_len
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
 
 PIPED = 140  # columns, where nobody says how wide it is
@@ -19,8 +20,11 @@ class Words(Console):
     """A console that breaks a line of text between words and keeps its indentation; elsewhere lines stay whole.
 
     Elsewhere is where nobody reads: no terminal, and no COLUMNS. What is printed with ``soft_wrap=True`` stays whole
-    on a terminal too, so that it can be copied.
+    on a terminal too, so that it can be copied. Brackets are text, for names have them; only ``styled`` takes markup.
     """
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(markup=False, **how)
 
     @property
     def breaks(self) -> bool:
@@ -35,12 +39,16 @@ class Words(Console):
         hang = how.pop("hang", 0)
         for line in objects[0].split("\n"):
             words = line.lstrip(" ")
-            text = self.render_str(words, markup=how.get("markup", True), emoji=False, highlight=False)
+            text = self.render_str(words, markup=how.get("markup", False), emoji=False, highlight=False)
             text.stylize(how.get("style") or "")
             lead = len(line) - len(words)
             for number, part in enumerate(text.wrap(self, max(self.width - lead - hang, 20)) or [text]):
                 part.rstrip()
                 super().print(Text(" " * (lead + (hang if number else 0))) + part, soft_wrap=True)
+
+    def styled(self, words: str, *values: object, **how: Any) -> None:
+        """Print words with rich's markup, as ``[bold]{}[/] of {}``; what stands for each ``{}`` is printed as it is."""
+        self.print(words.format(*(escape(str(value)) for value in values)), markup=True, **how)
 
     def on_broken_pipe(self) -> None:
         """Go on in silence where nobody reads any more, as behind ``| head``: the exit code stays the command's own."""
@@ -48,9 +56,9 @@ class Words(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def say(self, text: str, hang: int = 0, style: str | None = None) -> None:
-        """Print words as they are, brackets and all; lines that had to be broken go on ``hang`` further in."""
+        """Print words; lines that had to be broken go on ``hang`` further in."""
         how: dict[str, Any] = {"hang": hang} if self.breaks else {}
-        self.print(text, markup=False, style=style, **how)
+        self.print(text, style=style, **how)
 
 
 Cells = Sequence[Sequence[str]]
@@ -89,7 +97,7 @@ def consoles() -> tuple[Words, Console]:
     """Return where results go and where progress and errors go; COLUMNS says how wide, also where it is piped."""
     width = _columns() or (None if sys.stdout.isatty() else PIPED)
     out = Words(highlight=False, soft_wrap=True, emoji=False, width=width)
-    return out, Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+    return out, Console(stderr=True, highlight=False, soft_wrap=True, emoji=False, markup=False)
 
 
 def _columns() -> int | None:

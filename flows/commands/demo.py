@@ -31,7 +31,7 @@ def run_demo(engine: Any, as_json: bool = False) -> None:
     model = ModelSpec(features=FEATURES, text="ordinal", metrics=("r2", "neg_mean_absolute_error"))
     key = {"key": "flight_id", "target": "arr_delay"}
     say_why = "[bold]1. Arrival delays of 20,000 flights, without the departure delay.[/]"
-    out.print(f"{say_why} Rows of one date share weather and queues.\n")
+    out.styled(f"{say_why} Rows of one date share weather and queues.\n")
     evaluations = []
     for name, columns, strategy in (
         ("flights-random", key, "KFold"),
@@ -43,7 +43,7 @@ def run_demo(engine: Any, as_json: bool = False) -> None:
         show_evaluation(out, evaluations[-1])
         out.print()
     _conclude(out, evaluations)
-    out.print("[bold]2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.[/]\n")
+    out.styled("[bold]2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.[/]\n")
     with progress(err):
         outcome = _breast_cancer(engine)
     show_evaluation(out, outcome)

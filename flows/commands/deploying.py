@@ -68,8 +68,8 @@ def deploy(
         out.print_json(data=made)
         return
     when = f"runs at {cron} ({timezone})" if cron else "runs when it is asked to"
-    out.print(f"{made['deployment']}: {made['what']}; {when}, in pool {pool} ({made['type']})", markup=False)
-    out.print(f"  a worker takes its runs: prefect worker start --pool {pool}", markup=False)
+    out.print(f"{made['deployment']}: {made['what']}; {when}, in pool {pool} ({made['type']})")
+    out.print(f"  a worker takes its runs: prefect worker start --pool {pool}")
 
 
 class Deployed(TypedDict):

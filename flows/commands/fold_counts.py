@@ -78,7 +78,7 @@ def _show(table: pd.DataFrame, sentences: list[str], picture: Path, as_json: boo
     scores = {"mean", "pooled"} if "mean" in table else set()  # else they are ratios of variances
     cells = [[_cell(str(name), value, row["metric"], name in scores) for name, value in row.items()] for row in records]
     head = [str(name).replace("_", " ") for name in table.columns]
-    out.print("\n".join(lined_up([head, *cells])), markup=False, soft_wrap=True)
+    out.print("\n".join(lined_up([head, *cells])), soft_wrap=True)
     out.say(f"  page {picture}")
 
 

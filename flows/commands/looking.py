@@ -61,7 +61,7 @@ def show(
     else:
         _print_look(out, header)
         if report is not None:
-            out.print(f"  page: {report}", markup=False)
+            out.print(f"  page: {report}")
 
 
 @contextlib.contextmanager
@@ -96,14 +96,14 @@ def _print_look(out: Any, header: Header) -> None:
     spec = header["spec"]
     what = "draws" if header["kind"] == "draws" else "splits"
     amount = f"{header['n_rows']:,} rows, {header['n_splits']:,} {what}"
-    out.print(f"[bold]{header['name']} {header['version']}[/]: {header['algorithm']['name']}, {amount}")
+    out.styled("[bold]{} {}[/]: {}, {}", header["name"], header["version"], header["algorithm"]["name"], amount)
     columns = [f"{role} {'+'.join(v) if isinstance(v, list) else v}" for role, v in spec.get("columns", {}).items()]
     params = ", ".join(f"{name}={value}" for name, value in spec.get("params", {}).items()) or "default parameters"
     held = spec.get("holdout")
     locked = f"; holdout {held.get('fraction', 0.2):.0%}" if held is not None else ""
     locked = f"; group_mode {spec['group_mode']}{locked}" if spec.get("group_mode", "merge") != "merge" else locked
     asked = f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}{locked}"
-    out.print(asked, markup=False)
+    out.print(asked)
     for name in ("split_id", "plan_id", "fingerprint", "parent_split_id"):
         if header[name]:
             out.print(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")
@@ -112,7 +112,7 @@ def _print_look(out: Any, header: Header) -> None:
     if header["kind"] == "draws":
         meanings[0] = "may be drawn"
     counts = [[str(meanings.get(int(code), f"fold {code}")), f"{rows:,}"] for code, rows in header["counts"].items()]
-    out.print("\n".join(lined_up([["fold or part", "rows"], *counts])), markup=False, soft_wrap=True)
+    out.print("\n".join(lined_up([["fold or part", "rows"], *counts])), soft_wrap=True)
     if len(header["generations"]) > 1:
         joined = ", ".join(f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"])
         out.print(f"  rows that joined with each generation: {joined}")

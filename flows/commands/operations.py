@@ -76,9 +76,10 @@ def doctor(as_json: Json = False) -> None:
         out.print_json(data=[asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            out.print(f"[{'green]ok  ' if finding.ok else 'red]BAD '}[/] {finding.check}: {finding.message}")
+            mark = "[green]ok  [/]" if finding.ok else "[red]BAD [/]"
+            out.styled(mark + " {}: {}", finding.check, finding.message)
             if finding.fix:
-                out.print(f"       {finding.fix}", markup=False)
+                out.print(f"       {finding.fix}")
     raise typer.Exit(0 if all(finding.ok for finding in findings) else 1)
 
 
@@ -187,4 +188,4 @@ def rollback(
         out.print_json(done.model_dump_json())
     else:
         gone = f", version {done.withdrawn} was withdrawn" if done.withdrawn else ", put there"
-        out.print(f"{done.name}: version {done.champion} is the champion again{gone} by {done.by}.", markup=False)
+        out.print(f"{done.name}: version {done.champion} is the champion again{gone} by {done.by}.")

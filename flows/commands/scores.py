@@ -43,9 +43,9 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     name = outcome.model.title
     on = "its locked rows" if outcome.look else amount(split, read_header(Path(split.uri)))
     what = f"{on}, {counted(len(outcome.features), 'feature')}"
-    console.print(f"[bold]{name}[/] on [bold]{split.name} {split.version}[/]   {what}\n", soft_wrap=True)
+    console.styled("[bold]{}[/] on [bold]{} {}[/]   {}\n", name, split.name, split.version, what, soft_wrap=True)
     if outcome.estimates:
-        console.print(first_that_fits(console, score_tables(outcome.scores, outcome.estimates)), markup=False)
+        console.print(first_that_fits(console, score_tables(outcome.scores, outcome.estimates)))
         console.print()
     show_confusion(console, outcome.confusion)
     for warning in once(words for estimate in outcome.estimates for words in estimate.warnings):
@@ -95,7 +95,7 @@ def show_confusion(console: Words, confusion: Confusion | None) -> None:
             for truth, counts in zip(confusion.classes, confusion.counts, strict=True)
         ]
         console.print("\n".join(lined_up([["rows of", *(f"called {label}" for label in confusion.classes)], *rows])),
-                      markup=False, soft_wrap=True)  # fmt: skip
+                      soft_wrap=True)  # fmt: skip
     if confusion.thresholds is not None:
         low, high = (f"{end:.3g}" for end in confusion.thresholds)
         console.say(
@@ -108,17 +108,16 @@ def show_later(console: Words, scored: LaterScore) -> None:
     """Print the scores on later rows beside what was promised, and where they are recorded."""
     name = scored.model.title
     trained = f"trained on {scored.split.name} {scored.split.version}"
-    console.print(
-        f"[bold]{name}[/] on the {scored.rows:,} rows of [bold]{scored.name}[/]   {trained}\n", soft_wrap=True
-    )
-    promised = {estimate.metric: estimate for estimate in reversed(scored.promised)}
+    rows_of = f"{scored.rows:,} rows of"
+    console.styled("[bold]{}[/] on the {} [bold]{}[/]   {}\n", name, rows_of, scored.name, trained, soft_wrap=True)
+    promised = {estimate.metric: estimate for estimate in scored.promised}
     ends = {estimate.metric: _interval(estimate) for estimate in scored.estimates}
     rows = [["", "later rows", "interval", "promised", "interval"]]
     for estimate in scored.estimates:
         before = promised.get(estimate.metric)
         cells = [_score(before, before.value), _interval(before)] if before else ["", ""]
         rows.append([metric_of(estimate.metric).title, _score(estimate, estimate.value), ends[estimate.metric], *cells])
-    console.print("\n".join(lined_up(rows)), markup=False, soft_wrap=True)
+    console.print("\n".join(lined_up(rows)), soft_wrap=True)
     console.print()
     show_confusion(console, scored.confusion)
     for sentence in kept_promises(scored.estimates, scored.promised):
@@ -186,10 +185,8 @@ def _folds(estimate: Estimate, scores: Sequence[FoldScore]) -> str:
         return ""
     if len(values) <= MOST_FOLDS:
         return " ".join(_score(estimate, value) for value in values)
-    ends = sorted(
-        (_score(estimate, min(values)), _score(estimate, max(values))), key=lambda end: float(end.replace(",", ""))
-    )
-    return f"{ends[0]} to {ends[1]}"
+    ends = sorted((min(values), max(values)), key=metric_of(estimate.metric).shown)
+    return " to ".join(_score(estimate, end) for end in ends)
 
 
 def _training(estimate: Estimate) -> str:
@@ -231,8 +228,8 @@ def show_tuning(console: Words, outcome: Tuning) -> None:
     low, high = sorted((metric.shown(outcome.low), metric.shown(outcome.high)))
     split = outcome.split
     tried = counted(len(outcome.configurations), "configuration")
-    console.print(f"[bold]{tried}[/] on [bold]{split.name} {split.version}[/]   "
-                  f"{amount(split, read_header(Path(split.uri)))}\n")  # fmt: skip
+    of = amount(split, read_header(Path(split.uri)))
+    console.styled("[bold]{}[/] on [bold]{} {}[/]   {}\n", tried, split.name, split.version, of)
     console.say(f"  take {_params(outcome, outcome.chosen)}", hang=2)
     value, scored = (written(metric.shown(v), half) for v in (outcome.value, outcome.scores[outcome.chosen]))
     interval = f"{in_percent(outcome.level)} interval {written(low, half)} to {written(high, half)}"
@@ -258,7 +255,7 @@ def show_tuning(console: Words, outcome: Tuning) -> None:
         mark = "chosen" if number == outcome.chosen else "best" if number == outcome.best else ""
         value = written(metric.shown(outcome.scores[number]), half)
         rows.append([*(str(params[name]) for name in names), value, "-" if sd is None else written(sd), mark])
-    console.print("\n".join(lined_up(rows, left=len(names))), markup=False, soft_wrap=True)
+    console.print("\n".join(lined_up(rows, left=len(names))), soft_wrap=True)
     console.print()
     show_where(
         console, outcome.run_id, f", {counted(outcome.n_fits, 'fit')}, {outcome.n_cached:,} of them from the cache"
@@ -277,7 +274,8 @@ def show_comparisons(console: Words, comparisons: Sequence[Comparison], names: t
     a, b = names
     first = comparisons[0]
     often = f", in {counted(first.repeats, 'repeat')} of the folds" if first.repeats > 1 else ""
-    console.print(f"A [bold]{a}[/]   B [bold]{b}[/]   the same {counted(first.n_rows, 'row')}, tested by both{often}\n")
+    same = f"the same {counted(first.n_rows, 'row')}, tested by both{often}"
+    console.styled("A [bold]{}[/]   B [bold]{}[/]   {}\n", a, b, same)
     level = next((f"{in_percent(comparison.interval.level)} " for comparison in comparisons if comparison.interval), "")
     rows = [["", "A", "B", "B - A", f"{level}interval", "better"]]
     for comparison in comparisons:
@@ -291,7 +289,7 @@ def show_comparisons(console: Words, comparisons: Sequence[Comparison], names: t
             metric.title, *(written(metric.shown(value), half) for value in (comparison.a, comparison.b)),
             ("+" if move > 0 else "") + written(move, half), " to ".join(written(end, half) for end in ends), better,
         ])  # fmt: skip
-    console.print("\n".join(lined_up(rows)), markup=False, soft_wrap=True)
+    console.print("\n".join(lined_up(rows)), soft_wrap=True)
     console.print()
     notes = once(note for comparison in comparisons for note in comparison.notes)
     for sentence in dict.fromkeys([*(comparison.words for comparison in comparisons), *notes]):
@@ -301,7 +299,7 @@ def show_comparisons(console: Words, comparisons: Sequence[Comparison], names: t
 def show_leaderboard(console: Words, found: Leaderboard) -> None:
     """Print who was judged on a split, the best first, as people read scores."""
     reading = metric_of(found.metric)
-    console.print(f"[bold]{found.split}[/]   split {found.split_id[:12]}, by {reading.title}\n")
+    console.styled("[bold]{}[/]   split {}, by {}\n", found.split, found.split_id[:12], reading.title)
     rows = [["", "model", reading.title, "interval", "run"]]
     for place, judgement in enumerate(found.judgements, start=1):
         ends = sorted(reading.shown(end) for end in (judgement.low, judgement.high) if end is not None)
@@ -309,7 +307,7 @@ def show_leaderboard(console: Words, found: Leaderboard) -> None:
         interval = " to ".join(written(end, half) for end in ends) if half is not None else "-"
         named = f"{judgement.model} {judgement.params.get('params', '')}".strip()
         rows.append([str(place), named, written(reading.shown(judgement.value), half), interval, judgement.run_id[:8]])
-    console.print("\n".join(lined_up(rows, left=2)), markup=False, soft_wrap=True)
+    console.print("\n".join(lined_up(rows, left=2)), soft_wrap=True)
     if others := [name for name in found.metrics if name != found.metric]:
         console.say(f"  also scored by {', '.join(others)}: --metric")
 
@@ -321,9 +319,8 @@ def show_retraining(console: Words, outcome: Retraining) -> None:
     state = (
         f"version {made.version} {'is champion' if made.champion else 'is kept beside the champion'}" if made else ""
     )
-    console.print(
-        f"[bold]{name}[/]   {state or 'nothing new was registered'}   {amount(split, read_header(Path(split.uri)))}\n"
-    )
+    of = amount(split, read_header(Path(split.uri)))
+    console.styled("[bold]{}[/]   {}   {}\n", name, state or "nothing new was registered", of)
     moved = (
         f"{growth.added:,} rows joined, {growth.moved:,} moved, {growth.deleted:,} deleted, "
         f"{growth.quarantined:,} quarantined"

@@ -23,7 +23,6 @@ from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.runtime.progress import SAY, Say
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
@@ -56,7 +55,13 @@ def progress(console: Console) -> Iterator[None]:
         with _listening(_lines(console)):
             yield
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Left())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Left(),
+    )
     with Progress(*columns, console=console, transient=True) as bar, _listening(_bars(bar)):
         yield
 
@@ -105,16 +110,16 @@ def show_split(console: Words, outcome: SplitOutcome) -> None:
     show_where(console, outcome.run_id)
     if outcome.balance.target and not outcome.split.data.startswith(str(Home.here().data)):
         file = shlex.quote(from_here(Path(outcome.split.data)))
-        console.print(f"  next: evenfold evaluate {file} --manifest {outcome.split.name}", markup=False, soft_wrap=True)
+        console.print(f"  next: evenfold evaluate {file} --manifest {outcome.split.name}", soft_wrap=True)
 
 
 def show_balance(console: Words, report: BalanceReport, split: SplitRef, cached: bool) -> None:
     """Print what a split is called, how even it is, and its identity."""
     header = read_header(Path(split.uri))
-    console.print(f"[bold]{split.name} {split.version}[/]   {amount(split, header)}   ({split.strategy})\n")
+    console.styled("[bold]{} {}[/]   {}   ({})\n", split.name, split.version, amount(split, header), split.strategy)
     rows = _places(report, header)
     if rows and len(rows[0]) <= MOST_PLACES:
-        console.print("\n".join(lined_up(rows)) + "\n", markup=False, soft_wrap=True)
+        console.print("\n".join(lined_up(rows)) + "\n", soft_wrap=True)
     console.say(f"  {_worst(report)}", hang=2)
     console.say(f"  id {split.split_id[:12]}, {'decided before' if cached else 'decided now'}")
     show_other_decision(console, split, cached)
@@ -226,7 +231,7 @@ def show_extension(console: Words, outcome: ExtendOutcome) -> None:
         f"{outcome.quarantined:,} quarantined, {outcome.moved} moved"
     )
     for note in outcome.notes:
-        console.print(f"  {note}", markup=False)
+        console.print(f"  {note}")
     show_where(console, outcome.run_id)
 
 
@@ -236,7 +241,7 @@ def show_where(console: Words, run_id: str, more: str = "") -> None:
     short = run_id[:8] if len(run_id) == 32 else run_id
     console.say(f"  run {short}{more}")
     for page in pages[:1]:
-        console.print(f"  page {from_here(page)}", markup=False, soft_wrap=True, style=f"link {page.as_uri()}")
+        console.print(f"  page {from_here(page)}", soft_wrap=True, style=f"link {page.as_uri()}")
 
 
 def from_here(path: Path) -> str:
@@ -278,7 +283,7 @@ def show_audit(console: Words, made: Audit) -> None:
     beside = f"; text and times beside them: {', '.join(made.beside)}" if made.beside else ""
     features = (", ".join(made.features) or "none") + beside
     rows = counted(made.n_rows, "row")
-    console.print(f"[bold]{made.name} {made.version}[/]   {_kinds(made)}   {rows}, features: {escape(features)}\n")
+    console.styled("[bold]{} {}[/]   {}   {}, features: {}\n", made.name, made.version, _kinds(made), rows, features)
     for finding in made.findings:
         mark = "FAILED" if finding.gate == "failed" else finding.severity
         console.say(f"  {mark:8} {finding.message} {_called(finding)}", hang=9, style=_STYLES[finding.severity])
@@ -315,7 +320,7 @@ def show_verification(console: Words, found: Verification) -> None:
     """Print what is damaged, or what was proved."""
     _say(console, f"{found.folder}: {'intact' if found.intact else 'damaged'}")
     for damage in found.damages:
-        console.print(f"  damaged  {damage.message}", style=_STYLES["error"], markup=False)
+        console.print(f"  damaged  {damage.message}", style=_STYLES["error"])
     for line in found.proved:
         _say(console, f"  proved   {line}")
     for line in found.not_proved:
@@ -351,4 +356,4 @@ def show_import(console: Words, made: Imported) -> None:
 
 
 def _say(console: Words, text: str) -> None:
-    console.print(text, markup=False)
+    console.print(text)

@@ -16,13 +16,13 @@ from evenfold.manifests.engines.engine import bytes_of_memory, in_order
 from evenfold.manifests.engines.ordered import Canonical, Ordered, ShardWriter
 from evenfold.manifests.engines.sources import Source, source_of
 from evenfold.manifests.engines.stored import StoredManifest, room_beside
-from evenfold.manifests.membership import NEVER_TESTED, Role, require_role
+from evenfold.manifests.membership import NEVER_TESTED, Role, require_fold, require_role
 from evenfold.manifests.store.write import appear
 from evenfold.manifests.tables.canonical import listed, require_columns
 from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError
 
-from .beside import Beside, beside
+from .beside import Beside, beside, labels_of
 
 MOST_PARTS = 1_000
 HELD_ROWS = 200_000
@@ -111,7 +111,7 @@ def partition(
 
     Keys are sorted out of core beside the manifest, in at most ``memory``; the table itself is read twice and never
     sorted. The folder appears whole or not at all. Raises SplitError where it is there already, where data are not the
-    rows of the manifest, and above 1,000 folds; nothing is left then. O(n log n).
+    rows of the manifest, for a repeat that there is not, and above 1,000 folds; nothing is left then. O(n log n).
     """
     if Path(to).exists():
         raise SplitError(f"{to} exists already; name another folder.")
@@ -120,6 +120,8 @@ def partition(
     if taken:
         raise SplitError(f"the data have {listed(taken)}, and names that begin with 'fold' are ours; rename them.")
     manifest.require_labels()
+    labels = labels_of(manifest)
+    require_fold(0, len(labels.tested), repeat, labels.n_repeats, f"{manifest.name} {manifest.version}")
     if manifest.n_splits > MOST_PARTS:
         raise SplitError(f"{manifest.n_splits:,} folds make as many folders; export the folds instead.")
     appear(Path(to), lambda aside: _fill(manifest, source, aside, bytes_of_memory(memory), repeat))

@@ -64,7 +64,8 @@ class DuckDB:
 def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
     """Yield the rows of ``parts`` sorted by ``key``, out of core: at most ``memory`` bytes, the rest in ``folder``.
 
-    Raises SplitError for a part whose columns have other types than those of the first, and what a part raises.
+    Of parts without rows the columns are yielded, once. Raises what a part raises, and SplitError for a part whose
+    columns have other types than those of the first.
     """
     import duckdb
 
@@ -88,8 +89,12 @@ def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: in
         # A relation's reader keeps the order; a cursor's did not, twice, in DuckDB 2.0.0. Ordered.check looks at it.
         order = ", ".join(quoted(str(names.index(name))) for name in key)
         try:
-            for batch in database.sql(f"select * from canonical order by {order}").to_arrow_reader(1 << 17):
+            reader, rows = database.sql(f"select * from canonical order by {order}").to_arrow_reader(1 << 17), 0
+            for batch in reader:
                 yield pa.Table.from_batches([batch]).rename_columns(names)
+                rows += batch.num_rows
+            if not rows:
+                yield reader.schema.empty_table().rename_columns(names)
         except duckdb.Error as error:
             raise (failed[0] if failed else _unsorted(error, folder, memory)) from None
 

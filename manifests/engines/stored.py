@@ -155,7 +155,7 @@ class StoredManifest:
         return read_manifest(self.folder)
 
     def members(self) -> Iterator[pa.Table]:
-        """Yield keys and assigned codes in key order, with the generation (``born``) and ``status`` of each row."""
+        """Yield keys and assigned codes in key order, with each row's generation (``fold_born``) and ``status``."""
         return rows_in_order(self.folder, files_of(self.header), key_names(self.spec))
 
     def batches(self, columns: list[str] | None = None) -> Iterator[pa.Table]:

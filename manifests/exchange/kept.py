@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 from evenfold.manifests.manifest import DELETED, Manifest
 from evenfold.manifests.membership import Labels, Pairs
-from evenfold.manifests.tables.canonical import amount, listed
-from evenfold.manifests.tables.read import read_table
+from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
@@ -28,10 +27,15 @@ def require_data(data: Any, to: str) -> None:
 
 def in_order_of(manifest: Manifest, data: Any, folds: NDArray[Any]) -> NDArray[Any]:
     """Return the folds of the rows that are kept in the order of the rows of ``data``, which must be those."""
-    table = read_table(data, types=manifest.spec.types)
-    positions = manifest.positions(table)[kept_rows(manifest)]
-    if table.num_rows != folds.size:  # every row is known, so what is left are deleted rows that are back
-        raise SplitError(f"{table.num_rows - folds.size:,} rows of the data are deleted in the manifest; extend it.")
+    found = manifest.lookup(data)
+    positions, waiting = found.exact_rows()[kept_rows(manifest)], int(np.count_nonzero(found.waits))
+    if waiting:
+        wait = f"{amount(waiting, 'row')} of the data {verb(waiting, 'waits for its', 'wait for their')} target"
+        raise SplitError(f"{wait} and {verb(waiting, 'has', 'have')} no fold; leave them out of the data.")
+    back = found.rank.size - folds.size  # every row is known, so what is left are deleted rows that are back
+    if back:
+        are = verb(back, "is", "are")
+        raise SplitError(f"{amount(back, 'row')} of the data {are} deleted in the manifest; extend it.")
     in_order = np.empty_like(folds)
     in_order[positions] = folds
     return in_order

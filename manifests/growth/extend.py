@@ -38,6 +38,7 @@ class Extension(Generic[Made]):
 
 # A table that lacks more of the known rows is more often cut short, or a month's alone, than really that much smaller.
 MOST_MISSING = 0.1
+MOST_GENERATIONS = 9_999  # the names of files number them by four digits
 
 
 def extend(
@@ -171,7 +172,12 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
 
 
 def child_version(manifest: Manifest) -> str:
-    """Return the version that a manifest grows into."""
+    """Return the version that a manifest grows into; SplitError where names of files cannot count it."""
+    if manifest.generation >= MOST_GENERATIONS:
+        raise SplitError(
+            f"{manifest.name} of version {manifest.version} has grown {manifest.generation:,} times, and its files are "
+            "numbered by four digits; split anew: a new major version."
+        )
     return f"{manifest.version.partition('.')[0]}.{manifest.generation + 1}"
 
 

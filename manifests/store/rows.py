@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from .header import Header
 
 BATCH_ROWS = 1 << 17
-STATUS, BORN = "status", "born"
+# Columns that rows have while they are read: none of them can be a key's name.
+STATUS, BORN, TURN = "status", "fold_born", "fold_turn"
 
 
 def rows_in_order(folder: Path, files: list[str], key: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-    """Yield keys and assigned codes in key order, with ``born``, the generation, and ``status``, 0 for rows in use.
+    """Yield keys and assigned codes in key order, with ``fold_born``, the generation, and ``status``, 0 where in use.
 
     ``files`` are names of a manifest's files, of as many generations as are wanted. They are merged as they are read;
     the keys that changed their status are held in memory.
@@ -169,13 +170,13 @@ def _changes(files: list[Path], key: list[str]) -> pa.Table | None:
     if not files:
         return None
     tables = [
-        pq.read_table(file).replace_schema_metadata(None).append_column("turn", pa.array([turn] * rows, pa.int32()))
+        pq.read_table(file).replace_schema_metadata(None).append_column(TURN, pa.array([turn] * rows, pa.int32()))
         for turn, file in enumerate(files)
         for rows in [pq.read_metadata(file).num_rows]
     ]
     table = pa.concat_tables(tables).combine_chunks()
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in [*key, "turn"]])
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in [*key, TURN]])
     table = table.take(order).combine_chunks()
     # Of equal keys the last has the latest turn.
     newest = np.append(~repeated(table.select(key)), True)
-    return table.filter(pa.array(newest)).drop_columns(["turn"]).combine_chunks()
+    return table.filter(pa.array(newest)).drop_columns([TURN]).combine_chunks()

@@ -152,7 +152,7 @@ def verify(folder: str | Path) -> Verification:
     except SplitError as error:
         return _damaged(path, [Damage(file="manifest.json", message=str(error))])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        sentence = f"manifest.json is not the header of a manifest ({type(error).__name__}: {error}); {REMEDY}"
+        sentence = f"manifest.json is not the header of a manifest ({type(error).__name__}: {_short(error)}); {REMEDY}"
         return _damaged(path, [Damage(file="manifest.json", message=sentence)])
 
 

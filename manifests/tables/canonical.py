@@ -118,7 +118,9 @@ def infer_type(arrow: pa.DataType, name: str) -> str:
         if matches(arrow):
             return known
     if pa.types.is_null(arrow):
-        raise SplitError(f"column {name!r} has no value in any row; drop it or fill it.")
+        raise SplitError(
+            f"column {name!r} has no value in any row that was read; drop it, fill it or declare its type."
+        )
     raise SplitError(
         f"column {name!r} is of type {arrow}; cast it to an integer, float, text, bool, timestamp or date."
     )
@@ -132,6 +134,8 @@ def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.A
     if pa.types.is_dictionary(column.type):
         # A dictionary's codes depend on what wrote it; its values do not.
         column = column.cast(column.type.value_type)
+    if declared and pa.types.is_null(column.type):
+        return pa.nulls(len(column), ARROW_TYPES[declared])
     kind = infer_type(column.type, name)
     wanted = declared or kind
     if wanted != kind and kind not in MADE_OF[wanted]:

@@ -22,10 +22,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Reliability:
-    """Of each bin of predicted probability that has rows: rows, mean prediction, and share of rows of the class."""
+    """Of each bin of probability that has weight: number, rows, weight, mean prediction and share of the class."""
 
     name: str
+    bins: NDArray[np.int64]
     rows: NDArray[np.int64]
+    weight: Floats
     predicted: Floats
     observed: Floats
 
@@ -37,12 +39,12 @@ class Reliability:
         used = np.flatnonzero(whole > 0)
         predicted = np.bincount(at, weights=weight * probability, minlength=BINS)[used] / whole[used]
         observed = np.bincount(at, weights=weight * hit, minlength=BINS)[used] / whole[used]
-        return cls(name, rows[used], predicted, observed)
+        return cls(name, used, rows[used], whole[used].astype(np.float64), predicted, observed)
 
     @property
     def off(self) -> float:
-        """How far a prediction is from what was observed, on average over the rows (0 to 1)."""
-        return float(np.average(np.abs(self.predicted - self.observed), weights=self.rows))
+        """How far a prediction is from what was observed, on average over the rows by their weights (0 to 1)."""
+        return float(np.average(np.abs(self.predicted - self.observed), weights=self.weight))
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return Wilson's interval of each bin's share, for rows that are independent of one another."""
@@ -124,8 +126,8 @@ def _counts(curve: Reliability, limits: tuple[float, float]) -> Picture:
         (0, float(curve.rows.max()) * 1.08), height=180,
         caption=f"Rows to the right of the threshold are called {curve.name}.",
     )  # fmt: skip
-    for predicted, rows in zip(curve.predicted.tolist(), curve.rows.tolist(), strict=True):
-        left = min(int(predicted * BINS), BINS - 1) / BINS
+    for at, rows in zip(curve.bins.tolist(), curve.rows.tolist(), strict=True):
+        left = at / BINS
         picture.bar(
             left + 0.004, left + 1 / BINS - 0.004, 0, rows, 0, f"{left:.1f} to {left + 0.1:.1f}: {counted(rows, 'row')}"
         )

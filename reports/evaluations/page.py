@@ -144,7 +144,7 @@ def listing_page(split: SplitLink, evaluations: Sequence[tuple[str, str, str]]) 
 
 def beside_promises(page: Page, estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> Page:
     """Return the page of a score on later rows: what was promised stands beside it, and the lead says what was kept."""
-    before = {estimate.metric: " ".join(filter(None, headline(estimate)[1:])) for estimate in reversed(promised)}
+    before = {estimate.metric: " ".join(filter(None, headline(estimate)[1:])) for estimate in promised}
     promises = [f"promised {before[estimate.metric]}" if estimate.metric in before else "" for estimate in estimates]
     tiles = [replace(tile, note=words) for tile, words in zip(page.tiles, promises, strict=False)]
     lead = " ".join(kept_promises(estimates, promised))

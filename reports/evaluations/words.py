@@ -26,13 +26,17 @@ def direction(metric: Metric) -> str:
 
 
 def written(value: float, half_width: float | None = None) -> str:
-    """Return a score with the digits that mean something: two of its interval's half width, else three of its own."""
+    """Return a score with the digits that mean something: two of its interval's half width, else three of its own.
+
+    At most six decimals; what is too small for them has three digits and an exponent.
+    """
     if not isfinite(value):
         return "undefined"
     of = half_width if half_width and isfinite(half_width) else abs(value)
     digits = 3 if of == 0 else (1 if half_width else 2) - floor(log10(of))
-    digits_shown = f"{value:,.{min(max(digits, 0), 6)}f}"
-    return digits_shown.lstrip("-") if not digits_shown.strip("-0.,") else digits_shown
+    shape = ".3g" if digits > 6 and abs(value) < 1e-3 else f",.{min(max(digits, 0), 6)}f"
+    text = f"{value:{shape}}"
+    return text.lstrip("-") if not text.strip("-0.,") else text
 
 
 def by_level(scores: Sequence[LevelScore]) -> list[str]:

@@ -19,7 +19,7 @@ from evenfold.estimates.models.confusion import thresholds
 from evenfold.flows import evaluate
 from evenfold.manifests import Audit
 from evenfold.reports import evaluation_page, fold_count_html
-from evenfold.reports.evaluations.calibration import Reliability
+from evenfold.reports.evaluations.calibration import Reliability, _counts
 from evenfold.tasks import Home
 from evenfold.tasks.work import keep_study, kept_study
 from pages import Page, require_silent
@@ -194,6 +194,20 @@ def test_several_classes_have_a_line_each_and_no_threshold() -> None:
     said = " ".join(page.words)
     assert all(f"{label}, off by" in said for label in problem.classes)
     assert "threshold" not in said
+
+
+def test_calibration_is_off_by_what_the_weights_of_rows_say() -> None:
+    """Fifty light rows that are far off count less than fifty heavy ones that are nearly right."""
+    probability, weight = np.repeat([0.05, 0.95], 50), np.repeat([1000.0, 1.0], 50)
+    curve = Reliability.of("yes", probability, np.zeros(100), weight)
+    assert curve.off == pytest.approx(np.average(probability, weights=weight))
+
+
+def test_the_rows_of_a_bin_are_drawn_in_that_bin() -> None:
+    """The mean of ten probabilities of .3 is a hair below .3; their bar still stands from .3 to .4."""
+    curve = Reliability.of("yes", np.full(10, 0.3), np.zeros(10), np.ones(10))
+    assert curve.predicted[0] < 0.3
+    assert ">0.3 to 0.4: 10 rows<" in _counts(curve, (0.5, 0.5)).svg()
 
 
 def test_a_model_without_probabilities_has_no_calibration() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.reports import Picture
-from evenfold.reports.charts import breadth, shortened, ticks
+from evenfold.reports.charts import breadth, named, shortened, ticks
 from evenfold.reports.templates import scoped_style, style
 from pages import Page
 
@@ -102,6 +102,8 @@ def test_ticks_are_round_and_inside() -> None:
     assert ticks(0, 10) == [0, 2, 4, 6, 8, 10]
     assert ticks(-0.013, 0.021, 4) == [-0.01, 0, 0.01, 0.02]
     assert ticks(0, 3, 12, whole=True) == [0, 1, 2, 3]
+    assert ticks(1e-13, 3e-13, 4) == [1e-13, 1.5e-13, 2e-13, 2.5e-13, 3e-13]
+    assert [name for _, name in named(ticks(0, 4e-13))] == ["0", "1e-13", "2e-13", "3e-13", "4e-13"]
 
 
 def test_the_style_of_a_notebook_touches_nothing_else() -> None:

@@ -7,7 +7,9 @@ from dataclasses import replace
 from evenfold.estimates import Estimate
 from evenfold.estimates.results import Interval
 from evenfold.manifests import BalanceReport
-from evenfold.reports.evaluations.words import kept_promises, once, optimism, resolution
+from evenfold.reports.evaluations.words import kept_promises, once, optimism, resolution, written
+from evenfold.reports.markdown import table
+from evenfold.reports.page import number
 from evenfold.reports.sentences import split_sentences
 
 
@@ -43,6 +45,29 @@ def test_a_bootstraps_last_estimate_is_the_one_that_is_told() -> None:
     first, last = estimate("r2", 0.2, 0.9), estimate("r2", 0.4, 0.9)
     assert "0.400" in optimism([first, last])
     assert "0.200" not in optimism([first, last])
+
+
+def test_scores_of_small_targets_keep_their_digits() -> None:
+    """What six decimals would show as zero is written with an exponent, its interval as well; a zero stays one."""
+    assert written(3.2e-9, 1e-9) == "3.2e-09"
+    assert written(3.21e-9) == "3.21e-09"
+    assert [written(end, 1e-9) for end in (2.2e-9, 4.2e-9, 0.0)] == ["2.2e-09", "4.2e-09", "0"]
+    assert written(0.0) == "0.000"
+    assert written(0.00012345) == "0.000123"
+    assert written(1e-13, 0.05) == "0.000"
+    assert number(3.2123e-9).text == "3.212e-09"
+    assert [number(value).text for value in (0.0, 0.00123, -0.25, 1234.5)] == [
+        "0.0000",
+        "0.0012",
+        "-0.2500",
+        "1,234.5000",
+    ]
+
+
+def test_a_cell_of_a_markdown_table_stays_one_cell() -> None:
+    """A class may hold line breaks and bars; a row of a table is a line, and its cells end at bars."""
+    lines = table(["", "of no\nnever"], [["a|b", "1\r\n2"], ["", 3]]).split("\n")
+    assert lines == ["|  | of no never |", "| --- | --- |", "| a\\|b | 1 2 |", "|  | 3 |"]
 
 
 def test_a_promise_is_kept_unless_the_intervals_part() -> None:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import io
+import math
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
-from evenfold.estimates import Estimate, FoldScore
+from evenfold.estimates import Comparison, Estimate, FoldScore, ModelSpec
 from evenfold.estimates.results import Interval
 from evenfold.flows.commands.console import Words, consoles, first_that_fits, lined_up
-from evenfold.flows.commands.scores import remarks, score_tables
-from evenfold.flows.commands.show import Left, progress
-from evenfold.tasks import Home
+from evenfold.flows.commands.scores import remarks, score_tables, show_comparisons, show_later
+from evenfold.flows.commands.show import Left, progress, show_balance
+from evenfold.flows.outcomes import LaterScore
+from evenfold.manifests import decide, measure, write_manifest
+from evenfold.reports import Page, Verdict, beside_promises
+from evenfold.reports.evaluations.page import score_tiles
+from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.runtime.progress import say
 from rich.console import Console
 from rich.progress import Progress
@@ -28,6 +36,13 @@ def shown(said: Any, width: int = 80, terminal: bool = True, **how: Any) -> list
     console = Words(file=io.StringIO(), force_terminal=terminal, width=width, soft_wrap=True, color_system=None)
     console.print(said, **how)
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+def shown_by(show: Callable[..., None], *about: Any) -> str:
+    """Return what a view prints of something, on 140 columns and without colours."""
+    console = Words(file=io.StringIO(), width=140, color_system=None, highlight=False)
+    show(console, *about)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def estimates(methods: tuple[str, ...] = ("cross-validation",), notes: dict[str, str] | None = None) -> list[Estimate]:
@@ -61,7 +76,7 @@ def test_elsewhere_and_where_it_is_copied_a_line_stays_whole() -> None:
     """A log and a pasted command have no line breaks that nobody wrote."""
     assert shown(LONG, terminal=False) == [LONG]
     assert shown(LONG, soft_wrap=True) == [LONG]
-    assert shown("a [b]\n  c", markup=False) == ["a [b]", "  c"]
+    assert shown("a [b]\n  c") == ["a [b]", "  c"]
 
 
 def test_columns_says_how_wide_a_pipe_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +118,55 @@ def test_scores_are_shown_as_people_read_them() -> None:
     assert mae.split() == ["MAE", "7.4", "5.2", "to", "10.7", "7.4", "6.4", "6.3"]
     many = [replace(SCORES[0], fold=i, test={metric: -float(i) for metric in METRICS}) for i in range(20)]
     assert "0.0 to 19.0" in first_that_fits(Words(width=140), score_tables(many, estimates()))
+
+
+def test_a_range_of_folds_that_ends_beyond_all_numbers_is_told() -> None:
+    """One infinite error among more folds than are listed is the range's end, and ends no command."""
+    many = [replace(SCORES[0], fold=i, test={metric: -float(i) for metric in METRICS}) for i in range(20)]
+    many[3] = replace(many[3], test=dict.fromkeys(METRICS, -math.inf))
+    assert "0.0 to undefined" in first_that_fits(Words(width=140), score_tables(many, estimates()))
+
+
+def later(promised: list[Estimate], **more: Any) -> LaterScore:
+    """Return a score on later rows of a model that promised these estimates."""
+    split = SplitRef(
+        uri="", data="", name="beds", version="1.0", split_id="", plan_id="", kind="labels", strategy="KFold",
+        algorithm_version="1", n_rows=100, n_splits=5,
+    )  # fmt: skip
+    made = {"model": ModelSpec(estimator="sklearn.linear_model:Ridge"), "name": "june", "known_groups": None, **more}
+    return LaterScore(run="1", split=split, rows=20, estimates=estimates()[:1], promised=promised, **made)
+
+
+def test_later_rows_stand_beside_the_estimate_that_was_reported(home: Home) -> None:
+    """Of a bootstrap's out-of-bag and .632+ the last is the promise: on the terminal, on the page, and in the words."""
+    first, last = (replace(estimates()[0], method=method) for method in ("out-of-bag", ".632+"))
+    last = replace(last, value=-1.0, interval=Interval(-2.0, -0.5, 0.95, "a method"))
+    said = shown_by(show_later, later([first, last]))
+    assert "-1.00  -2.00 to -0.50" in said
+    assert "R2 is worse than promised" in said
+    page = beside_promises(Page("", Verdict.NONE, "", score_tiles(estimates()[:1])), estimates()[:1], [first, last])
+    assert page.tiles[0].note == "promised -1.00 [-2.00, -0.50]"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_brackets_in_what_is_printed_are_brackets(terminal: bool) -> None:
+    """Markup is in the words of a heading alone, and what stands in them is text; a bracket that closes nothing too."""
+    assert shown("site [id], [/b]", terminal=terminal) == ["site [id], [/b]"]
+    console = Words(file=io.StringIO(), force_terminal=terminal, width=80, color_system=None)
+    console.styled("[bold]{}[/] by {}", "site [/b] [id]\\", "[red]")
+    assert console.file.getvalue() == "site [/b] [id]\\ by [red]\n"  # type: ignore[attr-defined]
+
+
+def test_names_with_brackets_stand_in_headings_as_they_are(home: Home, tmp_path: Path) -> None:
+    """Of a split's group column, of later rows and of models: none is swallowed, and none ends the command."""
+    data = pd.DataFrame({"id": range(40), "site [/b]": [f"s{i // 4}" for i in range(40)]})
+    manifest = decide({"name": "beds", "columns": {"key": "id", "group": "site [/b]"}}, data)
+    uri = write_manifest(manifest, tmp_path)
+    split = SplitRef.of(manifest, uri, "")
+    assert "in 5 folds by site [/b]   (" in shown_by(show_balance, measure(manifest, data), split, False)
+    assert "on the 20 rows of june [/b]   " in shown_by(show_later, later(estimates()[:1], name="june [/b]"))
+    found = Comparison("r2", 0.8, 0.9, 0.1, None, None, 10, "Nobody knows.")
+    assert "A tree [/b]   B ridge [1]   the same" in shown_by(show_comparisons, [found], ("tree [/b]", "ridge [1]"))
 
 
 def test_several_methods_keep_their_names() -> None:

@@ -229,6 +229,18 @@ def test_several_csv_files_have_one_type_out_of_core_as_in_memory(tmp_path: Path
             decide(spec | {"columns": {"key": "id", "target": "z"}}, data, engine=engine, to=tmp_path / "other")
 
 
+def test_a_column_that_begins_with_a_megabyte_of_nothing_is_declared_out_of_core(tmp_path: Path) -> None:
+    """Its type cannot be seen then; declared, it is read as in memory."""
+    n = 200_000
+    lines = ["id,y,z\n", *(f"{i},{i / 2 if i > n - 99 else ''},{i % 3}\n" for i in range(n))]
+    (tmp_path / "data.csv").write_text("".join(lines))
+    spec = {"columns": {"key": "id", "target": "y"}, "strategy": "SortedStratifiedKFold"}
+    with pytest.raises(SplitError, match=r"'y' has no value in any row that was read.*declare its type"):
+        out_of_core(spec, tmp_path / "data.csv", tmp_path / "splits")
+    with pytest.raises(SplitError, match=r"'y' is missing in 199,902 of 200,000 rows"):
+        out_of_core(spec | {"types": {"y": "float"}}, tmp_path / "data.csv", tmp_path / "splits")
+
+
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 @pytest.mark.parametrize(
     ("second", "message"),

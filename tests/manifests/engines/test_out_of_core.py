@@ -204,6 +204,9 @@ def test_a_table_that_cannot_be_parted_leaves_nothing(tmp_path: Path) -> None:
         partition(stored, table().iloc[3:], tmp_path / "parted")
     with pytest.raises(SplitError, match="begin with 'fold' are ours"):
         partition(stored, table().assign(fold_1=1), tmp_path / "parted")
+    for repeat in (3, -1):
+        with pytest.raises(SplitError, match=f"there is no repeat {repeat} in .*; choose 0"):
+            partition(stored, table(), tmp_path / "parted", repeat=repeat)
     assert [path.name for path in tmp_path.iterdir()] == ["splits"]
     made = partition(stored, table(), tmp_path / "parted")
     with pytest.raises(SplitError, match="exists already; name another folder"):
@@ -274,7 +277,7 @@ def test_a_manifest_on_disk_is_a_cv_and_its_folds_are_joined_as_in_memory(tmp_pa
     assert not (tmp_path / "x.csv").exists()
 
 
-@pytest.mark.parametrize("key", ["position", "code"])
+@pytest.mark.parametrize("key", ["position", "born"])
 def test_a_key_may_be_called_as_what_we_count_by(key: str, tmp_path: Path) -> None:
     """Of a manifest on disk the folds, files and joined rows are those of the manifest in memory, whatever its key."""
     rows = pa.Table.from_pandas(shuffled(table()), preserve_index=False)
@@ -292,6 +295,18 @@ def test_a_key_may_be_called_as_what_we_count_by(key: str, tmp_path: Path) -> No
     taken = rows.append_column("fold_place", rows.column(key))
     with pytest.raises(SplitError, match="a column 'fold_place', and that name is ours; rename it"):
         write_join(stored, taken, 0, "test", tmp_path / "one.parquet", memory=1000)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_fold_without_rows_is_a_file_without_rows(suffix: str, tmp_path: Path) -> None:
+    """All rows of a fold were deleted: the columns are there, as in memory."""
+    rows = table()
+    first = kept(GROUPED, tmp_path / "splits", rows)
+    data = rows[rows["id"].isin(join_rows(first.read(), rows, 0, "train").column("id").to_pylist())]
+    stored = extend(first, data, max_missing=0.9).manifest
+    ours, theirs = tmp_path / f"ours{suffix}", tmp_path / f"theirs{suffix}"
+    assert write_join(stored, data, 0, "test", theirs) == write_join(stored, data, 0, "test", ours, memory=1000) == 0
+    assert ours.read_bytes() == theirs.read_bytes()
 
 
 @pytest.mark.parametrize(("to", "suffix"), [("csv", ".csv"), ("h2o", ".csv"), ("spark", ".parquet")])

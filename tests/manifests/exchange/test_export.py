@@ -271,6 +271,16 @@ def test_deleted_rows_that_are_back_are_no_silent_gap(tmp_path: Path, grown: Man
         export(grown, "sklearn", tmp_path / "folds.npy", visits(340))
 
 
+def test_rows_that_wait_are_no_deleted_rows_that_are_back(tmp_path: Path) -> None:
+    """They have no fold either, and extending does not give them one."""
+    frame = rows(60).assign(paid=[None, None, *["yes", "no"] * 29])
+    waiting = decide({"columns": {"key": "id", "target": "paid"}, "missing_target": "wait"}, frame)
+    with pytest.raises(SplitError, match="2 rows of the data wait for their target and have no fold; leave them out"):
+        export(waiting, "sklearn", tmp_path / "folds.npy", frame)
+    export(waiting, "sklearn", tmp_path / "folds.npy", frame.iloc[2:])
+    assert np.load(tmp_path / "folds.npy").size == 58
+
+
 def test_a_column_of_folds_becomes_a_manifest_that_can_be_audited() -> None:
     """What somebody decided long ago is joined by key from now on, and its leaks are found."""
     frame = visits()

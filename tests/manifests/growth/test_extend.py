@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,16 @@ def test_grown_folds_are_pinned(spec: dict[str, Any]) -> None:
     for end in (400, 500):
         manifest = extend(manifest, whole.iloc[:end]).manifest
     assert (GROWING_VERSION, manifest.split_id[:16]) == (2, GROWN[str(spec["name"])])
+
+
+def test_more_generations_than_file_names_can_count_are_refused() -> None:
+    """The ten-thousandth would be written and never read again."""
+    whole = arrivals(420)
+    last = replace(decide(CLASSES, whole.iloc[:280]), version="1.9998")
+    child = extend(last, whole.iloc[:400]).manifest
+    assert child.version == "1.9999"
+    with pytest.raises(SplitError, match=r"version 1\.9999 has grown 9,999 times.*; split anew: a new major version"):
+        extend(child, whole)
 
 
 def test_rows_that_one_of_two_lacks_have_not_moved() -> None:
@@ -309,8 +320,6 @@ def test_new_rows_must_be_complete_where_the_split_reads_them(column: str) -> No
 
 def test_a_child_that_would_move_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The promise is proved before anything is returned, and the sentence counts the rows."""
-    from dataclasses import replace
-
     from evenfold.manifests.growth import extend as growing
 
     child = growing._child
