@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,19 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates import (
     Confusion,
+    EvaluationError,
     FoldScore,
     ModelError,
     Problem,
+    metric_of,
 )
 from evenfold.estimates.metrics.responses import Responses
-from evenfold.estimates.metrics.scoring import scores_of
+from evenfold.estimates.metrics.scoring import describe_classes, scores_of
 from evenfold.estimates.models.columns import Kind, feature_table, kind_of
 from evenfold.estimates.models.fit import confidence, predictions_of
 from evenfold.manifests import read_table, require_columns
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
+from evenfold.reports.page import counted
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.kernels.canonical import digest_json
@@ -72,16 +76,16 @@ def score_later(
 ) -> LaterScore:  # fmt: skip
     """Score the recorded model ``run_id`` on rows that came later, beside what its evaluation promised; record both.
 
-    Whole groups are kept together in the intervals. Raises what ``predict_later`` raises, and SplitError where rows of
-    ``data`` are rows of the split: those that it was trained on say nothing, and locked ones are looked at by
-    ``evaluate`` with a reason.
+    Whole groups are kept together in the intervals. A metric that is not defined on these rows, as AUC where all are of
+    one class, is left out with a note; so is said where keys do not tell whether the rows are later ones. Raises what
+    ``predict_later`` raises, EvaluationError where no metric is defined, and SplitError where rows of ``data`` are rows
+    of the split: those that it was trained on say nothing, and locked ones are looked at by ``evaluate`` with a reason.
     """
     later = _fitted(run_id, data, training_data)
-    _require_new(later)
+    untold = _require_new(later)
     problem = _problem(later, metrics)
     predictions = predictions_of(problem, np.arange(problem.n), later.answers)
-    name = f"the rows of {later.name}"
-    on_test = scores_of(problem.model.metrics, later.answers, problem.y, problem.weights, name=name, side="test")
+    on_test, undefined = _scores(later, problem)
     score = FoldScore(later.name, 0, 0, on_test, {}, later.work.manifest.n, problem.n, 0.0, 0.0)
     estimates = [
         estimate_of_one_model("later rows", metric, score, predictions, problem, level=level) for metric in on_test
@@ -96,7 +100,7 @@ def score_later(
         estimates=estimates,
         promised=[estimate for estimate in later.recipe.estimates if estimate.metric in on_test],
         confusion=Confusion.of(problem, predictions),
-        notes=[_few(later)] if problem.n < FEW else [],
+        notes=[*untold, *undefined, *([_few(later)] if problem.n < FEW else [])],
     )
     title = f"{later.recipe.name.partition(' @ ')[0]} on {later.name}"
     split = SplitLink(f"{made.split.name} {made.split.version}", made.split.split_id)
@@ -112,6 +116,31 @@ FEW = 30
 
 def _few(later: _Later) -> str:
     return f"{later.name} has {len(later.table):,} rows, too few to measure a score well."
+
+
+def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str]]:
+    """Return the scores that are defined on the rows, and a sentence about each that is not.
+
+    Raises EvaluationError where none is.
+    """
+    on_test: dict[str, float] = {}
+    n_values = np.unique(problem.y).size
+    for metric in problem.model.metrics:
+        if metric_of(metric).needs == "spread" and n_values == 1:  # scikit-learn says 0 or 1 there
+            continue
+        with suppress(EvaluationError):
+            on_test |= scores_of(
+                [metric], later.answers, problem.y, problem.weights, name=f"the rows of {later.name}", side="test"
+            )
+    held = describe_classes(problem.y) if problem.classes else counted(n_values, "different value")
+    undefined = [
+        f"{metric_of(metric).title} is not defined on {later.name} ({counted(problem.n, 'row')} of {held})"
+        for metric in problem.model.metrics
+        if metric not in on_test
+    ]
+    if not on_test:
+        raise EvaluationError(f"{'; '.join(undefined)}; score by another metric (--metric), or more rows.")
+    return on_test, [f"{sentence}." for sentence in undefined]
 
 
 def _fitted(run_id: str, data: Any, training_data: str | None) -> _Later:
@@ -148,17 +177,23 @@ def _features(table: pd.DataFrame, features: Sequence[str], known: pd.DataFrame)
     return X.assign(**{name: table[name].astype(known[name].dtype).array for name in categories})
 
 
-def _require_new(later: _Later) -> None:
-    """Raise SplitError where rows of the file are rows of the split."""
+def _require_new(later: _Later) -> list[str]:
+    """Raise SplitError where rows of the file are rows of the split; return what to say where nobody can tell."""
     manifest = later.work.manifest
-    if manifest.keys is None or any(name not in later.table for name in manifest.spec.columns.key):
-        return
+    split, whether = f"{manifest.name} {manifest.version}", "whether the model was trained on"
+    if manifest.keys is None:
+        return [f"{split} has no key: {whether} rows of {later.name} cannot be told."]
+    missing = [repr(name) for name in manifest.spec.columns.key if name not in later.table]
+    if missing:
+        what = f"no column {' and '.join(missing)}, the key of {split}"
+        return [f"{later.name} has {what}: {whether} its rows cannot be told."]
     known = manifest.lookup(later.table).rank >= 0
     if known.any():
         raise SplitError(
-            f"{int(known.sum()):,} of {known.size:,} rows of {later.name} are rows of {manifest.name} "
-            f"{manifest.version}, which the model may have been trained on; leave them out, or pass later rows alone."
+            f"{int(known.sum()):,} of {known.size:,} rows of {later.name} are rows of {split}, which the model may "
+            "have been trained on; leave them out, or pass later rows alone."
         )
+    return []
 
 
 def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
@@ -177,8 +212,7 @@ def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
     )
     group = next((name for name in spec.columns.grouped if name in later.table), None)
     roles = [name for name in spec.columns.kept_from_models(known.features) if name in later.table]
-    made = Problem.of(later.table, model, known.target, roles, groups=group)
-    return replace(made, classes=known.classes)
+    return Problem.of(later.table, model, known.target, roles, groups=group, known=known.classes)
 
 
 def _known_groups(later: _Later) -> int | None:

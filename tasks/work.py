@@ -92,10 +92,10 @@ class Work:
 
     @cached_property
     def tested_parts(self) -> list[str]:
-        """The names of the parts that are tested, in order; none where there are folds or draws."""
+        """The names of the parts that are tested, in the order of splits; none where there are folds or draws."""
         made = self.manifest.splitter
         codes = made.part_codes() if isinstance(made, LabelSplitter) else {}
-        return [name for name, code in sorted(codes.items(), key=lambda item: item[1]) if code >= 0]
+        return [name for name, code in codes.items() if code >= 0]
 
     @cached_property
     def validation(self) -> NDArray[np.int64] | None:
@@ -137,8 +137,8 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
     """Return the loaded data of a split and model; the last two are kept in memory."""
     if not split.data:
         raise SplitError(f"{split.name} {split.version} names no table; say which: load_split(reference, data=...).")
-    # The stamp is part of the key: a file that was written again is another table.
-    place = split.data, stamp(split.data), split.uri
+    # A file that was written again is another table, and another manifest may lie where one was removed.
+    place = split.data, stamp(split.data), split.uri, split.split_id, split.plan_id
     recipe = ModelSpec.of(model).model_dump_json()
     given = _RECIPES.get((*place, recipe), recipe)
     work = _work(*place, given)
@@ -151,8 +151,15 @@ _RECIPES: dict[tuple[Any, ...], str] = {}
 
 
 @lru_cache(maxsize=2)
-def _work(data: str, _stamp: tuple[Any, ...], uri: str, model: str) -> Work:
+def _work(data: str, _stamp: tuple[Any, ...], uri: str, split_id: str, plan_id: str, model: str) -> Work:
     manifest, recipe, by_batches = read_manifest(uri), ModelSpec.of(json.loads(model)), False
+    found = manifest.split_id, manifest.plan_id
+    if found != (split_id, plan_id):
+        was, now = (f"{split[:16]} of plan {plan[:16]}" for split, plan in ((split_id, plan_id), found))
+        raise SplitError(
+            f"{manifest.name} {manifest.version} is another split than the one asked for ({now}, not {was}); "
+            "decide it or load it again."
+        )
     try:
         table = _whole(data, manifest.spec, recipe)
     except NoRoomError:
@@ -279,8 +286,10 @@ def key_of_split(work: Work, i: int) -> str:
 
 def _of_split(work: Work, i: int) -> str:
     # The result bears the split's number and name: of two manifests that share a fold, each may call it otherwise.
-    membership = work.manifest.membership
-    return digest_json([work.manifest.in_use.digest(i), *membership.split_name(i), membership.split_title(i)])
+    membership, rows = work.manifest.membership, work.manifest.in_use.digest(i)
+    named = [rows, *membership.split_name(i), membership.split_title(i)]
+    # Rows that stop a fit are of another part than those it learns from.
+    return digest_json(named if work.validation is None else [*named, _digest(work.validation)])
 
 
 def key_of_inner(work: Work, i: int) -> str:
@@ -296,8 +305,11 @@ def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:
 def key_of_pair(work: Work, train: NDArray[np.int64], test: NDArray[np.int64]) -> str:
     """Return the score key of a fit on some rows, tested on others, given as positions in the problem."""
     # -1 is no position: it parts the two sides, so that no other pair has the same bytes.
-    rows = b"".join(rows.astype("<i8").tobytes() for rows in (train, np.array([-1]), test))
-    return key_of(work, f"pair {hashlib.sha256(rows).hexdigest()}")
+    return key_of(work, f"pair {_digest(train, np.array([-1]), test)}")
+
+
+def _digest(*places: NDArray[np.int64]) -> str:
+    return hashlib.sha256(b"".join(rows.astype("<i8").tobytes() for rows in places)).hexdigest()
 
 
 def _further_pairs(work: Work, method: str) -> list[Pair]:
@@ -341,7 +353,7 @@ def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:
 
 def key_of_all(work: Work) -> str:
     """Return the score key of the one fit on all rows: more draws leave it alone, another locked part does not."""
-    return key_of(work, f"all rows {hashlib.sha256(training_rows(work).astype('<i8').tobytes()).hexdigest()}")
+    return key_of(work, f"all rows {_digest(training_rows(work))}")
 
 
 def training_rows(work: Work) -> NDArray[np.int64]:

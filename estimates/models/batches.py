@@ -94,6 +94,6 @@ def features_in(frame: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
 
 def _learn(estimator: Any, problem: Problem, frame: pd.DataFrame) -> None:
     require_target(frame[problem.target])
-    y, _ = values_of(frame[problem.target], problem.task)
+    y, _ = values_of(frame[problem.target], problem.task, problem.classes)
     known = {"classes": list(problem.classes)} if problem.classes else {}
     estimator.partial_fit(features_in(frame, problem.features), y, **known)

@@ -63,9 +63,32 @@ def task_of(model: ModelSpec, column: pd.Series) -> Task:
     return infer_task(column)
 
 
-def values_of(column: pd.Series, task: Task) -> tuple[NDArray[Any], tuple[Any, ...]]:
-    """Return the target's values and its sorted classes (none for regression)."""
-    return (_numbers(column), ()) if task == "regression" else _labels(column)
+def values_of(
+    column: pd.Series, task: Task, known: tuple[Any, ...] | None = None
+) -> tuple[NDArray[Any], tuple[Any, ...]]:
+    """Return the target's values and its sorted classes (none for regression).
+
+    ``known``: the classes, where a model knows them already; then one value is enough. Raises ModelError otherwise
+    where the target is the same in all rows, and for values that are neither numbers nor classes.
+    """
+    y, classes = (_numbers(column), ()) if task == "regression" else _labels(column)
+    if known is not None:
+        return y, known
+    _require_two(column, y, classes)
+    return y, classes
+
+
+def _require_two(column: pd.Series, y: NDArray[Any], classes: tuple[Any, ...]) -> None:
+    """Raise ModelError where all rows have one value."""
+    if len(classes) == 1:
+        raise ModelError(
+            f"target {column.name!r} holds one class ({shown(repr(classes[0]))}) in all {y.size:,} rows; "
+            "there is nothing to predict."
+        )
+    if not classes and y.min() == y.max():
+        raise ModelError(
+            f"target {column.name!r} is {shown(f'{y[0]:g}')} in all {y.size:,} rows; there is nothing to predict."
+        )
 
 
 def _numbers(column: pd.Series) -> NDArray[Any]:
@@ -79,10 +102,6 @@ def _numbers(column: pd.Series) -> NDArray[Any]:
         raise ModelError(
             f"target {column.name!r} is infinite in {infinite.size:,} of {y.size:,} rows "
             f"(first at {first_rows(infinite)}); drop those rows first."
-        )
-    if y.min() == y.max():
-        raise ModelError(
-            f"target {column.name!r} is {shown(f'{y[0]:g}')} in all {y.size:,} rows; there is nothing to predict."
         )
     return y
 
@@ -99,11 +118,6 @@ def _labels(column: pd.Series) -> tuple[NDArray[Any], tuple[Any, ...]]:
         raise ModelError(
             f"target {column.name!r} mixes kinds of values ({reason_of(error)}); make them all text."
         ) from None
-    if len(levels) < 2:
-        raise ModelError(
-            f"target {column.name!r} holds one class ({shown(repr(levels[0]))}) in all {y.size:,} rows; "
-            "there is nothing to predict."
-        )
     return y, tuple(levels)
 
 
@@ -207,11 +221,13 @@ class Problem:
         roles: Collection[str] = (),
         *,
         groups: str | Sequence[Any] | NDArray[Any] | None = None,
+        known: tuple[Any, ...] | None = None,
     ) -> Problem:
         """Return the checked problem of predicting ``target``.
 
         ``roles``: the columns that are never features: key, group, time, stratify. ``groups``: a column's name or one
         value per row; rows of a group count as one in intervals. ``model.weights`` names the column of weights.
+        ``known``: the classes that a model knows already, none of numbers; rows to score may then have one value.
         Raises ModelError for a missing column, a target with missing values or one value, metrics and estimators
         that do not fit the target, and where no feature is left. O(rows x columns).
         """
@@ -225,7 +241,7 @@ class Problem:
         column = target_column(table, target)
         require_target(column)
         task = task_of(model, column)
-        y, classes = values_of(column, task)
+        y, classes = values_of(column, task, known)
         completed = model.completed(task, len(classes))
         completed = completed.model_copy(update={"metrics": of_positive(completed.metrics, classes, model.positive)})
         check_metrics(completed.metrics, task, classes)

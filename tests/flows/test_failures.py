@@ -222,10 +222,12 @@ STOPPING = {"estimator": "sklearn.ensemble:HistGradientBoostingRegressor", "metr
             "params": {"early_stopping": True, "n_iter_no_change": 2, "learning_rate": 0.3}}  # fmt: skip
 
 
-def test_the_rows_that_stop_a_training_are_those_of_the_validation_part(home: Home) -> None:
-    """Those of another part never do, and where there are folds no rows are made for it."""
+@pytest.mark.parametrize("order", [("train", "validation", "check"), ("check", "train", "validation")])
+def test_the_rows_that_stop_a_training_are_those_of_the_validation_part(home: Home, order: tuple[str, ...]) -> None:
+    """Those of another part never do, in any order of parts, and where there are folds no rows are made for it."""
     frame = small(300)
-    parts = {"train": 0.5, "validation": 0.25, "check": 0.25}
+    shares = {"train": 0.5, "validation": 0.25, "check": 0.25}
+    parts = {name: shares[name] for name in order}
     spec = SPEC | {"strategy": "HashSplit", "params": {"parts": parts}}
     done = evaluated(frame, spec=spec, model=STOPPING | {"features": ["a", "b"]})
     manifest = read_manifest(done.split.uri)

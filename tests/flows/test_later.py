@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import ModelError
+from evenfold.estimates import EvaluationError, ModelError
 from evenfold.flows import evaluate, retrain, split, tune
 from evenfold.flows.cli import app
 from evenfold.flows.later import predict_later, score_later
@@ -121,6 +121,51 @@ def test_rows_of_the_split_and_columns_of_another_kind_are_refused(home: Home) -
         score_later(made.split_run_id, later)
     numbers = predict_later(made.run_id, later.assign(size=pd.Series(["huge"] * 60)))
     assert numbers[["proba_no", "proba_yes"]].sum(axis=1).to_numpy() == pytest.approx(1)
+
+
+def test_later_rows_of_one_class_or_of_one_row_are_scored_by_what_is_defined_on_them(home: Home) -> None:
+    """The model knows the classes, so that the share it is right about is defined; what is not is said."""
+    now, later = students()
+    made = evaluate(now, spec=SPEC, model=MODEL | {"metrics": ["roc_auc", "accuracy", "sensitivity"]}, engine="plain")
+    chance = LogisticRegression().fit(X(now), now["passed"]).predict(X(later))
+    failed = later["passed"] == "no"
+    for rows in (later[failed], later[failed].head(1)):
+        scored = score_later(made.run_id, rows.reset_index(drop=True))
+        right = float(np.mean(chance[rows.index] == "no"))
+        assert {each.metric: each.value for each in scored.estimates} == {"accuracy": right, "sensitivity of no": right}
+        assert [each.metric for each in scored.promised] == ["accuracy", "sensitivity of no"]
+        assert any(re.search(r"^AUC is not defined on .* one class \('no'\)", note) for note in scored.notes)
+        assert ("too few to measure" in "".join(scored.notes)) is (scored.rows == 1)
+    with pytest.raises(EvaluationError, match=r"^AUC is not defined on .*; score by another metric"):
+        score_later(made.run_id, later[failed].reset_index(drop=True), metrics=["roc_auc"])
+
+
+def test_later_numbers_of_one_value_are_scored_by_what_is_defined_on_them(home: Home) -> None:
+    now, later = (table.rename(columns={"passed": "mark"}) for table in students())
+    now, later = now.assign(mark=now["a"] + now["b"]), later.assign(mark=2.0)
+    spec = {"name": "marks", "columns": {"key": "id", "target": "mark"}, "strategy": "KFold"}
+    model = {"estimator": "sklearn.linear_model:LinearRegression", "metrics": ["r2", "mae"]}
+    made = evaluate(now, spec=spec, model=model, engine="plain")
+    told = r"^R2 is not defined on .*60 rows of 1 different value\)"
+    scored = score_later(made.run_id, later)
+    assert [each.metric for each in scored.estimates] == ["neg_mean_absolute_error"]
+    assert re.search(told, scored.notes[0])
+    (one,) = score_later(made.run_id, later.head(1)).estimates
+    assert one.value == pytest.approx(-abs(2.0 - later["a"][0] - later["b"][0]))
+
+
+def test_where_keys_do_not_tell_whether_rows_are_later_a_note_says_so(home: Home) -> None:
+    """The rows that the model was trained on got a score that is far too good, without a word."""
+    now, later = (table.drop(columns="school") for table in students())
+    spec = {"name": "keyless", "columns": {"target": "passed"}, "strategy": "KFold"}
+    made = evaluate(now.drop(columns="id"), spec=spec, model=MODEL, engine="plain")
+    told = r"^keyless 1\.0 has no key: whether the model was trained on rows of .* cannot be told\."
+    assert re.search(told, "".join(score_later(made.run_id, now.drop(columns="id")).notes))
+    spec |= {"name": "keyed", "columns": {"key": "id", "target": "passed"}}
+    made = evaluate(now, spec=spec, model=MODEL, engine="plain")
+    assert not score_later(made.run_id, later).notes
+    told = r" has no column 'id', the key of keyed 1\.0: whether the model was trained on its rows cannot be told\."
+    assert re.search(told, "".join(score_later(made.run_id, later.drop(columns="id")).notes))
 
 
 def test_later_rows_at_different_places_and_times_have_a_run_each(home: Home, tmp_path: Path) -> None:
