@@ -273,7 +273,7 @@ def test_deleted_rows_that_are_back_are_no_silent_gap(tmp_path: Path, grown: Man
 
 def test_rows_that_wait_are_no_deleted_rows_that_are_back(tmp_path: Path) -> None:
     """They have no fold either, and extending does not give them one."""
-    frame = rows(60).assign(paid=[None, None, *["yes", "no"] * 29])
+    frame = visits(60).assign(paid=[None, None, *["yes", "no"] * 29])
     waiting = decide({"columns": {"key": "id", "target": "paid"}, "missing_target": "wait"}, frame)
     with pytest.raises(SplitError, match="2 rows of the data wait for their target and have no fold; leave them out"):
         export(waiting, "sklearn", tmp_path / "folds.npy", frame)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import decide, diff, extend, measure, read_manifest, verify, write_manifest
+from evenfold.manifests import decide, diff, extend, read_manifest, verify, write_manifest
 from evenfold.manifests.growth.assign import GROWING_VERSION
 from evenfold.splitters import SplitError
 from tables import arrivals
@@ -364,31 +364,6 @@ def test_of_two_that_extend_at_once_one_wins(tmp_path: Path) -> None:
     assert "already holds another decision" in told[1]
     assert read_manifest(folder.parent / "1.1").n == 80
     assert sorted(path.name for path in folder.parent.iterdir()) == ["1.0", "1.1"]
-
-
-def test_the_balance_of_twelve_months_stays_near_the_limit() -> None:
-    """500 groups, then 50 a month while old ones grow and the positive rate doubles: no row moves, folds stay even."""
-    rng = np.random.default_rng(5)
-
-    def month(groups: range, rate: float) -> pd.DataFrame:
-        sizes = np.maximum(rng.lognormal(3, 1, len(groups)).astype(int), 1)
-        names = np.repeat([f"g{i}" for i in groups], sizes)
-        return pd.DataFrame({"g": names, "label": (rng.random(names.size) < rate).astype(int)})
-
-    whole = month(range(500), 0.1)
-    whole.insert(0, "id", np.arange(len(whole)))
-    manifest, worst = decide(GROUPS, whole), []
-    for number in range(12):
-        rate = 0.1 + 0.01 * (number + 1)
-        old = whole.sample(frac=0.1 / 12, random_state=number)[["g"]].assign(label=0)
-        new = pd.concat([month(range(500 + 50 * number, 550 + 50 * number), rate), old], ignore_index=True)
-        new.insert(0, "id", np.arange(len(new)) + len(whole))
-        whole = pd.concat([whole, new], ignore_index=True)
-        grown = extend(manifest, whole)
-        assert grown.moved == 0
-        manifest = grown.manifest
-        worst.append(measure(manifest, whole).worst["size"])
-    assert np.median(worst) <= 0.005
 
 
 def test_a_grown_split_says_by_which_version_it_grew(tmp_path: Path) -> None:

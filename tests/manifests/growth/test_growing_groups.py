@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.manifests import Manifest, decide, extend
+from evenfold.manifests import Manifest, decide, extend, measure
 from tables import arrivals
 
 GROUPS = {"name": "groups", "columns": {"key": "id", "target": "label", "group": "g"}, "strategy": "BalancedGroupKFold"}
@@ -99,3 +99,28 @@ def test_groups_that_merge_in_one_repeat_alone_are_quarantined() -> None:
     here, there = next((a, b) for a, b in pairs if (folds.loc[a] == folds.loc[b]).tolist() == [True, False])
     merged = whole.assign(g=whole["g"].replace(there, here))
     assert extend(manifest, merged).quarantined == (merged["g"] == here).sum()
+
+
+def test_the_balance_of_twelve_months_stays_near_the_limit() -> None:
+    """500 groups, then 50 a month while old ones grow and the positive rate doubles: no row moves, folds stay even."""
+    rng = np.random.default_rng(5)
+
+    def month(groups: range, rate: float) -> pd.DataFrame:
+        sizes = np.maximum(rng.lognormal(3, 1, len(groups)).astype(int), 1)
+        names = np.repeat([f"g{i}" for i in groups], sizes)
+        return pd.DataFrame({"g": names, "label": (rng.random(names.size) < rate).astype(int)})
+
+    whole = month(range(500), 0.1)
+    whole.insert(0, "id", np.arange(len(whole)))
+    manifest, worst = decide(GROUPS, whole), []
+    for number in range(12):
+        rate = 0.1 + 0.01 * (number + 1)
+        old = whole.sample(frac=0.1 / 12, random_state=number)[["g"]].assign(label=0)
+        new = pd.concat([month(range(500 + 50 * number, 550 + 50 * number), rate), old], ignore_index=True)
+        new.insert(0, "id", np.arange(len(new)) + len(whole))
+        whole = pd.concat([whole, new], ignore_index=True)
+        grown = extend(manifest, whole)
+        assert grown.moved == 0
+        manifest = grown.manifest
+        worst.append(measure(manifest, whole).worst["size"])
+    assert np.median(worst) <= 0.005

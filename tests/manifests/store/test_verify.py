@@ -90,7 +90,7 @@ def test_a_generation_without_a_new_row_is_written_and_proved(tmp_path: Path) ->
 @pytest.mark.parametrize("key", ["born", "turn"])
 def test_a_key_may_be_called_as_what_is_told_of_rows(key: str, tmp_path: Path) -> None:
     """A manifest of several generations, with rows that went and came back, is intact whatever its key is called."""
-    whole = rows().rename(columns={"id": key})
+    whole = hourly().rename(columns={"id": key})
     manifest = decide({"columns": {"key": key, "target": "y"}}, whole.iloc[:300])
     for data in (whole.iloc[:300], whole.iloc[16:380], whole):
         manifest = manifest if len(data) == 300 else extend(manifest, data).manifest
