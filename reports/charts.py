@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from math import ceil, floor, log10
+from math import ceil, floor, isfinite, log10
 from typing import Any
 from unicodedata import combining, east_asian_width
 
@@ -127,14 +127,15 @@ class Picture:
             self.marks.append(mark)
 
     def line(self, points: Iterable[tuple[float, float]], colour: int | str, hint: str = "") -> None:
-        """Draw straight lines from point to point."""
-        corners = list(points)
+        """Draw straight lines from point to point; points that are not finite have no place, and are left out."""
+        corners = [(x, y) for x, y in points if isfinite(x) and isfinite(y)]
 
         def mark(at: Scale) -> str:
             path = "L".join(f"{at.x(a):.1f} {at.y(b):.1f}" for a, b in corners)
             return _with_hint("path", f'class="{stroke_class(colour)}" d="M{path}"', hint)
 
-        self.marks.append(mark)
+        if corners:
+            self.marks.append(mark)
 
     def area(self, low: Iterable[tuple[float, float]], high: Iterable[tuple[float, float]], colour: str) -> None:
         """Fill what lies between two lines."""
@@ -160,7 +161,9 @@ class Picture:
         self.marks.append(mark)
 
     def text(self, x: float, y: float, words: str, anchor: str = "middle", css: str = "label") -> None:
-        """Write a word at a place in units of the data."""
+        """Write a word at a place in units of the data; nothing where it is not finite."""
+        if not (isfinite(x) and isfinite(y)):
+            return
         self.marks.append(
             lambda at: (
                 f'<text class="{css}" x="{at.x(x):.1f}" y="{at.y(y) + 4:.1f}" text-anchor="{anchor}">'

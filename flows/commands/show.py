@@ -192,8 +192,9 @@ def _places(report: BalanceReport, header: Header) -> list[list[str]]:
         rows.append([group, *(f"{place.groups:,}" for _, place in places)])
     if all(place.mean is not None for _, place in places) and places:
         means = [place.mean or 0.0 for _, place in places]
-        digits = min(max(3 - floor(log10(max(map(abs, means)) or 1.0)), 0), 6)
-        rows.append([f"mean {report.target}", *(f"{mean:,.{digits}f}" for mean in means)])
+        digits = max(3 - floor(log10(max(map(abs, means)) or 1.0)), 0)
+        shape = f",.{digits}f" if digits <= 8 else ".4g"
+        rows.append([f"mean {report.target}", *(f"{mean:{shape}}" for mean in means)])
     if report.shares and report.classes and all(place.shares for _, place in places):
         rare = min(range(len(report.shares)), key=report.shares.__getitem__)
         held = (round((place.shares or [])[rare] * place.rows) for _, place in places)

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 from evenfold.splitters.errors import SplitError
 
@@ -18,6 +20,7 @@ COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 SAMPLE_BYTES, SAMPLE_LINES = 65_536, 50
 UNPACKED_BYTES = 8_000_000  # of a compressed file, to see how tightly it is packed
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 @dataclass(frozen=True)
@@ -67,13 +70,17 @@ def csv_names(file: Path) -> list[str]:
 
 
 def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
-    """Return a CSV file as a table; ``types`` says how text is to be understood. SplitError where it is not UTF-8."""
+    """Return a CSV file as a table; ``types`` says how text is to be understood.
+
+    An empty field is missing, and so are NA, NULL, nan and the like, but for columns that are declared text.
+    Raises SplitError where it is not UTF-8.
+    """
     if file.stat().st_size == 0:
         raise SplitError(f"{file} is empty (0 bytes); it needs a line of column names and rows.")
     parse, convert = _options(file, types)
     try:
         with pa.input_stream(str(file), compression=_compression(file)) as stream:
-            table = pa.csv.read_csv(stream, parse_options=parse, convert_options=convert)
+            table = _texts_missing(pa.csv.read_csv(stream, parse_options=parse, convert_options=convert), types)
             # A name that is not UTF-8 fails when it is looked at; such text becomes binary in silence.
             named = zip(table.column_names, table.schema.types, strict=True)
             odd = [name for name, kind in named if pa.types.is_binary(kind)]
@@ -98,7 +105,7 @@ def _options(
     # Times are left to be recognised: a declared type takes only texts with a zone, or only texts without.
     seen = {field.name: field.type for field in schema}
     declared = seen | {name: ARROW_TYPES[known] for name, known in types.items() if known != "timestamp"}
-    convert = pa.csv.ConvertOptions(column_types=declared, strings_can_be_null=True, decimal_point=dialect.decimal)
+    convert = pa.csv.ConvertOptions(column_types=declared, decimal_point=dialect.decimal)  # text: see _texts_missing
     return pa.csv.ParseOptions(delimiter=dialect.separator), convert
 
 
@@ -115,7 +122,18 @@ def csv_batches(
     with pa.input_stream(str(file), compression=_compression(file)) as stream:
         reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
         yield pa.RecordBatch.from_arrays([pa.array([], field.type) for field in reader.schema], schema=reader.schema)
-        yield from reader
+        yield from (_texts_missing(batch, types) for batch in reader)
+
+
+def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:
+    """Return rows whose text misses what stands for nothing: Arrow has one list of such words for all columns."""
+    columns = list(rows.columns)
+    for i, field in enumerate(rows.schema):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            words = [""] if types.get(field.name) == "text" else pa.csv.ConvertOptions().null_values
+            missing = pc.is_in(columns[i], value_set=pa.array(words, field.type))
+            columns[i] = pc.if_else(missing, pa.scalar(None, field.type), columns[i])
+    return cast(Rows, type(rows).from_arrays(columns, schema=rows.schema))
 
 
 def about_rows(files: Sequence[Path]) -> int:

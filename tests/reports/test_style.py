@@ -97,6 +97,17 @@ def test_long_names_are_cut_in_the_middle_and_whole_under_the_pointer() -> None:
     assert f"<title>{name}</title>" in picture.svg(360)
 
 
+def test_what_is_infinite_is_not_drawn() -> None:
+    """An infinite score has no place on an axis, and a path to it would not be drawn by any browser."""
+    picture = Picture("x", "x", "y", (0, 1), (0, 1))
+    picture.line([(float("inf"), 0), (float("inf"), 1)], "whole")
+    picture.line([(0, 0), (0.5, float("nan")), (1, 1)], "whole")
+    picture.text(float("-inf"), 0, "nowhere")
+    drawn = picture.svg()
+    assert not re.search(r"inf|nan|nowhere", drawn)
+    assert drawn.count('class="whole"') == 1
+
+
 def test_ticks_are_round_and_inside() -> None:
     """Steps of 1, 2 or 5 times a power of ten."""
     assert ticks(0, 10) == [0, 2, 4, 6, 8, 10]

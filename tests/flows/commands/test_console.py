@@ -169,6 +169,16 @@ def test_names_with_brackets_stand_in_headings_as_they_are(home: Home, tmp_path:
     assert "A tree [/b]   B ridge [1]   the same" in shown_by(show_comparisons, [found], ("tree [/b]", "ridge [1]"))
 
 
+def test_means_of_a_small_target_keep_their_digits(home: Home, tmp_path: Path) -> None:
+    """Of a target of billionths each fold's mean has four digits, and no fold has a mean of zero."""
+    data = pd.DataFrame({"id": range(40), "y": [1e-9 * (1 + i % 4) for i in range(40)]})
+    manifest = decide({"name": "beds", "columns": {"key": "id", "target": "y"}, "strategy": "KFold"}, data)
+    split = SplitRef.of(manifest, write_manifest(manifest, tmp_path), "")
+    balance = measure(manifest, data)
+    (means,) = [line for line in shown_by(show_balance, balance, split, False).splitlines() if "mean y" in line]
+    assert means.split()[2:] == [f"{fold.mean:.4g}" for fold in balance.folds]
+
+
 def test_several_methods_keep_their_names() -> None:
     """Out-of-bag and .632 of one metric are two rows that must be told apart."""
     table = first_that_fits(Words(width=140), score_tables([], estimates(("out-of-bag", ".632"))))

@@ -105,6 +105,25 @@ def test_a_strategy_that_is_given_as_a_class_is_answered_with_its_name() -> None
             decide({"strategy": given, "columns": {"key": "key"}}, pd.DataFrame({"key": range(20)}))
 
 
+WORDS = ["NA", "null", "nan", "N/A", "NULL", "None"]
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_text_that_is_declared_misses_only_what_is_empty(engine: Any, tmp_path: Path) -> None:
+    """Keys and groups called NA or nan have the folds that they have in Parquet; numbers called so are missing."""
+    rows = pd.DataFrame(
+        {"id": WORDS + [f"row {i}" for i in range(60)], "y": range(66), "g": [*WORDS, *"abcdef"] * 5 + WORDS}
+    )
+    path = written(tmp_path, "rows.csv", rows.to_csv(index=False))
+    spec = {"columns": {"key": "id", "group": "g", "target": "y"}, "types": {"id": "text", "g": "text"}}
+    assert decide(spec, path, engine=engine, to=tmp_path / "splits").split_id == decide(spec, rows).split_id
+    odd = written(tmp_path, "odd.csv", 'id,y,t\nNA,NA,NA\n"",1,x\n')
+    table = read_table(odd, types={"id": "text"})
+    assert table.to_pylist() == [{"id": "NA", "y": None, "t": None}, {"id": None, "y": 1, "t": "x"}]
+    with pytest.raises(SplitError, match="'id' is missing in 1 of 2 rows"):
+        decide({"columns": {"key": "id"}, "types": {"id": "text"}}, odd, engine=engine, to=tmp_path / "splits")
+
+
 def test_copies_and_logs_in_a_folder_are_no_rows(tmp_path: Path) -> None:
     """Of a notebook, of a table's own log, and half of what another process is writing."""
     for name in ("a.csv", ".ipynb_checkpoints/a-checkpoint.csv", "_log/a.csv", ".writing-7-b.csv"):
