@@ -25,7 +25,8 @@ def fold_count_study(model: ModelSpec, problem: Problem, counts: Sequence[int], 
 
     Folds are plain random ones, or whole groups where the problem has groups. More folds mean more training rows and
     smaller test sets: the pooled score rises or stays, the mean over tiny folds of a ratio such as R2 does not, and
-    the spread grows. That spread is not a sign of overfitting.
+    the spread grows. That spread is not a sign of overfitting. Folds of one row have no R2 and no AUC: mean and sd are
+    of the folds that have the score, NaN where none has.
     """
     rows = []
     for k in counts:
@@ -34,8 +35,8 @@ def fold_count_study(model: ModelSpec, problem: Problem, counts: Sequence[int], 
             {
                 "n_splits": k,
                 "metric": metric,
-                "mean": float(np.mean(values)),
-                "sd": sample_sd(values),
+                "mean": _mean(values),
+                "sd": sample_sd([value for value in values if not np.isnan(value)]),
                 "pooled": pooled_score(metric, predictions, problem),
             }
             for metric, values in scores.items()
@@ -73,7 +74,7 @@ def stratification_study(
                         "way": name,
                         "metric": metric,
                         "hold_out": values[0],
-                        "fold_mean": np.mean(values),
+                        "fold_mean": _mean(values),
                         "pooled": pooled,
                     }
                 )
@@ -105,9 +106,14 @@ def _fitted(
         train, test = np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)
         made.append(fit_and_score(model, problem, train, test, seed=seed, name=f"fold {fold}", fold=fold))
     metrics = model.completed(problem.task, len(problem.classes)).metrics
-    return {m: [score.test[m] for score, _ in made] for m in metrics}, pd.concat(
-        [predictions for _, predictions in made]
-    )
+    scores = {metric: [score.test.get(metric, np.nan) for score, _ in made] for metric in metrics}
+    return scores, pd.concat([predictions for _, predictions in made])
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean of the scores that are known, NaN where none is."""
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else np.nan
 
 
 def _folds(problem: Problem, k: int, seed: int) -> NDArray[Any]:

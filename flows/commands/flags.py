@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -89,7 +89,7 @@ def _as_typed(kind: Any, flag: Flag) -> Any:
 
 
 def values_of(flag: str, given: list[str] | None, example: str) -> dict[str, Any]:
-    """Return what NAME=JSON flags say; a value that is no JSON is text."""
+    """Return what NAME=JSON flags say; a value that is no JSON is text. SplitError for a name that is given twice."""
     from evenfold.splitters import SplitError
 
     values: dict[str, Any] = {}
@@ -101,7 +101,17 @@ def values_of(flag: str, given: list[str] | None, example: str) -> dict[str, Any
             values[name] = json.loads(value)
         except json.JSONDecodeError:
             values[name] = value
+    require_once(f"{flag} {text.partition('=')[0]}" for text in given or [])
     return values
+
+
+def require_once(given: Iterable[str]) -> None:
+    """Raise SplitError for what is given again where one value counts."""
+    for name, times in Counter(given).items():
+        if times > 1:
+            from evenfold.splitters import SplitError
+
+            raise SplitError(f"{name} is given {times} times, and only the last would count; give it once.")
 
 
 SHORT = {
@@ -152,18 +162,13 @@ class Grouped(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Return what is left of the words; raises SplitError for an option of one value that is given again."""
-        once = {
+        longest = {
             name: max(option.opts, key=len)
             for option in self.get_params(ctx)
             if option.param_type_name == "option" and not getattr(option, "multiple", True)
             for name in option.opts
         }
-        given = Counter(once[name] for word in args if (name := word.partition("=")[0]) in once)
-        for name, times in given.items():
-            if times > 1:
-                from evenfold.splitters import SplitError
-
-                raise SplitError(f"{name} is given {times} times, and only the last would count; give it once.")
+        require_once(longest[name] for word in args if (name := word.partition("=")[0]) in longest)
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

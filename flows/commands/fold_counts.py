@@ -30,17 +30,36 @@ def problem_of(data: str, model: ModelSpec, **columns: Any) -> Problem:
 
 
 def counts_of(given: str) -> list[int]:
-    """Return the numbers of folds in ``5..100`` (eight, evenly apart), ``5:100:5`` (every fifth) or ``5,10,20``."""
+    """Return the numbers of folds in ``5..100`` (eight, evenly apart), ``5:100:5`` (every fifth) or ``5,10,20``.
+
+    Raises SplitError for what is written otherwise, and where it names none or fewer than 2 folds.
+    """
+    write = "write 5..100, 5:100:5 (every fifth), or 5,10,20."
     try:
-        if ":" in given:
-            low, high, step = (int(part) for part in given.split(":"))
-            return list(range(low, high + 1, step))
-        if ".." not in given:
-            return [int(part) for part in given.split(",")]
-        low, high = (int(part) for part in given.split(".."))
+        counts = _numbers(given)
     except ValueError:
-        raise SplitError(f"--k {given!r}; write 5..100, 5:100:5 (every fifth), or 5,10,20.") from None
+        raise SplitError(f"--k {given!r}; {write}") from None
+    if not counts:
+        raise SplitError(f"--k {given!r} names no number of folds; {write}")
+    if min(counts) < 2:
+        raise SplitError(f"--k {given!r} names {min(counts)}, and there are 2 folds at least; {write}")
+    return counts
+
+
+def _numbers(given: str) -> list[int]:
+    if ":" in given:
+        low, high, step = (int(part) for part in given.split(":"))
+        return list(range(low, high + 1, step))
+    if ".." not in given:
+        return [int(part) for part in given.split(",")]
+    low, high = (int(part) for part in given.split(".."))
     return sorted({low + (high - low) * step // 7 for step in range(8)})
+
+
+def check_output(output: Path) -> None:
+    """Raise SplitError for a file that is neither a page nor a picture, before anything is fitted for it."""
+    if output.suffix not in (".html", ".svg"):
+        raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
 
 
 def counted(problem: Problem, counts: list[int], seed: int, say: Say) -> pd.DataFrame:
@@ -106,6 +125,4 @@ def _keep(data: str, what: str, problem: Problem, about: dict[str, str], page: s
 
 def _write(page: Callable[..., str], pictures: dict[str, Picture], output: Path) -> None:
     """Write what a study found: a page (``.html``), or its pictures alone (``.svg``)."""
-    if output.suffix not in (".html", ".svg"):
-        raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
     write_whole(output, page() if output.suffix == ".html" else study_svg(pictures))

@@ -184,13 +184,14 @@ def folds(
     from evenfold.tasks.runtime.running import say
     from evenfold.tasks.work import keep_study
 
-    from .fold_counts import counted, counts_of, problem_of, tell_study
+    from .fold_counts import check_output, counted, counts_of, problem_of, tell_study
     from .show import consoles, progress
 
     recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude)
-    problem = problem_of(data, recipe, target=target, group=group, key=key)
+    check_output(output)
+    tried, problem = counts_of(counts), problem_of(data, recipe, target=target, group=group, key=key)
     with limited(1), progress(consoles()[1]):
-        table = counted(problem, counts_of(counts), seed or 0, say)
+        table = counted(problem, tried, seed or 0, say)
     keep_study(Home.here(), problem, table)
     page, pictures = partial(fold_count_html, problem, table), fold_count_pictures(table)
     about = {"counts": counts, "seed": str(seed or 0)}
@@ -222,10 +223,11 @@ def strategies(
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.running import say
 
-    from .fold_counts import problem_of, tell_study
+    from .fold_counts import check_output, problem_of, tell_study
     from .show import consoles, progress
 
     recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude)
+    check_output(output)
     problem = problem_of(data, recipe, target=target, group=group, key=key)
     with limited(1), progress(consoles()[1]):
         table = stratification_study(

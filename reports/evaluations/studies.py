@@ -48,7 +48,7 @@ def strategies_html(problem: Problem, study: pd.DataFrame, title: str = "Ways of
 
 def _with_ends(row: Mapping[Any, Any], name: str) -> list[Any]:
     low, high = ratio_ends(float(row[name]), int(row["partitions"]))
-    return [number(float(row[name])), "" if row["way"] == "random" else f"{low:.2f} to {high:.2f}"]
+    return [number(_known(row[name])), "" if row["way"] == "random" or np.isnan(low) else f"{low:.2f} to {high:.2f}"]
 
 
 def study_svg(pictures: Mapping[str, Picture]) -> str:
@@ -90,17 +90,19 @@ def _curve(metric: str, part: pd.DataFrame) -> Picture:
     k, mean, sd, pooled = (part[name].to_numpy(dtype=np.float64) for name in ("n_splits", "mean", "sd", "pooled"))
     mean, pooled = (-mean, -pooled) if reading.lower_is_better else (mean, pooled)
     low, high = mean - np.nan_to_num(sd), mean + np.nan_to_num(sd)
-    known = ~np.isnan(pooled)
+    known, meant = ~np.isnan(pooled), ~np.isnan(mean)  # folds of one row have no R2 of their own
     picture = Picture(
         fold_count_words(metric, part), "folds", f"{reading.title} ({direction(reading)})", ends(k),
-        around(np.concatenate([low, high, pooled[known]]).tolist(), 0.06),
+        around(np.concatenate([low, high, pooled]).tolist(), 0.06),
         x_ticks=[(at, f"{at:.0f}") for at in k.tolist()],
     )  # fmt: skip
-    picture.area(zip(k, low, strict=True), zip(k, high, strict=True), "band")
-    picture.line(zip(k, mean, strict=True), 0)
-    picture.dots([(x, y, f"{x:.0f} folds: mean {written(y)}") for x, y in zip(k, mean, strict=True)], 0)
-    picture.name("mean over folds", 0, "line")
-    picture.name("spread of single folds (sd)", "band")
+    if meant.any():
+        points = list(zip(k[meant], mean[meant], strict=True))
+        picture.area(zip(k[meant], low[meant], strict=True), zip(k[meant], high[meant], strict=True), "band")
+        picture.line(points, 0)
+        picture.dots([(x, y, f"{x:.0f} folds: mean {written(y)}") for x, y in points], 0)
+        picture.name("mean over folds", 0, "line")
+        picture.name("spread of single folds (sd)", "band")
     if known.any():
         points = list(zip(k[known], pooled[known], strict=True))
         picture.line(points, 1)
@@ -144,6 +146,7 @@ def _ratios(metric: str, part: pd.DataFrame) -> Picture:
         (str(row["way"]), RATIOS[name], float(row[name]), *ratio_ends(float(row[name]), int(row["partitions"])))
         for row in ways.to_dict("records")
         for name in RATIOS
+        if _known(row[name]) is not None
     ]
     picture = Picture(
         strategy_words(metric, part), "variance, random folds = 1 (95 %)",  # ▸: longer than is drawn

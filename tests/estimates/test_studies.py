@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import ModelSpec, Problem, stratification_study
+from evenfold.estimates import ModelSpec, Problem, fold_count_study, stratification_study
 from evenfold.estimates.studies import ratio_ends
-from evenfold.reports.evaluations.studies import strategy_words
+from evenfold.reports.evaluations.studies import fold_count_html, strategies_html, strategy_words
 
 
 def test_sorted_folds_make_a_hold_out_steadier_and_progress_is_counted() -> None:
@@ -39,3 +39,22 @@ def test_a_ratio_of_variances_says_how_uncertain_it_is() -> None:
         "R2: 20 partitions cannot tell; the mean of sorted folds has 0.70 (0.28 to 1.77) of the"
     )
     assert said[1.4].startswith("R2: random folds will do; the steadiest other way, sorted, has 1.40")
+
+
+def test_folds_of_a_row_have_no_r2_and_the_pooled_score_all_the_same() -> None:
+    """The study ended in a KeyError after all its fits; where some folds have one, the mean is of those."""
+    draw = np.random.default_rng(0)
+    table = pd.DataFrame({"x": draw.normal(size=24)}).assign(y=lambda t: t["x"] + draw.normal(size=24))
+    problem = Problem.of(table, ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("r2", "mae")), "y")
+    study = fold_count_study(problem.model, problem, [4, 20, 24])
+    r2 = study[study["metric"] == "r2"].set_index("n_splits")
+    assert r2["pooled"].notna().all()
+    assert r2["mean"].notna().tolist() == [True, True, False]
+    page = fold_count_html(problem, study)
+    assert "4 folds: mean" in page
+    assert "24 folds: mean" in page, "of the mean absolute error"
+    assert "nan" not in page
+    grouped = Problem.of(table.assign(g=range(24)), problem.model, "y", groups="g")
+    ratios = stratification_study(problem.model, grouped, n_splits=23, n_seeds=2)
+    assert set(ratios["metric"]) == {"r2", "neg_mean_absolute_error"}
+    assert "nan" not in strategies_html(problem, ratios)
