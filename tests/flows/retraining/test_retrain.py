@@ -295,7 +295,7 @@ def test_a_gate_of_the_specification_stops_a_retraining() -> None:
 
 def test_a_decision_that_was_made_is_kept_when_the_rest_was_killed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed between promoting and finishing: the next run finishes the same run, and registers nothing twice."""
-    from evenfold.tasks.record.models import registry
+    from evenfold.tasks.record.models import registry as recorded
 
     retrain("killed", rows(150), BAD)
     with monkeypatch.context() as patch:
@@ -303,7 +303,7 @@ def test_a_decision_that_was_made_is_kept_when_the_rest_was_killed(home: Home, m
         def stop(*_: Any, **__: Any) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr(registry.close_retraining, "fn", stop)
+        patch.setattr(recorded.close_retraining, "fn", stop)
         with pytest.raises(KeyboardInterrupt):
             retrain("killed", rows(150), GOOD)
     assert champion(home, "killed") == "2"
