@@ -133,7 +133,7 @@ def run_evaluation(
         return look_at_holdout(split, split_run_id, recipe, reason, time_limit, interval, level)
     outcome = evaluated(split, split_run_id, recipe, interval=interval, level=level, time_limit=time_limit, **more)
     made = outcome.model_copy(update={"audit": run(audit_split, split.ref, features=outcome.features)})
-    require_level_gap(split.ref, made.levels, made.model.metrics[0], f"the evaluation, run {made.run_id[:8]}")
+    require_level_gap(split.ref, made.levels, made.model.metrics[0], f"the evaluation, run {made.run_id[:8]},")
     return made
 
 

@@ -181,7 +181,7 @@ def run_retraining(
 ) -> Retraining:
     """Retrain; the same request for the same data, recipe and label is retrained once."""
     growth = _grown(data, spec, recipe, merged, on_refused, gates)
-    split = growth.split
+    split = growth.split.asked(spec)
     problem = work_of(split, recipe).problem
     candidate = problem.model
     judged_by = candidate.metrics[0] if metric is None else problem.metric(metric)

@@ -19,6 +19,7 @@ from .rows import Needs, Rows
 Pair = tuple[IntArray, IntArray]
 Kind = Literal["labels", "draws", "pairs"]
 ONE_OF: dict[str, str] = {"labels": "fold", "draws": "draw", "pairs": "split"}  # what people call one of its splits
+ROLES = "key", "time", "label_end", "fixed", "coordinates"
 T = TypeVar("T")
 
 
@@ -67,10 +68,19 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     def split(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Iterator[Pair]:
         """Return the (train, test) pairs, each two int64 arrays of row positions.
 
-        ``roles`` are the columns that scikit-learn has no place for: ``key``, ``time``, ``fixed``, ``coordinates``.
+        ``roles`` are the columns that scikit-learn has no place for: ``key``, ``time``, ``label_end``, ``fixed``,
+        ``coordinates``.
         Raises SplitError at once, before the first pair is asked for.
         """
         return self.pairs(self.rows(X, y, groups, **roles))
+
+    def get_metadata_routing(self) -> Any:
+        """Return scikit-learn's request of metadata: the columns that ``needs`` declares, unless others were set."""
+        request = super().get_metadata_routing()
+        for name in ("groups", *ROLES):
+            if getattr(self.needs, name) and request.split.requests.get(name) is None:
+                request.split.add_request(param=name, alias=True)
+        return request
 
     def rows(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Rows:
         """Return the rows as this strategy may see them, checked against its needs and parameters."""

@@ -30,7 +30,8 @@ def _audit_key(
     how = [
         _named_features(split, features),
         sorted(exclude),
-        gates,
+        {**split.gates, **(gates or {})},
+        split.ignore,
         stays_on_disk(known, split.data, Settings.memory_of(memory)),
     ]
     versions = [version("evenfold"), sklearn.__version__]
@@ -52,9 +53,12 @@ def audit_split(
     tried again.
     """
     named, limit = _named_features(split, features), Settings.memory_of(memory)
-    if exclude or gates:
+    limits = {**split.gates, **(gates or {})}
+    if exclude or limits or split.ignore:
         held = held_manifest(split.uri, split.data, limit)
-        audited = audit(held, split.data, features=named, exclude=exclude, gates=gates, memory=limit)
+        audited = audit(
+            held, split.data, features=named, exclude=exclude, gates=limits, ignore=split.ignore, memory=limit
+        )
     else:
         content = stamp(split.data), split.split_id
         audited = _audit(split.uri, split.data, content, None if named is None else tuple(named), limit)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.estimates.promotion import Decision
-from evenfold.manifests import Audit, Manifest, StoredManifest, read_manifest
+from evenfold.manifests import Audit, Manifest, SplitSpec, StoredManifest, read_manifest
+from evenfold.manifests.fields import GateLimits
 from evenfold.splitters.display import Displayed
 from pydantic import BaseModel, ConfigDict
 
@@ -34,6 +36,7 @@ class SplitRef(Outcome):
     """Less than 1 kB that name a manifest: where it lies, what it must be, and the table that was split.
 
     ``reused``: this very decision was there before, under this name or another, or for another copy of the data.
+    ``gates`` and ``ignore``: what is asked of its audits now that the manifest, which they do not change, does not say.
     """
 
     uri: str
@@ -48,6 +51,8 @@ class SplitRef(Outcome):
     n_rows: int
     n_splits: int
     reused: bool = False
+    gates: GateLimits = {}
+    ignore: Mapping[str, str] = {}
 
     @classmethod
     def of(cls, manifest: Manifest | StoredManifest, uri: Path | str, data: str, reused: bool = False) -> Self:
@@ -66,6 +71,13 @@ class SplitRef(Outcome):
             n_splits=manifest.n_splits,
             reused=reused,
         )
+
+    def asked(self, spec: SplitSpec) -> Self:
+        """Return the reference with the gates and ignored checks of ``spec`` that the manifest does not have."""
+        held = self.stored().spec
+        gates = {name: limit for name, limit in spec.gates.items() if held.gates.get(name) != limit}
+        ignore = {check: reason for check, reason in spec.ignore.items() if held.ignore.get(check) != reason}
+        return self.model_copy(update={"gates": gates, "ignore": ignore})
 
     def splits(self) -> list[int]:
         """Return the number of each split, to map a task over."""

@@ -132,7 +132,9 @@ def _planned(
 def _key(data: Any, spec: Any = None, **columns: Any) -> str:
     plan = _planned(data, spec, **columns)
     # With name and place: one plan under two names is two folders, and what is returned names its table.
-    return f"split/{digest_json([plan.plan_id, plan.spec.name, from_anywhere(data_reference(data, Home.here()))])}"
+    named = [plan.plan_id, plan.spec.name, from_anywhere(data_reference(data, Home.here()))]
+    asked = [kept for kept in (plan.spec.gates, plan.spec.ignore) if kept]
+    return f"split/{digest_json([*named, *asked])}"
 
 
 def _title(data: Any, spec: Any = None, **columns: Any) -> str:
@@ -192,7 +194,7 @@ def split(
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
         folder, reused = _placed(plan, home, again=is_refreshing())
     clear_spilled()
-    return SplitRef.of(StoredManifest(folder), folder, path, reused)
+    return SplitRef.of(StoredManifest(folder), folder, path, reused).asked(plan.spec)
 
 
 def plan_of(spec: SplitSpec, data: str, data_engine: DataEngine = "auto", memory: Memory = None) -> Plan:

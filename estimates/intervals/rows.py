@@ -107,14 +107,21 @@ def moves(influence: Floats, value: float) -> bool:
     return bool(np.any(np.abs(influence) > 1e-12 * max(abs(value), 1.0)))
 
 
+def _worth(mass: Floats, units: Codes | None) -> float:
+    """Return how many rows, or units, of one weight tell as much as these: Kish (1965), Survey sampling."""
+    masses = mass if units is None else np.bincount(units, weights=mass)
+    return float(np.square(masses.sum()) / np.sum(np.square(masses)))
+
+
 def _of_certain(evidence: Evidence, value: float, units: Codes | None, inflation: float, level: float) -> Made:
     """Return the interval where no row moves the score: all right (or all wrong), which is no proof of certainty."""
     metric = evidence.metric
     if not (np.isfinite(metric.low) and np.isfinite(metric.high)):
         return Declined("every row has the same loss, so nothing says how far another sample would be off.")
-    n = evidence.rows.size if units is None else int(units.max()) + 1
+    mass, y = evidence.problem.mass(evidence.rows), evidence.problem.y[evidence.rows]
+    n = _worth(mass, units)
     if metric.needs == "every class":  # the score is as uncertain as its rarest class
-        n = min(n, *np.unique(evidence.parts[0]["y"].to_numpy(), return_counts=True)[1].tolist())
+        n = min(_worth(mass * (y == label), units) for label in np.unique(y[mass > 0]))
     share = (value - metric.low) / (metric.high - metric.low)
     ends = wilson(share, n / inflation, float(stats.norm.ppf(0.5 + level / 2)))
     low, high = (metric.low + (metric.high - metric.low) * end for end in ends)

@@ -10,7 +10,7 @@ import pandas as pd
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.results import EvaluationError, FoldScore, ModelError
-from evenfold.splitters.deployed import cause_of
+from evenfold.splitters.deployed import cause_of, shown
 from evenfold.splitters.importing import ESTIMATOR, resolve
 from sklearn.utils.validation import check_is_fitted
 
@@ -95,5 +95,11 @@ def features_in(frame: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
 def _learn(estimator: Any, problem: Problem, frame: pd.DataFrame) -> None:
     require_target(frame[problem.target])
     y, _ = values_of(frame[problem.target], problem.task, problem.classes)
+    unknown = sorted(set(y.tolist()) - set(problem.classes), key=str) if problem.classes else []
+    if unknown:
+        raise ModelError(
+            f"target {problem.target!r} holds {shown(repr(unknown[0]))}, which is none of the problem's "
+            f"{len(problem.classes):,} classes; make the problem of rows that hold every class."
+        )
     known = {"classes": list(problem.classes)} if problem.classes else {}
     estimator.partial_fit(features_in(frame, problem.features), y, **known)

@@ -72,7 +72,8 @@ class Smeared(TransformedTargetRegressor):  # type: ignore[misc]
     """A regressor of a transformed target that predicts means: the inverse averaged over the training residuals.
 
     The inverse of a prediction on the transformed scale is a median, which lies below the mean of a skewed target.
-    Of more than 200 residuals 200 quantiles stand for all. Where an inverse is undefined it is left out of the
+    Of more than 200 residuals, and of those of rows with different weights, 200 quantiles stand for all; residuals of
+    rows that weigh nothing are left out. Where an inverse is undefined it is left out of the
     average. Residuals are those of the training rows: a model that knows these by heart has none to smear with.
     Source: Duan (1983), Smearing estimate: a nonparametric retransformation method.
     """
@@ -82,9 +83,8 @@ class Smeared(TransformedTargetRegressor):  # type: ignore[misc]
         super().fit(X, y, **given)
         on_scale = self.transformer_.transform(np.asarray(y, dtype=np.float64).reshape(-1, 1)).reshape(-1)
         residuals = on_scale - np.asarray(self.regressor_.predict(X)).reshape(-1)
-        few = residuals.size <= MOST_RESIDUALS
-        even = (np.arange(MOST_RESIDUALS) + 0.5) / MOST_RESIDUALS
-        self.residuals_ = np.sort(residuals) if few else np.quantile(residuals, even)
+        weights = given.get("sample_weight")
+        self.residuals_ = _standing(residuals, np.ones(residuals.size) if weights is None else np.asarray(weights))
         return self
 
     def predict(self, X: Any, **given: Any) -> Floats:
@@ -100,3 +100,14 @@ class Smeared(TransformedTargetRegressor):  # type: ignore[misc]
                 times += defined
         means: Floats = np.divide(total, times, out=np.full(middle.size, np.nan), where=times > 0)
         return means
+
+
+def _standing(residuals: Floats, weights: Floats) -> Floats:
+    """Return at most ``MOST_RESIDUALS`` residuals, sorted, whose plain mean stands for the weighted mean of all."""
+    order = np.argsort(residuals)
+    order = order[weights[order] > 0]
+    residuals, weights = residuals[order], weights[order]
+    even = (np.arange(MOST_RESIDUALS) + 0.5) / MOST_RESIDUALS
+    if weights.min() < weights.max():
+        return residuals[np.searchsorted(np.cumsum(weights) / weights.sum(), even)]
+    return residuals if residuals.size <= MOST_RESIDUALS else np.quantile(residuals, even)

@@ -26,7 +26,7 @@ from sklearn.pipeline import Pipeline
 from .corrections import Recalibrated, Smeared, evened
 from .encoding import encoding_step, encodings
 from .importance import permutation_importance
-from .options import by_column, class_weight_names, parts_of, reads_names, takes, target_transformer
+from .options import by_column, class_weight_names, parts_of, reads_names, takes, target_transformer, validation_weights
 from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec
 from .warned import hearing
@@ -259,6 +259,8 @@ def fitted(
     column names, which is quicker.
     """
     try:
+        if model.target_transform is not None:
+            train = train[problem.mass(train) > 0]  # a transform of the target learns without weights
         estimator = assemble(model, problem, seed, train, inner)
         X = features_for(problem, estimator, arrays)
         given = _fit_params(model, problem, train) | _validation(model, problem, estimator, X, validation)
@@ -342,7 +344,13 @@ def _validation(
     if isinstance(estimator, Pipeline):
         raise ModelError("eval_set: validation rows would not be encoded; list features that are numbers only.")
     rows, y = take(X, validation), problem.y[validation]
-    return {"X_val": rows, "y_val": y} if takes(estimator, "X_val") else {"eval_set": [(rows, y)]}
+    alone = takes(estimator, "X_val")  # other libraries take several sets
+    given: dict[str, Any] = {"X_val": rows, "y_val": y} if alone else {"eval_set": [(rows, y)]}
+    name = validation_weights(estimator)
+    if name is not None and problem.weights is not None:
+        weights = problem.weights[validation]
+        given[name] = weights if alone else [weights]
+    return given
 
 
 def take(X: Any, rows: IntArray) -> Any:

@@ -96,6 +96,12 @@ def takes(part: Any, name: str) -> bool:
     return name in signature(part.fit).parameters
 
 
+def validation_weights(estimator: Any) -> str | None:
+    """Return what ``fit`` calls the weights of validation rows: scikit-learn's, LightGBM's or XGBoost's name."""
+    names = ("sample_weight_val", "eval_sample_weight", "sample_weight_eval_set")
+    return next((name for name in names if takes(estimator, name)), None)
+
+
 def by_column(fit_params: Mapping[str, Any]) -> dict[str, str]:
     """Return the fit parameters that are columns of the data, as ``{"column": name}`` says."""
     return {
@@ -188,6 +194,11 @@ def _check_eval_set(model: ModelSpec, estimator: Any) -> None:
         return
     if not takes(estimator, "eval_set") and not takes(estimator, "X_val"):
         raise ModelError(f"eval_set: {model.estimator!r} takes no validation rows when it is fitted; leave it out.")
+    if model.weights and validation_weights(estimator) is None:
+        raise ModelError(
+            f"eval_set: {model.estimator!r} takes no weights of validation rows, and weights are asked for; "
+            "leave one of the two out."
+        )
     around = [name for name in ("balance", "threshold", "target_transform") if getattr(model, name) is not None]
     if around:
         raise ModelError(

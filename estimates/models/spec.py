@@ -193,7 +193,8 @@ class ModelSpec(BaseModel):
     ``weights``: the column of row weights, for fits and scores.
     ``fit_params``: what ``fit`` gets besides X and y; ``{"column": name}`` stands for that column's training rows.
     ``importance``: what the model uses is measured on the test rows of each fold (``auto``), or not (``none``).
-    ``eval_set: validation``: ``fit`` gets the validation rows as ``eval_set``, or ``X_val`` and ``y_val``, to stop at.
+    ``eval_set: validation``: ``fit`` gets the validation rows, and what they weigh, as ``eval_set``, or ``X_val`` and
+    ``y_val``, to stop at.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")

@@ -50,7 +50,8 @@ class Spark:
         types = canonical.types(source.schema)
         stored = {name: STORED.get(ARROW_TYPES[kind], ARROW_TYPES[kind]) for name, kind in types.items()}
         schema = ", ".join(f"`{name}` {SPARK_TYPES[arrow]}" for name, arrow in stored.items())
-        frame = self._parts(source, list(canonical.used)).mapInArrow(_Made(canonical), schema)
+        made = Made(canonical, of_files=not _is_frame(source))
+        frame = self._parts(source, list(canonical.used)).mapInArrow(made, schema)
         ranges = max(1, -(-self._rows(source) // ordered.SHARD_ROWS))
         written = folder / "ordered"
         in_order = frame.repartitionByRange(ranges, *key).sortWithinPartitions(*key)
@@ -64,7 +65,7 @@ class Spark:
         return iter(self._session.sparkContext.parallelize(listed, max(1, len(listed))).map(function).collect())
 
     def _parts(self, source: Source, used: list[str]) -> Any:
-        if hasattr(source.native, "mapInArrow"):
+        if _is_frame(source):
             return source.native.select(*(f"`{name}`" for name in used))
         # Files are read by Arrow, not by Spark, whose types know neither nanoseconds nor unsigned numbers.
         groups = [(file, group) for file in self._files(source) for group in range(_groups(file))]
@@ -83,16 +84,21 @@ def _groups(file: str) -> int:
     return int(pa.parquet.read_metadata(file).num_row_groups)
 
 
-class _Made:
-    """Batches of rows, or of files' row groups, made canonical."""
+def _is_frame(source: Source) -> bool:
+    return hasattr(source.native, "mapInArrow")
 
-    def __init__(self, canonical: Canonical) -> None:
-        self.canonical = canonical
+
+class Made:
+    """Batches of rows made canonical; ``of_files``, they name files and their row groups, whose rows are meant."""
+
+    def __init__(self, canonical: Canonical, of_files: bool) -> None:
+        self.canonical, self.of_files = canonical, of_files
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the used columns as Spark is given them."""
         for batch in batches:
             parts = [pa.Table.from_batches([batch])]
-            if batch.schema.names == ["file", "part"]:
+            if self.of_files:
                 parts = [read_part((row["file"], row["part"]), list(self.canonical.used)) for row in batch.to_pylist()]
             for part in parts:
                 table = self.canonical(part)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, Pair, Splitter
-from evenfold.splitters.kernels.random import IntArray
+from evenfold.splitters.kernels.random import MADE_UP, IntArray, Stream
 from numpy.typing import NDArray
 
 
@@ -84,6 +84,7 @@ class Check:
 
 
 CHECKS: list[Check] = []
+MORE = 4  # times as many rows, where few leave a splitter no choice
 
 
 def check(name: str, promise: str | None = None) -> Callable[[Callable[[Splitter, Data], bool]], Any]:
@@ -95,6 +96,41 @@ def check(name: str, promise: str | None = None) -> Callable[[Callable[[Splitter
         return run
 
     return register
+
+
+def data_for(splitter: Splitter, n: int, seed: int = 0) -> Data:
+    """Return ``n`` made-up rows with what ``splitter`` needs: 3 uneven classes or heavy-tailed numbers, n//4 groups,
+    or two columns of entities.
+
+    Targets are known on the day of the row or on the next one; places lie on a map of 10 by 10.
+    The same on every machine and with every NumPy, like a split.
+    """
+    stream, needs = Stream(seed, MADE_UP), splitter.needs
+    n_groups = max(n // 4, 6)
+    groups = np.concatenate([np.arange(n_groups), stream.below(n_groups, n - n_groups)])[stream.permutation(n)]
+    classes = np.resize(["a", "b", "a", "c", "a", "b"], n)[stream.permutation(n)]
+    roles = {
+        "key": stream.permutation(n) * 7 + 3,
+        "time": stream.below(n, n).astype("datetime64[D]"),
+        "fixed": np.resize([0, 1, 2, 0, 1, 2, 0, -1, -2, -3], n)[stream.permutation(n)],
+    }
+    roles["label_end"] = roles["time"] + Stream(seed, MADE_UP, 1).below(2, n)
+    roles["coordinates"] = Stream(seed, MADE_UP, 3).below(100, 2 * n).reshape(n, 2) / 10
+    # Made-up groups lie all over time: where a holdout leaves out the locked ones, nothing of the past would be left.
+    grouped = needs.groups is True or (needs.groups and ("groups_whole" in splitter.promises or not needs.time))
+    return Data(
+        n=n,
+        y={"ignored": None, "numbers": 1.0 / (1.0 - stream.uniform(n))}.get(needs.y, classes),
+        groups=_entities(groups, seed) if "entities_apart" in splitter.promises else groups if grouped else None,
+        roles={name: values for name, values in roles.items() if getattr(needs, name)},
+    )
+
+
+def _entities(groups: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Return a second column beside ``groups``: two of them share a level, and one row in sixteen has another's."""
+    stream = Stream(seed, MADE_UP, 2)
+    other = groups[stream.permutation(groups.size)]
+    return np.column_stack([groups, np.where(stream.below(16, groups.size) == 0, other, groups) // 2])
 
 
 def same(some: list[Pair], others: list[Pair]) -> bool:

@@ -6,12 +6,12 @@ import copy
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import Splitter, codes_of, shares_of_parts
+from evenfold.splitters.base import Pair, Splitter, codes_of, shares_of_parts
 from evenfold.splitters.encoding import encode
 from evenfold.splitters.times import ends_of, gap_of, later, rows_in, times_of
 from numpy.typing import NDArray
 
-from .checks import Data, check, same, spread
+from .checks import MORE, Data, check, data_for, same, spread
 
 
 @check("keeps train and test apart", "disjoint")
@@ -41,8 +41,13 @@ def _trains_on_rest(splitter: Splitter, data: Data) -> bool:
 @check("keeps earlier splits as they are when more are asked for, and draws each anew", "appendable")
 def _appendable(splitter: Splitter, data: Data) -> bool:
     few = data.split(copy.deepcopy(splitter).set_params(n_splits=2))
-    more = data.split(copy.deepcopy(splitter).set_params(n_splits=20))
-    return same(few, more[:2]) and any(not same(more[:1], [other]) for other in more[1:])
+    twenty = copy.deepcopy(splitter).set_params(n_splits=20)
+    more = data.split(twenty)
+    return same(few, more[:2]) and (_vary(more) or _vary(data_for(splitter, MORE * data.n).split(twenty)))
+
+
+def _vary(pairs: list[Pair]) -> bool:
+    return any(not same(pairs[:1], [other]) for other in pairs[1:])
 
 
 @check("makes folds whose sizes differ by at most 1", "even_sizes")
@@ -275,9 +280,11 @@ def _rest_as_alone(splitter: Splitter, data: Data) -> bool:
 @check("keeps the locked rows out of every pair, and nearly the asked share of them", "locked_apart")
 def _locked_apart(splitter: Splitter, data: Data) -> bool:
     holdout: Any = splitter
-    locked = holdout.locked(np.zeros((data.n, 1)), data.y, data.groups, **data.roles)
+    rows = holdout.rows(np.zeros((data.n, 1)), data.y, data.groups, **data.roles)
+    locked = holdout.locked_of(rows)
     sides = [side for pair in data.pairs(splitter) for side in pair]
     untouched = all(np.intersect1d(side, locked).size == 0 for side in sides)
-    # Whole groups may miss the share by one of them.
-    slack = 1 if data.groups is None else int(np.unique(data.groups, return_counts=True)[1].max())
+    # Rows of a time, a group or a block are locked together, so the share may be missed by one of those.
+    together = rows.groups if rows.time is None else rows.time
+    slack = 1 if together is None else int(np.unique(together, return_counts=True)[1].max())
     return untouched and abs(locked.size - holdout.fraction * data.n) <= slack

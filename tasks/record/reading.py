@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from .entries import MOST_FOLDS
-from .runs import metrics_in, run_named
+from .runs import every_run, metrics_in, run_named
 from .tracker import Tracker, tracker_of
 
 
@@ -215,15 +215,15 @@ def load_split(reference: str, data: str = "") -> SplitRef:
 
 
 def _recorded_run(tracker: Tracker, reference: str) -> Any:
-    experiments = tracker.experiments()
     names = ["split_id", "plan_id"] if HEX.fullmatch(reference) else ["spec"]
     wanted = "=" if HEX.fullmatch(reference) or "@" in reference else "LIKE"
     value = reference if wanted == "=" else f"{reference}@%"
     runs: list[Any] = []
     for name, kind in itertools.product(names, RECORDS_OF_SPLITS):
-        asked = f"tags.`evenfold.{name}` {wanted} '{value}' AND {kind}"
         # A quote would end the filter's text and begin another condition.
-        runs += tracker.client.search_runs(experiments, asked) if experiments and "'" not in value else []
+        runs += every_run(tracker, f"tags.`evenfold.{name}` {wanted} '{value}' AND {kind}") if "'" not in value else []
+    if wanted == "LIKE":  # to which _ in a name is any letter
+        runs = [run for run in runs if run.data.tags["evenfold.spec"].rpartition("@")[0] == reference]
     if not runs:
         raise SplitError(
             f"there is no split {reference!r} in {tracker.home.tracking_uri} or below {tracker.home.splits}."

@@ -102,6 +102,28 @@ def test_no_errors_are_no_proof_of_none(metric: str) -> None:
     assert made.high == 1.0
 
 
+@pytest.mark.parametrize(
+    ("metric", "how", "n"),
+    [
+        ("accuracy", "weights", 10.0),
+        ("balanced_accuracy", "weights", 5.0),
+        ("accuracy", "groups", 10.0),
+        ("balanced_accuracy", "groups", 2.0),
+        ("accuracy", "groups and weights", 2.0),
+    ],
+)
+def test_no_errors_of_rows_that_hardly_weigh_prove_as_little(metric: str, how: str, n: float) -> None:
+    """As many rows, or groups, as the weights are worth, of the class that has the fewest."""
+    rows = np.arange(200)
+    y = (rows < 40) * 1 if how == "groups" else rows % 2
+    weights = np.where(rows < 10, 1.0, 1e-9) if "weights" in how else None
+    groups = {"weights": None, "groups": rows // 20, "groups and weights": rows // 5}[how]
+    problem = problem_of(y, (0, 1), groups, weights)
+    made = interval_for(Evidence(METRICS[metric], problem, predictions=frame_of(problem, y, rows % 5)), "wald")
+    assert isinstance(made, Interval)
+    assert made.low == pytest.approx(n / (n + 1.959964**2), abs=1e-6)
+
+
 def three_classes(seed: int) -> tuple[Any, Any]:
     draw = np.random.default_rng(seed)
     y = draw.choice(3, size=90, p=(0.5, 0.3, 0.2))

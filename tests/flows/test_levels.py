@@ -16,8 +16,11 @@ from evenfold.estimates.levels import LevelScore, level_scores_of_draws, widest_
 from evenfold.estimates.results import Interval
 from evenfold.flows import evaluate, tune
 from evenfold.flows.outcomes import GateError
+from evenfold.manifests import Audit
 from evenfold.tasks.runtime.home import Home
 from sklearn.metrics import mean_absolute_error, recall_score
+
+from evenfold import tasks
 
 
 def rows(numeric: bool = False) -> pd.DataFrame:
@@ -134,17 +137,36 @@ def test_a_gate_stops_an_evaluation_and_a_tuning_once_they_are_recorded(tmp_path
         evaluate(path, spec=spec | {"name": "unwatched", "columns": unwatched}, **LOGISTIC)
 
 
+def test_a_gate_that_is_asked_of_a_split_that_is_known_holds(tmp_path: Path) -> None:
+    """Neither gates nor reasons to ignore decide folds: what is asked now counts, not what was asked first."""
+    path = str(tmp_path / "rows.parquet")
+    rows().to_parquet(path)
+    spec: dict[str, Any] = {"name": "asked", "columns": COLUMNS, "params": {"n_splits": 3}}
+    assert evaluate(path, spec=spec, **LOGISTIC).levels
+    with pytest.raises(GateError, match=r"a gate of asked 1\.0 failed: recall by sex is"):
+        evaluate(path, spec=spec | {"gates": {"level_gap": 0.05}}, **LOGISTIC)
+    assert evaluate(path, spec=spec | {"gates": {"level_gap": "off"}}, **LOGISTIC).levels
+
+    def audited(**asked: Any) -> Audit:
+        return tasks.audit_split.fn(tasks.split.fn(path, spec | asked))
+
+    assert [finding.code for finding in audited().findings] == ["EF506"]
+    assert audited(gates={"attribute_deviation": "off"}).off == ["attribute_deviation"]
+    reason = "of one sex are far fewer"
+    assert [finding.reason for finding in audited(ignore={"EF506": reason}).ignored] == [reason]
+
+
 def test_levels_of_draws_are_means_over_rows_of_their_losses(tmp_path: Path) -> None:
     """Accuracy by hand from the losses that the draws kept; AUC is not a mean over rows, and says so."""
     path, frame = str(tmp_path / "rows.parquet"), rows()
     frame.to_parquet(path)
     spec = {"name": "drawn", "columns": COLUMNS, "strategy": "Bootstrap", "params": {"n_splits": 20}}
     made = evaluate(path, spec=spec, **LOGISTIC | {"metrics": ["accuracy", "roc_auc"]})
-    (kept,) = [each for each in map(pd.read_parquet, Home.here().scores.rglob("*.parquet")) if "count" in each]
+    (kept,) = [each for each in map(pd.read_parquet, Home.here().scores.rglob("*.parquet")) if "count_accuracy" in each]
     f, f_auc, m, m_auc = made.levels
     for score, sex in ((f, "f"), (m, "m")):
-        own = kept[(frame["sex"] == sex).to_numpy() & (kept["count"] > 0).to_numpy()]
-        assert score.value == pytest.approx(1 - float((own["accuracy"] / own["count"]).mean()))
+        own = kept[(frame["sex"] == sex).to_numpy() & (kept["count_accuracy"] > 0).to_numpy()]
+        assert score.value == pytest.approx(1 - float((own["accuracy"] / own["count_accuracy"]).mean()))
         assert score.interval is not None
         assert score.interval.low < score.value < score.interval.high
     assert f.interval is not None

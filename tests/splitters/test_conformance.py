@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 from cases import CASES
-from evenfold.splitters import KFold, Rows, Splitter, all_strategies
+from evenfold.splitters import (
+    BalancedGroupKFold,
+    ForwardChaining,
+    GroupStratifiedShuffleSplit,
+    Holdout,
+    KFold,
+    PurgedKFold,
+    Rows,
+    SpatialBlockKFold,
+    Splitter,
+    all_strategies,
+)
 from evenfold.splitters.conformance import CHECKS, check_conformance, data_for
 
 
@@ -22,6 +33,22 @@ def sizes(splitter: Splitter) -> list[int]:
 def test_a_strategy_keeps_its_promises(splitter: Splitter, n: int) -> None:
     """A splitter does what each check that applies to it says; the message names those that fail."""
     check_conformance(splitter, n)
+
+
+@pytest.mark.parametrize(
+    ("splitter", "n", "seed"),
+    [
+        (GroupStratifiedShuffleSplit(4), 23, 2),  # so few groups that every draw of them is the same
+        (Holdout(BalancedGroupKFold(3), 0.3), 23, 1),
+        (Holdout(ForwardChaining(2)), 60, 0),  # time alone decides
+        (Holdout(PurgedKFold(3)), 61, 2),
+        (Holdout(SpatialBlockKFold(2, block_size=3)), 23, 2),  # the rows of a block are locked together
+    ],
+    ids=repr,
+)
+def test_a_strategy_is_not_accused_of_what_its_rows_leave_no_room_for(splitter: Splitter, n: int, seed: int) -> None:
+    """Few rows allow one good split alone, and a share can be missed by as much as must stay together."""
+    check_conformance(splitter, n, seed)
 
 
 def test_every_strategy_has_a_case() -> None:

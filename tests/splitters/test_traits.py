@@ -5,13 +5,16 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 from cases import CASES
 from evenfold.splitters import (
+    BalancedGroupKFold,
     Bootstrap,
     Crossed,
+    ForwardChaining,
     HashSplit,
     Holdout,
     KFold,
@@ -30,7 +33,11 @@ from evenfold.splitters.packing.cost import table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, searches_on
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.given import FromSklearn
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
 
 BY_DEFAULT = [
     strategy()
@@ -115,3 +122,35 @@ def test_what_is_decided_by_the_table_of_groups_needs_no_rows(splitter: Splitter
     )
     assert isinstance(splitter, LabelSplitter)
     assert np.array_equal(splitter.decide(known)[rows.groups], splitter.decide(rows))
+
+
+X, Y = np.zeros((30, 1)), np.arange(30) % 2
+GROUPS, TIMES = {"groups": np.arange(30) // 3}, {"time": np.arange(30) // 2}
+
+
+@pytest.mark.parametrize(
+    ("splitter", "columns"),
+    [
+        (BalancedGroupKFold(3), GROUPS),
+        (LeaveOneGroupOut(), GROUPS),
+        (Holdout(BalancedGroupKFold(3)), GROUPS),
+        (Repeated(BalancedGroupKFold(3), 2), GROUPS),
+        (ForwardChaining(3), TIMES),
+        (ForwardChaining(3), TIMES | GROUPS),
+        (HashSplit(3), {"key": np.arange(30)}),
+    ],
+)
+def test_scikit_learn_hands_a_strategy_the_columns_that_it_needs(splitter: Splitter, columns: dict[str, Any]) -> None:
+    """With metadata routing nobody has to request what the strategy says that it reads."""
+    with config_context(enable_metadata_routing=True):
+        scores = cross_val_score(DummyClassifier(), X, Y, cv=splitter, params=columns)
+        search = GridSearchCV(DummyClassifier(), {"strategy": ["prior"]}, cv=splitter).fit(X, Y, **columns)
+    assert scores.size == search.n_splits_ == len(list(splitter.split(X, Y, **columns)))
+
+
+def test_what_a_strategy_does_not_read_is_no_request_and_a_request_of_the_users_own_is_kept() -> None:
+    with config_context(enable_metadata_routing=True):
+        with pytest.raises(UnsetMetadataPassedError, match="groups"):
+            cross_val_score(DummyClassifier(), X, Y, cv=KFold(3), params=GROUPS)
+        named = BalancedGroupKFold(3).set_split_request(groups="patient")
+        assert cross_val_score(DummyClassifier(), X, Y, cv=named, params={"patient": GROUPS["groups"]}).size == 3

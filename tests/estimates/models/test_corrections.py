@@ -12,8 +12,11 @@ import pytest
 import skops.io
 from evaluations import LOGISTIC, evaluated
 from evenfold.estimates import Estimate, ModelError, ModelSpec, Problem, aggregate, fitted
+from evenfold.estimates.models.corrections import Smeared
 from evenfold.splitters import KFold
 from evenfold.splitters.importing import is_trusted_part
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import FunctionTransformer
 
 RIDGE = "sklearn.linear_model:Ridge"
 
@@ -122,6 +125,30 @@ def test_smearing_is_duans_estimate_by_hand() -> None:
         warnings.simplefilter("ignore")
         by_hand = [np.nanmean(made.transformer_.inverse_transform((z + residuals).reshape(-1, 1))) for z in on_scale]
     assert made.predict(problem.X) == pytest.approx(by_hand, rel=1e-9)
+
+
+@pytest.mark.parametrize("smearing", [True, False])
+def test_a_transform_takes_no_notice_of_rows_that_weigh_nothing(smearing: bool) -> None:
+    """Half of the rows are wild and weigh 0: neither the transform nor the residuals know of them."""
+    wild = pd.DataFrame({"a": np.zeros(150), "y": np.exp(9.0 * np.random.default_rng(3).normal(size=150)), "w": 0.0})
+    frame = pd.concat([skewed(150).assign(w=1.0), wild], ignore_index=True)
+    transform = {"transformer": "box-cox", "smearing": smearing}
+    seen = Problem.of(frame, ModelSpec(estimator=RIDGE, target_transform=transform, weights="w"), "y")
+    every, alone = (fitted(seen.model, seen, np.arange(n), seed=0, name="all") for n in (300, 150))
+    assert every.predict(seen.X[:150]) == pytest.approx(alone.predict(seen.X[:150]), rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_smearing_weighs_residuals_as_rows_that_repeat(n: int) -> None:
+    frame, times = skewed(n), np.resize([1, 0, 5, 2], n)
+    logs = FunctionTransformer(np.log, np.exp)
+    X, y = frame[["a"]].to_numpy(), frame["y"].to_numpy()
+    weighted = Smeared(Ridge(), transformer=logs).fit(X, y, sample_weight=times)
+    again = Smeared(Ridge(), transformer=logs).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    assert weighted.predict(X) == pytest.approx(again.predict(X), rel=0.01)
+    same = Smeared(Ridge(), transformer=logs).fit(X, y, sample_weight=np.full(n, 3.0))
+    plain = Smeared(Ridge(alpha=1 / 3), transformer=logs).fit(X, y)
+    assert same.predict(X) == pytest.approx(plain.predict(X), rel=1e-9)
 
 
 def test_corrected_models_are_kept_and_loaded(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from evaluations import (
     DIABETES_ROWS,
@@ -143,6 +144,47 @@ def test_validation_rows_stop_an_estimator_early() -> None:
     assert score.test["r2"] == pytest.approx(theirs.score(X.iloc[test], y[test]), abs=1e-12)
     with pytest.raises(ModelError, match="needs validation rows"):
         fit_and_score(seen.model, seen, train, test, seed=0, name="")
+
+
+def test_validation_rows_weigh_what_they_weigh() -> None:
+    """Rows that weigh nothing do not stop a training, however wild they are."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=600)
+    table = pd.DataFrame({"x": x, "y": 3 * x + rng.normal(size=600) * 0.3, "w": 1.0})
+    table.loc[500:, "y"], table.loc[500:, "w"] = -3 * table["x"], 0.0
+    boost = {"estimator": "sklearn.ensemble:HistGradientBoostingRegressor", "params": {"early_stopping": True}}
+    seen = Problem.of(table, ModelSpec(**boost, eval_set="validation", weights="w", metrics=["r2"]), "y")
+    train = np.arange(400)
+    alike = [fitted(seen.model, seen, train, seed=0, name="", validation=np.arange(400, n)).n_iter_ for n in (500, 600)]
+    assert alike[0] == alike[1] > 20
+
+
+class StopsBy(Foreign):
+    """A regressor whose validation rows have weights by the name that LightGBM gives them."""
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, eval_sample_weight: Any = None
+    ) -> Any:
+        self.eval_sample_weight_ = eval_sample_weight
+        return super().fit(X, y, sample_weight)
+
+
+class StopsUnweighed(Foreign):
+    """A regressor whose validation rows have no weights."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Any:
+        return super().fit(X, y, sample_weight)
+
+
+def test_weights_of_validation_rows_go_by_the_estimators_own_name_or_are_refused() -> None:
+    table = DIABETES_ROWS.assign(w=1.0 + np.arange(442) % 2)
+    options = {"eval_set": "validation", "weights": "w"}
+    seen = Problem.of(table, ModelSpec(estimator=f"{__name__}:StopsBy", **options), "target")
+    made = fitted(seen.model, seen, np.arange(300), seed=0, name="", validation=np.arange(300, 442))
+    (given,) = made.eval_sample_weight_
+    np.testing.assert_array_equal(given, table["w"][300:])
+    with pytest.raises(ModelError, match="takes no weights of validation rows"):
+        Problem.of(table, ModelSpec(estimator=f"{__name__}:StopsUnweighed", **options), "target")
 
 
 def test_draws_take_every_option() -> None:

@@ -17,6 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import decide
 from evenfold.manifests.engines import ordered
+from evenfold.manifests.engines.on_spark import Made
+from evenfold.manifests.engines.ordered import Canonical
+from evenfold.manifests.spec import read_spec
 from evenfold.manifests.store.write import describe
 from evenfold.splitters import SplitError
 from tables import TYPES, table
@@ -104,6 +107,14 @@ def test_spark_decides_the_same(spec: dict[str, Any], spark: Any, files: str, tm
         stored = decide(spec, data, engine="spark", to=tmp_path / name)
         assert stored.header == describe(manifest) | {"files": stored.header["files"]}
         assert stored.read().group_table == manifest.group_table
+
+
+def test_a_key_of_file_and_part_names_no_file() -> None:
+    """Columns of a frame in Spark are called as they are; what its workers read of files is told them."""
+    batch = pa.record_batch({"file": ["a", "b"], "part": [1, 2]})
+    canonical = Canonical(read_spec({"columns": {"key": ["file", "part"]}}), ("file", "part"), ())
+    (made,) = Made(canonical, of_files=False)(iter([batch]))
+    assert made.to_pylist() == batch.to_pylist()
 
 
 @pytest.mark.skipif(not HAS_DASK, reason="Dask is not installed: pip install 'evenfold[dask]'")
