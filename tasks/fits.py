@@ -130,7 +130,7 @@ def _about(work: Work) -> _About:
 
 
 def _block_key(split: SplitRef, block: Block, model: Any = None, apparent: str = "full", **_: Any) -> str:
-    return f"score/{key_of_block(work_of(split, model), *block, 'apparent ' if apparent == 'resample' else '')}"
+    return f"score/{key_of_block(work_of(split, model), *block, apparent == 'resample')}"
 
 
 @step(
@@ -147,10 +147,10 @@ def fit_draws(
     alone. Raises EvaluationError, ModelError or SplitError.
     """
     work = work_of(split, model)
-    more = "apparent " if apparent == "resample" else ""
-    key = _unchanged(fit_draws, key_of_block(work, *block, more))
+    resampled = apparent == "resample"
+    key = _unchanged(fit_draws, key_of_block(work, *block, resampled))
     name = f"draws {block[0]}-{block[1] - 1}"
-    return _in_time(time_limit, name, _fit_draws, split, block, model, bool(more), key)
+    return _in_time(time_limit, name, _fit_draws, split, block, model, resampled, key)
 
 
 def _fit_draws(split: SplitRef, block: Block, model: Any, apparent: bool, key: str) -> DrawsResult:

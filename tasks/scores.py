@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,9 @@ from .outcomes import BLOCK, DrawsResult, Evaluated, Fit, FoldResult, FoldsResul
 from .parameters import Intervals, Level
 from .runtime.home import Home
 from .runtime.step import step
-from .work import Work, key_of_all, key_of_block, key_of_split, work_of
+from .work import Work, further_pairs, key_of_all, key_of_block, key_of_pair, key_of_split, work_of
+
+Result = FoldResult | FoldsResult | DrawsResult
 
 MOST_SINGLE_FOLDS = 1_000
 
@@ -55,7 +58,7 @@ def in_blocks(split: SplitRef) -> bool:
 @step(run_name=lambda split, **_: f"combine the scores on {split.name}", retries=0)
 def aggregate(
     split: SplitRef,
-    results: Sequence[FoldResult | FoldsResult | DrawsResult],
+    results: Sequence[Result],
     *,
     apparent: FoldResult | None = None,
     errors: Sequence[str] = (),
@@ -68,12 +71,11 @@ def aggregate(
     Folds give cross-validation with its pooled score and an interval of it (``interval``: one of
     ``evenfold.estimates.INTERVALS``; ``refits``: of ``fit_further``, where it asks for further fits); draws, which
     need ``apparent`` of ``fit_all``, out-of-bag, .632 and .632+.
-    Raises EvaluationError where results are of other data, models or splits than one.
+    Raises EvaluationError where results are of other data, models or splits than one, or one comes twice.
     """
     if not results:
         raise EvaluationError("there is no result to aggregate; fit at least one split.")
-    fits: list[Fit] = [*results, *([apparent] if apparent else []), *refits]
-    work = _one_work(split, fits)
+    work = _one_work(split, results, [*([apparent] if apparent else []), *refits], interval)
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
     estimates = estimates_of(evaluated, work, refits, interval, level)
     levels = _levels_of(evaluated, work, level)
@@ -128,7 +130,7 @@ def check_levels(split: SplitRef, levels: Sequence[LevelScore], metric: str) -> 
 def unaggregated(
     split: SplitRef,
     model: ModelSpec,
-    results: Sequence[FoldResult | FoldsResult | DrawsResult],
+    results: Sequence[Result],
     apparent: FoldResult | None = None,
     errors: Sequence[str] = (),
 ) -> Evaluated:
@@ -151,20 +153,50 @@ def unaggregated(
     )
 
 
-def _one_work(split: SplitRef, fits: Iterable[Fit]) -> Work:
-    fits = list(fits)
+def _one_work(split: SplitRef, results: Sequence[Result], others: Sequence[Fit], interval: str) -> Work:
+    fits = [*results, *others]
     kinds = {(fit.fingerprint, fit.model.model_dump_json()) for fit in fits}
     work = work_of(split, fits[0].model)
     # Of two splits with a fold in common the cache has one result, which names the split that it was made for.
-    others = [fit for fit in fits if fit.split_id != split.split_id]
-    ours = {key_of_all(work), *(key_of_split(work, i) for i in split.splits())} if others else set()
-    foreign = [fit for fit in others if isinstance(fit, FoldResult) and Path(fit.predictions.path).stem not in ours]
+    shared = [fit for fit in fits if fit.split_id != split.split_id]
+    foreign = {_kept_as(fit) for fit in shared} - {key for fit in shared for key in _keys_of(fit, work, interval)}
     if kinds != {(work.fingerprint, fits[0].model.model_dump_json())} or foreign:
         raise EvaluationError(
             "the data changed while they were evaluated, or the results are of several models or splits; "
             "run the evaluation again."
         )
+    most, times = Counter(i for fit in results for i in _splits_of(fit, work)).most_common(1)[0]
+    if times > 1:
+        name = work.manifest.membership.split_title(most)
+        raise EvaluationError(f"{name} is given {times} times; give each result once.")
     return work
+
+
+def _splits_of(fit: Result, work: Work) -> range:
+    """Return the numbers of the splits that a result says it is of."""
+    if isinstance(fit, DrawsResult):
+        return range(fit.first, fit.last)
+    scores = fit.scores if isinstance(fit, FoldsResult) else [fit.score]
+    first = scores[0].repeat * (work.manifest.n_splits // work.manifest.membership.n_repeats) + scores[0].fold
+    return range(first, first + len(scores))
+
+
+def _kept_as(fit: Any) -> str:
+    return Path((fit.scores if isinstance(fit, DrawsResult) else fit.predictions).path).stem
+
+
+def _keys_of(fit: Any, work: Work, interval: str) -> Iterator[str]:
+    """Yield the keys under which such a result is kept where it is of the split of ``work``."""
+    if isinstance(fit, Refit):
+        yield from (key_of_pair(work, *pair) for pair in further_pairs(work, interval))
+        return
+    splits = _splits_of(fit, work)
+    if splits.stop > work.manifest.n_splits:
+        return
+    if isinstance(fit, FoldResult):
+        yield from (key_of_all(work), key_of_split(work, splits.start))
+    else:
+        yield from (key_of_block(work, splits.start, splits.stop, apparent) for apparent in (False, True))
 
 
 def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:

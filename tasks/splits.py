@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -341,13 +342,18 @@ def newest(home: Home, spec: SplitSpec) -> Path | None:
 
 
 def _headers(folder: Path) -> Iterator[tuple[Path, Header]]:
-    for path in sorted(folder.glob("[0-9]*.[0-9]*/manifest.json")):
+    for path in sorted(_versions(folder)):
         try:
-            yield path.parent, read_header(path.parent)
+            yield path, read_header(path)
         except SplitError:
             continue  # a damaged neighbour is found by whoever reads it
 
 
+def _versions(folder: Path) -> list[Path]:
+    """Return the versions of a name; what somebody copied beside them, such as ``1.0.bak``, is none."""
+    return [path for path in folder.glob("*.*") if re.fullmatch(r"[0-9]+\.[0-9]+", path.name)]
+
+
 def _next_version(folder: Path) -> str:
-    majors = [int(path.name.partition(".")[0]) for path in folder.glob("[0-9]*.[0-9]*")]
+    majors = [int(path.name.partition(".")[0]) for path in _versions(folder)]
     return f"{max(majors, default=0) + 1}.0"

@@ -35,13 +35,11 @@ from evenfold.manifests import (
     read_table,
     require_columns,
     require_room,
-    write_whole,
 )
 from evenfold.manifests.attributes import levels_of
 from evenfold.manifests.plan import places_of
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
-from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.settings import Settings
 from numpy.typing import NDArray
 
@@ -297,9 +295,10 @@ def key_of_inner(work: Work, i: int) -> str:
     return key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner!r}")
 
 
-def key_of_block(work: Work, first: int, last: int, more: str = "") -> str:
-    """Return the score key of the splits first..last-1: asking for more draws leaves finished blocks alone."""
-    return key_of(work, more + digest_json([_of_split(work, i) for i in range(first, last)]))
+def key_of_block(work: Work, first: int, last: int, apparent: bool = False) -> str:
+    """Return the score key of the splits first..last-1 (``apparent``: of draws that score their own rows as well)."""
+    splits = digest_json([_of_split(work, i) for i in range(first, last)])  # more draws leave finished blocks alone
+    return key_of(work, f"apparent {splits}" if apparent else splits)
 
 
 def key_of_pair(work: Work, train: NDArray[np.int64], test: NDArray[np.int64]) -> str:
@@ -368,30 +367,3 @@ def key_of(work: Work, membership: str) -> str:
     model, seed = work.problem.model, work.manifest.spec.seed
     membership = f"{membership} of {work.keys_digest}"
     return score_key(model, membership=membership, fingerprint=work.fingerprint, seed=seed, inner=inner)
-
-
-def keep_study(home: Home, problem: Problem, table: pd.DataFrame) -> None:
-    """Keep the table of a fold-count study below the home, in place of an earlier one of the same problem."""
-    path = home.studies / f"{study_key(problem)}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, table.to_json(orient="records"))
-
-
-def kept_study(home: Home, problem: Problem) -> pd.DataFrame | None:
-    """Return the study of the same rows, features and model, whatever their order; None where there is none."""
-    path = home.studies / f"{study_key(problem)}.json"
-    if not path.exists():
-        return None
-    return pd.DataFrame(json.loads(path.read_text(encoding="utf-8")))
-
-
-def study_key(problem: Problem) -> str:
-    """Return what names a problem: its model but for the metrics, and its rows in any order. O(rows x columns)."""
-    table = problem.X.reset_index(drop=True).assign(**{f"target {problem.target}": problem.y})
-    rows = pd.util.hash_pandas_object(table, index=False).to_numpy()
-    model = problem.model.canonical()
-    del model["metrics"]
-    # A sum does not depend on the order of rows: a study reads the file's, an evaluation the key's.
-    content = [str(rows.sum()), len(rows)]
-    columns = [*problem.features, problem.target]
-    return digest_json({"model": model, "columns": columns, "content": content, "groups": problem.groups is not None})

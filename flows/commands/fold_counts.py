@@ -117,7 +117,7 @@ def _keep(data: str, what: str, problem: Problem, about: dict[str, str], page: s
     prepared_home()
     from evenfold.tasks.record.studies import record_study
     from evenfold.tasks.splits import name_of
-    from evenfold.tasks.work import study_key
+    from evenfold.tasks.studies import study_key
 
     name = f"{problem.model.title} @ {Path(data).stem}: {what}"
     record_study(name_of(data), name, about | {"problem": study_key(problem)}, page, table)

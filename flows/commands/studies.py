@@ -182,7 +182,7 @@ def folds(
     from evenfold.tasks import Home
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.running import say
-    from evenfold.tasks.work import keep_study
+    from evenfold.tasks.studies import keep_study
 
     from .fold_counts import check_output, counted, counts_of, problem_of, tell_study
     from .show import consoles, progress

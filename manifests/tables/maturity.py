@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from evenfold.manifests.spec import SplitSpec
 from evenfold.splitters import SplitError
-from evenfold.splitters.times import ends_of, gap_of, times_of
+from evenfold.splitters.times import ends_of, gap_of, later, times_of
 from numpy.typing import NDArray
 
 from .canonical import canonical_table, key_order, require_complete, to_numpy
@@ -30,7 +30,7 @@ def label_ends(spec: SplitSpec, column: Callable[[str], pa.ChunkedArray]) -> NDA
         require_complete(column(name), name)
     times = times_of(to_numpy(column(columns.time)), columns.time)
     if columns.label_end is None:
-        return np.asarray(times + gap_of(spec.label_horizon, times, "label_horizon"))
+        return np.asarray(later(times, gap_of(spec.label_horizon, times, "label_horizon")))
     return ends_of(to_numpy(column(columns.label_end)), times)
 
 

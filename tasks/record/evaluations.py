@@ -30,7 +30,8 @@ from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import is_refreshing, step
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import stamp
-from evenfold.tasks.work import Work, kept_study, work_of
+from evenfold.tasks.studies import kept_study
+from evenfold.tasks.work import Work, work_of
 
 from .entries import (
     MOST_FOLDS,

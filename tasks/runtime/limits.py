@@ -28,6 +28,7 @@ from .settings import Settings
 
 R = TypeVar("R")
 START_SECONDS = 300.0
+MOST_SECONDS = 2e6  # the system waits no longer than 2**31 milliseconds
 ALONE: ContextVar[bool] = ContextVar("evenfold_alone", default=False)
 # What fits need is imported once, by the process that theirs are forked from. Estimators' packages are so as far as
 # they are loaded here; others may start threads, which a fork would not have.
@@ -40,8 +41,9 @@ def within(seconds: float | None, name: str, function: Callable[..., R], *argume
     """Return what ``function`` returns, run in a process of its own that is killed after ``seconds``; None: no limit.
 
     The process has this one's environment and folder, and ends with this one, however that ends. Imports, some 3
-    seconds for the first where nothing else runs, do not count. Raises EvaluationError, which names the step, when the
-    time is up, or the process dies or does not start, and the errors of ours that the function raises.
+    seconds for the first where nothing else runs, do not count, and 2,000,000 seconds or more are no limit. Raises
+    EvaluationError, which names the step, when the time is up, or the process dies or does not start, and the errors
+    of ours that the function raises.
     """
     if seconds is None:
         return function(*arguments)
@@ -74,7 +76,7 @@ def _answer_of(ours: socket.socket, request: bytes, seconds: float, name: str) -
             pipe.flush()
             answer: tuple[str, Any, Exception | None] = pickle.load(pipe)
             if begun := answer[0] == "begun":
-                ours.settimeout(seconds)
+                ours.settimeout(seconds if seconds < MOST_SECONDS else None)
                 answer = pickle.load(pipe)
         group = None
         return answer

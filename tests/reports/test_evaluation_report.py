@@ -21,7 +21,7 @@ from evenfold.manifests import Audit
 from evenfold.reports import evaluation_page, fold_count_html
 from evenfold.reports.evaluations.calibration import Reliability, _counts
 from evenfold.tasks import Home
-from evenfold.tasks.work import keep_study, kept_study
+from evenfold.tasks.studies import keep_study, kept_study
 from pages import Page, require_silent
 from scipy.stats import binomtest
 from sklearn.datasets import load_breast_cancer
@@ -273,3 +273,18 @@ def test_a_study_is_found_again_by_the_same_problem_alone(tmp_path: Path) -> Non
     assert again(table.assign(x=table["x"].where(table.index != 7, 9.0))) is None
     assert again(table, params={"C": 2.0}) is None
     assert again(table.head(399)) is None
+
+
+def test_a_study_of_other_groups_is_another(tmp_path: Path) -> None:
+    """Whatever they are called and in whichever order the rows come; the same number of them may hold other rows."""
+    problem, _, _ = judged()
+    table = problem.X.assign(kind=problem.y, group=np.arange(400) % 40)
+
+    def grouped(rows: pd.DataFrame) -> Problem:
+        return Problem.of(rows, problem.model, "kind", groups="group")
+
+    study = fold_count_study(problem.model, problem, [2, 3])
+    keep_study(Home(tmp_path), grouped(table), study)
+    renamed = table.assign(group=table["group"].map("plane {}".format)).sample(frac=1, random_state=1)
+    assert kept_study(Home(tmp_path), grouped(renamed)) is not None
+    assert kept_study(Home(tmp_path), grouped(table.assign(group=np.arange(400) // 10))) is None

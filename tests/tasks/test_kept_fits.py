@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, fit_folds, split
+from evenfold.tasks import Home, SplitRef, aggregate, fit_all, fit_draws, fit_fold, fit_folds, split
+from evenfold.tasks.fits import fit_further
 from evenfold.tasks.runtime.running import Finished, finished_here
 from evenfold.tasks.work import work_of
 
@@ -79,3 +81,41 @@ def test_a_split_that_takes_the_place_of_another_is_not_taken_for_it(path: Path,
     other = split.fn(str(path), key="id", target="g", strategy="HashSplit", name="parted")
     assert (other.uri, other.split_id) == (parted.uri, parted.split_id)
     assert work_of(other, RIDGE).problem.target == "g"
+
+
+def test_results_of_another_split_are_not_aggregated(path: Path) -> None:
+    """Of folds, blocks of them, draws and further fits; those that both splits share are."""
+    drawn = [decided(path, "Bootstrap", name, {"n_splits": n}) for name, n in {"few": 6, "many": 8}.items()]
+    other = split.fn(str(path), key="id", target="y", strategy="Bootstrap", n_splits=6, seed=1, name="other")
+    draws = [finished_here(fit_draws, each, (0, each.n_splits), RIDGE).value for each in (*drawn, other)]
+    whole = finished_here(fit_all, drawn[0], RIDGE).value
+    first = finished_here(fit_draws, drawn[1], (0, 6), RIDGE)
+    assert first.cached
+    assert finished_here(aggregate, drawn[0], [first.value], apparent=whole).value.estimates
+    resampled = finished_here(fit_draws, drawn[1], (0, 6), RIDGE, apparent="resample").value
+    assert finished_here(aggregate, drawn[0], [resampled], apparent=whole).value.estimates
+    for foreign in draws[1:]:
+        with pytest.raises(EvaluationError, match="of several models or splits"):
+            assert finished_here(aggregate, drawn[0], [foreign], apparent=whole).value
+    ours, theirs = (decided(path, "KFold", f"k{n}", {"n_splits": n}) for n in (3, 4))
+    mean = RIDGE | {"metrics": ["neg_mean_absolute_error"]}
+    folds = [fold.value for fold in fitted(ours, mean)]
+    block = finished_here(fit_folds, theirs, (0, 4), mean).value
+    further = finished_here(fit_further, theirs, "nested", 0, mean).value
+    for results, refits in (([block], []), (folds, [further])):
+        with pytest.raises(EvaluationError, match="of several models or splits"):
+            assert finished_here(aggregate, ours, results, refits=refits, interval="nested").value
+
+
+def test_a_result_that_comes_twice_is_refused(path: Path) -> None:
+    made = decided(path, "KFold", params={"n_splits": 3})
+    folds = [fold.value for fold in fitted(made)]
+    with pytest.raises(EvaluationError, match=r"^fold 0 is given 3 times; give each result once\."):
+        assert finished_here(aggregate, made, [folds[0]] * 3).value
+    block = finished_here(fit_folds, made, (0, 2), RIDGE).value
+    with pytest.raises(EvaluationError, match=r"^fold 1 is given 2 times"):
+        assert finished_here(aggregate, made, [block, *folds[1:]]).value
+    drawn = decided(path, "Bootstrap", params={"n_splits": 6})
+    blocks = [finished_here(fit_draws, drawn, block, RIDGE).value for block in ((0, 4), (3, 6))]
+    with pytest.raises(EvaluationError, match=r"^resample 3 is given 2 times"):
+        assert finished_here(aggregate, drawn, blocks, apparent=finished_here(fit_all, drawn, RIDGE).value).value

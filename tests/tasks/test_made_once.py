@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from evenfold.tasks import Home, audit_split, split
 from evenfold.tasks.outcomes import SplitAudit
 from evenfold.tasks.record.recorders import SEEN
 from evenfold.tasks.runtime.running import finished_here
+from evenfold.tasks.splits import newest
 from mlflow.tracking import MlflowClient
 
 
@@ -62,6 +64,18 @@ def test_an_audit_whose_check_could_not_run_is_made_again() -> None:
     told = SplitAudit(**known, failed=[], findings=[broken], passed={}, not_asked={})
     assert not told.intact()
     assert told.model_copy(update={"findings": []}).intact()
+
+
+def test_a_copy_beside_a_version_is_no_version(home: Home, tmp_path: Path) -> None:
+    """``cp -r 1.0 1.0.bak`` hides no newest version, and no split lies in it."""
+    rows().to_parquet(tmp_path / "rows.parquet")
+    asked: dict[str, Any] = {"key": "id", "target": "y", "strategy": "KFold", "name": "rows"}
+    made = split.fn(str(tmp_path / "rows.parquet"), **asked)
+    folder = Path(made.uri)
+    shutil.copytree(folder, folder.with_name("1.0.bak"))
+    assert newest(home, made.stored().spec) == folder
+    shutil.rmtree(folder)
+    assert split.fn(str(tmp_path / "rows.parquet"), **asked).uri == made.uri
 
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}

@@ -166,3 +166,14 @@ def test_what_cannot_wait_is_refused_in_words() -> None:
         decide(SPEC | {"label_horizon": "soon"}, data)
     with pytest.raises(SplitError, match=r"paid.* is missing"):
         decide(SPEC, data.assign(paid=data["paid"].where(data.index > 3)))
+
+
+def test_a_horizon_beyond_the_last_time_that_there_is_waits() -> None:
+    """A sum that came round to before all times would let rows of the far end in at once."""
+    last = 2**63 - 1
+    data = pd.DataFrame({"id": range(40), "t": [*range(36), *range(last - 5, last - 1)], "y": [0, 1] * 20})
+    spec = {"columns": {"key": "id", "target": "y", "time": "t"}, "strategy": "ForwardChaining", "label_horizon": 5,
+            "params": {"n_splits": 2}}  # fmt: skip
+    manifest = decide(spec, data)
+    assert manifest.waiting is not None, "the four latest end later than the latest time"
+    assert manifest.waiting.column("id").to_pylist() == [36, 37, 38, 39]

@@ -106,6 +106,11 @@ def test_the_imports_of_its_process_are_no_part_of_a_fits_time(monkeypatch: pyte
         within(300, "fold 1", max, 3, 4)
 
 
+def test_a_limit_longer_than_the_system_can_wait_is_none() -> None:
+    """Which counts milliseconds in 31 bits, 24 days."""
+    assert within(1e10, "fold 1", max, 3, 4) == 4
+
+
 FORKED = """
 import os, sys
 import numpy as np
