@@ -64,7 +64,7 @@ def compare_runs(
     made = [beside(metric, level=level, margin=margin) for metric in asked]
     notes = tuple(note for note in (pair.versions, repeat_notes) if note)
     made = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in made]
-    record_comparison(pair.a, pair.b, made)
+    record_comparison(pair.a, pair.b, made, level)
     return made
 
 

@@ -23,6 +23,7 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import step
+from evenfold.tasks.work import work_of
 
 from .datasets import data_input, split_input
 from .entries import MOST_FOLDS, Entry, estimate_metrics, judged, run_key, short_tags, split_tags, unless_usual
@@ -217,12 +218,14 @@ def record_tuning(
 ) -> str:
     """Record what was tried and chosen as a run ``<model> @ <split> tuning``; return its id.
 
-    Up to 100 configurations have a child run each; all are in tuning.json.
+    Up to 100 configurations have a child run each; all are in tuning.json. Other values of a column that the model
+    reads, or another seed, make another run.
     """
     tracker, chosen = tracker_of(split), tried[choice.chosen]
     anew = _of(metric, nested.estimates) if nested else None
     params, scores = [trial.params for trial in tried], [_of(metric, trial.estimates) for trial in tried]
     asked = {"model": model.canonical(), "tried": params, "metric": metric, "one_standard_error": one_standard_error}
+    asked |= {"fingerprint": work_of(split, model).fingerprint, "seed": split.stored().spec.seed}
     how = unless_usual(interval, level) | ({"nested": True} if nested else {})
     whole = Entry(
         key=run_key(kind="tune", split_id=split.split_id, **how, **asked),

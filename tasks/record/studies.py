@@ -18,15 +18,16 @@ from .reading import Recorded
 from .recorders import record_finding
 
 
-def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison]) -> str:
-    """Record how two evaluations compare, beside them; return the run."""
+def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison], level: float = 0.95) -> str:
+    """Record how two evaluations compare, beside them; return the run. Another level or margin makes another run."""
     names = (a.name.partition(" @ ")[0], b.name.partition(" @ ")[0])
     page = comparison_page(comparisons, names if names[0] != names[1] else (f"{names[0]} A", f"{names[1]} B"))
     spec = a.tags.get("evenfold.spec", "").replace("@", " ")
     figures = _with_ends(
         "difference", [(comparison.metric, comparison.difference, comparison.interval) for comparison in comparisons]
     )
-    repeats = comparisons[0].repeats
+    repeats, margin = comparisons[0].repeats, comparisons[0].margin
+    another = {"repeats": (repeats, 1), "level": (level, 0.95), "margin": (margin, 0.0)}
     about = {
         "run_a": a.run_id,
         "run_b": b.run_id,
@@ -36,7 +37,7 @@ def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison
         spec.partition(" ")[0] or "comparisons",
         f"{names[0]} and {names[1]} @ {spec}",
         "comparison",
-        about | ({"repeats": str(repeats)} if repeats > 1 else {}),
+        about | {name: str(asked) for name, (asked, usual) in another.items() if asked != usual},
         page.html(),
         page_note(page, {}),
         {},

@@ -61,6 +61,21 @@ def test_nested_cross_validation_is_one_flag_whose_fits_are_kept(home: Home, dat
     assert any("R2 is none; choose corrected_wald" in note for note in r2.notes)
 
 
+def test_a_tuning_on_other_values_is_another_run(home: Home, data: Path) -> None:
+    """The split reads no feature and stays the same; the record of the first tuning stays as it was."""
+    grid = {"alpha": [0.001, 1e4]}
+    model = RIDGE | {"features": ["a"]}
+    one = tune(data, SPEC, model, grid, engine="plain")
+    pd.read_parquet(data).assign(a=lambda rows: rows["b"]).to_parquet(data)
+    two = tune(data, SPEC, model, grid, engine="plain")
+    assert one.split.split_id == two.split.split_id
+    client = MlflowClient(home.tracking_uri)
+    for outcome in (one, two):
+        run = client.get_run(outcome.run_id)
+        assert (run.info.status, run.data.metrics[f"tried/{outcome.metric}"]) == ("FINISHED", outcome.scores[-1])
+    assert one.scores != two.scores
+
+
 def test_the_page_and_the_record_say_the_level_that_was_asked_for(home: Home, data: Path) -> None:
     plain, wide = asked(data), asked(data, level=0.999)
     assert plain.run_id != wide.run_id

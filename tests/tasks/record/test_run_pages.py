@@ -147,6 +147,24 @@ def test_comparisons_and_audits_are_recorded_with_their_page(home: Home) -> None
     assert "difference/r2" in found["Ridge and Ridge @ rows 1.0"].data.metrics
 
 
+def test_a_comparison_by_another_level_or_margin_is_another_run(home: Home) -> None:
+    """Its verdict and its ends are others; its parameters say what was asked."""
+    from evenfold.flows.comparison import compare_runs
+
+    one, other = evaluated(alpha=1.0), evaluated(alpha=100.0)
+    for asked in ({}, {"level": 0.5}, {"margin": 10.0}, {"level": 0.5}):
+        compare_runs(one.run_id, other.run_id, repeats=1, **asked)
+    client = MlflowClient(home.tracking_store)
+    experiment = client.get_experiment_by_name("rows").experiment_id
+    found = client.search_runs([experiment], "tags.`evenfold.record` = 'comparison'", order_by=["start_time"])
+    named = [{name: run.data.params.get(name) for name in ("level", "margin")} for run in found]
+    assert named == [
+        {"level": level, "margin": margin} for level, margin in ((None, None), ("0.5", None), (None, "10.0"))
+    ]
+    widths = [run.data.metrics["difference_high/r2"] - run.data.metrics["difference_low/r2"] for run in found]
+    assert widths[1] < widths[0] == widths[2]
+
+
 def test_any_run_of_a_project_has_the_split_that_it_uses(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that calls MLflow alone: what was joined last, or what EVENFOLD_SPLIT names; else nothing."""
     from evenfold.manifests import decide
