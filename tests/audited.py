@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.manifests import Audit, Finding, Manifest, decide
+from evenfold.manifests import Audit, Finding, Manifest, audit, decide
 
 SPEC = {"columns": {"key": "id", "target": "y", "group": "patient"}, "seed": 3}
 FEATURES = ["dose", "age"]
+N = 900
 
 
 def clean(n: int = 600) -> pd.DataFrame:
@@ -44,3 +45,23 @@ def moved(manifest: Manifest, row: int, fold: int) -> Manifest:
     codes = manifest.membership.codes.copy()
     codes[row] = fold
     return replace(manifest, membership=replace(manifest.membership, codes=codes))
+
+
+def plain(seed: int = 0, n: int = N) -> tuple[pd.DataFrame, np.random.Generator]:
+    """Return rows of four numbers, a category and a class that nothing is wrong with."""
+    random = np.random.default_rng(seed)
+    frame = pd.DataFrame(random.normal(size=(n, 4)), columns=list("abcd"))
+    frame["kind"] = random.choice(["oak", "elm", "ash"], n)
+    frame["y"] = (frame["a"] - frame["b"] + random.normal(size=n) > 0).astype(int)
+    frame["id"] = [f"K{i:05d}" for i in random.permutation(n)]
+    return frame, random
+
+
+def audited(frame: pd.DataFrame, **roles: str) -> Audit:
+    manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame)
+    return audit(manifest, frame, **roles)
+
+
+def alarms(made: Audit) -> dict[str, str]:
+    """Return what warns or fails; notes are questions."""
+    return {found.check: found.message for found in made.findings if found.severity != "note"}

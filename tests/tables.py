@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import Audit
+from evenfold.manifests import Audit, Manifest, decide
 from evenfold.splitters import Needs, Splitter
 from hypothesis import strategies as st
 
@@ -79,6 +79,45 @@ def rows(n: int, seed: int = 0) -> pd.DataFrame:
     draw = np.random.default_rng(seed)
     a, b = draw.normal(size=(2, 1000))
     return pd.DataFrame({"id": range(1000), "a": a, "b": b, "y": a - b + draw.normal(size=1000)}).head(n)
+
+
+def arrivals(n: int, seed: int = 0, start: int = 0) -> pd.DataFrame:
+    """Return made-up rows with keys from ``start``."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "id": np.arange(start, start + n) * 3,
+            "label": rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1]),
+            "number": rng.lognormal(size=n),
+            "g": [f"g{i}" for i in (np.arange(start, start + n) // 7)],
+        }
+    )
+
+
+def visits(n: int = 300) -> pd.DataFrame:
+    """Return visits of clinics by day, in an order that is not that of their keys, a text and a number."""
+    frame = pd.DataFrame({"id": [f"case_{i:03d}" for i in range(n)], "number": np.arange(n) * 7})
+    frame["y"] = np.where(np.arange(n) % 3 == 0, "yes", "no")
+    frame["day"] = np.arange(n)
+    frame["clinic"] = [f"clinic {i % 17}" for i in range(n)]
+    return frame.sample(frac=1, random_state=1, ignore_index=True)
+
+
+def split(frame: Any, strategy: str = "StratifiedKFold", key: Any = "id", **fields: Any) -> Manifest:
+    """Return a split of rows with a class ``y``."""
+    return decide({"strategy": strategy, "columns": {"key": key, "target": "y"}} | fields, frame)
+
+
+def hourly(n: int = 400) -> pd.DataFrame:
+    """Return a row an hour: a key, a class, and a site of eight rows."""
+    return pd.DataFrame(
+        {
+            "id": np.arange(n) * 3,
+            "y": np.where(np.arange(n) % 4, "no", "yes"),
+            "site": np.arange(n) // 8,
+            "when": pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(n), unit="h"),
+        }
+    )
 
 
 @st.composite

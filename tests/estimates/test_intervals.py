@@ -390,9 +390,6 @@ def test_groups_make_the_aggregates_interval_cluster_robust() -> None:
         assert estimate.interval.method == "pooled rows, corrected for training, cluster-robust"
 
 
-# ---------------------------------------------------------------- words
-
-
 def test_small_folds_are_told_for_metrics_that_need_more() -> None:
     """A mean of R2 over folds of 5 rows misleads; a mean of errors does not."""
     pairs = list(KFold(88, random_state=0).split(DIABETES.X))

@@ -30,9 +30,9 @@ COLUMNS = {"target": "y", "group": "g", "key": "id"}
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Return a file of 20,000 rows: half a megabyte of used columns."""
-    rng, n = np.random.default_rng(0), 20_000
-    columns = {"id": rng.permutation(n), "g": rng.integers(0, 500, n), "y": rng.normal(size=n), "x": rng.normal(size=n)}
+    """Return a file of 5,000 rows: 120 kB of used columns."""
+    rng, n = np.random.default_rng(0), 5_000
+    columns = {"id": rng.permutation(n), "g": rng.integers(0, 125, n), "y": rng.normal(size=n), "x": rng.normal(size=n)}
     pq.write_table(pa.table(columns), tmp_path / "data.parquet")
     return tmp_path / "data.parquet"
 
@@ -43,8 +43,8 @@ def test_a_split_out_of_core_is_recorded_and_found_by_every_other_flow(
     """No manifest and no table is read as a whole, and what is evaluated afterwards rests on the same manifest."""
     with monkeypatch.context() as patched:
         patched.setattr(load, "_from_tables", lambda *_: pytest.fail("the manifest was read as a whole"))
-        made = split(data, **COLUMNS, name="flights", engine="plain", memory="1MB")
-        again = split(data, **COLUMNS, name="flights", engine="plain", memory="1MB")
+        made = split(data, **COLUMNS, name="flights", engine="plain", memory="250kB")
+        again = split(data, **COLUMNS, name="flights", engine="plain", memory="250kB")
     assert (made.cached, again.cached) == (False, True)
     assert (made.run_id, made.balance) == (again.run_id, again.balance)
     page = Path(MlflowClient(home.tracking_uri).download_artifacts(made.run_id, "split/report.html")).read_text()
@@ -61,18 +61,18 @@ def test_a_split_grows_out_of_core_and_is_recorded(
 ) -> None:
     """The version, the folds and the balance are those of growing in memory; so is a batch of new rows."""
     rows = pq.read_table(data)
-    pq.write_table(rows.slice(0, 15_000), tmp_path / "first.parquet")
+    pq.write_table(rows.slice(0, 3_750), tmp_path / "first.parquet")
     made = split(tmp_path / "first.parquet", **COLUMNS, name="flights", engine="plain")
     wanted = grow(made.split.manifest(), data).manifest
     with monkeypatch.context() as patched:
         patched.setattr(load, "_from_tables", lambda *_: pytest.fail("the manifest was read as a whole"))
-        grown = extend(made.split.uri, data, engine="plain", memory="2MB")
-        assert (grown.added, grown.split.version, grown.split.split_id) == (5_000, "1.1", wanted.split_id)
+        grown = extend(made.split.uri, data, engine="plain", memory="500kB")
+        assert (grown.added, grown.split.version, grown.split.split_id) == (1_250, "1.1", wanted.split_id)
         assert grown.balance.worst.keys() == made.balance.worst.keys()
         pq.write_table(
             rows.slice(0, 10).set_column(0, "id", pa.array(range(90_000, 90_010))), tmp_path / "more.parquet"
         )
-        more = extend(grown.split.uri, tmp_path / "more.parquet", engine="plain", memory="500kB", batch=True)
+        more = extend(grown.split.uri, tmp_path / "more.parquet", engine="plain", memory="125kB", batch=True)
     assert (more.added, more.split.version) == (10, "1.2")
     assert [fold.rows for fold in more.balance.folds] == [fold.rows for fold in measure(more.split.manifest()).folds]
 
@@ -90,7 +90,7 @@ def test_a_setting_says_how_much_memory_a_table_may_take(
         return plan
 
     monkeypatch.setattr("evenfold.tasks.splits.planned", noted)
-    monkeypatch.setenv("EVENFOLD_MEMORY", "1MB")
+    monkeypatch.setenv("EVENFOLD_MEMORY", "250kB")
     first = split(data, **COLUMNS, engine="plain")
     monkeypatch.setenv("EVENFOLD_MEMORY", "1GB")
     second = split(data, **COLUMNS, name="other", engine="plain")
@@ -103,7 +103,7 @@ def test_a_setting_says_how_much_memory_a_table_may_take(
 def test_a_strategy_that_is_decided_in_memory_only_names_others(home: Home, data: Path) -> None:
     """The error is the same from a flow, and nothing is left behind."""
     with pytest.raises(SplitError, match=r"ShuffleSplit is decided in memory only, because .*; use "):
-        split(data, key="id", strategy="ShuffleSplit", engine="plain", data_engine="duckdb", memory="1MB")
+        split(data, key="id", strategy="ShuffleSplit", engine="plain", data_engine="duckdb", memory="250kB")
     assert not list(home.splits.glob("*"))
 
 
@@ -159,10 +159,10 @@ def test_a_table_that_no_model_can_be_given_is_refused_with_its_size(
     home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is read; the sentence names the way that is left, and what was split stays."""
-    made = split(data, **COLUMNS, name="flights", engine="plain", memory="1MB")
-    monkeypatch.setenv("EVENFOLD_MEMORY", "1MB")
+    made = split(data, **COLUMNS, name="flights", engine="plain", memory="250kB")
+    monkeypatch.setenv("EVENFOLD_MEMORY", "250kB")
     monkeypatch.setattr("evenfold.tasks.work.read_table", lambda *_, **__: pytest.fail("the table was read"))
-    with pytest.raises(SplitError, match=r"20,000 rows of 4 columns take about .* GB .*learns batch by batch"):
+    with pytest.raises(SplitError, match=r"5,000 rows of 4 columns take about .* GB .*learns batch by batch"):
         evaluate(data, manifest=made.split.uri, model="sklearn.linear_model:Ridge", engine="plain")
 
 
@@ -176,7 +176,7 @@ def test_a_model_that_names_its_features_reads_no_other_column_where_all_do_not_
     pq.write_table(wide, tmp_path / "wide.parquet")
     model = {"estimator": "sklearn.linear_model:Ridge", "features": ["x"]}
     wanted = evaluate(data, **COLUMNS, name="narrow", model=model, engine="plain")
-    monkeypatch.setenv("EVENFOLD_MEMORY", "6MB")
+    monkeypatch.setenv("EVENFOLD_MEMORY", "1.5MB")
     read: list[Any] = []
     whole = tables.read_table
     monkeypatch.setattr(
@@ -191,15 +191,15 @@ def test_a_table_that_does_not_fit_is_evaluated_batch_by_batch_by_itself(
     home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a model that has partial_fit, with the scores of fit_batches; others, and fits of all rows, say the size."""
-    rng, rows = np.random.default_rng(1), pq.read_table(data).slice(0, 8_000)
-    for i in range(20):
+    rng, rows = np.random.default_rng(1), pq.read_table(data).slice(0, 4_000)
+    for i in range(8):
         rows = rows.append_column(f"f{i}", pa.array(rng.normal(size=rows.num_rows) + (i < 2) * rows["y"].to_numpy()))
     pq.write_table(rows, data)
-    features = [f"f{i}" for i in range(20)]
+    features = [f"f{i}" for i in range(8)]
     learns = {"estimator": "sklearn.linear_model:SGDRegressor", "params": {"alpha": 0.001}, "features": features}
     asked: dict[str, Any] = {**COLUMNS, "name": "wide", "engine": "plain"}
     whole = evaluate(data, **asked, model=learns)
-    monkeypatch.setenv("EVENFOLD_MEMORY", "1.6MB")
+    monkeypatch.setenv("EVENFOLD_MEMORY", "600kB")
     _work.cache_clear()
     made = evaluate(data, **asked, model=learns, refresh=True)
     assert made.split.split_id == whole.split.split_id
@@ -210,7 +210,7 @@ def test_a_table_that_does_not_fit_is_evaluated_batch_by_batch_by_itself(
     assert made.estimates[0].interval is not None
     assert evaluate(data, **asked, model=learns).n_cached == 5
     page = Path(MlflowClient(home.tracking_uri).download_artifacts(made.run_id, "report.html"))
-    assert "20 features" in page.read_text(encoding="utf-8")
+    assert "8 features" in page.read_text(encoding="utf-8")
     with pytest.raises(SplitError, match=r"about .* GB as a model is given them, and .*partial_fit"):
         evaluate(data, **asked, model="sklearn.linear_model:Ridge", features=features)
     with pytest.raises(SplitError, match="name fewer features"):
@@ -226,13 +226,13 @@ def test_a_retraining_of_a_table_that_does_not_fit_learns_batch_by_batch(
 
     It is the model of the same batches in memory, whichever rows joined; features are never read as a whole.
     """
-    rng, rows = np.random.default_rng(1), pq.read_table(data).slice(0, 9_000)
-    for i in range(20):
+    rng, rows = np.random.default_rng(1), pq.read_table(data).slice(0, 4_500)
+    for i in range(8):
         rows = rows.append_column(f"f{i}", pa.array(rng.normal(size=rows.num_rows) + (i < 2) * rows["y"].to_numpy()))
-    features = ["x", *(f"f{i}" for i in range(20))]  # all of them, which are audited once, out of core
+    features = ["x", *(f"f{i}" for i in range(8))]  # all of them, which are audited once, out of core
     learns = {"estimator": "sklearn.linear_model:SGDRegressor", "params": {"alpha": 0.001}, "features": features}
     asked: dict[str, Any] = {**COLUMNS, "name": "wide", "registered_name": "delays", "engine": "plain"}
-    monkeypatch.setenv("EVENFOLD_MEMORY", "1.6MB")
+    monkeypatch.setenv("EVENFOLD_MEMORY", "600kB")
     read = tables.read_table
 
     def noted(source: Any, columns: Any = None, types: Any = None) -> pa.Table:
@@ -241,17 +241,17 @@ def test_a_retraining_of_a_table_that_does_not_fit_learns_batch_by_batch(
 
     for room in ("tasks.work", "tasks.splits", "manifests.plan", "manifests.joined", "manifests.tables.read"):
         monkeypatch.setattr(f"evenfold.{room}.read_table", noted)
-    pq.write_table(rows.slice(0, 8_000), data)
+    pq.write_table(rows.slice(0, 4_000), data)
     first = retrain(data, **asked, model=learns)
     pq.write_table(rows, data)
     second = retrain(data, **asked, model=learns)
     assert [made.registered.version for made in (first, second) if made.registered] == ["1", "2"]
-    assert (second.growth.added, second.growth.moved) == (1_000, 0)
+    assert (second.growth.added, second.growth.moved) == (500, 0)
     assert second.registered is not None
     assert second.registered.champion
     assert second.checked is not None
     assert "lower_score" in second.checked.passed
-    assert second.stored_champion.rows == 1_000
+    assert second.stored_champion.rows == 500
     model = tracker_of(second.split).load_model(second.registered.uri, str(learns["estimator"]))
     again = SGDRegressor(alpha=0.001, random_state=0).partial_fit(rows.select(features).to_pandas(), rows["y"])
     assert model.predict(rows.select(features).to_pandas()) == pytest.approx(

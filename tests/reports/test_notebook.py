@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -42,17 +41,42 @@ CELLS = {
 }
 
 
+RUNNING = """
+import os
+os.environ["EVENFOLD_HOME"] = "home"
+from evenfold.flows import evaluate
+made = evaluate(frame, spec=spec, model="sklearn.linear_model:LogisticRegression", metrics=["accuracy"], engine="plain")
+"""
+
+
+class Watched(NotebookClient):
+    """A notebook whose messages of what is displayed are kept, in their order."""
+
+    said: list[tuple[str, dict[str, str]]]
+
+    def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+        if msg["msg_type"] in ("display_data", "update_display_data"):
+            self.said.append((msg["msg_type"], msg["content"]["data"]))
+        return super().process_message(msg, cell, cell_index)
+
+
 @pytest.fixture(scope="module")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """Run a notebook in a kernel of its own, and return what each cell shows, by kind of content."""
-    notebook = nbformat.v4.new_notebook()
-    notebook.cells = [nbformat.v4.new_code_cell(source) for source in (SETUP, *CELLS.values())]
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    """Run a notebook in a kernel of its own: each kind of result, and last an evaluation."""
+    cells = [nbformat.v4.new_code_cell(source) for source in (SETUP, *CELLS.values(), RUNNING)]
     folder = tmp_path_factory.mktemp("notebook")
-    NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
-    ).execute()
-    Path(folder / "shown.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")
-    return {name: cell.outputs[0].data for name, cell in zip(CELLS, notebook.cells[1:], strict=True)}
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    client = Watched(notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
+    client.said = []
+    client.execute()
+    nbformat.writes(notebook)  # what is shown can be saved
+    return client
+
+
+@pytest.fixture
+def outputs(executed: Watched) -> dict[str, dict[str, str]]:
+    """Return what the cell of each kind shows, by kind of content."""
+    return {name: cell.outputs[0].data for name, cell in zip(CELLS, executed.nb.cells[1:-1], strict=True)}
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -125,36 +149,12 @@ def test_a_result_that_nothing_draws_shows_its_line() -> None:
     assert repr(Own()) == "Own 1"
 
 
-RUNNING = """
-import os
-os.environ["EVENFOLD_HOME"] = "home"
-from evenfold.flows import evaluate
-made = evaluate(frame, spec=spec, model="sklearn.linear_model:LogisticRegression", metrics=["accuracy"], engine="plain")
-"""
-
-
-class Watched(NotebookClient):
-    """A notebook whose messages of what is displayed are kept, in their order."""
-
-    said: list[tuple[str, dict[str, str]]]
-
-    def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
-        if msg["msg_type"] in ("display_data", "update_display_data"):
-            self.said.append((msg["msg_type"], msg["content"]["data"]))
-        return super().process_message(msg, cell, cell_index)
-
-
-def test_a_notebook_shows_one_line_that_goes_on_while_models_are_fitted(tmp_path: Path) -> None:
+def test_a_notebook_shows_one_line_that_goes_on_while_models_are_fitted(executed: Watched) -> None:
     """It is displayed once and updated, and ends with the seconds."""
-    cells = [nbformat.v4.new_code_cell(source) for source in (SETUP, RUNNING)]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    client = Watched(notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
-    client.said = []
-    client.execute()
-    kinds, lines = zip(*[(kind, data["text/plain"]) for kind, data in client.said], strict=True)
+    kinds, lines = zip(*[(kind, data["text/plain"]) for kind, data in executed.said], strict=True)
     assert kinds == ("display_data",) + ("update_display_data",) * (len(kinds) - 1)
     assert any(re.fullmatch(r"fitting models: [1-5] of 5, \d+ s", line) for line in lines)
     assert re.fullmatch(r"done after \d+ s", lines[-1])
-    assert all(data["text/html"].startswith("<progress value=") for _, data in client.said)
-    (shown,) = [each for each in notebook.cells[1].outputs if each.output_type == "display_data"]
+    assert all(data["text/html"].startswith("<progress value=") for _, data in executed.said)
+    (shown,) = [each for each in executed.nb.cells[-1].outputs if each.output_type == "display_data"]
     assert shown.data["text/plain"] == lines[-1]

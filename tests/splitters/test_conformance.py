@@ -1,5 +1,10 @@
 """Every strategy keeps every promise, at sizes that divide evenly, do not, and are as small as it can bear."""
 
+import random
+import threading
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from cases import CASES
 from evenfold.splitters import (
@@ -7,12 +12,14 @@ from evenfold.splitters import (
     ForwardChaining,
     GroupStratifiedShuffleSplit,
     Holdout,
+    KFold,
     PurgedKFold,
+    Rows,
     SpatialBlockKFold,
     Splitter,
     all_strategies,
 )
-from evenfold.splitters.conformance import CHECKS, check_conformance
+from evenfold.splitters.conformance import CHECKS, check_conformance, data_for
 
 
 def sizes(splitter: Splitter) -> list[int]:
@@ -59,3 +66,23 @@ def test_every_promise_has_a_check() -> None:
         f"add a check of {unchecked} to splitters/conformance/promises.py, and a fault that it catches"
     )
     assert promised == checked
+
+
+def test_what_another_thread_draws_once_is_not_held_against_a_splitter() -> None:
+    """A client's thread that waits for a random while may draw from the global state during any split."""
+    waiting = [random.random]
+
+    class Meanwhile(KFold):
+        """Another thread draws in its first split."""
+
+        def pairs(self, rows: Rows) -> Iterator[tuple[Any, Any]]:
+            if waiting:
+                thread = threading.Thread(target=waiting.pop())
+                thread.start()
+                thread.join()
+            return super().pairs(rows)
+
+    (alone,) = (each for each in CHECKS if each.name.startswith("leaves the global random state alone"))
+    splitter = Meanwhile()
+    assert alone.holds(splitter, data_for(splitter, 60))
+    assert not waiting

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,29 +12,21 @@ import pytest
 from evenfold.estimates import ModelError
 from evenfold.estimates.promotion import Difference, decide
 from evenfold.flows import GateError, Retraining
-from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from small import champion, registry, retrain
 from tables import rows
 
 from evenfold import flows
 
-COLUMNS = {"key": ["id"], "target": "y"}
 GOOD = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
 BAD = {"estimator": "sklearn.dummy:DummyRegressor", "metrics": ["r2"]}
-
-
 TWO_METRICS = GOOD | {"metrics": ["r2", "neg_mean_squared_error"]}
 
 
 @pytest.fixture(autouse=True)
 def home(shared_home: Home) -> Home:
     return shared_home
-
-
-def retrain(name: str, frame: pd.DataFrame, model: dict[str, Any], **fields: Any) -> Retraining:
-    # Three folds say what five say, and each has a fit, a run and a part of the audit.
-    spec = {"name": name, "columns": COLUMNS, "strategy": "KFold", "params": {"n_splits": 3}, **fields.pop("spec", {})}
-    return flows.retrain(frame, engine="plain", spec=spec, model=model, **fields)
 
 
 @pytest.fixture(scope="module")
@@ -47,16 +37,6 @@ def first_request(_module_home: Home) -> Retraining:
         return retrain("requests", rows(120), TWO_METRICS)
 
 
-def client(home: Home) -> Any:
-    from mlflow.tracking import MlflowClient
-
-    return MlflowClient(home.tracking_uri)
-
-
-def champion(home: Home, name: str) -> str:
-    return str(client(home).get_model_version_by_alias(name, "champion").version)
-
-
 def test_the_first_run_makes_the_champion(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a champion the candidate is registered, is the champion and nothing else, and loads without pickles."""
     import mlflow
@@ -65,12 +45,12 @@ def test_the_first_run_makes_the_champion(home: Home, monkeypatch: pytest.Monkey
     assert outcome.decision.why == "it is the first version, so there is nothing to compare it with"
     assert outcome.registered is not None
     assert champion(home, "first") == outcome.registered.version == "1"
-    assert list(client(home).get_registered_model("first").aliases) == ["champion"]
+    assert list(registry(home).get_registered_model("first").aliases) == ["champion"]
     assert "MLFLOW_TRACKING_URI" not in os.environ, "keeping a model must not choose the store of every later home"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", home.tracking_uri)
     model = mlflow.sklearn.load_model("models:/first@champion")
     assert model.predict(rows(3)[list(model.feature_names_in_)]).shape == (3,)
-    uri = client(home).get_model_version_by_alias("first", "champion").source
+    uri = registry(home).get_model_version_by_alias("first", "champion").source
     folder = Path(mlflow.artifacts.download_artifacts(uri))
     assert (folder / "model.skops").exists() or list(folder.glob("*.skops"))
     assert not list(folder.rglob("*.pkl"))
@@ -83,7 +63,7 @@ def test_the_same_retraining_is_done_once(home: Home) -> None:
     second = retrain("once", rows(120), GOOD)
     assert second.reused
     assert second.run_id == first.run_id
-    assert len(client(home).search_model_versions("name = 'once'")) == 1
+    assert len(registry(home).search_model_versions("name = 'once'")) == 1
 
 
 @pytest.mark.parametrize(
@@ -131,7 +111,7 @@ def test_a_worse_candidate_does_not_become_champion(home: Home) -> None:
     grown = retrain("worse", rows(260), BAD)
     assert grown.decision.winner == "champion"
     assert "refitted on newer rows" in grown.decision.why
-    tags = client(home).get_model_version_by_alias("worse", "champion").tags
+    tags = registry(home).get_model_version_by_alias("worse", "champion").tags
     assert "Ridge" in tags["evenfold.model"]
     assert champion(home, "worse") == "2"
 
@@ -215,45 +195,6 @@ def test_a_refused_extension_stops(home: Home) -> None:
     assert any("was not extended" in note for note in made.growth.notes)
 
 
-def test_a_champion_that_no_longer_loads_is_told_and_decides_nothing(home: Home) -> None:
-    """Its recipe still competes; the report says that the stored model does not load."""
-    import shutil
-
-    retrain("broken", rows(120), GOOD)
-    source = client(home).get_model_version_by_alias("broken", "champion")
-    shutil.rmtree(client(home).get_model_version_download_uri("broken", source.version).removeprefix("file://"))
-    outcome = retrain("broken", rows(150), BAD)
-    assert "no longer loads" in outcome.stored_champion.why
-    assert outcome.decision.winner == "champion"
-    assert outcome.decision.difference is not None
-
-
-def test_a_champion_whose_recipe_is_gone_gives_way(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An import path that no longer exists cannot be evaluated: the candidate takes over, and the report says why."""
-    monkeypatch.setenv("EVENFOLD_ALLOWED_MODULES", "sklearn,a_package_that_left")
-    retrain("gone", rows(120), GOOD)
-    version = champion(home, "gone")
-    gone = '{"estimator": "a_package_that_left:Model", "metrics": ["r2"]}'
-    client(home).set_model_version_tag("gone", version, "evenfold.model", gone)
-    outcome = retrain("gone", rows(150), GOOD)
-    assert "can no longer be evaluated" in outcome.decision.why
-    assert "a_package_that_left" in outcome.decision.why
-    assert champion(home, "gone") == "2"
-
-
-def test_a_champion_whose_recipe_fails_does_not_give_way(home: Home) -> None:
-    """A fit that breaks off or lasts too long is no comparison: the retraining stops, unless gates are off."""
-    retrain("fails", rows(120), GOOD)
-    fails = '{"estimator": "sklearn.linear_model:Ridge", "params": {"alpha": -1}, "metrics": ["r2"]}'
-    client(home).set_model_version_tag("fails", "1", "evenfold.model", fails)
-    with pytest.raises(GateError, match=r"champion's recipe could not be fitted on these folds.*--no-gates"):
-        retrain("fails", rows(150), GOOD)
-    assert champion(home, "fails") == "1"
-    outcome = retrain("fails", rows(150), GOOD, gates=False)
-    assert outcome.decision.why.startswith("the champion's recipe could not be fitted on these folds")
-    assert champion(home, "fails") == "2"
-
-
 def test_a_metric_that_cannot_judge_the_target_promotes_nobody(home: Home) -> None:
     """It is refused by a sentence; a metric of one class is told by that class, as in the recipe."""
     table = rows(200).assign(y=lambda frame: np.where(frame["y"] > 0, "yes", "no"))
@@ -264,55 +205,6 @@ def test_a_metric_that_cannot_judge_the_target_promotes_nobody(home: Home) -> No
     assert sorted(path.name for path in (home.splits / "judged").glob("*.*")) == ["1.0"], "the split grew nevertheless"
     assert champion(home, "judged") == "1"
     assert retrain("judged", table, bad, metric="recall").decision.metric == "recall of yes"
-
-
-@pytest.mark.parametrize("path", ["os:system", "a_package:Model", "evenfold.estimates.models.spec:named_estimator"])
-def test_a_champion_that_names_what_it_may_not_stops_the_retraining(home: Home, path: str) -> None:
-    """Whoever may edit the registry has nothing imported here, and does not make the candidate champion either."""
-    name = f"tagged-{path.partition(':')[0]}"
-    retrain(name, rows(120), GOOD)
-    theirs = json.dumps({"estimator": path, "params": {"command": "touch tagged"}})
-    client(home).set_model_version_tag(name, champion(home, name), "evenfold.model", theirs)
-    with pytest.raises(UntrustedNameError, match=re.escape(path)):
-        retrain(name, rows(150), GOOD)
-    assert champion(home, name) == "1"
-    runs = client(home).search_runs([client(home).get_experiment_by_name(name).experiment_id])
-    assert [run.info.status for run in runs if run.info.run_name == f"retrain/{name}"] == ["FAILED", "FINISHED"]
-
-
-def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home, caplog: pytest.LogCaptureFixture) -> None:
-    """What stops a retraining names the tag, whose it is and what to do; put right, the same retraining goes on."""
-    retrain("tags", rows(120), GOOD)
-    experiment = client(home).get_experiment_by_name("tags").experiment_id
-    (first,) = client(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/tags'")
-    for tag, bad, words in (
-        ("model", "[" * 3_000, "evenfold.model of version 1 of tags, the champion, in MLflow is not a recipe"),
-        ("model", '{"estimator": 7}', "'estimator' is '7'"),
-        (
-            "scores",
-            '{"a":' * 900,
-            "evenfold.scores of version 1 of tags, the champion, in MLflow is not a list of scores",
-        ),
-    ):
-        kept = client(home).get_model_version("tags", "1").tags[f"evenfold.{tag}"]
-        client(home).set_model_version_tag("tags", "1", f"evenfold.{tag}", bad)
-        with pytest.raises((SplitError, GateError), match=re.escape(words)):
-            retrain("tags", rows(150), GOOD)
-        assert champion(home, "tags") == "1"
-        client(home).set_model_version_tag("tags", "1", f"evenfold.{tag}", kept)
-    kept = first.data.tags["evenfold.decision"]
-    client(home).set_tag(first.info.run_id, "evenfold.decision", '{"spent": -100}')
-    with pytest.raises(SplitError, match=f"evenfold.decision of run {first.info.run_id} in MLflow is not a decision"):
-        retrain("tags", rows(150), BAD)
-    client(home).set_tag(first.info.run_id, "evenfold.decision", kept)
-    for run in client(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/tags'"):
-        if run.info.status == "FAILED":  # the one that goes on: what it had decided is decided anew
-            client(home).set_tag(run.info.run_id, "evenfold.decision", "{")
-    assert retrain("tags", rows(150), GOOD).registered
-    assert "It is decided anew" in caplog.text
-    assert champion(home, "tags") == "2"
-    client(home).log_text(first.info.run_id, "[" * 100_000, "retrain.json")
-    assert not retrain("tags", rows(120), GOOD, on_refused="new_major", gates=False).reused
 
 
 def test_a_table_that_was_stopped_late_hides_no_change_of_the_next(home: Home) -> None:
@@ -355,7 +247,7 @@ def test_draws_are_compared_draw_by_draw() -> None:
 def test_locked_rows_are_never_learnt_from(home: Home) -> None:
     """The final model is fitted on the rows that are not locked, and no row of the holdout is scored."""
     retrain("locked", rows(200), GOOD, spec={"holdout": {"fraction": 0.25}})
-    version = client(home).get_model_version_by_alias("locked", "champion")
+    version = registry(home).get_model_version_by_alias("locked", "champion")
     assert version.tags["evenfold.n_train"] == "150"
 
 
@@ -371,12 +263,12 @@ def test_a_failed_gate_stops_before_anything_is_fitted(home: Home) -> None:
     with pytest.raises(GateError, match=r"the audit of gated 1\.0 failed: .*told"):
         retrain("gated", leaky(120), GOOD)
     assert set(home.scores.glob("*")) == before
-    runs = client(home).search_runs([client(home).get_experiment_by_name("gated").experiment_id])
+    runs = registry(home).search_runs([registry(home).get_experiment_by_name("gated").experiment_id])
     states = {run.info.run_name: run.info.status for run in runs}
     assert states == {"retrain/gated": "FAILED", "gated 1.0 split": "FINISHED"}
     (failed,) = (run for run in runs if run.info.status == "FAILED")
     assert "told" in failed.data.tags["evenfold.failure"]
-    assert not client(home).search_registered_models("name = 'gated'")
+    assert not registry(home).search_registered_models("name = 'gated'")
     outcome = retrain("gated", leaky(120), GOOD, gates=False)
     assert outcome.registered is not None
     assert outcome.audit.failed == ["target_like_features"]
@@ -403,7 +295,7 @@ def test_a_gate_of_the_specification_stops_a_retraining() -> None:
 
 def test_a_decision_that_was_made_is_kept_when_the_rest_was_killed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed between promoting and finishing: the next run finishes the same run, and registers nothing twice."""
-    from evenfold.tasks.record.models import registry
+    from evenfold.tasks.record.models import registry as recorded
 
     retrain("killed", rows(150), BAD)
     with monkeypatch.context() as patch:
@@ -411,15 +303,15 @@ def test_a_decision_that_was_made_is_kept_when_the_rest_was_killed(home: Home, m
         def stop(*_: Any, **__: Any) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr(registry.close_retraining, "fn", stop)
+        patch.setattr(recorded.close_retraining, "fn", stop)
         with pytest.raises(KeyboardInterrupt):
             retrain("killed", rows(150), GOOD)
     assert champion(home, "killed") == "2"
     outcome = retrain("killed", rows(150), GOOD)
     assert outcome.decision.why == "the candidate is better"
     assert champion(home, "killed") == "2"
-    assert len(client(home).search_model_versions("name = 'killed'")) == 2
-    assert client(home).get_run(outcome.run_id).info.status == "FINISHED"
+    assert len(registry(home).search_model_versions("name = 'killed'")) == 2
+    assert registry(home).get_run(outcome.run_id).info.status == "FINISHED"
 
 
 @pytest.mark.parametrize(

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import Audit, Manifest, audit, decide, extend
+from audited import N, alarms, audited, plain
+from evenfold.manifests import Manifest, audit, decide, extend
 from evenfold.manifests.audits.unnamed import populations
 from evenfold.manifests.audits.unnamed.models import predict_boosted
 from evenfold.manifests.audits.unnamed.sample import Sample, read_sample
 from evenfold.manifests.joined import Joined, JoinedLabels
 
-N = 1200
 Change = Callable[[pd.DataFrame, np.random.Generator], Any]
-
-
-def plain(seed: int = 0) -> tuple[pd.DataFrame, np.random.Generator]:
-    """Return rows of four numbers, a category and a class that nothing is wrong with."""
-    random = np.random.default_rng(seed)
-    frame = pd.DataFrame(random.normal(size=(N, 4)), columns=list("abcd"))
-    frame["kind"] = random.choice(["oak", "elm", "ash"], N)
-    frame["y"] = (frame["a"] - frame["b"] + random.normal(size=N) > 0).astype(int)
-    frame["id"] = [f"K{i:05d}" for i in random.permutation(N)]
-    return frame, random
-
-
-def audited(frame: pd.DataFrame, **roles: str) -> Audit:
-    manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame)
-    return audit(manifest, frame, **roles)
-
-
-def alarms(made: Audit) -> dict[str, str]:
-    """Return what warns or fails; notes are questions."""
-    return {found.check: found.message for found in made.findings if found.severity != "note"}
 
 
 def two_folds(**columns: str) -> tuple[Manifest, pd.DataFrame]:
@@ -73,13 +52,13 @@ def test_rows_that_nothing_is_wrong_with_raise_no_alarm(seed: int) -> None:
 
 def test_copies_measured_again_are_near_duplicates() -> None:
     """A tenth of the rows again, each number off by a thousandth of its spread."""
-    frame, random = plain()
-    copies = frame.iloc[: N // 10].copy()
-    copies[list("abcd")] += random.normal(size=(N // 10, 4)) * 0.001
+    frame, random = plain(n=1200)
+    copies = frame.iloc[:120].copy()
+    copies[list("abcd")] += random.normal(size=(120, 4)) * 0.001
     copies["id"] = copies["id"] + "-2"
     made = audited(pd.concat([frame, copies], ignore_index=True))
     found = next(found for found in made.findings if found.check == "near_duplicates")
-    assert 0.7 * N / 5 <= found.figure <= N / 5
+    assert 0.7 * 240 <= found.figure <= 240
     assert "keep them together as a group" in found.message
 
 
@@ -107,64 +86,6 @@ def test_reworded_texts_are_near_duplicates() -> None:
     notes = [" ".join(random.choice(words, 15)) for _ in range(N)]
     notes[:40] = [note.replace(note.split()[3], "again").upper() + "." for note in notes[-40:]]
     assert "'note'" in alarms(audited(frame.assign(note=notes)))["near_duplicates"]
-
-
-def _levels(frame: pd.DataFrame, random: np.random.Generator, levels: int) -> np.ndarray:
-    codes = random.integers(0, levels, N)
-    effect = random.normal(size=levels)[codes] * 2
-    frame["y"] = (effect + frame["a"] + random.normal(size=N) > 0).astype(int)
-    return codes
-
-
-def test_an_entity_of_numbers_is_found_and_the_line_is_proposed() -> None:
-    """Its numbers say nothing by their order, unlike an age."""
-    frame, random = plain()
-    frame["patient"] = _levels(frame, random, 120)
-    assert "`group: patient`" in alarms(audited(frame))["unnamed_entities"]
-    smooth = (frame["patient"] / 60 - 1 + random.normal(size=N) > 0).astype(int)
-    assert "unnamed_entities" not in alarms(audited(frame.assign(y=smooth)))
-
-
-def test_an_entity_in_a_part_of_the_key_is_found() -> None:
-    """As in S0012-V3, of which S0012 is the subject."""
-    frame, random = plain()
-    codes = pd.Series(_levels(frame, random, 120))
-    frame["id"] = [f"S{code:04d}-V{i}" for code, i in zip(codes, codes.groupby(codes).cumcount(), strict=True)]
-    said = alarms(audited(frame))["unnamed_entities"]
-    assert "of the key 'id'" in said
-    _follow(said, frame)
-
-
-def test_an_entity_of_two_columns_is_found() -> None:
-    """Neither the site nor the number names a patient alone."""
-    frame, random = plain()
-    codes = _levels(frame, random, 120)
-    frame["site"], frame["number"] = codes % 10, codes // 10
-    said = alarms(audited(frame))["unnamed_entities"]
-    assert "the combination of" in said
-    _follow(said, frame)
-
-
-def _follow(said: str, table: pd.DataFrame) -> None:
-    """Do word for word what a finding says, and find nothing any more."""
-    told = re.search(r"\(in pandas (table\['(\w+)'\] = .*)\) and split with `group: (\w+)` \(--group (\w+)\)", said)
-    assert told is not None, said
-    exec(told[1], {"table": table})
-    assert told[2] == told[3] == told[4]
-    manifest = decide({"columns": {"key": "id", "target": "y", "group": told[4]}}, table)
-    assert "unnamed_entities" not in alarms(audit(manifest, table))
-
-
-def test_a_second_entity_is_found_beside_the_named_one() -> None:
-    """Patients are whole, and their wards are not."""
-    frame, random = plain()
-    wards = random.integers(0, 40, 240)
-    patients = random.integers(0, 240, N)
-    effect = random.normal(size=40)[wards[patients]] * 2
-    frame["y"] = (effect + frame["a"] + random.normal(size=N) > 0).astype(int)
-    frame["patient"], frame["ward"] = patients, [f"W{code:02d}" for code in wards[patients]]
-    manifest = decide({"columns": {"key": "id", "target": "y", "group": "patient"}}, frame)
-    assert "`group: ward`" in alarms(audit(manifest, frame))["unnamed_entities"]
 
 
 @pytest.mark.parametrize(
@@ -263,9 +184,9 @@ def test_models_stop_where_no_fold_can_be_apart_any_more(monkeypatch: pytest.Mon
 def test_a_generation_from_another_population_is_found() -> None:
     """What grows the split by other rows is worth a sentence; what grows it by the same is not."""
     frame, _ = plain()
-    first = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame.iloc[:900])
+    first = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame.iloc[: N * 3 // 4])
     assert "other_generation" in audit(extend(first, frame).manifest, frame).passed
-    frame.loc[900:, "d"] += 2.0
+    frame.loc[N * 3 // 4 :, "d"] += 2.0
     assert "generation 1" in alarms(audit(extend(first, frame).manifest, frame))["other_generation"]
 
 
@@ -450,33 +371,6 @@ def test_rows_made_of_two_others_are_found_and_measured_ones_are_not() -> None:
     made = pd.concat([frame, between.assign(y=1, id=[f"S{i}" for i in range(100)])], ignore_index=True)
     assert "near_duplicates" not in alarms(audited(frame))
     assert "lie exactly between two others" in alarms(audited(made))["near_duplicates"]
-
-
-def test_an_entity_of_a_seventh_of_the_variance_is_found_and_one_of_a_twentieth_is_no_alarm() -> None:
-    """Each of 60 teachers has 20 rows. Flights of one number are as weakly alike, and nobody is warned of them."""
-    frame, random = plain()
-    codes = random.integers(0, 60, N)
-    teachers, own = random.normal(size=60)[codes], random.normal(size=N)
-    named = frame.assign(teacher=[f"T{code:02d}" for code in codes])
-    assert "`group: teacher`" in alarms(audited(named.assign(y=teachers * 0.5 + own)))["unnamed_entities"]
-    assert "unnamed_entities" not in alarms(audited(named.assign(y=teachers * 0.22 + own)))
-
-
-def test_an_entity_of_as_many_rows_each_is_found() -> None:
-    """Three rows of each of 400 patients: there is no order in their numbers of rows."""
-    frame, random = plain()
-    codes = random.permutation(np.repeat(np.arange(400), 3))
-    frame["y"] = random.normal(size=400)[codes] + frame["a"]
-    assert "`group: patient`" in alarms(audited(frame.assign(patient=codes)))["unnamed_entities"]
-
-
-def test_a_count_is_no_entity() -> None:
-    """Small counts are common and large ones are rare, while names have rows in no order."""
-    frame, random = plain()
-    codes = np.minimum(random.exponential(20, N).astype(int), 80)
-    frame["y"] = random.normal(size=81)[codes] + random.normal(size=N)
-    assert "unnamed_entities" not in alarms(audited(frame.assign(visits=codes)))
-    assert "unnamed_entities" in alarms(audited(frame.assign(visits=random.permutation(81)[codes])))
 
 
 def test_rows_without_any_value_repeat_nothing() -> None:

@@ -13,8 +13,6 @@ import pyarrow as pa
 import pytest
 from evenfold.manifests import (
     Manifest,
-    decide,
-    declaration_of,
     export,
     import_croissant,
     import_folds,
@@ -23,30 +21,16 @@ from evenfold.manifests import (
     import_parts,
     import_positions,
     part_frames,
-    read_split_spec,
-    spec_from_declaration,
 )
 from evenfold.splitters import SplitError
 from scipy.io import arff
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
+from tables import split, visits
 
 PARTS = {"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}}
 REPEATED = {"strategy": {"strategy": "KFold", "params": {"n_splits": 4}}, "n_repeats": 3}
 POSITIONAL = {"data-foundry": "splits.json", "torch": "splits.json", "openml": "splits.arff"}
-
-
-def rows(n: int = 120) -> pd.DataFrame:
-    """Return rows in an order that is not that of their keys."""
-    frame = pd.DataFrame({"id": [f"case_{i:03d}" for i in range(n)], "number": np.arange(n) * 7})
-    frame["y"] = np.where(np.arange(n) % 3 == 0, "yes", "no")
-    frame["day"] = np.arange(n) // 2
-    frame["clinic"] = [f"clinic {i % 17}" for i in range(n)]
-    return frame.sample(frac=1, random_state=1, ignore_index=True)
-
-
-def split(frame: Any, strategy: str = "StratifiedKFold", **fields: Any) -> Manifest:
-    return decide({"strategy": strategy, "columns": {"key": "id", "target": "y"}} | fields, frame)
 
 
 def sides(manifest: Manifest, frame: pd.DataFrame) -> list[tuple[list[int], list[int]]]:
@@ -58,7 +42,7 @@ def sides(manifest: Manifest, frame: pd.DataFrame) -> list[tuple[list[int], list
 @pytest.mark.parametrize("tool", POSITIONAL)
 def test_positions_come_back_as_the_same_split(tool: Any, key: str | None, tmp_path: Path) -> None:
     """Folds keep their split_id, with a key and without one."""
-    frame = rows()
+    frame = visits()
     manifest = split(frame, columns={"key": key, "target": "y"} if key else {"target": "y"})
     made = export(manifest, tool, tmp_path / POSITIONAL[tool], frame)
     assert "Lost: keys, strategy and seed" in made.note
@@ -70,7 +54,7 @@ def test_positions_come_back_as_the_same_split(tool: Any, key: str | None, tmp_p
 @pytest.mark.parametrize("tool", POSITIONAL)
 def test_positions_of_repeats_pairs_and_shuffles_keep_their_sides(tool: Any, strategy: str, tmp_path: Path) -> None:
     """What no column can say comes back as pairs, split for split."""
-    frame = rows()
+    frame = visits()
     params = {"params": REPEATED} if strategy == "Repeated" else {}
     columns = {"key": "id", "target": "y"} | ({"time": "day"} if strategy == "ForwardChaining" else {})
     manifest = split(frame, strategy, columns=columns, **params)
@@ -82,7 +66,7 @@ def test_positions_of_repeats_pairs_and_shuffles_keep_their_sides(tool: Any, str
 
 def test_positions_are_those_of_the_frame_that_was_given(tmp_path: Path) -> None:
     """Another order of rows gives other positions of the same rows, and without data there are none."""
-    frame = rows()
+    frame = visits()
     manifest, other = split(frame), frame.sample(frac=1, random_state=9, ignore_index=True)
     export(manifest, "torch", tmp_path / "a.json", frame)
     export(manifest, "torch", tmp_path / "b.json", other)
@@ -98,7 +82,7 @@ def test_positions_are_those_of_the_frame_that_was_given(tmp_path: Path) -> None
 
 def test_openml_splits_are_read_by_scipy(tmp_path: Path) -> None:
     """A reader of ARFF that is not ours sees every row once a repeat in TEST, and in its fold."""
-    frame = rows()
+    frame = visits()
     manifest = split(frame, "Repeated", params=REPEATED)
     export(manifest, "openml", tmp_path / "splits.arff", frame)
     values, _ = arff.loadarff(tmp_path / "splits.arff")
@@ -137,7 +121,7 @@ def test_an_arff_of_anothers_order_is_read(tmp_path: Path) -> None:
 def test_what_is_no_positions_is_refused(splits: Any, message: str) -> None:
     """In one sentence, whatever it is."""
     with pytest.raises(SplitError, match=message):
-        import_positions(splits, rows(10), "id")
+        import_positions(splits, visits(10), "id")
 
 
 def test_files_that_hold_no_splits_are_refused(tmp_path: Path) -> None:
@@ -145,9 +129,9 @@ def test_files_that_hold_no_splits_are_refused(tmp_path: Path) -> None:
     for name, text in (("a.json", "{"), ("a.arff", "@relation x\n@data\n1,2\n")):
         (tmp_path / name).write_text(text)
         with pytest.raises(SplitError, match=f"{name} holds no splits"):
-            import_positions(tmp_path / name, rows(10), "id")
+            import_positions(tmp_path / name, visits(10), "id")
     with pytest.raises(SplitError, match="cannot be read"):
-        import_positions(tmp_path / "no.json", rows(10), "id")
+        import_positions(tmp_path / "no.json", visits(10), "id")
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
@@ -161,7 +145,7 @@ def test_files_that_hold_no_splits_are_refused(tmp_path: Path) -> None:
 )
 def test_three_words_come_back_as_the_same_split(tool: Any, words: set[str], name: str, tmp_path: Path) -> None:
     """Beside the key or beside the data, locked rows and all."""
-    frame = rows()
+    frame = visits()
     manifest = split(frame, "HashSplit", params=PARTS)
     for data in (None, frame):
         made = export(manifest, tool, tmp_path / name, data)
@@ -174,7 +158,7 @@ def test_three_words_come_back_as_the_same_split(tool: Any, words: set[str], nam
 
 def test_two_parts_and_a_holdout_have_their_words(tmp_path: Path) -> None:
     """Train and test alone: test is tested. A fold beside locked rows is validation. Excluded rows are left out."""
-    frame = rows()
+    frame = visits(120)
     two = split(frame, "HashSplit", params={"parts": {"train": 0.7, "test": 0.3}})
     assert set(part_frames(two, frame)) == {"train", "test"}
     export(two, "vertex", tmp_path / "two.csv")
@@ -191,7 +175,7 @@ def test_two_parts_and_a_holdout_have_their_words(tmp_path: Path) -> None:
 
 def test_folds_have_no_three_words(tmp_path: Path) -> None:
     """Several folds, a word that is not known, a column that is not there: refused, and nothing is written."""
-    frame = rows()
+    frame = visits()
     with pytest.raises(SplitError, match=r"takes one split into training, validation and test, and .* tests 5 folds"):
         export(split(frame), "vertex", tmp_path / "a.csv")
     parts = split(frame, "HashSplit", params=PARTS)
@@ -207,7 +191,7 @@ def test_folds_have_no_three_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.Table.from_pandas])
 def test_frames_by_part_come_back_as_the_same_split(kind: Any) -> None:
     """As in a DatasetDict; frames are of the kind that was given."""
-    frame = rows()
+    frame = visits()
     manifest = split(frame, "HashSplit", params=PARTS)
     frames = part_frames(manifest, kind(frame))
     assert list(frames) == ["train", "validation", "test"]
@@ -218,7 +202,7 @@ def test_frames_by_part_come_back_as_the_same_split(kind: Any) -> None:
 def test_hugging_face_takes_the_frames_and_gives_them_back() -> None:
     """With the real package: DatasetDict there and back is the same split."""
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")
-    frame = rows()
+    frame = visits()
     manifest = split(frame, "HashSplit", params=PARTS)
     frames = part_frames(manifest, frame)
     of = datasets.DatasetDict(
@@ -231,7 +215,7 @@ def test_hugging_face_takes_the_frames_and_gives_them_back() -> None:
 def test_data_foundry_takes_the_positions(tmp_path: Path) -> None:
     """With the real package: its model of splits validates the file, and import reads the model's own field."""
     schema = pytest.importorskip("data_foundry.schema", reason="data-foundry is not installed")
-    frame = rows()
+    frame = visits()
     manifest = split(frame, "Repeated", params=REPEATED)
     export(manifest, "data-foundry", tmp_path / "splits.json", frame)
     model = schema.PredictiveMLSplitsMetadata(**json.loads((tmp_path / "splits.json").read_text()))
@@ -239,145 +223,32 @@ def test_data_foundry_takes_the_positions(tmp_path: Path) -> None:
     assert sides(import_positions(model.splits, frame, "id"), frame) == sides(manifest, frame)
 
 
-GROUPED = {"columns": {"key": "id", "group": "clinic", "stratify": "y"}, "strategy": "BalancedGroupKFold"}
-TIMED = {"columns": {"key": "id", "time": "day", "target": "y"}, "strategy": "ForwardChaining"}
-STRATIFIED = {"columns": {"key": "id", "target": "y"}, "strategy": "StratifiedKFold"}
-
-
-@pytest.mark.parametrize("spec", [GROUPED, TIMED, STRATIFIED], ids=lambda spec: spec["strategy"])
-def test_declarations_come_back_as_the_same_split(spec: dict[str, Any]) -> None:
-    """Columns are kept; the folds are the same because the strategy's defaults are."""
-    declared = declaration_of(spec)
-    assert "folds are decided anew there" in declared.lost[0]
-    back = spec_from_declaration(declared.structure(), "id", target=spec["columns"].get("target"))
-    assert decide(back, rows()).split_id == decide(spec, rows()).split_id
-
-
-@pytest.mark.parametrize("spec", [GROUPED, TIMED, STRATIFIED], ids=lambda spec: spec["strategy"])
-def test_autogluon_takes_the_structure(spec: dict[str, Any]) -> None:
-    """With the real package: ValidationStructure is made of it, and its folds respect what it says."""
-    package = pytest.importorskip(
-        "autogluon.common.utils.validation_structure", reason="autogluon.common is not installed"
-    )
-    frame, structure = rows(), declaration_of(spec).structure()
-    made = package.ValidationStructure.from_input(structure)
-    folds, _, _ = made.custom_splits(frame, frame["y"], num_folds=3, num_repeats=1)
-    for train, test in folds:
-        if made.group_on:
-            assert not set(frame["clinic"].iloc[train]) & set(frame["clinic"].iloc[test])
-        if made.time_on:
-            assert frame["day"].iloc[train].max() < frame["day"].iloc[test].min()
-
-
 def test_autogluon_takes_the_folds_as_groups(tmp_path: Path) -> None:
     """A column beside the data, one value a fold, which groups='fold' leaves out one after the other."""
-    frame = rows()
+    frame = visits()
     manifest = split(frame)
     made = export(manifest, "autogluon", tmp_path / "rows.parquet", frame)
     assert "groups='fold'" in made.note
     assert import_folds(tmp_path / "rows.parquet", "id", "fold").split_id == manifest.split_id
 
 
-def test_data_foundrys_task_is_a_declaration() -> None:
-    """Its fields beyond the split are passed over; its time is always forward."""
-    task = {
-        "target_column_name": "y",
-        "problem_type": "binary_classification",
-        "objective_metric_name": "roc_auc",
-        "stratify_on": None,
-        "group_on": "clinic",
-        "group_labels": "per_sample",
-        "group_time_on": "day",
-        "type_adapter_id": "predictive-ml-task-mold-v1",
-    }
-    spec = spec_from_declaration(task, "id")
-    assert (spec.strategy, spec.columns.group, spec.columns.target) == ("BalancedGroupKFold", "clinic", "y")
-    timed = spec_from_declaration(task | {"group_on": None, "group_time_on": None, "time_on": "day"}, "id")
-    assert (timed.strategy, timed.columns.time) == ("ForwardChaining", "day")
-
-
-def test_several_declared_group_columns_stay_together() -> None:
-    """Rows that share a clinic or a device are one group; a list of one is its column."""
-    several = spec_from_declaration({"group_on": ["clinic", "device"]}, "id", target="y")
-    assert (several.strategy, several.columns.grouped) == ("BalancedGroupKFold", ["clinic", "device"])
-    assert spec_from_declaration({"group_on": ["clinic"]}, "id").columns.group == "clinic"
-
-
-@pytest.mark.parametrize(
-    ("declared", "message"),
-    [
-        ({"stratify_on": ["a", "b"]}, r"stratify_on names 2 columns \(a and b\); join them into one"),
-        ({"time_on": "day"}, "trains on rows after those that are tested"),
-        ({"group_time_on": "visit"}, "group_time_on orders whole groups in time"),
-        ({"groupon": "a"}, "groupon: no such field"),
-    ],
-)
-def test_declarations_without_a_counterpart_are_refused(declared: dict[str, Any], message: str) -> None:
-    """In one sentence with what would work."""
-    with pytest.raises(SplitError, match=message):
-        spec_from_declaration(declared, "id")
-
-
-def test_a_group_and_a_time_together_cannot_be_declared() -> None:
-    """Neither AutoGluon nor data-foundry takes both; the folds themselves can go."""
-    with pytest.raises(SplitError, match=r"both a group \(clinic\) and a time \(day\) are named"):
-        declaration_of({"columns": {"key": "id", "group": "clinic", "time": "day"}, "strategy": "ForwardChaining"})
-    with pytest.raises(SplitError, match="declares nothing"):
-        declaration_of({"columns": {"key": "id"}, "strategy": "KFold"})
-    lost = declaration_of(STRATIFIED | {"holdout": 0.2}).lost
-    assert any("locked holdout of 0.2" in sentence for sentence in lost)
-
-
-@pytest.mark.parametrize("spec", [GROUPED, TIMED | {"columns": {**TIMED["columns"], "group": "clinic"}}])
-def test_split_graph_says_what_belongs_together(spec: dict[str, Any], tmp_path: Path) -> None:
-    """The samples come back with their groups, order and strata; decided again, groups alone make the same folds."""
-    frame = rows().assign(clinic=lambda data: "g" + (data["day"] // 4).astype(str))
-    manifest = decide(spec, frame)
-    made = export(manifest, "splitgraph", tmp_path / "split_spec.json", frame)
-    assert "Lost: the folds" in made.note
-    document = json.loads((tmp_path / "split_spec.json").read_text())
-    assert (document["splitGraph_object"], document["schema_version"]) == ("split_spec", "0.3.0")
-    back, samples = read_split_spec(tmp_path / "split_spec.json")
-    assert dict(zip(samples["sample_id"].to_pylist(), samples["group_id"].to_pylist(), strict=True)) == dict(
-        zip(frame["id"], frame["clinic"], strict=True)
-    )
-    assert back.strategy == spec["strategy"]
-    assert decide(back, samples).split_id == manifest.split_id
-
-
-def test_a_file_that_is_no_split_spec_is_refused(tmp_path: Path) -> None:
-    """Another kind, another major version, and a manifest without groups."""
-    for text, message in (
-        ("[]", "holds no object"),
-        ("{", "is no JSON"),
-        ('{"splitGraph_object": "dependency_graph"}', "is not a split_spec"),
-        ('{"splitGraph_object": "split_spec", "schema_version": "1.0.0"}', "schema 0.x"),
-        ('{"splitGraph_object": "split_spec", "sample_data": [{"sample_id": "a"}]}', "lacks sample_data"),
-    ):
-        (tmp_path / "spec.json").write_text(text)
-        with pytest.raises(SplitError, match=message):
-            read_split_spec(tmp_path / "spec.json")
-    with pytest.raises(SplitError, match="give data, and split with a key and a group"):
-        export(split(rows()), "splitgraph", tmp_path / "out.json", rows())
-
-
 @pytest.mark.parametrize("fields", [{"strategy": "HashSplit", "params": PARTS}, {"strategy": "KFold"}])
 def test_croissant_comes_back_as_the_same_split(fields: dict[str, Any], tmp_path: Path) -> None:
     """Parts by their names, folds as numbers, for which Croissant has no word."""
-    frame = rows()
+    frame = visits()
     manifest = split(frame, **fields)
     made = export(manifest, "croissant", tmp_path / "croissant.json")
     assert ("no word for folds" in made.note) == (fields["strategy"] == "KFold")
     assert import_croissant(tmp_path / "croissant.json", frame, "id").split_id == manifest.split_id
     with pytest.raises(SplitError, match="2 rows of the data have no record"):
-        import_croissant(tmp_path / "croissant.json", rows(122), "id")
+        import_croissant(tmp_path / "croissant.json", visits(302), "id")
 
 
 @pytest.mark.parametrize("fields", [{"strategy": "HashSplit", "params": PARTS}, {"strategy": "KFold"}])
 def test_mlcroissant_reads_the_records(fields: dict[str, Any], tmp_path: Path) -> None:
     """With the real package: the file is valid, and every row has the part or the fold that it has here."""
     mlcroissant = pytest.importorskip("mlcroissant", reason="mlcroissant is not installed")
-    frame = rows()
+    frame = visits()
     manifest = split(frame, **fields)
     export(manifest, "croissant", tmp_path / "croissant.json")
     dataset = mlcroissant.Dataset(jsonld=tmp_path / "croissant.json")
@@ -393,7 +264,7 @@ def test_mlcroissant_reads_the_records(fields: dict[str, Any], tmp_path: Path) -
 def test_skrub_takes_as_cv() -> None:
     """With the real package: the scores of a DataOp are those of the manifest's folds."""
     skrub = pytest.importorskip("skrub", reason="skrub is not installed")
-    frame = rows()
+    frame = visits()
     cv, X, y = split(frame).as_cv(frame), frame[["number", "day"]], frame["y"]
     features = skrub.var("features", X).skb.mark_as_X(cv=cv)
     plan = features.skb.apply(LogisticRegression(), y=skrub.var("answer", y).skb.mark_as_y())
@@ -404,7 +275,7 @@ def test_skrub_takes_as_cv() -> None:
 def test_skore_takes_as_cv() -> None:
     """With the real package: evaluate's report is of the manifest's folds."""
     skore = pytest.importorskip("skore", reason="skore is not installed")
-    frame = rows()
+    frame = visits()
     cv, X, y = split(frame).as_cv(frame), frame[["number", "day"]], frame["y"]
     report = skore.evaluate(LogisticRegression(), X, y, splitter=cv)
     ours = list(cv.split())
@@ -415,7 +286,7 @@ def test_skore_takes_as_cv() -> None:
 
 def test_index_lists_make_torch_subsets(tmp_path: Path) -> None:
     """torch.utils.data.Subset takes any sequence and a list of positions, which is what the file holds."""
-    frame = rows()
+    frame = visits()
     manifest = split(frame)
     export(manifest, "torch", tmp_path / "splits.json", frame)
     for fold, of in enumerate(json.loads((tmp_path / "splits.json").read_text())):
@@ -430,14 +301,14 @@ def test_index_lists_make_torch_subsets(tmp_path: Path) -> None:
 def test_an_arff_without_data_is_said(tmp_path: Path) -> None:
     (tmp_path / "s.arff").write_text("@relation '@data'\n@attribute repeat numeric\n")
     with pytest.raises(SplitError, match=r"holds no splits .*no line reads @data"):
-        import_positions(tmp_path / "s.arff", rows(3), "id")
+        import_positions(tmp_path / "s.arff", visits(3), "id")
 
 
 def test_a_row_given_twice_hides_none_that_is_missing() -> None:
     """Counted together these train on every row twice; one by one they do not, so they are no folds."""
     splits = [([1, 1], [0]), ([0, 2, 2], [1]), ([0], [2])]
-    manifest = import_positions(splits, rows(3), "id")
-    assert [(set(train.tolist()), set(test.tolist())) for train, test in manifest.as_cv(rows(3)).split()] == [
+    manifest = import_positions(splits, visits(3), "id")
+    assert [(set(train.tolist()), set(test.tolist())) for train, test in manifest.as_cv(visits(3)).split()] == [
         (set(train), set(test)) for train, test in splits
     ]
 
@@ -457,23 +328,23 @@ ARFF = "@relation x\n" + "".join(f"@attribute {name} x\n" for name in ("type", "
 def test_a_line_of_an_arff_that_says_something_else_is_refused(line: str, wrong: str, tmp_path: Path) -> None:
     """Not dropped, rounded or shifted; blanks and quotes around a type are no other type."""
     (tmp_path / "good.arff").write_text(f"{ARFF}TEST ,0,0,0\n'TRAIN',1,0,0\nTEST,1,0,1\nTRAIN,0,0,1\n")
-    assert import_positions(tmp_path / "good.arff", rows(2), "id").n_splits == 2
+    assert import_positions(tmp_path / "good.arff", visits(2), "id").n_splits == 2
     (tmp_path / "bad.arff").write_text(f"{ARFF}{line}\nTRAIN,1,0,0\nTEST,1,0,1\nTRAIN,0,0,1\n")
     with pytest.raises(SplitError, match=wrong):
-        import_positions(tmp_path / "bad.arff", rows(2), "id")
+        import_positions(tmp_path / "bad.arff", visits(2), "id")
 
 
 def test_what_is_named_twice_is_refused(tmp_path: Path) -> None:
     """A row on one test side, a key on one side, a group with two folds; a group told twice alike is one."""
     with pytest.raises(SplitError, match="split 0 tests row 0 2 times; name each test row once"):
-        import_positions([([1, 2], [0, 0])], rows(3), "id")
-    first, second, _ = map(str, rows(3)["id"])
+        import_positions([([1, 2], [0, 0])], visits(3), "id")
+    first, second, _ = map(str, visits(3)["id"])
     twice, text = [{"train": [first], "val": [second, second]}], [{"train": first, "val": second}]
     for splits, wrong in ((twice, "more than once"), (text, "a side is not a list")):
         (tmp_path / "splits.json").write_text(json.dumps(splits))
         with pytest.raises(SplitError, match=wrong):
-            import_nnunet(tmp_path / "splits.json", rows(3), "id")
-    frame = rows(3).assign(g=["a", "b", "a"])
+            import_nnunet(tmp_path / "splits.json", visits(3), "id")
+    frame = visits(3).assign(g=["a", "b", "a"])
     known = pd.DataFrame({"group": ["a", "b", "a"], "fold": [0, 1, 0]})
     assert import_groups(known, frame, "id", "g").n_splits == 2
     with pytest.raises(SplitError, match=r"1 group of the table has several folds \(first group 'a'\)"):

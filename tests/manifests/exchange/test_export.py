@@ -18,44 +18,20 @@ from evenfold.manifests import (
     audit,
     decide,
     export,
-    extend,
     import_folds,
     import_groups,
     import_nnunet,
     join_rows,
-    openml_view,
     read_manifest,
     write_manifest,
     write_whole,
 )
 from evenfold.splitters import SplitError
 from sklearn.model_selection import PredefinedSplit
-
-
-def rows(n: int = 300) -> pd.DataFrame:
-    """Return rows in an order that is not that of their keys."""
-    random = np.random.default_rng(0)
-    frame = pd.DataFrame({"id": [f"case_{i:03d}" for i in range(n)], "number": np.arange(n) * 7})
-    frame["y"] = np.where(random.uniform(size=n) < 0.3, "yes", "no")
-    frame["day"] = np.arange(n)
-    return frame.sample(frac=1, random_state=1, ignore_index=True)
-
-
-def split(frame: Any, key: Any = "id", strategy: str = "StratifiedKFold", **fields: Any) -> Manifest:
-    return decide({"strategy": strategy, "columns": {"key": key, "target": "y"}} | fields, frame)
-
+from tables import split, visits
 
 REPEATED = {"strategy": {"strategy": "KFold", "params": {"n_splits": 4}}, "n_repeats": 3}
 PARTS = {"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}}
-
-
-@pytest.fixture
-def grown(tmp_path: Path) -> Manifest:
-    """Return a stored manifest of two generations, with deleted rows."""
-    first = split(rows())
-    write_manifest(first, tmp_path / "splits")
-    later = pd.concat([rows(340).query("number >= 2100"), rows().query("number >= 70")])
-    return read_manifest(write_manifest(extend(first, later).manifest, tmp_path / "splits"))
 
 
 def counts_of(manifest: Manifest) -> dict[int, int]:
@@ -83,7 +59,7 @@ def test_the_header_says_whose_file_it_is(grown: Manifest) -> None:
 
 def test_scikit_learn_tests_the_same_rows(tmp_path: Path) -> None:
     """PredefinedSplit on the exported numbers gives the manifest's own splits, in the order of the data."""
-    frame = rows()
+    frame = visits()
     manifest = split(frame)
     made = export(manifest, "sklearn", tmp_path / "folds.npy", frame)
     cv = PredefinedSplit(np.load(tmp_path / "folds.npy"))
@@ -96,7 +72,7 @@ def test_scikit_learn_tests_the_same_rows(tmp_path: Path) -> None:
 
 def test_scikit_learn_for_each_repeat(tmp_path: Path) -> None:
     """A repeat is a file of its own, in the order of the data."""
-    frame = rows()
+    frame = visits()
     manifest = split(frame, strategy="Repeated", params=REPEATED)
     for repeat in range(3):
         export(manifest, "sklearn", tmp_path / f"{repeat}.npy", frame, repeat=repeat)
@@ -109,13 +85,13 @@ def test_scikit_learn_for_each_repeat(tmp_path: Path) -> None:
 def test_positions_without_data_are_refused(columns: dict[str, str], tmp_path: Path) -> None:
     """They would be silently wrong on a frame in another order; nothing is written."""
     with pytest.raises(SplitError, match=r"sklearn tells rows by their position, so the frame .* is needed"):
-        export(split(rows(), strategy="KFold", columns=columns), "sklearn", tmp_path / "folds.npy")
+        export(split(visits(), strategy="KFold", columns=columns), "sklearn", tmp_path / "folds.npy")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_train_and_test_parts_are_what_scikit_learn_means_by_minus_one(tmp_path: Path) -> None:
     """Rows of the train part are never tested."""
-    frame = rows()
+    frame = visits()
     manifest = split(frame, strategy="HashSplit", params={"parts": {"train": 0.7, "test": 0.3}})
     export(manifest, "sklearn", tmp_path / "folds.npy", frame)
     ((train, test),) = PredefinedSplit(np.load(tmp_path / "folds.npy")).split()
@@ -126,7 +102,7 @@ def test_train_and_test_parts_are_what_scikit_learn_means_by_minus_one(tmp_path:
 @pytest.mark.parametrize("tool", ["sklearn", "h2o", "spark"])
 def test_locked_rows_are_refused_where_there_is_no_word_for_them(tool: Any, tmp_path: Path) -> None:
     """PredefinedSplit would test -2 as a fold of its own; the others take 0..k-1 alone. Nothing is written."""
-    manifest = split(rows().assign(y=rows()["day"] / 7), strategy="FractionalStratifiedSplit", params=PARTS)
+    manifest = split(visits().assign(y=visits()["day"] / 7), strategy="FractionalStratifiedSplit", params=PARTS)
     unfit = "60 rows test (-2)" if tool == "sklearn" else "240 rows train (-1) and test (-2)"
     with pytest.raises(SplitError, match=f"{tool} has no word for ") as caught:
         export(manifest, tool, tmp_path / ("folds.npy" if tool == "sklearn" else "folds.parquet"))
@@ -147,7 +123,7 @@ def test_h2o_gets_a_fold_column(name: str, tmp_path: Path, grown: Manifest) -> N
 
 def test_spark_gets_int32_folds_beside_the_data(tmp_path: Path) -> None:
     """CrossValidator wants an integer column of 0..k-1 in the very frame that it is given."""
-    frame = rows()
+    frame = visits()
     manifest = split(frame, key="number")
     export(manifest, "spark", tmp_path / "folds.parquet")
     assert {f.name: str(f.type) for f in pq.read_schema(tmp_path / "folds.parquet")} == {
@@ -164,7 +140,7 @@ def test_spark_gets_int32_folds_beside_the_data(tmp_path: Path) -> None:
 
 def test_nnunet_goes_out_and_comes_back_as_the_same_split(tmp_path: Path) -> None:
     """splits_final.json says as much as a column of folds: the imported manifest has the same split_id."""
-    frame = rows()
+    frame = visits()
     manifest = split(frame)
     export(manifest, "nnunet", tmp_path / "splits_final.json")
     splits = json.loads((tmp_path / "splits_final.json").read_text())
@@ -178,7 +154,7 @@ def test_nnunet_goes_out_and_comes_back_as_the_same_split(tmp_path: Path) -> Non
 
 def test_nnunet_keys_may_be_numbers_in_the_data(tmp_path: Path) -> None:
     """JSON holds them as text."""
-    frame = rows().assign(fold=0)  # a column of that name is not overwritten
+    frame = visits().assign(fold=0)  # a column of that name is not overwritten
     manifest = split(frame, key="number")
     export(manifest, "nnunet", tmp_path / "splits.json")
     assert import_nnunet(tmp_path / "splits.json", frame, "number").split_id == manifest.split_id
@@ -186,7 +162,7 @@ def test_nnunet_keys_may_be_numbers_in_the_data(tmp_path: Path) -> None:
 
 def test_nnunet_splits_that_are_no_folds_are_kept_as_pairs(tmp_path: Path) -> None:
     """A case that is validated twice, or left out of one training, cannot be said by a column."""
-    frame = rows(30)
+    frame = visits(30)
     cases = sorted(frame["id"])
     splits = [{"train": cases[10:], "val": cases[:10]}, {"train": cases[:5], "val": cases[5:12]}]
     (tmp_path / "splits_final.json").write_text(json.dumps(splits))
@@ -201,7 +177,7 @@ def test_nnunet_splits_that_are_no_folds_are_kept_as_pairs(tmp_path: Path) -> No
 
 def test_nnunet_cases_in_no_validation_or_in_no_split_keep_their_place(tmp_path: Path) -> None:
     """Always trained on is -1, in no split is -3."""
-    frame = rows(20)
+    frame = visits(20)
     cases = sorted(frame["id"])
     splits = [
         {"train": [*cases[4:8], *cases[8:16]], "val": cases[:4]},
@@ -231,28 +207,28 @@ def test_a_file_that_is_no_splits_file_is_refused(content: str, message: str, tm
     """One sentence that says what is wrong with it."""
     (tmp_path / "splits_final.json").write_text(content)
     with pytest.raises(SplitError, match=message):
-        import_nnunet(tmp_path / "splits_final.json", rows(10), "id")
+        import_nnunet(tmp_path / "splits_final.json", visits(10), "id")
     with pytest.raises(SplitError, match=r"nothing\.json cannot be read"):
-        import_nnunet(tmp_path / "nothing.json", rows(10), "id")
+        import_nnunet(tmp_path / "nothing.json", visits(10), "id")
 
 
 def test_csv_holds_every_code_of_every_repeat(tmp_path: Path) -> None:
     """What other forms have no word for is in the plain one."""
-    manifest = split(rows(), strategy="Repeated", params=REPEATED)
+    manifest = split(visits(), strategy="Repeated", params=REPEATED)
     export(manifest, "csv", tmp_path / "folds.csv")
     read = pd.read_csv(tmp_path / "folds.csv")
     assert list(read) == ["id", "fold", "fold_r2", "fold_r3"]
     assert np.array_equal(read.iloc[:, 1:], manifest.codes)
-    loose = decide({"strategy": "KFold"}, rows())
+    loose = decide({"strategy": "KFold"}, visits())
     export(loose, "csv", tmp_path / "folds.csv")
     assert list(pd.read_csv(tmp_path / "folds.csv")) == ["row", "fold"]
 
 
 def test_an_export_is_refused_in_words(tmp_path: Path) -> None:
     """Unknown tools, unfit suffixes, kinds that a form cannot say, folders that are not there."""
-    manifest = split(rows())
-    draws = split(rows(), strategy="Bootstrap", params={"n_splits": 3})
-    pairs = split(rows(), strategy="ForwardChaining", columns={"key": "id", "time": "day"})
+    manifest = split(visits())
+    draws = split(visits(), strategy="Bootstrap", params={"n_splits": 3})
+    pairs = split(visits(), strategy="ForwardChaining", columns={"key": "id", "time": "day"})
     for made, to, name, message in (
         (
             manifest,
@@ -278,7 +254,7 @@ def test_an_export_is_refused_in_words(tmp_path: Path) -> None:
 def test_pseudonyms_leave_and_the_keys_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without data an export holds row_key; with data the order is theirs, and no key is needed in the file."""
     monkeypatch.setenv("EVENFOLD_KEY_SECRET", "a secret")
-    frame = rows()
+    frame = visits()
     manifest = read_manifest(write_manifest(split(frame, key_encoding="hmac"), tmp_path))
     export(manifest, "csv", tmp_path / "folds.csv")
     export(manifest, "nnunet", tmp_path / "splits.json")
@@ -287,18 +263,17 @@ def test_pseudonyms_leave_and_the_keys_do_not(tmp_path: Path, monkeypatch: pytes
     export(manifest, "sklearn", tmp_path / "folds.npy", frame)
     ours = join_rows(manifest, frame, 1, "test")["id"].to_pylist()
     assert sorted(frame["id"][np.load(tmp_path / "folds.npy") == 1]) == sorted(ours)
-    assert sides_by_view(manifest) == sides_of(manifest)
 
 
 def test_deleted_rows_that_are_back_are_no_silent_gap(tmp_path: Path, grown: Manifest) -> None:
     """They have no fold in use, so the data cannot be put beside their folds."""
     with pytest.raises(SplitError, match="10 rows of the data are deleted in the manifest; extend it"):
-        export(grown, "sklearn", tmp_path / "folds.npy", rows(340))
+        export(grown, "sklearn", tmp_path / "folds.npy", visits(340))
 
 
 def test_rows_that_wait_are_no_deleted_rows_that_are_back(tmp_path: Path) -> None:
     """They have no fold either, and extending does not give them one."""
-    frame = rows(60).assign(paid=[None, None, *["yes", "no"] * 29])
+    frame = visits(60).assign(paid=[None, None, *["yes", "no"] * 29])
     waiting = decide({"columns": {"key": "id", "target": "paid"}, "missing_target": "wait"}, frame)
     with pytest.raises(SplitError, match="2 rows of the data wait for their target and have no fold; leave them out"):
         export(waiting, "sklearn", tmp_path / "folds.npy", frame)
@@ -308,7 +283,7 @@ def test_rows_that_wait_are_no_deleted_rows_that_are_back(tmp_path: Path) -> Non
 
 def test_a_column_of_folds_becomes_a_manifest_that_can_be_audited() -> None:
     """What somebody decided long ago is joined by key from now on, and its leaks are found."""
-    frame = rows()
+    frame = visits()
     frame["old"] = np.arange(300) % 4
     frame["patient"] = frame["day"] // 2
     manifest = import_folds(frame, "id", "old", name="old", target="y")
@@ -319,115 +294,6 @@ def test_a_column_of_folds_becomes_a_manifest_that_can_be_audited() -> None:
     assert "group_in_two_folds" in audit(manifest, frame, group="patient").failed
     with pytest.raises(SplitError, match="no row has label 0"):
         import_folds(frame.assign(old=frame["old"] + 1), "id", "old")
-
-
-@pytest.mark.parametrize("role", ["train", "test"])
-@pytest.mark.parametrize(("strategy", "params"), [("StratifiedKFold", {}), ("Repeated", REPEATED), ("Bootstrap", {})])
-def test_joined_rows_are_those_of_the_cv(role: Any, strategy: str, params: dict[str, Any]) -> None:
-    """Fold by fold, repeat by repeat, draw by draw, with the columns of the data as they are."""
-    frame = rows()
-    manifest = split(frame, strategy=strategy, params=params)
-    repeats = 3 if strategy == "Repeated" else 1
-    pairs = list(manifest.as_cv(frame).split())
-    for i in (0, manifest.n_splits - 1):
-        repeat, fold = divmod(i, manifest.n_splits // repeats)
-        made = join_rows(manifest, pl.from_pandas(frame), fold, role, repeat)
-        assert made.to_pandas().equals(frame.iloc[pairs[i][role == "test"]].reset_index(drop=True))
-
-
-def test_locked_rows_are_never_joined() -> None:
-    """Neither role of any fold hands them out."""
-    frame = rows().assign(y=rows()["day"] / 7)
-    manifest = split(frame, strategy="FractionalStratifiedSplit", params=PARTS)
-    handed = [join_rows(manifest, frame, 0, role)["id"].to_pylist() for role in ("train", "test")]  # type: ignore[arg-type]
-    locked = set(np.array(manifest.keys["id"].to_pylist())[manifest.codes == -2])
-    assert len(locked) == 60
-    assert not locked & {*handed[0], *handed[1]}
-
-
-def test_a_fold_or_role_that_there_is_not_is_refused() -> None:
-    """In numbers, with what there is."""
-    frame = rows()
-    manifest = split(frame)
-    for fold, role, repeat, message in (
-        (5, "test", 0, "there is no fold 5 in split 1.0; choose 0 to 4"),
-        (-1, "test", 0, "there is no fold -1"),
-        (0, "test", 1, "there is no repeat 1 in split 1.0; choose 0."),
-        (0, "holdout", 0, "there is no role 'holdout'; choose 'train' or 'test'"),
-    ):
-        with pytest.raises(SplitError, match=message):
-            join_rows(manifest, frame, fold, role, repeat)  # type: ignore[arg-type]
-    with pytest.raises(SplitError, match="use the data that were split, or extend the manifest"):
-        join_rows(manifest, rows(310), 0, "test")
-
-
-def sides_by_view(manifest: Manifest) -> dict[tuple[int, int, str], list[Any]]:
-    connection = duckdb.connect()
-    connection.execute(openml_view(manifest))
-    assert [row[0] for row in connection.execute("DESCRIBE openml_splits").fetchall()] == [
-        "type",
-        "rowid",
-        "repeat",
-        "fold",
-    ]
-    found = connection.execute("SELECT repeat, fold, type, list(rowid ORDER BY rowid) FROM openml_splits GROUP BY ALL")
-    return {(repeat, fold, kind): ids for repeat, fold, kind, ids in found.fetchall()}
-
-
-def sides_of(manifest: Manifest) -> dict[tuple[int, int, str], list[Any]]:
-    keys = range(manifest.n) if manifest.keys is None else manifest.keys.column(0).to_pylist()
-    keys = np.array(keys)
-    return {
-        (*manifest.membership.split_name(i), kind): sorted(keys[side].tolist())
-        for i, pair in enumerate(manifest.pairs())
-        for kind, side in zip(("TRAIN", "TEST"), pair, strict=True)
-    }
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"strategy": "StratifiedKFold"},
-        {"strategy": "StratifiedKFold", "columns": {"key": "number", "target": "y"}},
-        {"strategy": "KFold", "columns": {}},
-        {"strategy": "Repeated", "params": REPEATED},
-        {"strategy": "HashSplit", "params": PARTS},
-        {"strategy": "ForwardChaining", "columns": {"key": "number", "time": "day"}},
-    ],
-    ids=lambda spec: spec["strategy"],
-)
-def test_the_sql_view_says_what_the_manifest_says(spec: dict[str, Any], tmp_path: Path) -> None:
-    """In DuckDB, without our code: every side of every split, in OpenML's columns."""
-    manifest = read_manifest(write_manifest(split(rows(), **spec), tmp_path / "it's here"))
-    assert sides_by_view(manifest) == sides_of(manifest)
-
-
-def test_the_sql_view_leaves_out_rows_that_are_deleted(grown: Manifest) -> None:
-    """Through all generations, with the newest status of each row."""
-    back = extend(grown, pd.concat([rows(340).query("number >= 35")])).manifest
-    again = read_manifest(write_manifest(back, Path(str(grown.uri)).parent.parent))
-    assert (again.status != 0).sum() == 5
-    for manifest in (grown, again):
-        assert sides_by_view(manifest) == sides_of(manifest)
-
-
-def test_the_sql_view_of_composite_keys_joins_them(tmp_path: Path) -> None:
-    """rowid is one column, as in OpenML."""
-    manifest = read_manifest(write_manifest(split(rows(), key=["day", "number"]), tmp_path))
-    assert all("|" in rowid for ids in sides_by_view(manifest).values() for rowid in ids)
-    assert {side: len(ids) for side, ids in sides_by_view(manifest).items()} == {
-        (0, i, kind): side.size
-        for i, pair in enumerate(manifest.pairs())
-        for kind, side in zip(("TRAIN", "TEST"), pair, strict=True)
-    }
-
-
-def test_no_view_is_made_of_what_no_file_holds(tmp_path: Path) -> None:
-    """Draws are made anew; a manifest in memory lies nowhere."""
-    with pytest.raises(SplitError, match="draws are made anew from their seed"):
-        openml_view(read_manifest(write_manifest(split(rows(), strategy="Bootstrap"), tmp_path)))
-    with pytest.raises(SplitError, match="the manifest lies nowhere yet"):
-        openml_view(split(rows()))
 
 
 def test_a_file_for_others_appears_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import Manifest, decide, diff, extend, measure, read_manifest, verify, write_manifest
+from evenfold.manifests import decide, diff, extend, read_manifest, verify, write_manifest
 from evenfold.manifests.growth.assign import GROWING_VERSION
 from evenfold.splitters import SplitError
+from tables import arrivals
 
 PLAIN = {"name": "plain", "columns": {"key": "id"}, "strategy": "KFold"}
 CLASSES = {"name": "classes", "columns": {"key": "id", "target": "label"}, "strategy": "StratifiedKFold"}
@@ -37,26 +38,13 @@ GROWING = [PLAIN, CLASSES, NUMBERS, GROUPS, PARTS, HASHED, REPEATED, POISSON]
 NAMES = [spec["name"] for spec in GROWING]
 
 
-def table(n: int, seed: int = 0, start: int = 0) -> pd.DataFrame:
-    """Return made-up rows with keys from ``start``."""
-    rng = np.random.default_rng(seed)
-    return pd.DataFrame(
-        {
-            "id": np.arange(start, start + n) * 3,
-            "label": rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1]),
-            "number": rng.lognormal(size=n),
-            "g": [f"g{i}" for i in (np.arange(start, start + n) // 7)],
-        }
-    )
-
-
 @pytest.mark.parametrize("holdout", [None, {"fraction": 0.2}], ids=["", "holdout"])
 @pytest.mark.parametrize("spec", GROWING, ids=NAMES)
 def test_no_row_moves_through_generations(spec: dict[str, Any], holdout: Any, tmp_path: Path) -> None:
     """Twice extended, once with deletions: every row keeps its fold, and each parent can be made again."""
     if holdout and "test" in spec.get("params", {}).get("parts", {}):
         return
-    whole = table(700)
+    whole = arrivals(700)
     manifest = decide(spec | {"holdout": holdout}, whole.iloc[:400])
     for end, gone in ((550, 0), (700, 30)):
         grown = extend(manifest, whole.iloc[gone:end].sample(frac=1, random_state=end))
@@ -76,7 +64,7 @@ def test_no_row_moves_through_generations(spec: dict[str, Any], holdout: Any, tm
 @pytest.mark.parametrize("spec", GROWING, ids=NAMES)
 def test_a_batch_of_new_rows_grows_like_the_whole_table(spec: dict[str, Any]) -> None:
     """What the manifest remembers is enough, and the order of the rows does not matter."""
-    whole = table(500)
+    whole = arrivals(500)
     manifest = decide(spec, whole.iloc[:400])
     by_table = extend(manifest, whole)
     by_batch = extend(manifest, whole.iloc[400:].sample(frac=1, random_state=3), batch=True)
@@ -86,7 +74,7 @@ def test_a_batch_of_new_rows_grows_like_the_whole_table(spec: dict[str, Any]) ->
 @pytest.mark.parametrize("spec", GROWING, ids=NAMES)
 def test_batch_after_batch_grows_like_the_whole_table(spec: dict[str, Any]) -> None:
     """What a batch brought is remembered for the next one."""
-    whole = table(600)
+    whole = arrivals(600)
     by_table = by_batch = decide(spec, whole.iloc[:300])
     for end in (400, 500, 600):
         by_table = extend(by_table, whole.iloc[:end]).manifest
@@ -95,23 +83,10 @@ def test_batch_after_batch_grows_like_the_whole_table(spec: dict[str, Any]) -> N
     assert by_table.split_id == by_batch.split_id
 
 
-def test_new_groups_are_frozen_or_hashed_whole_where_that_is_the_rule() -> None:
-    """Frozen groups are in no split; a hashed one goes where its name says, whatever arrives beside it."""
-    whole = table(420)
-    frozen = extend(decide(GROUPS | {"on_new_rows": "freeze"}, whole.iloc[:280]), whole).manifest
-    assert set(frozen.codes[280:].tolist()) == {-3}
-    manifest = decide(GROUPS | {"on_new_rows": "hash"}, whole.iloc[:280])
-    every, some = (extend(manifest, data).manifest.codes[280:350] for data in (whole, whole.iloc[:350]))
-    assert (every == some).all()
-    folds = pd.Series(every).groupby(whole["g"].to_numpy()[280:350])
-    assert folds.nunique().max() == 1
-    assert len(set(folds.first())) > 1
-
-
 @pytest.mark.parametrize("holdout", [None, {"fraction": 0.25}])
 def test_more_folds_than_shares_are_remembered_grow_evenly(holdout: Any) -> None:
     """Above 100 folds the shares follow from the strategy, and the locked part keeps its own."""
-    whole = table(960)
+    whole = arrivals(960)
     manifest = decide(PLAIN | {"params": {"n_splits": 120}, "holdout": holdout}, whole.iloc[:480])
     assert manifest.state is None or manifest.state.shares is None
     codes = extend(manifest, whole).manifest.codes
@@ -129,7 +104,7 @@ GROWN = {
 @pytest.mark.parametrize("spec", [CLASSES, GROUPS, REPEATED], ids=list(GROWN))
 def test_grown_folds_are_pinned(spec: dict[str, Any]) -> None:
     """Other folds of new rows are another version of growing, raised together with these digests."""
-    whole = table(500)
+    whole = arrivals(500)
     manifest = decide(spec, whole.iloc[:300])
     for end in (400, 500):
         manifest = extend(manifest, whole.iloc[:end]).manifest
@@ -138,7 +113,7 @@ def test_grown_folds_are_pinned(spec: dict[str, Any]) -> None:
 
 def test_more_generations_than_file_names_can_count_are_refused() -> None:
     """The ten-thousandth would be written and never read again."""
-    whole = table(420)
+    whole = arrivals(420)
     last = replace(decide(CLASSES, whole.iloc[:280]), version="1.9998")
     child = extend(last, whole.iloc[:400]).manifest
     assert child.version == "1.9999"
@@ -146,22 +121,9 @@ def test_more_generations_than_file_names_can_count_are_refused() -> None:
         extend(child, whole)
 
 
-def test_new_groups_join_with_their_generation() -> None:
-    """The table of groups says when each came, so that older generations can be told apart."""
-    whole = table(420)
-    manifest = decide(GROUPS, whole.iloc[:280])
-    for end in (350, 420):
-        manifest = extend(manifest, whole.iloc[:end]).manifest
-    groups = manifest.group_table.to_pandas()
-    first = whole.groupby("g")["id"].min() // 3
-    assert groups.set_index("group")["generation"].to_dict() == {
-        name: int(row >= 280) + int(row >= 350) for name, row in first.items()
-    }
-
-
 def test_rows_that_one_of_two_lacks_have_not_moved() -> None:
     """Only rows that both hold can be compared."""
-    older, newer = decide(PLAIN, table(60)), decide(PLAIN, table(40))
+    older, newer = decide(PLAIN, arrivals(60)), decide(PLAIN, arrivals(40))
     folds = [dict(zip(m.keys["id"].to_pylist(), m.codes.tolist(), strict=True)) for m in (older, newer)]
     assert diff(older, newer).n_moved == sum(folds[0][key] != fold for key, fold in folds[1].items()) > 0
 
@@ -178,7 +140,7 @@ def test_a_batch_is_refused_where_too_much_would_have_to_be_remembered() -> None
 
 def test_classes_stay_even_as_they_join() -> None:
     """After ten batches two folds' counts of any class differ by at most 1, as when they were split."""
-    whole = table(1500)
+    whole = arrivals(1500)
     manifest = decide(CLASSES, whole.iloc[:500])
     for end in range(600, 1501, 100):
         manifest = extend(manifest, whole.iloc[:end]).manifest
@@ -188,46 +150,9 @@ def test_classes_stay_even_as_they_join() -> None:
     assert np.ptp(np.bincount(manifest.codes)) <= 3
 
 
-def test_a_known_group_is_followed_and_a_new_one_stays_whole() -> None:
-    """However large it grows."""
-    whole = table(300)
-    more = pd.DataFrame({"id": [10_001, 10_003], "label": ["a", "b"], "number": [1.0, 2.0], "g": ["g0", "new"]})
-    manifest = extend(decide(GROUPS, whole), pd.concat([whole, more])).manifest
-    folds = pd.Series(manifest.codes).groupby(pd.concat([whole, more]).sort_values("id")["g"].to_numpy()).nunique()
-    assert folds.max() == 1
-
-
-def two_groups_apart() -> tuple[pd.DataFrame, Manifest, Any, Any]:
-    """Return rows, a split of them by whole groups, and two groups that lie in different folds of it."""
-    whole = table(300)
-    manifest = decide(GROUPS, whole)
-    by_group = pd.Series(manifest.codes).groupby(whole["g"].to_numpy()).first()
-    return whole, manifest, by_group.index[0], by_group.index[by_group != by_group.iloc[0]][0]
-
-
-def test_merged_groups_are_quarantined_unless_accepted() -> None:
-    """Two groups that turn out to be one would leak; their rows are in no split, and keep their folds."""
-    whole, manifest, here, there = two_groups_apart()
-    merged = whole.assign(g=whole["g"].replace(there, here))
-    grown = extend(manifest, merged)
-    assert grown.quarantined == (merged["g"] == here).sum()
-    assert any("quarantined" in note for note in grown.notes)
-    first = extend(manifest, whole.assign(g=whole["g"].replace(here, there)))  # the first row of all among them
-    assert any(f"holds {(whole['g'] == here).sum()} rows that were assigned to" in note for note in first.notes)
-    tested = np.concatenate([test for _, test in grown.manifest.pairs()])
-    assert not np.isin(np.flatnonzero(merged["g"] == here), tested).any()
-    assert (grown.manifest.codes == manifest.codes).all()
-    accepted = extend(manifest, pd.concat([merged, table(7, start=900)]), merged="accept")
-    assert accepted.quarantined == 0
-    assert any("leak" in note for note in accepted.notes)
-    same = extend(manifest, merged, merged="accept")
-    assert same.manifest is manifest
-    assert any("leak" in note for note in same.notes), "there is no new row, and still news"
-
-
 def test_deleted_rows_come_back_to_their_fold() -> None:
     """A seat is not used again, and a row that returns takes its own."""
-    whole = table(200)
+    whole = arrivals(200)
     manifest = decide(PLAIN, whole)
     less = extend(manifest, whole.iloc[50:], max_missing=0.25)
     assert less.deleted == 50
@@ -240,7 +165,7 @@ def test_deleted_rows_come_back_to_their_fold() -> None:
 
 def test_a_table_that_is_cut_short_is_refused() -> None:
     """More than a tenth of the known rows missing stops, with the numbers and both ways to say yes."""
-    whole = table(400)
+    whole = arrivals(400)
     manifest = decide(PLAIN, whole.iloc[:300])
     assert extend(manifest, whole.iloc[30:]).deleted == 30
     with pytest.raises(SplitError, match=r"31 of the 300 rows .* \(10\.3%\) .*at most 10%.*--batch.*to 0\.11\."):
@@ -258,7 +183,7 @@ def test_a_table_that_is_cut_short_is_refused() -> None:
 
 def test_rows_that_were_deleted_before_are_not_missing_again() -> None:
     """What counts is the rows that were there: two tenths gone month by month are two months of a tenth."""
-    whole = table(300)
+    whole = arrivals(300)
     manifest = extend(decide(PLAIN, whole), whole.iloc[30:]).manifest
     assert extend(manifest, whole.iloc[57:]).deleted == 27
     with pytest.raises(SplitError, match="28 of the 270 rows"):
@@ -267,9 +192,9 @@ def test_rows_that_were_deleted_before_are_not_missing_again() -> None:
 
 def test_a_changed_class_moves_nothing() -> None:
     """Labels are corrected; folds stay."""
-    whole = table(200)
+    whole = arrivals(200)
     manifest = decide(CLASSES, whole)
-    grown = extend(manifest, pd.concat([whole.assign(label="b"), table(5, start=500)]))
+    grown = extend(manifest, pd.concat([whole.assign(label="b"), arrivals(5, start=500)]))
     assert grown.moved == 0
     assert diff(manifest, grown.manifest).n_moved == 0
 
@@ -277,7 +202,7 @@ def test_a_changed_class_moves_nothing() -> None:
 @pytest.mark.parametrize(("rule", "check"), [("freeze", lambda codes: (codes == -3).all()), ("hash", None)])
 def test_other_rules_for_new_rows(rule: str, check: Any) -> None:
     """Frozen rows are in no split; hashed ones go where their key says, whatever else arrives."""
-    whole = table(400)
+    whole = arrivals(400)
     manifest = decide(PLAIN | {"on_new_rows": rule}, whole.iloc[:300])
     new = extend(manifest, whole).manifest.codes[300:]
     if check:
@@ -290,8 +215,8 @@ def test_other_rules_for_new_rows(rule: str, check: Any) -> None:
 
 def test_drift_beyond_the_frozen_edges_is_said() -> None:
     """Edges are frozen, so new data that leave them are noticed."""
-    whole = table(400)
-    later = table(200, seed=1, start=400).assign(number=lambda frame: frame["number"] + 1000)
+    whole = arrivals(400)
+    later = arrivals(200, seed=1, start=400).assign(number=lambda frame: frame["number"] + 1000)
     notes = extend(decide(NUMBERS, whole), pd.concat([whole, later])).notes
     assert any("drifted" in note for note in notes)
     five = whole.assign(label=np.arange(400) % 5)  # classes have no edges, and so no outermost bins
@@ -319,36 +244,10 @@ def test_drift_is_said_beyond_twice_what_was_expected(beyond: int, noted: bool) 
     assert any("drifted" in note for note in grown.notes) == noted
 
 
-def test_what_is_quarantined_already_makes_no_other_version() -> None:
-    """The same table changes nothing; a row that joins such a group is quarantined with it, alone."""
-    whole, manifest, here, there = two_groups_apart()
-    merged = whole.assign(g=whole["g"].replace(there, here))
-    grown = extend(manifest, merged)
-    again = extend(grown.manifest, merged)
-    assert again.manifest is grown.manifest
-    assert again.notes == ("there is nothing new.",)
-    more = extend(grown.manifest, pd.concat([merged, merged.head(1).assign(id=99_999, g=here)]))
-    assert (more.added, more.quarantined) == (1, 1)
-    assert any("; its 1 row is quarantined." in note for note in more.notes)
-
-
-def test_groups_that_merge_in_one_repeat_alone_are_quarantined() -> None:
-    """Two groups may lie in one fold of the first repeat and apart in the second: there they would leak."""
-    whole = table(300)
-    inner = {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}
-    spec = GROUPS | {"strategy": "Repeated", "params": {"strategy": inner, "n_repeats": 2}}
-    manifest = decide(spec, whole)
-    folds = pd.DataFrame(manifest.codes, columns=["first", "second"]).groupby(whole["g"].to_numpy()).first()
-    pairs = [(a, b) for a in folds.index for b in folds.index if a < b]
-    here, there = next((a, b) for a, b in pairs if (folds.loc[a] == folds.loc[b]).tolist() == [True, False])
-    merged = whole.assign(g=whole["g"].replace(there, here))
-    assert extend(manifest, merged).quarantined == (merged["g"] == here).sum()
-
-
 def test_nothing_new_is_the_manifest_itself() -> None:
     """No version without a change."""
-    manifest = decide(PLAIN, table(50))
-    same = extend(manifest, table(50))
+    manifest = decide(PLAIN, arrivals(50))
+    same = extend(manifest, arrivals(50))
     assert same.manifest is manifest
     assert (same.added, same.deleted, same.returned, same.quarantined, same.moved) == (0, 0, 0, 0, 0)
 
@@ -368,7 +267,7 @@ def test_nothing_new_is_the_manifest_itself() -> None:
 def test_what_cannot_grow_says_what_can(spec: dict[str, Any], said: str) -> None:
     """A clear error names the strategies that can."""
     with pytest.raises(SplitError, match=said):
-        extend(decide(spec, table(40)), table(50))
+        extend(decide(spec, arrivals(40)), arrivals(50))
 
 
 OURS = """
@@ -394,7 +293,7 @@ def test_a_strategy_of_ones_own_grows_as_its_class_does(
     """Whether it may grow is a trait that it inherits, and not its name: else two hospitals would be in one fold."""
     (tmp_path / "our_folds.py").write_text(OURS)
     monkeypatch.syspath_prepend(tmp_path)
-    whole = table(60).assign(given=np.arange(60) % 3)
+    whole = arrivals(60).assign(given=np.arange(60) % 3)
     manifest = decide({"columns": {"key": "id", **columns}, "strategy": f"our_folds:{name}"}, whole.iloc[:40])
     with pytest.raises(SplitError, match=f"our_folds:{name} cannot grow without moving rows; one by .*KFold"):
         extend(manifest, whole)
@@ -403,26 +302,24 @@ def test_a_strategy_of_ones_own_grows_as_its_class_does(
 def test_a_batch_with_known_rows_is_refused() -> None:
     """Otherwise a whole table passed as a batch would be half ignored."""
     with pytest.raises(SplitError, match="10 of 20 rows of the batch are in the manifest already"):
-        extend(decide(PLAIN, table(50)), table(20, start=40), batch=True)
+        extend(decide(PLAIN, arrivals(50)), arrivals(20, start=40), batch=True)
     with pytest.raises(SplitError, match=r"20 of 31 rows of the batch are in the manifest already \(first key 120\)"):
-        extend(decide(PLAIN, table(20, start=40)), table(31, start=29), batch=True)
+        extend(decide(PLAIN, arrivals(20, start=40)), arrivals(31, start=29), batch=True)
     with pytest.raises(SplitError, match=r"1 of 31 rows of the batch are in the manifest already \(first key 0\)"):
-        extend(decide(PLAIN, table(50)), pd.concat([table(30, start=50), table(1)]), batch=True)
+        extend(decide(PLAIN, arrivals(50)), pd.concat([arrivals(30, start=50), arrivals(1)]), batch=True)
 
 
 @pytest.mark.parametrize("column", ["g", "label", "id"])
 def test_new_rows_must_be_complete_where_the_split_reads_them(column: str) -> None:
     """A missing key, group or class has no fold: a sentence names the column, and nothing is extended."""
-    gap = table(60).astype({"id": object})
+    gap = arrivals(60).astype({"id": object})
     gap.loc[55, column] = None
     with pytest.raises(SplitError, match=f"{column}.* (missing|null|None)"):
-        extend(decide(GROUPS | {"params": {"n_splits": 3}}, table(50)), gap)
+        extend(decide(GROUPS | {"params": {"n_splits": 3}}, arrivals(50)), gap)
 
 
 def test_a_child_that_would_move_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The promise is proved before anything is returned, and the sentence counts the rows."""
-    from dataclasses import replace
-
     from evenfold.manifests.growth import extend as growing
 
     child = growing._child
@@ -435,7 +332,7 @@ def test_a_child_that_would_move_rows_is_refused(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(growing, "_child", moving)
     with pytest.raises(SplitError, match=r"extending plain 1\.0 would move 3 rows; it was not extended"):
-        extend(decide(PLAIN, table(50)), table(60))
+        extend(decide(PLAIN, arrivals(50)), arrivals(60))
 
 
 EXTENDER = """
@@ -456,7 +353,7 @@ except ValueError as error:
 
 def test_of_two_that_extend_at_once_one_wins(tmp_path: Path) -> None:
     """The other gets a clear error, and nothing is lost."""
-    folder = write_manifest(decide(PLAIN, table(50)), tmp_path)
+    folder = write_manifest(decide(PLAIN, arrivals(50)), tmp_path)
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     both = [subprocess.Popen([sys.executable, "-c", EXTENDER, str(folder), seed], **pipes) for seed in ("0", "7")]
     for process in both:
@@ -467,31 +364,6 @@ def test_of_two_that_extend_at_once_one_wins(tmp_path: Path) -> None:
     assert "already holds another decision" in told[1]
     assert read_manifest(folder.parent / "1.1").n == 80
     assert sorted(path.name for path in folder.parent.iterdir()) == ["1.0", "1.1"]
-
-
-def test_the_balance_of_twelve_months_stays_near_the_limit() -> None:
-    """500 groups, then 50 a month while old ones grow and the positive rate doubles: no row moves, folds stay even."""
-    rng = np.random.default_rng(5)
-
-    def month(groups: range, rate: float) -> pd.DataFrame:
-        sizes = np.maximum(rng.lognormal(3, 1, len(groups)).astype(int), 1)
-        names = np.repeat([f"g{i}" for i in groups], sizes)
-        return pd.DataFrame({"g": names, "label": (rng.random(names.size) < rate).astype(int)})
-
-    whole = month(range(500), 0.1)
-    whole.insert(0, "id", np.arange(len(whole)))
-    manifest, worst = decide(GROUPS, whole), []
-    for number in range(12):
-        rate = 0.1 + 0.01 * (number + 1)
-        old = whole.sample(frac=0.1 / 12, random_state=number)[["g"]].assign(label=0)
-        new = pd.concat([month(range(500 + 50 * number, 550 + 50 * number), rate), old], ignore_index=True)
-        new.insert(0, "id", np.arange(len(new)) + len(whole))
-        whole = pd.concat([whole, new], ignore_index=True)
-        grown = extend(manifest, whole)
-        assert grown.moved == 0
-        manifest = grown.manifest
-        worst.append(measure(manifest, whole).worst["size"])
-    assert np.median(worst) <= 0.005
 
 
 def test_a_grown_split_says_by_which_version_it_grew(tmp_path: Path) -> None:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cases import CASES
@@ -31,7 +27,6 @@ from evenfold.manifests import (
     read_manifest,
     write_manifest,
 )
-from evenfold.manifests.store.write import clear_abandoned
 from evenfold.splitters import SplitError, Splitter
 from hypothesis import HealthCheck, given, settings, strategies as st
 from tables import spec_of, table
@@ -173,93 +168,6 @@ def test_the_header_is_in_the_parquet_too(tmp_path: Path) -> None:
     header = json.loads((folder / "manifest.json").read_text())
     for entry in header.pop("files"):
         assert json.loads(pq.read_schema(folder / entry["path"]).metadata[b"evenfold"]) == header
-
-
-def test_the_same_decision_is_written_once(tmp_path: Path) -> None:
-    """The second time it is the same folder with the same bytes, and nothing lies beside it."""
-    manifest = decide(SORTED, table())
-    folder = write_manifest(manifest, tmp_path)
-    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
-    assert write_manifest(manifest, tmp_path) == folder
-    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()} == before
-    assert [path.name for path in folder.parent.iterdir()] == ["1.0"]
-
-
-def test_another_decision_under_the_same_version_is_refused(tmp_path: Path) -> None:
-    """What is there stays, and nothing lies beside it."""
-    folder = write_manifest(decide(SORTED, table()), tmp_path)
-    other = decide(SORTED | {"seed": 1}, table())
-    with pytest.raises(SplitError, match="already holds another decision"):
-        write_manifest(other, tmp_path)
-    assert [path.name for path in folder.parent.iterdir()] == ["1.0"]
-    assert read_manifest(folder).split_id != other.split_id
-    assert write_manifest(replace(other, version="2.0"), tmp_path).name == "2.0"
-
-
-def test_the_same_folds_of_another_target_are_another_decision(tmp_path: Path) -> None:
-    """Plain k-fold looks at no target: who asks for the other one is not given a model of the first."""
-    data = table().assign(other=lambda frame: frame["number"] * 2)
-    plain = {"name": "plain", "strategy": "KFold", "columns": {"key": "id", "target": "number"}}
-    folder = write_manifest(decide(plain, data), tmp_path)
-    other = decide(plain | {"columns": {"key": "id", "target": "other"}}, data)
-    assert other.split_id == read_manifest(folder).split_id
-    with pytest.raises(SplitError, match="already holds another decision \\(plan_id"):
-        write_manifest(other, tmp_path)
-    assert [path.name for path in folder.parent.iterdir()] == ["1.0"]
-
-
-def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
-    """And left as it is."""
-    (tmp_path / "sorted" / "1.0").mkdir(parents=True)
-    (tmp_path / "sorted" / "1.0" / "notes.txt").write_text("mine")
-    with pytest.raises(SplitError, match=r"1\.0 holds no manifest.json"):
-        write_manifest(decide(SORTED, table()), tmp_path)
-    assert [path.name for path in (tmp_path / "sorted").rglob("*")] == ["1.0", "notes.txt"]
-
-
-@contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """Let the operating system refuse to write larger files, as a full disk does."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@pytest.mark.parametrize("size", [0, 500, 3000])
-def test_a_disk_that_refuses_leaves_nothing_behind(size: int, tmp_path: Path) -> None:
-    """Wherever the writing stops, there is no folder with half a manifest."""
-    manifest = decide(SORTED, table(2000))
-    with (
-        files_of_at_most(size),
-        pytest.raises(SplitError, match=r"cannot be written \(.*too large\); nothing was changed"),
-    ):
-        write_manifest(manifest, tmp_path)
-    assert list(tmp_path.rglob("*")) == []
-    assert write_manifest(manifest, tmp_path).exists()
-
-
-def test_a_column_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
-    """The assignments are written by then; they go as well."""
-    union = pa.UnionArray.from_dense(
-        pa.array([0, 1], pa.int8()), pa.array([0, 0], pa.int32()), [pa.array([1]), pa.array(["a"])]
-    )
-    groups = pa.table({"group": union, "generation": pa.array([0, 0], pa.int16())})
-    manifest = replace(decide(SORTED, table()), group_table=groups)
-    with pytest.raises(pa.ArrowException):
-        write_manifest(manifest, tmp_path)
-    assert list(tmp_path.rglob("*")) == []
-
-
-def test_others_may_read_what_one_wrote(tmp_path: Path) -> None:
-    """A shared folder is shared: rights are those of any new folder and file."""
-    folder = write_manifest(decide(SORTED, table()), tmp_path)
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "file").write_text("")
-    assert folder.stat().st_mode == (tmp_path / "new").stat().st_mode
-    assert (folder / "manifest.json").stat().st_mode == (tmp_path / "new" / "file").stat().st_mode
 
 
 def damaged(path: Path) -> None:
@@ -461,29 +369,3 @@ def test_a_header_with_a_damaged_file_is_not_proved(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     with pytest.raises(SplitError, match=r"assignments-0000.parquet is damaged: its SHA-256"):
         prove_files(read_header(folder), folder)
-
-
-def test_what_another_machine_is_writing_is_left_alone(tmp_path: Path) -> None:
-    """Its name may begin as this machine's does; what a killed process of this one left goes."""
-    here = os.uname().nodename
-    names = [
-        f".writing-{here}-2-4194303-deadbeef",
-        f".writing-{here}-4194303-deadbeef",
-        f".writing-{here}-{os.getpid()}-ab",
-    ]
-    for name in names:
-        (tmp_path / name).mkdir()
-    clear_abandoned(tmp_path, ".writing")
-    assert [name for name in names if (tmp_path / name).exists()] == [names[0], names[2]]
-
-
-def test_a_version_is_whole_though_the_one_before_is_damaged(tmp_path: Path) -> None:
-    """Files are shared with the version before only where they are as they were written."""
-    frame = pd.DataFrame({"id": range(40), "y": [i % 2 for i in range(40)]})
-    first = decide({"name": "grown", "columns": {"key": "id", "target": "y"}}, frame.head(30))
-    before = write_manifest(first, tmp_path)
-    rows = next(before.glob("assignments-*.parquet"))
-    os.chmod(rows, 0o644)
-    rows.write_bytes(rows.read_bytes()[:-9])
-    grown = extend(first, frame).manifest
-    assert read_manifest(write_manifest(grown, tmp_path)).split_id == grown.split_id

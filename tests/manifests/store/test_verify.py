@@ -1,4 +1,4 @@
-"""A damaged manifest is found out, down to the block; two manifests are told apart, down to the row."""
+"""A damaged manifest is found out, down to the block."""
 
 from __future__ import annotations
 
@@ -13,28 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import (
     Damage,
-    Manifest,
     Verification,
     decide,
-    diff,
     extend,
     read_manifest,
     verify,
     write_manifest,
 )
 from evenfold.splitters import SplitError
-
-
-def rows(n: int = 400) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "id": np.arange(n) * 3,
-            "y": np.where(np.arange(n) % 4, "no", "yes"),
-            "site": np.arange(n) // 8,
-            "when": pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(n), unit="h"),
-        }
-    )
-
+from tables import hourly
 
 STRATEGIES: list[dict[str, Any]] = [
     {"strategy": "BalancedGroupKFold", "columns": {"key": "id", "target": "y", "group": "site"}},
@@ -52,15 +39,15 @@ STRATEGIES: list[dict[str, Any]] = [
 
 @pytest.fixture(params=STRATEGIES, ids=lambda spec: spec["strategy"])
 def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return write_manifest(decide(request.param, rows()), tmp_path)
+    return write_manifest(decide(request.param, hourly()), tmp_path)
 
 
 @pytest.fixture
 def grown(tmp_path: Path) -> Path:
     """Return a manifest of two generations, with a status file, in folders of its own."""
-    first = decide(STRATEGIES[0], rows(300))
+    first = decide(STRATEGIES[0], hourly(300))
     write_manifest(first, tmp_path)
-    return write_manifest(extend(first, rows(400).iloc[16:]).manifest, tmp_path)
+    return write_manifest(extend(first, hourly(400).iloc[16:]).manifest, tmp_path)
 
 
 def overwrite(file: Path, content: bytes) -> None:
@@ -93,9 +80,9 @@ def test_that_nothing_moved_is_proved_from_the_files(grown: Path) -> None:
 def test_a_generation_without_a_new_row_is_written_and_proved(tmp_path: Path) -> None:
     """Only deletions: its file of assignments is empty, in labels of one column and of several."""
     for spec in (STRATEGIES[0], STRATEGIES[5] | {"name": "repeated"}):
-        first = decide(spec, rows())
+        first = decide(spec, hourly())
         write_manifest(first, tmp_path)
-        found = verify(write_manifest(extend(first, rows().iloc[5:]).manifest, tmp_path))
+        found = verify(write_manifest(extend(first, hourly().iloc[5:]).manifest, tmp_path))
         assert found.intact
         assert "0 rows moved" in found.proved[-1]
 
@@ -103,7 +90,7 @@ def test_a_generation_without_a_new_row_is_written_and_proved(tmp_path: Path) ->
 @pytest.mark.parametrize("key", ["born", "turn"])
 def test_a_key_may_be_called_as_what_is_told_of_rows(key: str, tmp_path: Path) -> None:
     """A manifest of several generations, with rows that went and came back, is intact whatever its key is called."""
-    whole = rows().rename(columns={"id": key})
+    whole = hourly().rename(columns={"id": key})
     manifest = decide({"columns": {"key": key, "target": "y"}}, whole.iloc[:300])
     for data in (whole.iloc[:300], whole.iloc[16:380], whole):
         manifest = manifest if len(data) == 300 else extend(manifest, data).manifest
@@ -121,7 +108,7 @@ def test_what_is_wrong_with_a_header_is_told_in_few_words(grown: Path) -> None:
 
 def test_draws_are_drawn_again(tmp_path: Path) -> None:
     """The sentence says how many of how many."""
-    folder = write_manifest(decide(STRATEGIES[2] | {"params": {"n_splits": 230}}, rows(60)), tmp_path)
+    folder = write_manifest(decide(STRATEGIES[2] | {"params": {"n_splits": 230}}, hourly(60)), tmp_path)
     assert "200 of 230 draws come out as recorded" in verify(folder).proved
 
 
@@ -247,7 +234,7 @@ def test_a_changed_header_is_found_field_by_field(grown: Path) -> None:
 
 def test_remembered_counts_are_tied_to_the_rows_file(tmp_path: Path) -> None:
     """The next extension would start from them; the header's copy proves them."""
-    folder = write_manifest(decide(STRATEGIES[0], rows()), tmp_path)
+    folder = write_manifest(decide(STRATEGIES[0], hourly()), tmp_path)
     file = folder / "manifest.json"
     header = json.loads(file.read_text())
     header["state"]["counts"][0][2][1] += 1
@@ -258,22 +245,12 @@ def test_remembered_counts_are_tied_to_the_rows_file(tmp_path: Path) -> None:
 def test_what_needs_the_secret_is_not_proved_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows and files are proved all the same, and the sentence says which variable is not set."""
     monkeypatch.setenv("EVENFOLD_KEY_SECRET", "a secret")
-    folder = write_manifest(decide(STRATEGIES[0] | {"key_encoding": "hmac"}, rows()), tmp_path)
+    folder = write_manifest(decide(STRATEGIES[0] | {"key_encoding": "hmac"}, hourly()), tmp_path)
     assert verify(folder).not_proved == []
     monkeypatch.delenv("EVENFOLD_KEY_SECRET")
     found = verify(folder)
     assert found.intact
     assert "the secret in EVENFOLD_KEY_SECRET, and it is not set" in found.not_proved[0]
-
-
-def test_manifests_under_other_secrets_cannot_be_matched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their keys are other numbers; no row is said to have been removed."""
-    made = []
-    for secret in ("one", "two"):
-        monkeypatch.setenv("EVENFOLD_KEY_SECRET", secret)
-        made.append(decide(STRATEGIES[0] | {"key_encoding": "hmac"}, rows()))
-    assert not diff(*made).compared
-    assert diff(made[1], made[1]).compared
 
 
 def test_a_header_that_is_no_json_is_damage(grown: Path) -> None:
@@ -320,112 +297,3 @@ def _is_same(content: bytes, whole: bytes) -> bool:
         return bool(json.loads(content.decode()) == json.loads(whole.decode()))
     except ValueError:
         return False
-
-
-def split(frame: pd.DataFrame, **fields: Any) -> Manifest:
-    return decide({"strategy": "StratifiedKFold", "columns": {"key": "id", "target": "y"}} | fields, frame)
-
-
-def test_a_manifest_does_not_differ_from_itself() -> None:
-    """In whatever order the rows came."""
-    made = diff(split(rows()), split(rows().sample(frac=1, random_state=0)))
-    assert (made.same, made.compared, made.n_moved, made.n_added, made.n_removed) == (True, True, 0, 0, 0)
-    assert made.changes == []
-    assert made.sentences == ["0 rows moved.", "0 rows added.", "0 rows removed."]
-
-
-def test_rows_are_told_by_fold_and_by_class() -> None:
-    """Each count is the one that a join of the two tables gives."""
-    a, b = split(rows(300)), split(rows(400).iloc[50:], seed=1)
-    made = diff(a, b, rows(400))
-    folds = {name: pd.Series(m.codes, index=m.keys.column(0).to_pylist()) for name, m in (("a", a), ("b", b))}
-    both = pd.concat(folds, axis=1, join="inner").astype(int)
-    both["y"] = rows().set_index("id")["y"]
-    moved = both[both.a != both.b]
-    assert (made.n_moved, made.n_added, made.n_removed) == (len(moved), 100, 50)
-    found = {(each.of, each.to): each.classes for each in made.moved}
-    wanted = moved.groupby(["a", "b"])["y"].value_counts()
-    assert found == {
-        (f"fold {one}", f"fold {two}"): wanted[one, two].to_dict() for one, two in moved.set_index(["a", "b"]).index
-    }
-    assert sum(each.rows for each in made.added) == 100
-    assert {each.of for each in made.added} == {None}
-    classes = pd.DataFrame([each.classes for each in made.removed]).sum()
-    assert classes.to_dict() == rows(50)["y"].value_counts().to_dict()
-    assert made.sentences[1].startswith("100 rows added: ")
-    assert "from fold" in made.sentences[2]
-
-
-def test_what_differs_in_the_specification_is_told_by_its_path() -> None:
-    """Parameters, columns, seed, and the data themselves."""
-    a = split(rows(), seed=1)
-    b = split(rows().assign(y="one"), params={"n_splits": 4}, columns={"key": "id"}, strategy="KFold")
-    paths = {change.path: (change.a, change.b) for change in diff(a, b).changes}
-    assert paths.pop("fingerprint")
-    assert paths == {
-        "seed": (1, 0),
-        "strategy": ("StratifiedKFold", "KFold"),
-        "params.n_splits": (None, 4),
-        "columns.target": ("y", None),
-        "types.y": ("text", None),
-    }
-    assert 'strategy: "StratifiedKFold" -> "KFold"' in diff(a, b).sentences
-
-
-def test_an_extension_moves_nothing_adds_and_removes() -> None:
-    """Deleted rows count as removed, though the manifest keeps their folds."""
-    a = split(rows(300))
-    made = diff(a, extend(a, rows(400).iloc[10:]).manifest, rows(400))
-    assert (made.n_moved, made.n_added, made.n_removed) == (0, 100, 10)
-    assert made.sentences[0] == "0 rows moved."
-
-
-def test_quarantine_moves_nothing_and_is_told() -> None:
-    """The fold of a quarantined row is kept."""
-    a = decide(STRATEGIES[0], rows())
-    assert a.group_table is not None
-    other = int(a.group_table.column("group")[int(np.flatnonzero(a.group_table["fold"].to_numpy() != a.codes[0])[0])])
-    made = diff(a, extend(a, rows().assign(site=rows()["site"].replace(other, 0))).manifest)
-    assert made.n_moved == 0
-    assert "16 rows quarantined; their folds are kept." in made.sentences
-
-
-@pytest.mark.parametrize("spec", [STRATEGIES[2], STRATEGIES[3]], ids=["draws", "pairs"])
-def test_of_draws_and_pairs_the_sides_are_compared(spec: dict[str, Any]) -> None:
-    """Split by split, by key, and how many different rows there are in all."""
-    a, b = decide(spec, rows()), decide(spec, rows().iloc[:-30])
-    made = diff(a, b)
-    assert made.n_removed == 30
-    assert made.moved
-    for each in made.moved:
-        i = int(str(each.of).removeprefix("split "))
-        sides = []
-        for manifest in (a, b):
-            train, test = manifest.pair(i)
-            counts = np.bincount(train, minlength=manifest.n)
-            counts[test] = -1
-            sides.append(pd.Series(counts, index=manifest.keys.column(0).to_pylist()))
-        ours, theirs = sides[0].align(sides[1], join="inner")
-        assert each.rows == (ours != theirs).sum() > 0
-    assert made.n_moved >= max(each.rows for each in made.moved)
-    assert diff(a, a).moved == []
-
-
-def test_rows_that_cannot_be_matched_are_said_to_be_so() -> None:
-    """Other keys, other positions, or another kind: no number is made up."""
-    by_id, by_time = split(rows()), split(rows(), columns={"key": "when", "target": "y"})
-    made = diff(by_id, by_time)
-    assert not made.compared
-    assert made.sentences[0] == "rows cannot be matched: they are keyed by id (int) and when (timestamp)."
-    loose = [decide({"strategy": "KFold"}, rows(n)) for n in (100, 101)]
-    assert diff(*loose).sentences[0].endswith("both go by position, and they hold 100 and 101 rows.")
-    assert diff(loose[0], loose[0]).compared
-    kinds = diff(by_id, decide(STRATEGIES[2], rows()))
-    assert kinds.sentences[0] == "sides cannot be compared: one manifest holds labels, the other draws."
-
-
-def test_a_classless_target_gives_no_classes() -> None:
-    """A numeric target is not counted by class."""
-    frame = rows().assign(y=np.arange(400) / 7)
-    a, b = (split(frame, strategy="SortedStratifiedKFold", seed=seed) for seed in (0, 1))
-    assert {each.classes for each in diff(a, b, frame).moved if each.classes} == set()

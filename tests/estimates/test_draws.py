@@ -1,0 +1,319 @@
+"""Draws by the thousand score as folds do, and estimates and intervals of them are their definitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import (
+    DrawScores,
+    Estimate,
+    EvaluationError,
+    FoldScore,
+    ModelSpec,
+    Multiplicities,
+    Problem,
+    bootstrap_aggregate,
+    bootstrap_estimate,
+    corrected_resampled_t,
+    fit_and_score,
+    resampled_aggregate,
+    score_draws,
+)
+from evenfold.splitters import Bootstrap, GroupBootstrap, ShuffleSplit
+from scipy import stats
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+
+LOGISTIC = "evenfold.estimates:scaled_logistic_regression"
+
+
+def table_of(load: Any) -> pd.DataFrame:
+    return load(as_frame=True).frame
+
+
+CANCER = Problem.of(table_of(load_breast_cancer), ModelSpec(estimator=LOGISTIC), "target")
+
+
+def draws_of(problem: Problem, n_splits: int) -> list[Any]:
+    return list(enumerate(Bootstrap(n_splits).split(problem.X)))
+
+
+def apparent_of(problem: Problem) -> Any:
+    rows = np.arange(problem.n)
+    return fit_and_score(problem.model, problem, rows, rows, seed=0, name="all rows")
+
+
+def test_blocks_of_draws_add_up() -> None:
+    """Whatever the blocks, the estimates are the same, also after a stay on disk."""
+    draws = draws_of(CANCER, 12)
+    whole = score_draws(CANCER.model, CANCER, draws, seed=0)
+    parts = [score_draws(CANCER.model, CANCER, part, seed=0) for part in (draws[:5], draws[5:])]
+    stored = [DrawScores.from_frames(*part.to_frames()) for part in parts]
+    apparent = apparent_of(CANCER)
+    assert bootstrap_aggregate(DrawScores.merge(stored), *apparent, CANCER) == bootstrap_aggregate(
+        whole, *apparent, CANCER
+    )
+
+
+def test_the_estimates_of_draws_are_those_of_their_losses() -> None:
+    """Accuracy from sums per row equals the pure function on the same losses, and AUC the function of scores."""
+    draws = draws_of(CANCER, 8)
+    score, predictions = apparent_of(CANCER)
+    made = bootstrap_aggregate(score_draws(CANCER.model, CANCER, draws, seed=0), score, predictions, CANCER)
+    frames = [fit_and_score(CANCER.model, CANCER, *pair, seed=0, name=f"{i}")[1] for i, pair in draws]
+    wrong = [(frame["row"], (frame["y"] != frame["prediction"]).astype(float)) for frame in frames]
+    p, q = predictions["y"].mean(), predictions["prediction"].mean()
+    pure = bootstrap_estimate(predictions["y"] != predictions["prediction"], wrong, p * (1 - q) + (1 - p) * q)
+    accuracy = {each.method: each for each in made if each.metric == "accuracy"}
+    assert accuracy[".632+"].value == pytest.approx(1 - pure.e632plus, abs=1e-12)
+    assert accuracy[".632"].value == pytest.approx(1 - pure.e632, abs=1e-12)
+    assert accuracy["out-of-bag"].value == pytest.approx(1 - pure.oob, abs=1e-12)
+    assert accuracy[".632+"].ingredients["err1"] == pytest.approx(1 - pure.err1, abs=1e-12)
+    assert accuracy[".632+"].ingredients["weight"] == pytest.approx(pure.weight, abs=1e-12)
+    auc = {each.method: each for each in made if each.metric == "roc_auc"}
+    assert auc[".632+"].ingredients["gamma"] == 0.5
+    assert any("not a mean over rows" in note for note in auc[".632+"].notes)
+
+
+def test_draws_scored_on_their_own_rows_give_the_textbooks_variant() -> None:
+    """Each draw's .632, averaged; more optimistic, and it says so."""
+    draws = draws_of(CANCER, 6)
+    with_own = score_draws(CANCER.model, CANCER, draws, seed=0, apparent=True)
+    made = bootstrap_aggregate(with_own, *apparent_of(CANCER), CANCER)
+    (textbook,) = [e for e in made if e.metric == "accuracy" and e.method == ".632 per resample"]
+    each = 0.632 * with_own.table["accuracy"] + 0.368 * with_own.table["apparent_accuracy"]
+    assert textbook.value == pytest.approx(each.mean())
+    assert textbook.sd == pytest.approx(each.std())
+    assert "more optimistic" in textbook.notes[1]
+
+
+def test_a_draw_without_a_class_is_counted_not_fatal() -> None:
+    """A rare class is missing from some training sets; the others still make an estimate."""
+    table = pd.DataFrame({"x": range(40), "y": ["rare"] * 3 + ["often"] * 37})
+    problem = Problem.of(table, ModelSpec(estimator=LOGISTIC), "y")
+    draws = score_draws(problem.model, problem, draws_of(problem, 30), seed=0)
+    failed, undefined = int(draws.table["error"].notna().sum()), int(draws.table["roc_auc"].isna().sum())
+    assert failed > 0
+    assert "hold one class ('often')" in draws.table["error"].dropna().iloc[0]
+    made = bootstrap_aggregate(draws, *apparent_of(problem), problem)
+    (auc,) = [each for each in made if each.metric == "roc_auc" and each.method == "out-of-bag"]
+    assert auc.n_splits == 30 - undefined
+    assert any(note.startswith(f"{failed} of 30 fits failed (the first: draw ") for note in auc.notes)
+    assert any("roc_auc is undefined" in note for note in auc.notes) == (undefined > failed)
+
+
+def test_a_draw_whose_losses_are_undefined_is_counted_not_fatal() -> None:
+    """A line predicts negative counts in some draws; these have no deviance, and the squared errors keep every draw."""
+    x = np.linspace(-5, 3, 40)
+    table = pd.DataFrame({"x": x, "y": np.maximum(np.round(3.4 + 0.7 * x), 0.0)})
+    table.loc[0, "y"] = 3.0  # without this row the line falls below 0
+    metrics = ("neg_mean_poisson_deviance", "neg_mean_squared_error")
+    problem = Problem.of(table, ModelSpec(estimator="sklearn.linear_model:LinearRegression", metrics=metrics), "y")
+    scored = score_draws(problem.model, problem, draws_of(problem, 20), seed=0)
+    undefined = int(scored.table["neg_mean_poisson_deviance"].isna().sum())
+    assert 0 < undefined <= 10
+    assert scored.table["error"].isna().all()
+    assert scored.table["neg_mean_poisson_deviance"].max() <= 0
+    deviances, squares = (scored.totals[metric].counts.sum() for metric in metrics)
+    defined = scored.table["neg_mean_poisson_deviance"].notna()
+    assert (deviances, squares) == (scored.table["n_test"][defined].sum(), scored.table["n_test"].sum())
+    kept = DrawScores.from_frames(*scored.to_frames())
+    assert {name: total.counts.sum() for name, total in kept.totals.items()} == dict(
+        zip(metrics, (deviances, squares), strict=True)
+    )
+    out = bootstrap_aggregate(scored, *apparent_of(problem), problem)[0]
+    assert (out.method, out.n_splits) == ("out-of-bag", 20 - undefined)
+
+
+def test_a_draw_of_rows_without_weight_has_no_score() -> None:
+    table = pd.DataFrame({"x": range(40), "y": [0, 1] * 20, "w": [1.0] * 30 + [0.0] * 10})
+    problem = Problem.of(table, ModelSpec(estimator=LOGISTIC, weights="w", metrics=("accuracy", "f1")), "y")
+    parts = [(np.arange(30), np.arange(30, 40)), (np.arange(20), np.arange(20, 40))]
+    scored = score_draws(problem.model, problem, enumerate(parts), seed=0)
+    assert scored.table[["accuracy", "f1"]].isna().to_numpy().tolist() == [[True, True], [False, False]]
+    assert scored.totals["accuracy"].counts.tolist() == [0] * 20 + [1] * 20
+
+
+def test_too_few_scores_are_no_estimate() -> None:
+    """Half of the draws must have a score."""
+    table = pd.DataFrame({"x": range(40), "y": ["rare", *["often"] * 39]})
+    problem = Problem.of(table, ModelSpec(estimator=LOGISTIC), "y")
+    draws = score_draws(problem.model, problem, draws_of(problem, 10), seed=0)
+    with pytest.raises(EvaluationError, match=r"^roc_auc has no score in 10 of 10 draws"):
+        bootstrap_aggregate(draws, *apparent_of(problem), problem)
+
+
+def test_regression_has_all_three_estimates_and_no_row_loss_for_r2() -> None:
+    """R2 and RMSE use the mean over draws; squared error the mean over rows."""
+    metrics = ("r2", "neg_mean_squared_error", "neg_root_mean_squared_error")
+    model = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=metrics)
+    problem = Problem.of(table_of(load_diabetes), model, "target")
+    made = bootstrap_aggregate(
+        score_draws(problem.model, problem, draws_of(problem, 10), seed=0), *apparent_of(problem), problem
+    )
+    assert [each.method for each in made] == ["out-of-bag", ".632", ".632+"] * 3
+    for each in made:
+        assert each.ingredients["gamma"] < each.value < each.ingredients["err"]
+
+
+def test_random_splits_have_the_corrected_t_unless_all_score_alike() -> None:
+    """Of the draws that have a score; one alone says nothing of a spread, and no other interval is theirs."""
+    apparent = FoldScore("all", 0, 0, {}, {"r2": 0.9}, 100, 0, 0.0, 0.0)
+
+    def told(scores: list[float], interval: str = "auto") -> Estimate:
+        table = pd.DataFrame({"draw": range(len(scores)), "n_train": 80, "n_test": 20, "r2": scores})
+        (made,) = resampled_aggregate(DrawScores(table, {}), apparent, level=0.9, interval=interval)
+        return made
+
+    made, by_hand = told([0.5, 0.7, np.nan, 0.6]), corrected_resampled_t([0.5, 0.7, 0.6], 80, 20, level=0.9)
+    assert made.interval is not None
+    assert (made.interval.low, made.interval.high) == (by_hand.interval.low, by_hand.interval.high)
+    assert (made.value, made.gap, made.n_splits) == (pytest.approx(0.6), pytest.approx(0.3), 3)
+    assert "r2 is undefined in 1 of 4 draws." in made.notes
+    without = {"auto": "every split has the same score", "none": "", "bca": "There is no interval: bca"}
+    for interval, said in without.items():
+        made = told([0.5, 0.5], interval)
+        assert made.interval is None
+        assert any(said in note for note in made.notes)
+    assert told([0.5]).interval is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "sizes", "said"),
+    [
+        ("roc_auc", {"test_size": 2}, r"^roc_auc has no score in 1\d of 20 draws: roc_auc is undefined in 1\d of 20"),
+        (
+            "accuracy",
+            {"test_size": 10, "train_size": 3},
+            r"^accuracy has no score in (1\d) of 20 draws: \1 of 20 fits failed",
+        ),
+        (
+            "accuracy",
+            {"test_size": 10, "train_size": 1},
+            r"^accuracy has no score in 20 of 20 .*\(the first: draw 0: .*class",
+        ),
+    ],
+)
+def test_random_splits_of_which_most_have_no_score_are_no_estimate(metric: str, sizes: Any, said: str) -> None:
+    """Two rows in 40 are of the rarer class: what failed is named, and one lucky draw is no estimate."""
+    table = pd.DataFrame({"x": np.arange(40) % 7, "y": [1, 1, *[0] * 38]})
+    problem = Problem.of(table, ModelSpec(estimator=LOGISTIC, metrics=(metric,)), "y")
+    splits = enumerate(ShuffleSplit(20, random_state=1, **sizes).split(table))
+    scored = score_draws(problem.model, problem, splits, seed=0)
+    with pytest.raises(EvaluationError, match=said):
+        resampled_aggregate(scored, apparent_of(problem)[0])
+
+
+def test_random_splits_count_failed_fits_apart_from_undefined_scores() -> None:
+    table = pd.DataFrame({"draw": range(5), "n_train": 80, "n_test": 20, "r2": [0.5, np.nan, np.nan, 0.6, 0.7]})
+    table["error"] = [None, "draw 1: it was singular", None, None, None]
+    apparent = FoldScore("all", 0, 0, {}, {"r2": 0.9}, 100, 0, 0.0, 0.0)
+    (made,) = resampled_aggregate(DrawScores(table, {}), apparent)
+    assert "1 of 5 fits failed (the first: draw 1: it was singular)." in made.notes
+    assert "r2 is undefined in 1 of 5 draws." in made.notes
+
+
+def test_fold_scores_alone_give_the_first_two() -> None:
+    """Without predictions of all rows nothing says what no information scores."""
+    scores = [fit_and_score(CANCER.model, CANCER, *pair, seed=0, name="", fold=i)[0] for i, pair in draws_of(CANCER, 4)]
+    made = bootstrap_aggregate(scores, apparent_of(CANCER)[0])
+    assert {each.method for each in made} == {"out-of-bag", ".632", ".632 per resample"}
+    accuracy = {each.method: each for each in made if each.metric == "accuracy"}
+    mean = np.mean([each.test["accuracy"] for each in scores])
+    assert accuracy["out-of-bag"].value == pytest.approx(mean)
+    assert accuracy[".632"].value == pytest.approx(0.632 * mean + 0.368 * apparent_of(CANCER)[0].test["accuracy"])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "load", "metrics"),
+    [
+        (LOGISTIC, load_breast_cancer, ("roc_auc", "balanced_accuracy", "accuracy", "neg_log_loss", "f1_macro")),
+        ("sklearn.naive_bayes:GaussianNB", load_breast_cancer, ("roc_auc", "neg_brier_score")),
+        ("sklearn.tree:DecisionTreeClassifier", load_wine, ("balanced_accuracy", "accuracy", "roc_auc_ovr")),
+        ("sklearn.linear_model:Ridge", load_diabetes, ("r2", "neg_root_mean_squared_error", "neg_max_error")),
+        (None, load_diabetes, ()),
+    ],
+)
+def test_draws_score_as_folds_do(estimator: Any, load: Any, metrics: tuple[str, ...]) -> None:
+    """The quick way through thousands of draws gives scikit-learn's scores, on test and training rows."""
+    params = {} if estimator else {"max_iter": 5}
+    problem = Problem.of(table_of(load), ModelSpec(estimator=estimator, metrics=metrics, params=params), "target")
+    draws = draws_of(problem, 3)
+    table = score_draws(problem.model, problem, draws, seed=1, apparent=True).table
+    for i, pair in draws:
+        slow, _ = fit_and_score(problem.model, problem, *pair, seed=1, name=f"draw {i}")
+        for metric in problem.model.metrics:
+            assert table[metric][i] == pytest.approx(slow.test[metric], abs=1e-12)
+            assert table[f"apparent_{metric}"][i] == pytest.approx(slow.apparent[metric], abs=1e-12)
+
+
+def of_draws(n: int = 60, n_draws: int = 150, groups: int = 0) -> tuple[Any, ...]:
+    """Return a problem, draws of it (of whole groups), their scores, and the fit of all rows."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"x": rng.normal(size=n), "z": rng.normal(size=n)})
+    frame["y"] = frame["x"] + rng.normal(size=n)
+    model = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("neg_mean_squared_error", "r2"))
+    codes = np.arange(n) % groups if groups else None
+    problem = Problem.of(frame, model, "y", groups=codes)
+    if codes is None:
+        draws = list(enumerate(Bootstrap(n_draws, random_state=0).split(frame)))
+    else:
+        draws = list(enumerate(GroupBootstrap(n_draws, random_state=0).split(frame, groups=codes)))
+    scored = score_draws(model, problem, draws, seed=0)
+    every = np.arange(n)
+    apparent, on_all = fit_and_score(model, problem, every, every, seed=0, name="all rows")
+    drawn = Multiplicities.of(draws, every, problem.groups, np.ones(n))
+    return problem, draws, scored, apparent, on_all, drawn
+
+
+@pytest.mark.parametrize("groups", [0, 15])
+def test_a_bootstraps_interval_is_the_delta_method_by_hand(groups: int) -> None:
+    """Efron and Tibshirani's D_i, row by row (or group by group), less the noise of few draws; on the log scale."""
+    problem, draws, scored, apparent, on_all, drawn = of_draws(groups=groups)
+    estimates = bootstrap_aggregate(scored, apparent, on_all, problem, drawn=drawn, level=0.9)
+    best = next(each for each in estimates if (each.metric, each.method) == ("neg_mean_squared_error", ".632+"))
+    n, units = problem.n, problem.groups if groups else np.arange(problem.n)
+    n_units = len(set(units.tolist()))
+    totals = scored.totals["neg_mean_squared_error"]
+    per_row = totals.sums / totals.counts
+    err1 = per_row.mean()
+    effects = np.zeros(n_units)
+    lost, counts = [], []
+    for number, (train, test) in draws:
+        lost.append(-scored.table["neg_mean_squared_error"][number] * len(test) / n)
+        counts.append([np.sum(train == np.flatnonzero(units == unit)[0]) for unit in range(n_units)])
+    q, times = np.array(lost), np.array(counts, dtype=float)
+    owns = np.array([np.sum(per_row[units == unit] - err1) / n for unit in range(n_units)])
+    for unit in range(n_units):
+        moved = np.mean((times[:, unit] - times[:, unit].mean()) * q)
+        effects[unit] = (2 + 1 / (n_units - 1)) * owns[unit] + (1 - 1 / n_units) ** -n_units * moved
+    chance = (1 - 1 / n_units) ** (-2 * n_units) * times.var(axis=0).sum() * q.var(ddof=1) / len(q)
+    se = np.sqrt(2 * (np.sum(effects**2) - chance)) * -best.value / err1
+    assert best.interval is not None
+    half = np.log(best.interval.low / best.interval.high) / 2
+    df = min(n_units - 1, 2 * n_units / (stats.kurtosis(owns, fisher=False) - 1))
+    assert half == pytest.approx(stats.t.ppf(0.95, df) * se / -best.value, rel=1e-9)
+    assert best.interval.low < best.value < best.interval.high
+
+
+def test_more_draws_do_not_shrink_a_bootstraps_interval() -> None:
+    """Its standard error is of the rows; without the correction 150 draws would say a quarter more than 600."""
+    widths = []
+    for n_draws in (150, 600):
+        problem, _, scored, apparent, on_all, drawn = of_draws(n_draws=n_draws)
+        estimates = bootstrap_aggregate(scored, apparent, on_all, problem, drawn=drawn)
+        interval = next(each.interval for each in estimates if each.method == ".632+" and each.interval)
+        widths.append(interval.high - interval.low)
+    assert 0.85 < widths[0] / widths[1] < 1.15
+
+
+def test_a_metric_that_is_no_mean_of_rows_says_why_a_bootstrap_has_no_interval_of_it() -> None:
+    problem, _, scored, apparent, on_all, drawn = of_draws()
+    estimates = bootstrap_aggregate(scored, apparent, on_all, problem, drawn=drawn)
+    for each in estimates:
+        assert (each.interval is None) == (each.metric == "r2")
+        assert any("R2 is none; choose folds" in note for note in each.notes) == (each.metric == "r2")
+    bca = bootstrap_aggregate(scored, apparent, on_all, problem, drawn=drawn, interval="bca")
+    assert all(each.interval is None and any("bca needs" in note for note in each.notes) for each in bca)

@@ -1,0 +1,126 @@
+"""Groups stay whole as a split grows; what merges is quarantined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from evenfold.manifests import Manifest, decide, extend, measure
+from tables import arrivals
+
+GROUPS = {"name": "groups", "columns": {"key": "id", "target": "label", "group": "g"}, "strategy": "BalancedGroupKFold"}
+
+
+def test_new_groups_are_frozen_or_hashed_whole_where_that_is_the_rule() -> None:
+    """Frozen groups are in no split; a hashed one goes where its name says, whatever arrives beside it."""
+    whole = arrivals(420)
+    frozen = extend(decide(GROUPS | {"on_new_rows": "freeze"}, whole.iloc[:280]), whole).manifest
+    assert set(frozen.codes[280:].tolist()) == {-3}
+    manifest = decide(GROUPS | {"on_new_rows": "hash"}, whole.iloc[:280])
+    every, some = (extend(manifest, data).manifest.codes[280:350] for data in (whole, whole.iloc[:350]))
+    assert (every == some).all()
+    folds = pd.Series(every).groupby(whole["g"].to_numpy()[280:350])
+    assert folds.nunique().max() == 1
+    assert len(set(folds.first())) > 1
+
+
+def test_new_groups_join_with_their_generation() -> None:
+    """The table of groups says when each came, so that older generations can be told apart."""
+    whole = arrivals(420)
+    manifest = decide(GROUPS, whole.iloc[:280])
+    for end in (350, 420):
+        manifest = extend(manifest, whole.iloc[:end]).manifest
+    groups = manifest.group_table.to_pandas()
+    first = whole.groupby("g")["id"].min() // 3
+    assert groups.set_index("group")["generation"].to_dict() == {
+        name: int(row >= 280) + int(row >= 350) for name, row in first.items()
+    }
+
+
+def test_a_known_group_is_followed_and_a_new_one_stays_whole() -> None:
+    """However large it grows."""
+    whole = arrivals(300)
+    more = pd.DataFrame({"id": [10_001, 10_003], "label": ["a", "b"], "number": [1.0, 2.0], "g": ["g0", "new"]})
+    manifest = extend(decide(GROUPS, whole), pd.concat([whole, more])).manifest
+    folds = pd.Series(manifest.codes).groupby(pd.concat([whole, more]).sort_values("id")["g"].to_numpy()).nunique()
+    assert folds.max() == 1
+
+
+def two_groups_apart() -> tuple[pd.DataFrame, Manifest, Any, Any]:
+    """Return rows, a split of them by whole groups, and two groups that lie in different folds of it."""
+    whole = arrivals(300)
+    manifest = decide(GROUPS, whole)
+    by_group = pd.Series(manifest.codes).groupby(whole["g"].to_numpy()).first()
+    return whole, manifest, by_group.index[0], by_group.index[by_group != by_group.iloc[0]][0]
+
+
+def test_merged_groups_are_quarantined_unless_accepted() -> None:
+    """Two groups that turn out to be one would leak; their rows are in no split, and keep their folds."""
+    whole, manifest, here, there = two_groups_apart()
+    merged = whole.assign(g=whole["g"].replace(there, here))
+    grown = extend(manifest, merged)
+    assert grown.quarantined == (merged["g"] == here).sum()
+    assert any("quarantined" in note for note in grown.notes)
+    first = extend(manifest, whole.assign(g=whole["g"].replace(here, there)))  # the first row of all among them
+    assert any(f"holds {(whole['g'] == here).sum()} rows that were assigned to" in note for note in first.notes)
+    tested = np.concatenate([test for _, test in grown.manifest.pairs()])
+    assert not np.isin(np.flatnonzero(merged["g"] == here), tested).any()
+    assert (grown.manifest.codes == manifest.codes).all()
+    accepted = extend(manifest, pd.concat([merged, arrivals(7, start=900)]), merged="accept")
+    assert accepted.quarantined == 0
+    assert any("leak" in note for note in accepted.notes)
+    same = extend(manifest, merged, merged="accept")
+    assert same.manifest is manifest
+    assert any("leak" in note for note in same.notes), "there is no new row, and still news"
+
+
+def test_what_is_quarantined_already_makes_no_other_version() -> None:
+    """The same table changes nothing; a row that joins such a group is quarantined with it, alone."""
+    whole, manifest, here, there = two_groups_apart()
+    merged = whole.assign(g=whole["g"].replace(there, here))
+    grown = extend(manifest, merged)
+    again = extend(grown.manifest, merged)
+    assert again.manifest is grown.manifest
+    assert again.notes == ("there is nothing new.",)
+    more = extend(grown.manifest, pd.concat([merged, merged.head(1).assign(id=99_999, g=here)]))
+    assert (more.added, more.quarantined) == (1, 1)
+    assert any("; its 1 row is quarantined." in note for note in more.notes)
+
+
+def test_groups_that_merge_in_one_repeat_alone_are_quarantined() -> None:
+    """Two groups may lie in one fold of the first repeat and apart in the second: there they would leak."""
+    whole = arrivals(300)
+    inner = {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}
+    spec = GROUPS | {"strategy": "Repeated", "params": {"strategy": inner, "n_repeats": 2}}
+    manifest = decide(spec, whole)
+    folds = pd.DataFrame(manifest.codes, columns=["first", "second"]).groupby(whole["g"].to_numpy()).first()
+    pairs = [(a, b) for a in folds.index for b in folds.index if a < b]
+    here, there = next((a, b) for a, b in pairs if (folds.loc[a] == folds.loc[b]).tolist() == [True, False])
+    merged = whole.assign(g=whole["g"].replace(there, here))
+    assert extend(manifest, merged).quarantined == (merged["g"] == here).sum()
+
+
+def test_the_balance_of_twelve_months_stays_near_the_limit() -> None:
+    """500 groups, then 50 a month while old ones grow and the positive rate doubles: no row moves, folds stay even."""
+    rng = np.random.default_rng(5)
+
+    def month(groups: range, rate: float) -> pd.DataFrame:
+        sizes = np.maximum(rng.lognormal(3, 1, len(groups)).astype(int), 1)
+        names = np.repeat([f"g{i}" for i in groups], sizes)
+        return pd.DataFrame({"g": names, "label": (rng.random(names.size) < rate).astype(int)})
+
+    whole = month(range(500), 0.1)
+    whole.insert(0, "id", np.arange(len(whole)))
+    manifest, worst = decide(GROUPS, whole), []
+    for number in range(12):
+        rate = 0.1 + 0.01 * (number + 1)
+        old = whole.sample(frac=0.1 / 12, random_state=number)[["g"]].assign(label=0)
+        new = pd.concat([month(range(500 + 50 * number, 550 + 50 * number), rate), old], ignore_index=True)
+        new.insert(0, "id", np.arange(len(new)) + len(whole))
+        whole = pd.concat([whole, new], ignore_index=True)
+        grown = extend(manifest, whole)
+        assert grown.moved == 0
+        manifest = grown.manifest
+        worst.append(measure(manifest, whole).worst["size"])
+    assert np.median(worst) <= 0.005
