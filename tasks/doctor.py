@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from evenfold.tasks.results.spool import put_aside, waiting
+from evenfold.tasks.results.spool import put_aside, stores_waited_for, waiting
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.orphans import orphans
 from evenfold.tasks.runtime.redaction import redacted
@@ -305,9 +305,10 @@ def _is_held(path: Path) -> bool:
 
 def _waiting(home: Home) -> Iterator[Finding]:
     number, aside = len(waiting(home)), len(put_aside(home))
-    message = f"{number} in {home.spool}" if number else "none"
+    message = f"{number} in {home.spool} for {' and '.join(stores_waited_for(home))}" if number else "none"
     message += f", and {aside} put aside in {home.spool}" if aside else ""
-    fixes = ["Bring MLflow back; the next run that reaches it sends them."] if number else []
+    back = "Bring MLflow back; the next run that reaches it sends them. Where it has moved, "
+    fixes = [f"{back}write its address as store into the files."] if number else []
     again = "mend that, give it its name back without unsendable- and the next run sends it, or remove it."
     fixes += [f"The log says why a record was put aside: {again}"] if aside else []
     yield Finding("records that wait", not number and not aside, message, " ".join(fixes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from evenfold.splitters.deployed import reason_of, require_readable
 from .canonical import one_schema, require_columns
 
 DATABASE = "duckdb://"
+_LOGIN = re.compile(r"://[^/@]*:[^/]*@")
 Batches = Callable[[list[str], int], Iterator[pa.Table]]
 
 
@@ -42,7 +44,8 @@ def opened(address: str) -> Addressed:
     """Return the table behind an address, no row of it read.
 
     ``duckdb:///folder/file.db#table`` is a table of a DuckDB file; any other address is a Parquet object, or a folder
-    or glob of them. Raises SplitError where there is none, and where a deployed run may not read it.
+    or glob of them. Raises SplitError where there is none, where a deployed run may not read it, and for an address
+    with a password.
     """
     if address.startswith(DATABASE):
         return _table_of_database(address)
@@ -125,6 +128,7 @@ def _listed(address: str) -> tuple[Any, list[str]]:
     """Return the file system of an address and the names of the objects that it stands for, sorted, listed anew."""
     import fsspec
 
+    _require_no_password(address)
     require_readable([address])
     try:
         files, path = fsspec.core.url_to_fs(address)
@@ -139,6 +143,16 @@ def _listed(address: str) -> tuple[Any, list[str]]:
     if missing or not names:
         raise SplitError(f"{address} holds no Parquet file; pass one that does.")
     return files, sorted(names)
+
+
+def _require_no_password(address: str) -> None:
+    """Raise SplitError for an address with a password: whoever is told where data lies would be told it."""
+    if _LOGIN.search(address):
+        raise SplitError(
+            f"{_LOGIN.sub('://', address)} is given with a password, which every result and record would keep; leave "
+            f"the login out of the address, and give it as fsspec's file system takes it: as JSON in the environment's "
+            f"FSSPEC_{address.partition('://')[0].upper()}, or in a file in ~/.config/fsspec."
+        )
 
 
 def _is_parquet(name: str) -> bool:

@@ -10,6 +10,7 @@ from evenfold.manifests import Audit, BalanceReport
 from evenfold.manifests.tables.read import has_columns_apart, schema_of
 from evenfold.reports import verdict_of
 from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.runtime.redaction import redacted
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput
@@ -59,14 +60,16 @@ def split_input(
 def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
     """Return the data by our own digest (MLflow's reads the first 10,000 rows only), with columns and rows.
 
-    Of Parquet files and addresses all columns are told, of others those that the split read.
+    Of Parquet files and addresses all columns are told, of others those that the split read. What an address is
+    opened with, as a token, is not.
     """
+    shown = redacted(split.data)
     return _input(
         context,
-        name=Path(split.data).name[:500],
+        name=Path(shown).name[:500],
         digest=digest[:32],
         source_type="local",
-        source=json.dumps({"uri": split.data}),
+        source=json.dumps({"uri": shown}),
         schema=_schema(_columns(split)),
         profile=json.dumps({"rows": split.n_rows}),
     )

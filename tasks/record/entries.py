@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,7 +118,8 @@ def balance_metrics(report: BalanceReport) -> dict[str, float]:
         metrics[f"balance/rows_{part.name}"] = float(part.rows)
         if part.wanted is not None:
             metrics[f"balance/wanted_{part.name}"] = part.wanted
-    metrics |= {f"balance/stratum_share/{_named(name)}": value for name, value in report.strata.items()}
+    strata = named_apart(report.strata)
+    metrics |= {f"balance/stratum_share/{strata[name]}": value for name, value in report.strata.items()}
     if report.reach is not None:
         terms = report.reach.model_dump(include={"size_term", "class_term", "missing", "gap", "optimal"})
         metrics |= {f"balance/cost_{name}": float(value) for name, value in terms.items()}
@@ -133,13 +135,11 @@ def balance_series(report: BalanceReport) -> dict[str, dict[int, float]]:
     columns = {"rows": "rows", "wanted": "wanted", "rows_train": "train", "wanted_train": "wanted_train"}
     columns |= {name: name for name in ("groups", "mean", "ks")}
     series: dict[str, dict[int, float]] = {}
+    classes = named_apart(report.classes or ()).values()
     for fold in report.folds:
         arrays = {name: getattr(fold, kept) for name, kept in columns.items()}
-        if len(report.classes or ()) <= MOST_CLASSES:
-            arrays |= {
-                f"share/{_named(name)}": share
-                for name, share in zip(report.classes or (), fold.shares or (), strict=False)
-            }
+        if len(classes) <= MOST_CLASSES:
+            arrays |= {f"share/{name}": share for name, share in zip(classes, fold.shares or (), strict=False)}
         for name, value in arrays.items():
             if value is not None:
                 series.setdefault(f"balance/{name}", {})[fold.split] = float(value)
@@ -151,9 +151,20 @@ def allowed(name: str) -> str:
     return re.sub(r"[^\w.\- :/]", "_", name)
 
 
-def _named(label: str) -> str:
-    """Return a class or column in the letters that a metric's name may have."""
-    return re.sub(r"[^\w .-]", "_", label, flags=re.ASCII)[:60] or "_"
+def named_apart(labels: Iterable[str]) -> dict[str, str]:
+    """Return each class, level or column in the letters that a metric's name may have: those of any alphabet.
+
+    What would coincide is numbered in the order given (``C__``, ``C__ 2``), so that none overwrites another. O(n).
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for label in labels:
+        plain = re.sub(r"[^\w .-]", "_", label)[:60]
+        plain = "_" if plain in ("", ".", "..") else plain  # which a path cannot end in
+        numbered = (f"{plain} {number}" for number in itertools.count(2))
+        names[label] = next(name for name in itertools.chain([plain], numbered) if name not in taken)
+        taken.add(names[label])
+    return names
 
 
 def short_tags(split: SplitRef) -> dict[str, str]:
@@ -273,10 +284,11 @@ def confusion_metrics(confusion: Confusion | None) -> dict[str, float]:
     """Return the confusion matrix as metrics, and the ends of the thresholds."""
     if confusion is None:
         return {}
+    names = named_apart(confusion.classes).values()
     figures = {
-        f"confusion/{allowed(truth)} called {allowed(label)}": float(count)
-        for truth, row in zip(confusion.classes, confusion.counts, strict=True)
-        for label, count in zip(confusion.classes, row, strict=True)
+        f"confusion/{truth} called {label}": float(count)
+        for truth, row in zip(names, confusion.counts, strict=True)
+        for label, count in zip(names, row, strict=True)
     }
     ends = dict(zip(("threshold/low", "threshold/high"), confusion.thresholds or (), strict=False))
     return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | ends

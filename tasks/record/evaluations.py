@@ -25,6 +25,7 @@ from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.running import materialized, publish
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import is_refreshing, step
@@ -40,6 +41,7 @@ from .entries import (
     KeptModel,
     confusion_metrics,
     importance_artifact,
+    named_apart,
     run_key,
     split_key,
     unless_usual,
@@ -81,7 +83,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     worst = {name: round(value, 6) for name, value in measured.worst.items()}
     materialized(
         f"evenfold://{split.name}/{split.version}",
-        split.data if is_address(split.data) else Path(split.data).absolute().as_uri(),
+        redacted(split.data) if is_address(split.data) else Path(split.data).absolute().as_uri(),
         f"{split.name} {split.version}",
         run.url,
         {"split_id": split.split_id, "rows": split.n_rows, "splits": split.n_splits, "worst": worst},
@@ -269,16 +271,16 @@ def split_report_from(split: SplitRef, split_run: str) -> str:
 
 
 def _level_metrics(levels: Sequence[LevelScore]) -> dict[str, float]:
+    attributes = named_apart(dict.fromkeys(score.attribute for score in levels))
+    names = {
+        attribute: named_apart(dict.fromkeys(score.level for score in levels if score.attribute == attribute))
+        for attribute in attributes
+    }
     return {
-        f"by/{_metric_name(score.attribute)}/{_metric_name(score.level)}/{score.metric}": score.value
+        f"by/{attributes[score.attribute]}/{names[score.attribute][score.level]}/{score.metric}": score.value
         for score in levels
         if score.value is not None
     }
-
-
-def _metric_name(name: str) -> str:
-    """Return a name with the characters alone that MLflow allows in a metric."""
-    return re.sub(r"[^\w.\- ]", "_", name)
 
 
 def _page(evaluation: Evaluated, work: Work, of_split: str) -> Page:

@@ -30,7 +30,8 @@ def survives_outage(record: Callable[P, str]) -> Callable[P, str]:
     """Return ``record`` such that a server that does not answer costs nothing but time.
 
     It is tried three times; then the record is kept in ``<home>/spool``, and what is returned says so instead of
-    naming a run. The next record that gets through sends what is kept, oldest first. Every other error is raised.
+    naming a run. The next record that gets through to the same server sends what is kept, oldest first. Every other
+    error is raised.
     It must be idempotent, pydantic must be able to write and read its arguments as JSON, and it must stand in
     ``record/recorders``: whoever sends what is kept knows all that stand there.
     """
@@ -83,7 +84,8 @@ _ERRORS = {("httpx", "TransportError"), ("botocore", "HTTPClientError"), ("aioht
 
 def _keep(name: str, arguments: Mapping[str, object], home: Home) -> str:
     path = home.spool / f"{time.time_ns()}-{os.getpid()}-{name}.json"
-    text = json.dumps(to_jsonable_python({"step": name, "arguments": arguments}, inf_nan_mode="constants"))
+    record = {"step": name, "store": home.tracking_uri, "arguments": arguments}
+    text = json.dumps(to_jsonable_python(record, inf_nan_mode="constants"))
     home.make()
     home.spool.mkdir(mode=0o700, exist_ok=True)
 
@@ -102,13 +104,18 @@ def waiting(home: Home) -> list[Path]:
     return sorted(home.spool.glob("[0-9]*.json"))
 
 
+def stores_waited_for(home: Home) -> list[str]:
+    """Return the addresses of MLflow that records wait for, as they are shown, each once."""
+    return sorted({(kept.store if kept else "") or home.tracking_uri for kept in map(_read, waiting(home))})
+
+
 def put_aside(home: Home) -> list[Path]:
     """Return the records that were put aside: what is none, and what the server was there for and could not be sent."""
     return sorted(home.spool.glob("un*-[0-9]*.json"))
 
 
 def replay(home: Home) -> int:
-    """Send what waits, and return how many records were sent.
+    """Send what waits for this home's MLflow, and return how many records were sent; what waits for another stays.
 
     It stops at the first that finds the server out of reach. One that fails for another reason would fail for ever:
     it is put aside as ``unsendable-…``, and what is behind it is sent.
@@ -122,7 +129,10 @@ def replay(home: Home) -> int:
 def _sent(home: Home) -> Iterator[Path]:
     for path in waiting(home):
         kept = _read(path)
-        if kept is None:
+        if kept is None or kept.step not in _RECORDERS:
+            _put_aside(path, "unreadable", "could not be read", "it is no record of evenfold's.")
+            continue
+        if (kept.store or home.tracking_uri) != home.tracking_uri:
             continue
         try:
             validate_call(_RECORDERS[kept.step])(**kept.arguments)
@@ -139,23 +149,23 @@ def _sent(home: Home) -> Iterator[Path]:
 
 
 class _Kept(NamedTuple):
-    """What a record waits for: the name of a recorder, and what it is called with."""
+    """What a record waits for: the name of a recorder, what it is called with, and MLflow's store.
+
+    Records of earlier versions name no store, and go to whichever answers.
+    """
 
     step: str
+    store: str
     arguments: Mapping[str, object]
 
 
 def _read(path: Path) -> _Kept | None:
-    """Return what a file keeps; None where it is no record, and it is put aside."""
+    """Return what a file keeps; None where it is no record."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        kept = _Kept(str(record["step"]), _today(record["arguments"]))
-        if kept.step in _RECORDERS:
-            return kept
+        return _Kept(str(record["step"]), str(record.get("store") or ""), _today(record["arguments"]))
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        pass
-    _put_aside(path, "unreadable", "could not be read", "it is no record of evenfold's.")
-    return None
+        return None
 
 
 def _put_aside(path: Path, how: str, what: str, reason: str) -> None:

@@ -103,6 +103,27 @@ def test_an_outage_shows_no_password(
     assert {f"{path.stat().st_mode & 0o777:o}" for path in home.spool.iterdir()} == {"600"}
 
 
+def test_an_address_of_data_holds_no_password_that_is_kept(home: Home, tmp_path: Path) -> None:
+    """It is refused before anything is read, with the way to give it; a token in one is not told to the record."""
+    from evenfold.splitters import SplitError
+    from evenfold.tasks.record.datasets import data_input
+
+    from evenfold import flows
+
+    spec = {"name": "rows", "columns": {"key": ["id"]}, "strategy": "KFold"}
+    with pytest.raises(SplitError, match=r"^http://127\.0\.0\.1:9/.* with a password.* FSSPEC_HTTP,") as refused:
+        flows.split(f"http://ada:{SECRET}@127.0.0.1:9/rows.parquet", spec, engine="plain")
+    assert SECRET not in str(refused.value)
+    pd.DataFrame({"id": range(60)}).to_parquet(tmp_path / "rows.parquet")
+    ref = flows.split(tmp_path / "rows.parquet", spec, engine="plain").split
+    (tmp_path / f"token={SECRET}").mkdir()
+    elsewhere = (tmp_path / "rows.parquet").rename(tmp_path / f"token={SECRET}" / "rows.parquet")
+    told = data_input(ref.model_copy(update={"data": f"file://{elsewhere}"}), "0" * 64, "training").dataset
+    assert SECRET not in told.source + told.name
+    assert "token=***" in told.source
+    assert [path for path in home.path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()] == []
+
+
 EXAMINED = """
 import contextlib, os, sys
 from evenfold.flows.cli import main

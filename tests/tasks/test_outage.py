@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record import recorders  # noqa: F401, that a record names; with Prefect, which sets up logging
+from evenfold.tasks.record.runs import every_run
 from evenfold.tasks.results.spool import unreachable, waiting
 from servers import free_port, mlflow_server
 
@@ -110,8 +112,6 @@ def test_only_a_server_out_of_reach_is_waited_for() -> None:
 
 def test_a_record_of_an_earlier_version_is_still_taken(home: Home) -> None:
     """It named table and home apart from the split; the run that it makes is the one that is made today."""
-    import json
-
     from evenfold.tasks.results.spool import replay
     from mlflow.tracking import MlflowClient
 
@@ -145,8 +145,6 @@ def test_a_record_that_is_none_is_put_aside(text: str, home: Home, caplog: pytes
 
 def test_a_record_that_can_never_be_sent_stops_none_behind_it(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     """It is put aside with its reason, doctor names it, and it is sent once it is given its name back."""
-    import json
-
     from evenfold.tasks.doctor import examine
     from evenfold.tasks.results.clean import clean
     from evenfold.tasks.results.spool import replay
@@ -177,8 +175,6 @@ def test_a_record_that_can_never_be_sent_stops_none_behind_it(home: Home, caplog
 
 def test_a_comparison_that_waits_is_sent_by_whoever_records_next(home: Home, tmp_path: Path) -> None:
     """Also by a process that compares nothing itself, and so never loaded what compares."""
-    import json
-
     from evenfold.tasks.record.tracker import Tracker
 
     arguments = {
@@ -194,6 +190,29 @@ def test_a_comparison_that_waits_is_sent_by_whoever_records_next(home: Home, tmp
     assert list(home.spool.iterdir()) == []
     (run,) = Tracker(home, "rows").runs_named("A and B @ rows 1.0")
     assert (run.info.status, run.data.metrics) == ("FINISHED", {"difference/r2": 0.25})
+
+
+def test_a_record_waits_for_the_server_that_it_was_meant_for(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another store records meanwhile does not send it there, and doctor says what it waits for."""
+    from evenfold.tasks.doctor import examine
+    from evenfold.tasks.record.tracker import Tracker
+
+    def split(name: str) -> Any:
+        return flows.split(rows(), key="id", target="y", name=name, strategy="KFold", engine="plain")
+
+    team = f"http://127.0.0.1:{free_port()}"
+    with monkeypatch.context() as out:
+        out.setenv("MLFLOW_TRACKING_URI", team)
+        out.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        out.setattr("evenfold.tasks.results.spool.WAIT_SECONDS", (0.1,))
+        split("team")
+        (kept,) = waiting(home)
+    split("mine")
+    assert waiting(home) == [kept]
+    assert {run.info.run_name for run in every_run(Tracker(home, ""))} == {"mine 1.0 split"}
+    (said,) = [each for each in examine(home) if each.check == "records that wait"]
+    assert (said.ok, said.message) == (False, f"1 in {home.spool} for {team}")
+    assert "Where it has moved, write its address as store into the files" in said.fix
 
 
 def test_a_run_whose_process_is_no_more_is_ended(home: Home) -> None:
@@ -258,6 +277,8 @@ def test_the_failure_of_a_retraining_is_recorded_when_the_server_is_back(
         for run_id, opened in zip(runs, ("one", "an earlier time"), strict=True):
             fail_retraining.fn(made.split, Opened(run_id=run_id, opened=opened), "MLflow is out of reach")
     assert len(waiting(home)) == 2
+    for path in waiting(home):  # as where the server has moved
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"store": home.tracking_uri}))
     assert [tracker.client.get_run(run_id).info.status for run_id in runs] == ["RUNNING", "RUNNING"]
     assert replay(home) == 2
     assert [tracker.client.get_run(run_id).info.status for run_id in runs] == ["FAILED", "RUNNING"]
