@@ -46,7 +46,8 @@ def _deployment(described: dict[str, Any]) -> Any:
 
 def _schedule(described: dict[str, Any]) -> Any:
     when = {name: value for name, value in described.items() if name in _WHEN}
-    return DeploymentScheduleCreate(schedule=when, **{name: described[name] for name in described.keys() - when})
+    how = {name: value for name, value in described.items() if name not in _WHEN}
+    return DeploymentScheduleCreate.model_validate({"schedule": when} | how)
 
 
 def main() -> None:
