@@ -88,6 +88,16 @@ def test_reworded_texts_are_near_duplicates() -> None:
     assert "'note'" in alarms(audited(frame.assign(note=notes)))["near_duplicates"]
 
 
+def test_texts_without_a_word_are_like_no_other_text() -> None:
+    """Numbers with spaces between their digits are no prose; among prose, dots and dashes repeat nothing."""
+    frame, random = plain()
+    phones = ["06 " + " ".join(f"{pair:02d}" for pair in pairs) for pairs in random.integers(0, 100, (N, 4))]
+    words = np.array([a + b for a in ("ba", "lo", "mi", "ten") for b in ("rin", "dol", "pas", "ket")])
+    notes = [" ".join(random.choice(words, 15)) for _ in range(N)]
+    notes[:60], notes[60:120] = ["- - - - -"] * 60, [f"{dots} . . . ." for dots in range(60)]
+    assert alarms(audited(frame.assign(phone=phones, note=notes))) == {}
+
+
 @pytest.mark.parametrize(
     "leak",
     [
