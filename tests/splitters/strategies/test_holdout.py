@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from evenfold.splitters import (
     BalancedGroupKFold,
+    ForwardChaining,
     FromSklearn,
     HashSplit,
     Holdout,
@@ -81,8 +82,14 @@ def test_as_many_splits_are_said_as_the_rest_is_split_into(inner: Any) -> None:
     assert data.count(holdout) == len(data.split(holdout))
 
 
-def test_the_number_of_splits_can_be_asked_without_rows_where_it_depends_on_none() -> None:
-    assert Holdout(KFold(4)).get_n_splits() == 4
+@pytest.mark.parametrize("inner", [KFold(4), BalancedGroupKFold(4), ForwardChaining(4)], ids=repr)
+def test_the_number_of_splits_needs_no_rows_and_no_column_where_it_depends_on_none(inner: Any) -> None:
+    """Groups and times that the strategy splits by are not asked for where only the number is."""
+    assert Holdout(inner).get_n_splits() == 4
+    assert Holdout(inner).get_n_splits(ROWS, np.arange(40) % 2) == 4
+
+
+def test_the_number_of_splits_cannot_be_told_without_rows_where_it_follows_from_them() -> None:
     with pytest.raises(SplitError, match="there are no rows"):
         Holdout(LeaveOneOut()).get_n_splits()
 
