@@ -48,7 +48,7 @@ def rest_of(strategy: Splitter, rows: Rows, locked: IntArray) -> IntArray:
         raise SplitError(
             f"{type(strategy).__name__} names rows by their position among all {rows.n:,}, and a holdout locks "
             f"{locked.size:,} of them; leave the holdout out, and keep what is locked out of the given pairs or folds "
-            "(label -2)."
+            "(label -2 of Predefined)."
         )
     return np.sort(strategy.trainable(rows, np.setdiff1d(np.arange(rows.n), locked), locked))
 

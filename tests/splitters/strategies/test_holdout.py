@@ -25,7 +25,7 @@ from evenfold.splitters import (
 )
 from evenfold.splitters.conformance import data_for
 from sklearn.dummy import DummyClassifier
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, PredefinedSplit, check_cv
 
 ROWS = np.zeros((40, 1))
 
@@ -45,7 +45,16 @@ def test_a_holdout_leaves_a_row_and_a_group_on_each_side(inner: Any, fraction: A
         Holdout(inner, fraction).split(ROWS, None, groups)
 
 
-@pytest.mark.parametrize("inner", [PredefinedPairs([([0, 1, 2, 3], [4, 5, 6, 7])]), Predefined([0, 1] * 20)])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        PredefinedPairs([([0, 1, 2, 3], [4, 5, 6, 7])]),
+        Predefined([0, 1] * 20),
+        FromSklearn(PredefinedSplit([0, 1] * 20)),
+        FromSklearn("sklearn.model_selection:PredefinedSplit", {"test_fold": [0, 1] * 20}),
+        FromSklearn(check_cv([([0, 1, 2, 3], [4, 5, 6, 7])])),
+    ],
+)
 def test_positions_among_all_rows_are_not_taken_for_positions_among_the_rest(inner: Any) -> None:
     """Where rows are locked, the fifth of all and the fifth that is left are two rows."""
     with pytest.raises(SplitError, match=r"names rows by their position among all 40, and a holdout locks 8 of them;"):
