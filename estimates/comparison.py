@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.rows import standard_error
+from evenfold.estimates.intervals.rows import standard_error, too_few
 from evenfold.estimates.intervals.splits import CorrectedT, corrected_resampled_t
 from evenfold.estimates.metrics.registry import influence_of, metric_of
 from evenfold.splitters.display import Displayed
@@ -75,6 +75,7 @@ def compare(
     level: float = 0.95,
     margin: float = 0.0,
     stratified: bool = False,
+    ordered: bool = False,
     n_train: float | None = None,
     names: tuple[str, str] = ("A", "B"),
 ) -> Comparison:
@@ -83,8 +84,10 @@ def compare(
     ``on``: the columns that name a row (the key); rows of one frame only are left out, and counted in a note.
     ``groups``: a column of both frames whose rows err together; by default ``group``, where both frames have it.
     ``classes``: the labels, or None for those in y; a metric of numbers has none. ``margin``: the difference that does
-    not matter, in the metric's units. ``stratified``: whether the folds are stratified on the target. ``n_train``: how
-    many rows a model learnt from, on average; without it, as in a k-fold, all rows that were tested in other folds.
+    not matter, in the metric's units. ``stratified``: whether the folds are stratified on the target. ``ordered``:
+    whether rows follow one another in time and the folds are stretches of it; then each fold is one observation, in
+    place of groups, and fewer than 3 give no interval. ``n_train``: how many rows a model learnt from, on average;
+    without it, as in a k-fold, all rows that were tested in other folds.
 
     The test: the difference over its standard error, from the rows' paired influences. Its variance is that of the
     fitted models' difference times 1/repeats + n/n_train (Nadeau and Bengio 2003), for other rows would have trained
@@ -99,14 +102,18 @@ def compare(
     values = [[score_of(metric, part, labels) for _, part in frame.groupby("repeat")] for frame in (a, b)]
     score_a, score_b = (float(np.mean(value)) for value in values)
     difference = score_b - score_a
-    if groups is None and "group" in a and "group" in b:
+    if ordered:
+        groups = "fold"
+    elif groups is None and "group" in a and "group" in b:
         groups = "group"
-    test = _by_folds(metric, a, b, labels, stratified, level, n_train)
-    of_rows = _by_rows(metric, a, b, labels, groups, list(on))
+    reason = too_few(a["fold"].nunique()) if ordered else ""
+    test = None if reason else _by_folds(metric, a, b, labels, stratified, level, n_train)
+    of_rows = None if reason else _by_rows(metric, a, b, labels, groups, list(on))
     training = _training(a, n_train)
     se = _of_recipes(of_rows, training, test)
-    interval = _interval(difference, se, level, "these recipes on new data", "paired rows, corrected for training")
-    of_models = _interval(difference, of_rows, level, "these fitted models", "paired rows")
+    paired = "paired stretches of time" if ordered else "paired rows"
+    interval = _interval(difference, se, level, "these recipes on new data", f"{paired}, corrected for training")
+    of_models = _interval(difference, of_rows, level, "these fitted models", paired)
     if training.alone:
         interval = of_models
     p, verdict = None if se is None else _p(difference, *se), _verdict(interval, margin)
@@ -120,7 +127,8 @@ def compare(
         se, training.repeats, 2 * training.splits,
     )  # fmt: skip
     made = replace(made, words=_words(made, names))
-    return replace(made, notes=(*made.notes, *_of_repeats(made, training)))
+    further = (reason,) if reason else () if ordered else _of_repeats(made, training)  # a series has no other folds
+    return replace(made, notes=(*made.notes, *further))
 
 
 def _n_rows(frame: pd.DataFrame, on: Sequence[str]) -> int:
