@@ -81,7 +81,8 @@ def compare(
 ) -> Comparison:
     """Return the comparison of two frames of predictions, row by row.
 
-    ``on``: the columns that name a row (the key); rows of one frame only are left out, and counted in a note.
+    ``on``: the columns that name a row (the key); rows of one frame only are left out, and counted in a note. Both are
+    scored with the weights of A, or without any as A was, whatever B was scored with; a note says where that differs.
     ``groups``: a column of both frames whose rows err together; by default ``group``, where both frames have it.
     ``classes``: the labels, or None for those in y; a metric of numbers has none. ``margin``: the difference that does
     not matter, in the metric's units. ``stratified``: whether the folds are stratified on the target. ``ordered``:
@@ -236,7 +237,18 @@ def _paired(
         notes.append(f"Compared on the {len(shared):,} shared rows of {sizes}.")
     if not np.array_equal(left["fold"].to_numpy(), right["fold"].to_numpy()):
         notes.append("The folds differ, so there is no test by folds, and the models had different training rows.")
-    return left.reset_index(), right.reset_index(), tuple(notes)
+    right, note = _weighed_as(left, right, names)
+    return left.reset_index(), right.reset_index(), (*note, *notes)
+
+
+def _weighed_as(a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return B's rows with the weights of A's, for other weights make another metric, and what is to be said of it."""
+    weights = [frame["weight"] if "weight" in frame else pd.Series(1.0, frame.index) for frame in (a, b)]
+    if np.array_equal(*weights):
+        return b, ()
+    alike = b.assign(weight=weights[0]) if "weight" in a else b.drop(columns="weight")
+    how = f"with the weights of {names[0]}" if "weight" in a else f"without weights, as {names[0]} was"
+    return alike, (f"Both are scored {how}, and not as {names[1]}.",)
 
 
 def _classes(metric: str, frame: pd.DataFrame) -> tuple[Any, ...]:

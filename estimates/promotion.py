@@ -248,7 +248,7 @@ def compare_predictions(
 ) -> Difference:
     """Return the candidate's score minus the champion's over the same rows and folds; groups count as one each.
 
-    ``n_train`` and ``ordered``: as for ``compare``.
+    Both are scored with the champion's weights, or without any as it was. ``n_train``, ``ordered``: as for ``compare``.
     """
     names = ("the champion", "the candidate")
     made = compare(

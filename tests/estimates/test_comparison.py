@@ -295,6 +295,23 @@ def test_where_one_round_of_folds_cannot_tell_the_comparison_says_what_repeats_c
     assert f"differences of about this size: {made.resolution * np.sqrt((0.1 + 1.25) / 2.25):.2g} MAE." in note
 
 
+def test_both_sides_are_scored_with_the_weights_of_the_first() -> None:
+    """Of one metric with weights and one without the same predictions would be told apart."""
+    y, said = np.arange(40) % 2, np.arange(40) % 3 % 2
+    plain = frame_of(y, said, np.arange(40) % 5)
+    weighed = plain.assign(weight=np.where(y == said, 3.0, 1.0))
+    for sides, note in (
+        ((plain, weighed), "Both are scored without weights, as A was, and not as B."),
+        ((weighed, plain), "Both are scored with the weights of A, and not as B."),
+        ((weighed, weighed.assign(weight=1.0 + y)), "Both are scored with the weights of A, and not as B."),
+    ):
+        made = compare(*sides, "accuracy")
+        assert (made.a, made.difference) == (compare(sides[0], sides[0], "accuracy").a, 0.0)
+        assert made.notes[0] == note
+    assert not any("weights" in note for note in compare(weighed, weighed, "accuracy").notes)
+    assert not any("weights" in note for note in compare(plain, plain.assign(weight=1.0), "accuracy").notes)
+
+
 def series(seed: int, n_stretches: int = 5) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return two recipes of equal expected error on a series of 600 rows that follow one another closely."""
     noise = np.random.default_rng(seed).normal(size=800)
