@@ -16,35 +16,38 @@ from evenfold.tasks.runtime.settings import Settings
 from prefect import serve
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.objects import ConcurrencyLimitConfig
-from prefect.client.schemas.schedules import CronSchedule
 from prefect.flows import load_flow_from_entrypoint
 from prefect.types.entrypoint import EntrypointType
 
 FILE = Path(__file__).with_name("prefect.yaml")
+_AS_THEY_ARE = ("name", "description", "tags", "parameters", "version", "enforce_parameter_schema")
+_WHEN = ("cron", "day_or", "interval", "anchor_date", "rrule", "timezone")
 
 
 def deployments(file: Path = FILE) -> list[Any]:
-    """Return the deployments that a prefect.yaml describes, for this process to serve."""
+    """Return the deployments that a prefect.yaml describes, for this process to serve.
+
+    Whatever Prefect lets one leave out may be left out; schedules are by cron, interval or rrule.
+    """
     described = yaml.safe_load(file.read_text(encoding="utf-8"))["deployments"]
     return [_deployment(each) for each in described]
 
 
 def _deployment(described: dict[str, Any]) -> Any:
+    given = {name: described[name] for name in _AS_THEY_ARE if name in described}
+    limit = described.get("concurrency_limit")
     return load_flow_from_entrypoint(described["entrypoint"], use_placeholder_flow=False).to_deployment(
-        name=described["name"],
-        description=described["description"],
-        tags=described["tags"],
-        parameters=described["parameters"],
-        concurrency_limit=ConcurrencyLimitConfig(**described["concurrency_limit"]),
-        enforce_parameter_schema=described["enforce_parameter_schema"],
-        schedules=[_schedule(schedule) for schedule in described.get("schedules", [])],
+        **given,
+        concurrency_limit=ConcurrencyLimitConfig(**limit) if isinstance(limit, dict) else limit,
+        schedules=[_schedule(schedule) for schedule in described.get("schedules") or []],
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
 
 
 def _schedule(described: dict[str, Any]) -> Any:
-    cron = CronSchedule(cron=described["cron"], timezone=described["timezone"])
-    return DeploymentScheduleCreate(schedule=cron, active=described["active"], slug=described["slug"])
+    when = {name: value for name, value in described.items() if name in _WHEN}
+    how = {name: value for name, value in described.items() if name not in _WHEN}
+    return DeploymentScheduleCreate.model_validate({"schedule": when} | how)
 
 
 def main() -> None:

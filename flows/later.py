@@ -173,8 +173,9 @@ def _features(table: pd.DataFrame, features: Sequence[str], known: pd.DataFrame)
             raise ModelError(f"feature {name!r} holds {given} now, and {held} where the model was trained.")
         kinds[name] = given if held == "number" and given == "date" else held
     X = feature_table(table, kinds)
-    categories = [name for name, kind in kinds.items() if kind == "category"]
-    return X.assign(**{name: table[name].astype(known[name].dtype).array for name in categories})
+    for name in [name for name, kind in kinds.items() if kind == "category"]:
+        X[name] = table[name].astype(known[name].dtype).array
+    return X
 
 
 def _require_new(later: _Later) -> list[str]:

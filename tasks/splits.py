@@ -38,7 +38,7 @@ from evenfold.manifests import (
 from evenfold.manifests.spec import name_like
 from evenfold.manifests.tables.addresses import is_address, version_of
 from evenfold.manifests.tables.maturity import waiting_rows
-from evenfold.splitters import SplitError
+from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.splitters.base import ONE_OF
 
 from .outcomes import SplitRef
@@ -134,7 +134,7 @@ def _key(data: Any, spec: Any = None, **columns: Any) -> str:
     plan = _planned(data, spec, **columns)
     # With name and place: one plan under two names is two folders, and what is returned names its table.
     named = [plan.plan_id, plan.spec.name, from_anywhere(data_reference(data, Home.here()))]
-    asked = [kept for kept in (plan.spec.gates, plan.spec.ignore) if kept]
+    asked = [kept for kept in (plan.spec.gates, plan.spec.ignore, _parts(plan.splitter)) if kept]
     return f"split/{digest_json([*named, *asked])}"
 
 
@@ -262,7 +262,7 @@ def _placed(plan: Plan, home: Home, again: bool) -> tuple[Path, bool]:
     for _ in range(MOST_TRIES):
         results.fetch_splits(name)
         versions = home.splits / name
-        known = find_plan(versions, plan.plan_id)
+        known = find_plan(versions, plan)
         if known is not None and _intact(known):
             _require_budget(known, plan)
             return known, not again
@@ -305,7 +305,7 @@ def _require_budget(known: Path, plan: Plan) -> None:
 def _elsewhere(home: Home, plan: Plan) -> Manifest | None:
     """Return the same decision as it was made under another name: a name's folder is what grows, so it gets its own."""
     for folder in sorted(path for path in home.splits.glob("*") if path.is_dir() and path.name != plan.spec.name):
-        known = find_plan(folder, plan.plan_id)
+        known = find_plan(folder, plan)
         if known is not None and _intact(known):
             return replace(read_manifest(known), spec=plan.spec, uri=None)
     return None
@@ -324,9 +324,23 @@ def _intact(folder: Path) -> bool:
     return True
 
 
-def find_plan(folder: Path, plan_id: str) -> Path | None:
+def find_plan(folder: Path, plan: Plan) -> Path | None:
     """Return the version of a name that was decided by this very plan, if there is one."""
-    return next((path for path, header in _headers(folder) if header.get("plan_id") == plan_id), None)
+    same = (path for path, header in _headers(folder) if header.get("plan_id") == plan.plan_id)
+    order = _parts(plan.splitter)
+    return next((path for path in same if not order or _has_parts(path, order)), None)
+
+
+def _has_parts(folder: Path, order: list[str]) -> bool:
+    try:
+        return _parts(StoredManifest(folder).spec.splitter()) == order
+    except SplitError:  # damaged, and made anew in its place
+        return True
+
+
+def _parts(splitter: Splitter) -> list[str]:
+    """Return the parts in their order: rows are dealt to them in it, and a plan's key does not tell it."""
+    return list(splitter.part_codes()) if isinstance(splitter, LabelSplitter) else []
 
 
 def newest(home: Home, spec: SplitSpec) -> Path | None:
@@ -338,7 +352,8 @@ def newest(home: Home, spec: SplitSpec) -> Path | None:
         return None
     last = versions[max(versions)]
     known = StoredManifest(last).prove()
-    return last if known.spec.decision(known.types) == spec.decision(known.types) else None
+    same = known.spec.decision(known.types) == spec.decision(known.types)
+    return last if same and _parts(known.spec.splitter()) == _parts(spec.splitter()) else None
 
 
 def _headers(folder: Path) -> Iterator[tuple[Path, Header]]:

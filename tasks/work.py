@@ -185,9 +185,10 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, split_id: str, plan_id: 
 def files_digest(manifest: Manifest | StoredManifest, data: str) -> str:
     """Return what names a split's rows without reading them: the files, until they are written again, and the types.
 
-    Targets and groups that the strategy does not read belong to the plan and not to the membership, so it is the plan.
+    Targets and groups that the strategy does not read belong to the plan and not to the membership, so it is both.
     """
-    return digest_json([manifest.plan_id, manifest.spec.types, [list(map(str, file)) for file in stamp(data)]])
+    files = [list(map(str, file)) for file in stamp(data)]
+    return digest_json([manifest.split_id, manifest.plan_id, manifest.spec.types, files])
 
 
 def _narrow(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:

@@ -40,9 +40,7 @@ def permutation_importance(
     stream = Stream(seed, IMPORTANCE, *path)
     rows = np.sort(test[stream.permutation(test.size)[:m]])
     X = problem.X.iloc[rows].reset_index(drop=True)
-    changed = [
-        X.assign(**{name: X[name].take(stream.permutation(m)).array}) for name in features for _ in range(repeats)
-    ]
+    changed = [_with(X, name, stream.permutation(m)) for name in features for _ in range(repeats)]
     answers = _said(fitted, pd.concat([X, *changed], ignore_index=True))
     with hearing():  # of what is undefined, which is no importance then
         scores = [_score(problem, answers, rows, block) for block in range(1 + len(changed))]
@@ -60,6 +58,13 @@ def _size(n_features: int, n_test: int, n_train: int) -> tuple[int, int]:
         if m >= FEWEST_ROWS:
             break
     return m, repeats
+
+
+def _with(X: pd.DataFrame, name: str, order: IntArray) -> pd.DataFrame:
+    """Return ``X`` with one feature's values in another order."""
+    changed = X.copy()
+    changed[name] = X[name].take(order).array  # assign takes no column called self
+    return changed
 
 
 def _said(fitted: Any, X: pd.DataFrame) -> Replay:

@@ -30,7 +30,7 @@ from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.step import step
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from .entries import MOST_FOLDS
 from .runs import every_run, metrics_in, run_named
@@ -108,7 +108,8 @@ def read_recipe(run_id: str, data: str | None = None) -> Recipe:
     """Return what the run of an evaluation, or of a tuning, trained; ``data``: where its table lies now.
 
     A recipe in a record is somebody else's: it may name what may be imported anywhere, or what
-    ``EVENFOLD_ALLOWED_MODULES`` lists (UntrustedNameError). Raises SplitError for a run that names none.
+    ``EVENFOLD_ALLOWED_MODULES`` lists (UntrustedNameError). Raises SplitError for a run that names none, or one that
+    is damaged.
     """
     tracker = Tracker(Home.here(), "unused")
     run = run_named(tracker, run_id)
@@ -119,14 +120,20 @@ def read_recipe(run_id: str, data: str | None = None) -> Recipe:
             f"run {run.info.run_id[:8]} ({run.info.run_name}) names no recipe; give the run of an evaluation or a "
             "tuning (evenfold list), made by this version."
         ) from None
-    split = SplitRef(**recipe["split"])
-    return Recipe(
-        str(run.info.run_id),
-        str(run.info.run_name),
-        ModelSpec.of_others(recipe["model"], ModelSpec()),
-        split.model_copy(update={"data": data}) if data else split,
-        TypeAdapter(list[Estimate]).validate_python(recipe["estimates"]),
-    )
+    try:
+        split = SplitRef(**recipe["split"])
+        return Recipe(
+            str(run.info.run_id),
+            str(run.info.run_name),
+            ModelSpec.of_others(recipe["model"], ModelSpec()),
+            split.model_copy(update={"data": data}) if data else split,
+            TypeAdapter(list[Estimate]).validate_python(recipe["estimates"]),
+        )
+    except (KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise SplitError(
+            f"{RECIPE} of run {run.info.run_id[:8]} ({run.info.run_name}) is damaged ({reason_of(error)[:200]}); "
+            "evaluate or tune it again."
+        ) from None
 
 
 def fit_seconds(folds: Sequence[Mapping[str, float]]) -> float | None:

@@ -108,13 +108,17 @@ def _begun(run: Any) -> str:
 
 
 def _score(metric: str | None, value: float | None, half_width: float | None = None) -> str:
-    """Return the score by a metric as people read it."""
+    """Return the score by a metric as people read it; of a metric that is unknown here, as it was recorded."""
+    from evenfold.estimates import ModelError
     from evenfold.estimates.metrics.registry import metric_of
     from evenfold.reports.evaluations.words import written
 
     if metric is None or value is None:
         return ""
-    reading = metric_of(metric)
+    try:
+        reading = metric_of(metric)
+    except ModelError:
+        return f"{metric} {written(value, half_width)}"
     return f"{reading.title} {written(reading.shown(value), half_width)}"
 
 

@@ -12,7 +12,7 @@ import pytest
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.flows import evaluate, retrain, split, tune
 from evenfold.flows.cli import app
-from evenfold.flows.later import predict_later, score_later
+from evenfold.flows.later import _features, predict_later, score_later
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.runs import recorded_tunings
@@ -62,6 +62,14 @@ def test_a_registered_model_is_named_as_the_registry_does(home: Home, tmp_path: 
     for wrong in ("models:/pass@nobody", "models:/fail/1", "models:/pass"):
         with pytest.raises(SplitError, match=f"there is no registered model '{wrong}' .*evenfold list shows"):
             predict_later(wrong, then)
+
+
+def test_a_category_may_be_called_as_python_calls_what_a_method_is_of() -> None:
+    """Of a column `self`, later rows were refused with a TypeError; they have the levels that were known."""
+    known = pd.DataFrame({"self": pd.Categorical(["a", "b"])})
+    made = _features(pd.DataFrame({"self": ["b", "c"]}), ["self"], known)
+    assert made["self"].cat.categories.tolist() == ["a", "b"]
+    assert made["self"].isna().tolist() == [False, True]
 
 
 def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(

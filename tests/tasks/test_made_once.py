@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 from evenfold.flows import Evaluation, evaluate
 from evenfold.manifests.audits.findings import Finding
 from evenfold.tasks import Home, audit_split, split
@@ -76,6 +77,26 @@ def test_a_copy_beside_a_version_is_no_version(home: Home, tmp_path: Path) -> No
     assert newest(home, made.stored().spec) == folder
     shutil.rmtree(folder)
     assert split.fn(str(tmp_path / "rows.parquet"), **asked).uri == made.uri
+
+
+@pytest.mark.parametrize("strategy", ["HashSplit", "StratifiedSplit"])
+def test_parts_in_another_order_are_another_split_whatever_was_decided_before(
+    home: Home, tmp_path: Path, strategy: str
+) -> None:
+    """Rows are dealt to parts in the order in which they are named; each order is found again."""
+    rows().assign(y=rows()["y"] > 0).to_parquet(tmp_path / "rows.parquet")
+
+    def decided(name: str, *order: str) -> Any:
+        parts = {part: {"train": 0.6, "test": 0.4}[part] for part in order}
+        spec = {"columns": {"key": ["id"], "target": "y"}, "strategy": strategy, "params": {"parts": parts}}
+        return finished_here(split, str(tmp_path / "rows.parquet"), {**spec, "name": name}).value
+
+    alone = decided("alone", "test", "train")
+    before, after = decided("rows", "train", "test"), decided("rows", "test", "train")
+    assert after.split_id == alone.split_id != before.split_id
+    assert (before.version, after.version) == ("1.0", "2.0")
+    assert decided("rows", "train", "test") == before
+    assert newest(home, before.stored().spec) is None
 
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}

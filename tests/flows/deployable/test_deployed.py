@@ -60,6 +60,29 @@ def test_serve_offers_the_same_deployments() -> None:
     ]  # fmt: skip
 
 
+def test_serve_takes_a_file_that_leaves_out_what_prefect_lets_one(tmp_path: Path) -> None:
+    """A deployment has a name and an entrypoint; a schedule a time, of any of the three kinds."""
+    from evenfold.deployments.serve import deployments
+
+    whens: list[dict[str, Any]] = [
+        {"interval": 3600},
+        {"cron": "0 1 * * *"},
+        {"rrule": "FREQ=DAILY", "timezone": "Europe/Berlin", "active": False},
+    ]
+    short = {"name": "short", "entrypoint": "evenfold.flows.split"}
+    long = {"name": "long", "entrypoint": "evenfold.flows.split", "concurrency_limit": 2, "schedules": whens}
+    file = tmp_path / "prefect.yaml"
+    file.write_text(yaml.safe_dump({"deployments": [short, long]}))
+    one, other = deployments(file)
+    assert (one.name, one.schedules, one.concurrency_limit) == ("short", [], None)
+    assert (other.name, other.concurrency_limit) == ("long", 2)
+    hourly, nightly, daily = other.schedules
+    assert hourly.schedule.interval.total_seconds() == 3600
+    assert (nightly.schedule.cron, nightly.active) == ("0 1 * * *", True)
+    assert daily.schedule.rrule.endswith("FREQ=DAILY")  # Prefect says from when
+    assert (daily.schedule.timezone, daily.active) == ("Europe/Berlin", False)
+
+
 def test_a_run_outlasts_a_server_that_is_away_however_it_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """For as long by serve.py as in a pool; except where the user says otherwise."""
     from evenfold.deployments import serve

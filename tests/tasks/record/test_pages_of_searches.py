@@ -8,7 +8,7 @@ from evenfold.tasks import Home
 from evenfold.tasks.record.entries import Entry
 from evenfold.tasks.record.looks import _runs_of
 from evenfold.tasks.record.reading import _recorded_run
-from evenfold.tasks.record.runs import every_run, recorded_models
+from evenfold.tasks.record.runs import every_run, recorded_evaluations, recorded_models
 from evenfold.tasks.record.tracker import Tracker
 
 
@@ -50,3 +50,14 @@ def test_the_newest_version_is_found_beyond_a_thousand_records(home: Home) -> No
             pass
     copied(home, run_id, 1_000)
     assert _recorded_run(tracker, "rows").info.run_name == "1.1"
+
+
+def test_a_metric_that_nobody_knows_here_ends_no_list(home: Home) -> None:
+    """Another project, or another version of scikit-learn, may have recorded it."""
+    tracker = Tracker(home, "rows")
+    for metric, value in (("r2", 0.5), ("my_score", 1.25)):
+        params, figures = {"model.metrics": f"['{metric}']"}, {f"value/{metric}": value}
+        entry = Entry(metric, "Ridge @ rows 1.0", {"evenfold.record": "evaluation"}, params, figures)
+        with tracker.run(entry):
+            pass
+    assert {row["score"] for row in recorded_evaluations(home)} == {"R2 0.500", "my_score 1.25"}
