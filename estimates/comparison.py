@@ -243,10 +243,10 @@ def _paired(
 
 def _weighed_as(a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return B's rows with the weights of A's, for other weights make another metric, and what is to be said of it."""
-    weights = [frame["weight"] if "weight" in frame else pd.Series(1.0, frame.index) for frame in (a, b)]
-    if np.array_equal(*weights):
+    first, second = (frame["weight"].to_numpy() if "weight" in frame else np.ones(len(frame)) for frame in (a, b))
+    if np.array_equal(first, second):
         return b, ()
-    alike = b.assign(weight=weights[0]) if "weight" in a else b.drop(columns="weight")
+    alike = b.assign(weight=first) if "weight" in a else b.drop(columns="weight")
     how = f"with the weights of {names[0]}" if "weight" in a else f"without weights, as {names[0]} was"
     return alike, (f"Both are scored {how}, and not as {names[1]}.",)
 
