@@ -69,7 +69,7 @@ def compared(split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric:
     stratified = work.manifest.splitter.needs.y != "ignored"
     on = list(work.keys.column_names) if work.keys is not None else ["row"]
     n_train = float(np.mean([work.pair(i)[0].size for i in split.splits()]))
-    return compare_predictions(before, after, metric, on, stratified, n_train)
+    return compare_predictions(before, after, metric, on, stratified, n_train, ordered=work.in_time_order)
 
 
 def retrain_report(outcome: Retraining, estimates: Sequence[Estimate]) -> str:
