@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,15 @@ def test_a_gate_that_is_asked_of_a_split_that_is_known_holds(tmp_path: Path) -> 
     assert audited(gates={"attribute_deviation": "off"}).off == ["attribute_deviation"]
     reason = "of one sex are far fewer"
     assert [finding.reason for finding in audited(ignore={"EF506": reason}).ignored] == [reason]
+    limit = {"attribute_deviation": 0.01}
+    first = {"name": "first", "ignore": {"EF506": reason}, "gates": limit}
+    assert [finding.reason for finding in audited(**first).ignored] == [reason]
+    assert [finding.gate for finding in audited(name="first", gates=limit).findings] == ["failed"]
+    assert [finding.gate for finding in audited(name="first").findings] == ["passed"]
+    split = tasks.split.fn(path, spec | {"name": "first", "gates": limit})
+    recorded = tasks.record_split.fn(split).run_id
+    kept = mlflow.MlflowClient(Home.here().tracking_uri).download_artifacts(recorded, "split/audit.json")
+    assert json.loads(Path(kept).read_text())["failed"] == ["attribute_deviation"]
 
 
 def test_levels_of_draws_are_means_over_rows_of_their_losses(tmp_path: Path) -> None:
