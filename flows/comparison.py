@@ -58,9 +58,12 @@ def compare_runs(
         a, b, repeat_notes = _repeated(pair, plan, repeats)
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
-    stratified = pair.a.tags.get("evenfold.stratified") == "true"
+    stratified, ordered = (pair.a.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
     n_train = mean_training_rows(pair.a.folds)
-    beside = partial(compare, a, b, on=pair.a.key, names=names, groups=groups, stratified=stratified, n_train=n_train)
+    beside = partial(
+        compare, a, b, on=pair.a.key, names=names, groups=groups, stratified=stratified, ordered=ordered,
+        n_train=n_train,
+    )  # fmt: skip
     made = [beside(metric, level=level, margin=margin) for metric in asked]
     notes = tuple(note for note in (pair.versions, repeat_notes) if note)
     made = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in made]

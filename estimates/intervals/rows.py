@@ -183,6 +183,16 @@ def corrected_wald(evidence: Evidence, level: float) -> Made:
 LEAST_STRETCHES = 3
 
 
+def too_few(n_stretches: int) -> str:
+    """Return why so many stretches of time give no interval, and what would; "" where they are enough."""
+    if n_stretches >= LEAST_STRETCHES:
+        return ""
+    return (
+        f"rows of a time series depend on one another, and {n_stretches} stretches are too few to say how much; "
+        f"use {LEAST_STRETCHES} splits or more."
+    )
+
+
 def stretches(evidence: Evidence, level: float) -> Made:
     """Return the interval for rows that follow one another in time: each fold's stretch is one observation.
 
@@ -190,12 +200,8 @@ def stretches(evidence: Evidence, level: float) -> Made:
     is that of ``corrected_wald``.
     """
     _, units = np.unique(evidence.batches, return_inverse=True)
-    n = int(units.max()) + 1
-    if n < LEAST_STRETCHES:
-        return Declined(
-            f"rows of a time series depend on one another, and {n} stretches are too few to say how much; "
-            f"use {LEAST_STRETCHES} splits or more."
-        )
+    if reason := too_few(int(units.max()) + 1):
+        return Declined(reason)
     return _from_rows(evidence, level, "stretches of time", 1.0 + evidence.train_ratio, units.reshape(-1))
 
 

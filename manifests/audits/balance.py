@@ -193,7 +193,7 @@ def _bounds(joined: JoinedLabels, group: str) -> Iterator[Found]:
         levels, (groups, codes, rows) = joined.levels(column), joined.group_table(group, column)
         for code in np.flatnonzero(np.bincount(codes, weights=rows, minlength=len(levels)) >= LEAST_EXPECTED):
             held = codes == code
-            of = f"class {levels[code]!r} of {column!r}"
+            of = f"class {shown(repr(levels[code]))} of {column!r}"
             yield from _too_large(groups[held], rows[held], names, f"all rows of {of}", share)
             yield from _too_few(int(np.count_nonzero(held)), of, n_folds, share)
 

@@ -217,3 +217,5 @@ def test_recipes_that_learnt_from_the_past_alone_are_less_sure_by_what_they_lear
     widths = [end.high - end.low for end in (made.interval, made.of_models)]
     n, n_train = made.n_rows, np.mean([score.n_train for score in runs[0].scores])
     assert widths[0] / widths[1] == pytest.approx(np.sqrt(1 + n / n_train))
+    assert made.se is not None
+    assert made.se[1] == 2, "each of the three stretches is one observation, as in the interval of the score"

@@ -27,6 +27,7 @@ MOST_LEARNED = 20_000  # small models see no more with more rows
 LEAST_ROWS = 100
 MOST_CLASSES = 10
 BLOCKS = 5
+EXACT = 2**53  # beyond it a float holds only some whole numbers
 LARGEST = 1e30  # trees hold numbers of half the size, and beyond this one is as large as another
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -34,20 +35,25 @@ Codes = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column as numbers: its values, times as microseconds or days, or the code of its level; NaN where missing."""
+    """A column as numbers: its values, times as microseconds or days, or the code of its level; NaN where missing.
+
+    ``whole`` are whole numbers to their last digit, where floats cannot hold them.
+    """
 
     name: str
     kind: Literal["number", "time", "category"]
     values: Array
     levels: tuple[str, ...] = ()
     fractional: bool = False
+    whole: Codes | None = None
 
     @cached_property
     def codes(self) -> Codes:
         """The place of each value among the distinct ones, ascending; -1 where it is missing."""
         codes = np.full(self.values.size, -1, dtype=np.int64)
         present = ~np.isnan(self.values)
-        codes[present] = np.unique(self.values[present], return_inverse=True)[1]
+        values = self.values if self.whole is None else self.whole
+        codes[present] = np.unique(values[present], return_inverse=True)[1]
         return codes
 
     @cached_property
@@ -57,7 +63,8 @@ class Column:
 
     def take(self, rows: NDArray[Any]) -> Column:
         """Return the column of some rows."""
-        return Column(self.name, self.kind, self.values[rows], self.levels, self.fractional)
+        whole = None if self.whole is None else self.whole[rows]
+        return Column(self.name, self.kind, self.values[rows], self.levels, self.fractional, whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +227,10 @@ def column_of(name: str, column: pa.ChunkedArray) -> Column:
         return Column(name, "time", _floats(column.cast(pa.int32())))
     if pa.types.is_timestamp(column.type):
         return Column(name, "time", _floats(column.cast(pa.int64())))
-    return Column(name, "number", _floats(column), fractional=pa.types.is_floating(column.type))
+    values = _floats(column)
+    beyond = pa.types.is_integer(column.type) and np.abs(values).max(initial=0, where=~np.isnan(values)) >= EXACT
+    whole = to_numpy(column.fill_null(0)) if beyond else None
+    return Column(name, "number", values, fractional=pa.types.is_floating(column.type), whole=whole)
 
 
 def _floats(column: pa.ChunkedArray) -> Array:

@@ -317,6 +317,21 @@ def test_a_class_that_few_groups_hold_is_the_reason_in_numbers() -> None:
     assert "group 0 holds" not in found.message
 
 
+def test_an_audit_of_a_deployed_run_quotes_no_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a class, nor a group, nor a level to balance on, in no sentence and no figure."""
+    data = clean()
+    data["y"], data["patient"] = "secret class", [f"secret group {code}" for code in data["patient"]]
+    data["ward"] = np.where(data.index < 10, "secret ward", "open")
+    data.loc[:49, "y"], data.loc[:4, "y"], data.loc[5:44, "patient"] = "secret rarity", "secret few", "secret group 1"
+    manifest = split(data, columns={"balance_on": ["ward"]})
+    monkeypatch.setenv("EVENFOLD_CLOSED", "1")
+    made = audit(moved(manifest, 20, (manifest.codes[20] + 1) % 5), data, features=FEATURES)
+    asked = {"group_in_two_folds", "missing_classes", "class_deviation", "attribute_deviation", "balance_out_of_reach"}
+    assert asked <= {found.check for found in made.findings}
+    assert "secret" not in made.model_dump_json()
+    assert "class (withheld) of 'y'" in the("balance_out_of_reach", made).message
+
+
 def test_uneven_folds_are_found_and_the_limit_can_be_moved() -> None:
     """Sizes are compared with their share; a number in gates fails beyond it, 'off' does not look."""
     data = clean()

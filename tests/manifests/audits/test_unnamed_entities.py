@@ -26,6 +26,14 @@ def test_an_entity_of_numbers_is_found_and_the_line_is_proposed() -> None:
     assert "unnamed_entities" not in alarms(audited(frame.assign(y=smooth)))
 
 
+def test_an_entity_of_numbers_that_no_float_tells_apart_is_found() -> None:
+    """Account numbers of nineteen digits, two of which are missing."""
+    frame, random = plain()
+    accounts = pd.Series(10**18 + _levels(frame, random, 120), dtype="Int64")
+    accounts[[3, 5]] = pd.NA
+    assert "`group: account`" in alarms(audited(frame.assign(account=accounts)))["unnamed_entities"]
+
+
 def test_an_entity_in_a_part_of_the_key_is_found() -> None:
     """As in S0012-V3, of which S0012 is the subject."""
     frame, random = plain()
