@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.evidence import Evidence
-from evenfold.estimates.intervals.rows import LEAST_STRETCHES, standard_error
+from evenfold.estimates.intervals.rows import LEAST_STRETCHES, cancels, standard_error
 from evenfold.estimates.intervals.splits import corrected_resampled_t
 from evenfold.estimates.metrics.record import Codes, Floats
 from evenfold.estimates.metrics.registry import metric_of
@@ -34,15 +34,18 @@ def baseline_predictions(
 
     Classes: the most frequent one of the training rows, with their shares as probabilities. Numbers: their mean and,
     with ``times`` (when each row happened), the last value before the test rows. Rows are weighed where the problem
-    has weights. O(rows) a split.
+    has weights; nothing is predicted where the training rows of a split weigh nothing. O(rows) a split.
     """
     frames: dict[str, list[pd.DataFrame]] = {}
     for repeat, fold, train, test in splits:
+        weighing = train[problem.mass(train) > 0]
+        if not weighing.size:
+            return {}  # rather than scores of the other splits' rows alone
         place = {"repeat": np.int32(repeat), "fold": np.int32(fold)}
         about: dict[str, object] = {"row": test, **place, "y": problem.y[test]}
         if problem.weights is not None:
             about["weight"] = problem.weights[test]
-        for name, predicted in _said(problem, train, times).items():
+        for name, predicted in _said(problem, weighing, times).items():
             frames.setdefault(name, []).append(pd.DataFrame(about | predicted))
     return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
 
@@ -56,8 +59,8 @@ def _said(problem: Problem, train: IntArray, times: NDArray[Any] | None) -> dict
         return {MOST_FREQUENT: {"prediction": problem.classes[int(np.argmax(shares))], **chances}}
     predictions: dict[str, dict[str, object]] = {MEAN: {"prediction": float(np.average(y, weights=weights))}}
     if times is not None:
-        of_row = times[train]
-        predictions[LAST] = {"prediction": float(np.mean(y[of_row == of_row.max()]))}
+        last = times[train] == times[train].max()
+        predictions[LAST] = {"prediction": float(np.average(y[last], weights=weights[last]))}
     return predictions
 
 
@@ -115,7 +118,7 @@ def _spread(ours: Evidence, other: Evidence) -> tuple[float, float] | None:
     # As for the score itself: neighbours in time depend on one another, so a stretch is one observation.
     if ours.ordered:
         units = np.unique(ours.batches, return_inverse=True)[1].reshape(-1)
-    if _count(units, moves) < (LEAST_STRETCHES if ours.ordered else 2):
+    if _count(units, moves) < (LEAST_STRETCHES if ours.ordered else 2) or cancels(moves, units, mine[0]):
         return None
     se, df = standard_error(moves, units, tails=True)
     return se * sqrt(1 + ours.train_ratio if len(ours.scores) > 1 else 1.0), df
@@ -128,12 +131,16 @@ def _count(units: Codes | None, moves: Floats) -> int:
 def baseline_of_draws(
     problem: Problem, draws: Sequence[tuple[int, tuple[IntArray, IntArray]]], metrics: Sequence[str]
 ) -> tuple[str, pd.DataFrame]:
-    """Return the name of the baseline and its scores on the test rows of some draws, a column per metric."""
+    """Return the name of the baseline and its scores on the test rows of some draws, a column per metric.
+
+    NaN where the training rows of a draw weigh nothing.
+    """
     rows = []
     name = MOST_FREQUENT if problem.classes else MEAN
     for i, (train, test) in draws:
-        frame = baseline_predictions(problem, [(0, i, train, test)])[name]
-        rows.append({"draw": i, **score_answers(metrics, problem, frame)})
+        frames = baseline_predictions(problem, [(0, i, train, test)])
+        scores = score_answers(metrics, problem, frames[name]) if frames else dict.fromkeys(metrics, np.nan)
+        rows.append({"draw": i, **scores})
     return name, pd.DataFrame(rows)
 
 

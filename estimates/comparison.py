@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.rows import standard_error
+from evenfold.estimates.intervals.rows import cancels, moves, standard_error, too_few
 from evenfold.estimates.intervals.splits import CorrectedT, corrected_resampled_t
 from evenfold.estimates.metrics.registry import influence_of, metric_of
 from evenfold.splitters.display import Displayed
@@ -29,7 +29,8 @@ class Comparison(Displayed):
     ``a``, ``b``: pooled scores (mean over repeats). ``interval``: of the difference between the *recipes*, trained on
     such rows, on new ones; None where nothing says how sure it is. ``of_models``: of the difference between *these
     fitted models* on new rows, which is shorter. ``p``: of no difference between the recipes, from ``interval``'s
-    test. ``test``: the corrected t of the folds' differences, None where the folds differ or there is one.
+    test. ``test``: the corrected t of the folds' differences, None where the folds differ, there is one, or each shows
+    the same difference.
     ``verdict``: of B: ``better`` or ``worse`` where the interval excludes 0, ``equivalent`` where it lies within the
     ``margin``, else ``unknown``. ``words``: the result in sentences. ``notes``: what to know of it. ``se``: the
     standard error of the recipes' difference and its degrees of freedom. ``repeats`` of the folds, and ``n_fits`` of
@@ -75,16 +76,20 @@ def compare(
     level: float = 0.95,
     margin: float = 0.0,
     stratified: bool = False,
+    ordered: bool = False,
     n_train: float | None = None,
     names: tuple[str, str] = ("A", "B"),
 ) -> Comparison:
     """Return the comparison of two frames of predictions, row by row.
 
-    ``on``: the columns that name a row (the key); rows of one frame only are left out, and counted in a note.
+    ``on``: the columns that name a row (the key); rows of one frame only are left out, and counted in a note. Both are
+    scored with the weights of A, or without any as A was, whatever B was scored with; a note says where that differs.
     ``groups``: a column of both frames whose rows err together; by default ``group``, where both frames have it.
     ``classes``: the labels, or None for those in y; a metric of numbers has none. ``margin``: the difference that does
-    not matter, in the metric's units. ``stratified``: whether the folds are stratified on the target. ``n_train``: how
-    many rows a model learnt from, on average; without it, as in a k-fold, all rows that were tested in other folds.
+    not matter, in the metric's units. ``stratified``: whether the folds are stratified on the target. ``ordered``:
+    whether rows follow one another in time and the folds are stretches of it; then each fold is one observation, in
+    place of groups, and fewer than 3 give no interval. ``n_train``: how many rows a model learnt from, on average;
+    without it, as in a k-fold, all rows that were tested in other folds.
 
     The test: the difference over its standard error, from the rows' paired influences. Its variance is that of the
     fitted models' difference times 1/repeats + n/n_train (Nadeau and Bengio 2003), for other rows would have trained
@@ -99,14 +104,18 @@ def compare(
     values = [[score_of(metric, part, labels) for _, part in frame.groupby("repeat")] for frame in (a, b)]
     score_a, score_b = (float(np.mean(value)) for value in values)
     difference = score_b - score_a
-    if groups is None and "group" in a and "group" in b:
+    if ordered:
+        groups = "fold"
+    elif groups is None and "group" in a and "group" in b:
         groups = "group"
-    test = _by_folds(metric, a, b, labels, stratified, level, n_train)
-    of_rows = _by_rows(metric, a, b, labels, groups, list(on))
+    reason = too_few(a["fold"].nunique()) if ordered else ""
+    test = None if reason else _by_folds(metric, a, b, labels, stratified, level, n_train)
+    of_rows = None if reason else _by_rows(metric, a, b, labels, groups, list(on))
     training = _training(a, n_train)
     se = _of_recipes(of_rows, training, test)
-    interval = _interval(difference, se, level, "these recipes on new data", "paired rows, corrected for training")
-    of_models = _interval(difference, of_rows, level, "these fitted models", "paired rows")
+    paired = "paired stretches of time" if ordered else "paired rows"
+    interval = _interval(difference, se, level, "these recipes on new data", f"{paired}, corrected for training")
+    of_models = _interval(difference, of_rows, level, "these fitted models", paired)
     if training.alone:
         interval = of_models
     p, verdict = None if se is None else _p(difference, *se), _verdict(interval, margin)
@@ -120,7 +129,8 @@ def compare(
         se, training.repeats, 2 * training.splits,
     )  # fmt: skip
     made = replace(made, words=_words(made, names))
-    return replace(made, notes=(*made.notes, *_of_repeats(made, training)))
+    further = (reason,) if reason else () if ordered else _of_repeats(made, training)  # a series has no other folds
+    return replace(made, notes=(*made.notes, *further))
 
 
 def _n_rows(frame: pd.DataFrame, on: Sequence[str]) -> int:
@@ -228,7 +238,18 @@ def _paired(
         notes.append(f"Compared on the {len(shared):,} shared rows of {sizes}.")
     if not np.array_equal(left["fold"].to_numpy(), right["fold"].to_numpy()):
         notes.append("The folds differ, so there is no test by folds, and the models had different training rows.")
-    return left.reset_index(), right.reset_index(), tuple(notes)
+    right, note = _weighed_as(left, right, names)
+    return left.reset_index(), right.reset_index(), (*note, *notes)
+
+
+def _weighed_as(a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return B's rows with the weights of A's, for other weights make another metric, and what is to be said of it."""
+    first, second = (frame["weight"].to_numpy() if "weight" in frame else np.ones(len(frame)) for frame in (a, b))
+    if np.array_equal(first, second):
+        return b, ()
+    alike = b.assign(weight=first) if "weight" in a else b.drop(columns="weight")
+    how = f"with the weights of {names[0]}" if "weight" in a else f"without weights, as {names[0]} was"
+    return alike, (f"Both are scored {how}, and not as {names[1]}.",)
 
 
 def _classes(metric: str, frame: pd.DataFrame) -> tuple[Any, ...]:
@@ -242,17 +263,19 @@ def _by_rows(
     metric: str, a: pd.DataFrame, b: pd.DataFrame, classes: tuple[Any, ...], groups: str | None, on: list[str]
 ) -> Spread | None:
     """Return the standard error of the fitted models' difference and its degrees of freedom, from paired rows."""
-    moves = np.empty(len(a))
+    moved, value = np.empty(len(a)), 0.0
     for places in a.groupby("repeat").indices.values():
         both = [influence_of(metric, answered(frame.iloc[places], classes)) for frame in (a, b)]
         if both[0] is None or both[1] is None:
             return None
         # Of the same rows: what is hard for both recipes cancels out here.
-        moves[places] = both[1][1] - both[0][1]
+        moved[places], value = both[1][1] - both[0][1], both[0][0]
     keys = a.groupby(on, sort=False).ngroup().to_numpy().astype(np.int64)  # repeats of a row are averaged first
-    influence = np.bincount(keys, weights=moves) / np.bincount(keys)
+    influence = np.bincount(keys, weights=moved) / np.bincount(keys)
     units = None if groups is None else _groups_of(a, groups, keys)
     if np.unique(keys if units is None else units).size < 2 or not np.all(np.isfinite(influence)):
+        return None
+    if cancels(influence, units, value):
         return None
     return standard_error(influence, units)
 
@@ -286,6 +309,8 @@ def _by_folds(
         tested.append(len(places))
         trained.append(n_train or float(of_repeat[a["repeat"].iloc[places[0]]]) - len(places))
     if len(differences) < 2 or min(trained) < 1 or not np.all(np.isfinite(differences)):
+        return None
+    if not moves(np.asarray(differences) - differences[0], differences[0]):  # all alike: they say nothing of others
         return None
     return corrected_resampled_t(differences, trained, tested, level=level, stratified=stratified)
 

@@ -13,21 +13,23 @@ import pandas as pd
 from .draws import DrawScores
 from .intervals.evidence import Declined, Evidence
 from .intervals.registry import interval_for
-from .intervals.rows import moves, standard_error, within_range
+from .intervals.rows import SAME_SCORE, cancels, moves, standard_error, within_range
 from .metrics.registry import metric_of
 from .models.problem import IntArray, Problem
 from .results import FoldScore, Interval
 
 Levels = tuple[IntArray, list[str]]  # a code for each row of the problem, and what the codes are called
 LEAST_ROWS = 2
+WEIGHTLESS = "its rows weigh nothing."
 
 
 @dataclass(frozen=True)
 class LevelScore:
     """The pooled score of the tested rows of one level, as in ``Estimate`` higher is better.
 
-    ``value`` is None where the metric is undefined on them, and ``reason`` says why; so it does where there is a value
-    and no ``interval``. Levels are different rows: overlapping intervals do not say that two levels are equal.
+    ``value`` is None where the metric is undefined on them, as where they weigh nothing, and ``reason`` says why; so it
+    does where there is a value and no ``interval``. Levels are different rows: overlapping intervals do not say that
+    two levels are equal.
     """
 
     attribute: str
@@ -89,6 +91,8 @@ def _score(
 ) -> LevelScore:  # fmt: skip
     evidence = Evidence(metric_of(metric), problem, scores, own, ordered=ordered)
     n_rows = evidence.rows.size
+    if not problem.mass(evidence.rows).any():
+        return LevelScore(attribute, level_name, metric, n_rows, None, reason=WEIGHTLESS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a metric of rows of one class: said below, in a sentence
         value = float(np.mean([evidence.score(part) for part in evidence.parts]))
@@ -132,6 +136,8 @@ def _score_of_draws(
         return LevelScore(attribute, level_name, name, 0, None, reason="no draw tested a row of it.")
     losses = totals.sums[rows] / totals.counts[rows]
     mass, units = problem.mass(rows), problem.units(rows)
+    if not mass.any():
+        return LevelScore(attribute, level_name, name, rows.size, None, reason=WEIGHTLESS)
     mean = float(np.average(losses, weights=mass))
     value = metric.loss.score(mean)
     n_units = rows.size if units is None else int(units.max()) + 1
@@ -139,6 +145,8 @@ def _score_of_draws(
     if n_units < LEAST_ROWS or not moves(influence, mean):
         why = "its rows are of one group." if n_units < LEAST_ROWS else "every row has the same loss."
         return LevelScore(attribute, level_name, name, rows.size, value, reason=f"there is no interval: {why}")
+    if cancels(influence, units, mean):
+        return LevelScore(attribute, level_name, name, rows.size, value, reason=SAME_SCORE)
     se, df = standard_error(influence, units, tails=not metric.loss.share)
     training = 1.0 + rows.size / float(draws.table["n_train"].mean())
     low, high = within_range(metric, value, se * sqrt(training), df, level)

@@ -243,13 +243,17 @@ def compare_predictions(
     on: Sequence[str],
     stratified: bool,
     n_train: float | None = None,
+    *,
+    ordered: bool = False,
 ) -> Difference:
     """Return the candidate's score minus the champion's over the same rows and folds; groups count as one each.
 
-    ``n_train``: as for ``compare``.
+    Both are scored with the champion's weights, or without any as it was. ``n_train``, ``ordered``: as for ``compare``.
     """
     names = ("the champion", "the candidate")
-    made = compare(champion, candidate, metric, on=on, stratified=stratified, n_train=n_train, names=names)
+    made = compare(
+        champion, candidate, metric, on=on, stratified=stratified, ordered=ordered, n_train=n_train, names=names
+    )
     if made.se is None:
         return Difference(made.difference, words=made.words)
     return Difference(made.difference, *made.se, made.words)

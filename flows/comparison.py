@@ -58,9 +58,12 @@ def compare_runs(
         a, b, repeat_notes = _repeated(pair, plan, repeats)
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
-    stratified = pair.a.tags.get("evenfold.stratified") == "true"
+    stratified, ordered = (pair.a.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
     n_train = mean_training_rows(pair.a.folds)
-    beside = partial(compare, a, b, on=pair.a.key, names=names, groups=groups, stratified=stratified, n_train=n_train)
+    beside = partial(
+        compare, a, b, on=pair.a.key, names=names, groups=groups, stratified=stratified, ordered=ordered,
+        n_train=n_train,
+    )  # fmt: skip
     made = [beside(metric, level=level, margin=margin) for metric in asked]
     notes = tuple(note for note in (pair.versions, repeat_notes) if note)
     made = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in made]
@@ -251,7 +254,7 @@ def _same_split(a: dict[str, str], b: dict[str, str]) -> str:
     if a.get("evenfold.split_id") == b.get("evenfold.split_id"):
         return ""
     specs = a.get("evenfold.spec", "?"), b.get("evenfold.spec", "?")
-    if specs[0].partition(".")[0] != specs[1].partition(".")[0] or "?" in specs:
+    if specs[0].rpartition(".")[0] != specs[1].rpartition(".")[0] or "?" in specs:
         raise SplitError(
             f"the runs rest on different splits ({specs[0]} and {specs[1]}), so their rows were not tested alike; "
             "evaluate one of them on the other's manifest (--manifest)."

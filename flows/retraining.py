@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -69,7 +69,7 @@ def compared(split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric:
     stratified = work.manifest.splitter.needs.y != "ignored"
     on = list(work.keys.column_names) if work.keys is not None else ["row"]
     n_train = float(np.mean([work.pair(i)[0].size for i in split.splits()]))
-    return compare_predictions(before, after, metric, on, stratified, n_train)
+    return compare_predictions(before, after, metric, on, stratified, n_train, ordered=work.in_time_order)
 
 
 def retrain_report(outcome: Retraining, estimates: Sequence[Estimate]) -> str:
@@ -151,7 +151,6 @@ class Course:
     name: str
     metric: str
     gates: bool
-    limits: Mapping[str, Any]
     interval: Any
     level: float
     run_label: str
@@ -185,7 +184,7 @@ def run_retraining(
     problem = work_of(split, recipe).problem
     candidate = problem.model
     judged_by = candidate.metrics[0] if metric is None else problem.metric(metric)
-    course = Course(split, growth, candidate, registered_name or split.name, judged_by, gates, spec.gates, **more)
+    course = Course(split, growth, candidate, registered_name or split.name, judged_by, gates, **more)
     opened = run(
         open_retraining, split, candidate, course.name, course.metric, course.run_label, interval=course.interval,
         level=course.level, log_models=course.log_models, allow_partial=course.allow_partial,
@@ -368,7 +367,7 @@ def _registered(
         final = run(fit_final, course.split, recipe)
     checked = run(
         check_model, course.split, evaluation.model, final, champion, metric=course.metric,
-        estimates=evaluation.estimates, gates=course.limits, levels=evaluation.levels,
+        estimates=evaluation.estimates, levels=evaluation.levels,
     )  # fmt: skip
     _stop(checked, course.gates, f"the new model of {course.name} does not take the champion's place")
     made = run(

@@ -20,13 +20,19 @@ def levels_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     """Return a code for each row of a canonical column, and the names of the codes; every row has one.
 
     Classes are named as they read, in order of their names; beyond 20 the rarest are "others". A number is cut at its
-    quartiles, of which equal ones are one. Missing values are a level of their own, the last. O(n log n).
+    quartiles, of which equal ones are one. Missing values are a level of their own, the last. No two levels have one
+    name: where a class is called "missing" or "others", what is not that class is "(missing)" or "(others)".
+    O(n log n).
     """
     numeric = is_numeric_target(column)
     codes, names = _quarters(to_numpy(column).astype(np.float64)) if numeric else _classes(column)
     if (codes < 0).any():
-        codes, names = np.where(codes < 0, len(names), codes), [*names, MISSING]
+        codes, names = np.where(codes < 0, len(names), codes), [*names, _apart(MISSING, names)]
     return codes, names
+
+
+def _apart(name: str, names: list[str]) -> str:
+    return _apart(f"({name})", names) if name in names else name
 
 
 def _quarters(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[str]]:
@@ -37,7 +43,8 @@ def _quarters(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[str]
     codes = np.where(np.isnan(values), -1, np.searchsorted(edges, values, side="right"))
     kept, numbered = np.unique(codes[codes >= 0], return_inverse=True)
     codes[codes >= 0] = numbered
-    shown = [f"{edge:g}" for edge in edges]
+    written = ([f"{edge:.{digits}g}" for edge in edges] for digits in range(6, 18))
+    shown = next(each for each in written if len(set(each)) == edges.size)  # 17 digits tell any two apart
     names = [f"below {shown[0]}", *(f"{a} to {b}" for a, b in pairwise(shown)), f"{shown[-1]} up"]
     return codes.astype(np.int64), [names[code] for code in kept]
 
@@ -52,4 +59,5 @@ def _classes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     place = np.full(len(names) + 1, len(kept), dtype=np.int64)
     place[kept] = np.arange(len(kept))
     place[-1] = -1  # of missing values, whose code is -1
-    return place[codes], [names[code] for code in kept] + ([OTHERS] if len(kept) < len(names) else [])
+    shown = [names[code] for code in kept]
+    return place[codes], [*shown, _apart(OTHERS, shown)] if len(kept) < len(names) else shown

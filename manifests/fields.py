@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 # By the name of a gate: the figure beyond which it fails, or "off".
 GateLimits = Mapping[str, float | Literal["off"]]
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, (bool, str)):
+        raise ValueError(f"{value!r} is not a whole number; write one, such as 5")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_number)]  # neither true for 1 nor "5" for 5: a seed decides folds
 
 
 class Strict(BaseModel):
@@ -66,7 +75,7 @@ class Columns(Strict):
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
-            return [value] if isinstance(value, str) else value or []
+            return [value] if isinstance(value, str) else [] if value is None else value
         return [name for i, name in enumerate(value) if name not in value[:i]]
 
     @field_validator("coordinates")
@@ -105,9 +114,9 @@ class LockedPart(Strict):
     """A test part that is drawn first and kept from every split: groups whole, the target in its share."""
 
     fraction: float = Field(default=0.2, description="Share of the rows, between 0 and 1.")
-    seed: int = Field(default=0, ge=0, description="Decides which rows.")
+    seed: Whole = Field(default=0, ge=0, description="Decides which rows.")
     locked: Literal[True] = Field(default=True, description="Each look at it is recorded.")
-    budget: int | None = Field(
+    budget: Whole | None = Field(
         default=None, ge=1, description="How many looks there may be; under thresholdout, answers of the holdout's own."
     )
     policy: Literal["refuse", "thresholdout", "ladder"] = Field(

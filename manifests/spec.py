@@ -19,7 +19,7 @@ from evenfold.splitters.documents import read_document, require_bounded
 from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from .fields import Columns, GateLimits, KeyEncoding, LockedPart, Strict
+from .fields import Columns, GateLimits, KeyEncoding, LockedPart, Strict, Whole
 
 MOST_TOLD = 5  # of what does not fit
 MOST_BYTES = 200  # of a name in UTF-8: folders may have 255
@@ -51,7 +51,7 @@ class SplitSpec(Strict):
     types: dict[str, ColumnType] = Field(default={}, description="Types of columns; inferred once where not given.")
     strategy: str | None = Field(default=None, description="A strategy's name, or package.module:Name.")
     params: dict[str, Any] = Field(default={}, description="The strategy's parameters, without random_state.")
-    seed: int = Field(default=0, ge=0, description="Decides everything that is random.")
+    seed: Whole = Field(default=0, ge=0, description="Decides everything that is random.")
     group_mode: Literal["merge", "cross"] = Field(
         default="merge",
         description="Of several group columns: merge keeps all that they join together; cross leaves out rows whose "

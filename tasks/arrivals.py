@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,8 @@ def check_table(
     """Say what is wrong with ``data`` as the next table after those that the manifest in ``known`` is of.
 
     It is compared with what was kept of the last one: rows that vanished, targets that changed, columns that the
-    recipe may read, the new rows' number and targets, groups that merge. Raises SplitError.
+    recipe may read, the new rows' number and targets, groups that merge. ``gates``: the limits to go by in place of
+    those of the manifest. Raises SplitError.
     """
     manifest = read_manifest(known)
     snapshot = _newest_snapshot(manifest, Path(known))
@@ -77,12 +79,11 @@ def check_table(
         columns = tuple(name for name in snapshot.types if name not in recipe.exclude)
     grouped = bool(manifest.spec.columns.grouped) and merged == "quarantine"
     return check_arrival(
-        manifest,
+        manifest if gates is None else replace(manifest, spec=manifest.spec.model_copy(update={"gates": gates})),
         data,
         snapshot,
         columns=columns,
         quarantined=_quarantined(manifest, data) if grouped else 0,
-        gates=gates,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import sklearn
 from evenfold.manifests import Audit, audit, digest_json, held_manifest, stays_on_disk
+from evenfold.manifests.anywhere.verbs import asked_again
 from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.fields import GateLimits
 
@@ -30,8 +31,8 @@ def _audit_key(
     how = [
         _named_features(split, features),
         sorted(exclude),
-        {**split.gates, **(gates or {})},
-        split.ignore,
+        gates,
+        *([] if split.gates is None else [split.gates, split.ignore]),
         stays_on_disk(known, split.data, Settings.memory_of(memory)),
     ]
     versions = [version("evenfold"), sklearn.__version__]
@@ -53,12 +54,11 @@ def audit_split(
     tried again.
     """
     named, limit = _named_features(split, features), Settings.memory_of(memory)
-    limits = {**split.gates, **(gates or {})}
-    if exclude or limits or split.ignore:
+    if exclude or gates or split.gates is not None:
         held = held_manifest(split.uri, split.data, limit)
-        audited = audit(
-            held, split.data, features=named, exclude=exclude, gates=limits, ignore=split.ignore, memory=limit
-        )
+        if split.gates is not None:
+            held = asked_again(held, split.gates, split.ignore or {})
+        audited = audit(held, split.data, features=named, exclude=exclude, gates=gates, memory=limit)
     else:
         content = stamp(split.data), split.split_id
         audited = _audit(split.uri, split.data, content, None if named is None else tuple(named), limit)

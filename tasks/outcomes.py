@@ -36,7 +36,7 @@ class SplitRef(Outcome):
     """Less than 1 kB that name a manifest: where it lies, what it must be, and the table that was split.
 
     ``reused``: this very decision was there before, under this name or another, or for another copy of the data.
-    ``gates`` and ``ignore``: what is asked of its audits now that the manifest, which they do not change, does not say.
+    ``gates`` and ``ignore``: what its audits go by now in place of what the manifest holds, where it is something else.
     """
 
     uri: str
@@ -51,8 +51,8 @@ class SplitRef(Outcome):
     n_rows: int
     n_splits: int
     reused: bool = False
-    gates: GateLimits = {}
-    ignore: Mapping[str, str] = {}
+    gates: GateLimits | None = None
+    ignore: Mapping[str, str] | None = None
 
     @classmethod
     def of(cls, manifest: Manifest | StoredManifest, uri: Path | str, data: str, reused: bool = False) -> Self:
@@ -73,11 +73,14 @@ class SplitRef(Outcome):
         )
 
     def asked(self, spec: SplitSpec) -> Self:
-        """Return the reference with the gates and ignored checks of ``spec`` that the manifest does not have."""
-        held = self.stored().spec
-        gates = {name: limit for name, limit in spec.gates.items() if held.gates.get(name) != limit}
-        ignore = {check: reason for check, reason in spec.ignore.items() if held.ignore.get(check) != reason}
-        return self.model_copy(update={"gates": gates, "ignore": ignore})
+        """Return the reference with the gates and the reasons to ignore a check of ``spec``, which move no row."""
+        held, now = self.stored().spec, self.model_copy(update={"gates": spec.gates, "ignore": spec.ignore})
+        return now if (held.gates, held.ignore) != (spec.gates, spec.ignore) else self
+
+    @property
+    def limits(self) -> GateLimits:
+        """The gates that its audits go by."""
+        return self.stored().spec.gates if self.gates is None else self.gates
 
     def splits(self) -> list[int]:
         """Return the number of each split, to map a task over."""

@@ -116,7 +116,7 @@ def check_levels(split: SplitRef, levels: Sequence[LevelScore], metric: str) -> 
     Where a limit is given and there is nothing to compare, it fails: a gate that was asked for is never passed by.
     """
     stored = split.stored()
-    limits = gates_with({**stored.spec.gates, **split.gates}, {"level_gap": MODEL_GATES["level_gap"]})
+    limits = gates_with(split.limits, {"level_gap": MODEL_GATES["level_gap"]})
 
     def asked() -> Outcome:
         gaps, gate = gap_of_levels(levels, metric), limits["level_gap"]

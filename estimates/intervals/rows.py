@@ -104,7 +104,22 @@ def wilson(share: float, n: float, quantile: float) -> tuple[float, float]:
 
 def moves(influence: Floats, value: float) -> bool:
     """Return whether any row moves a score, beyond what sums in floating point do."""
-    return bool(np.any(np.abs(influence) > 1e-12 * max(abs(value), 1.0)))
+    return bool(np.any(np.abs(influence) > _rounding(value)))
+
+
+def _rounding(value: float) -> float:
+    return 1e-12 * max(abs(value), 1.0)
+
+
+SAME_SCORE = "every group or stretch of time has the same score, so nothing says how far another sample would be off."
+
+
+def cancels(influence: Floats, units: Codes | None, value: float) -> bool:
+    """Return whether rows move a score and cancel out in every unit, beyond what sums in floating point do."""
+    if units is None or not moves(influence, value):
+        return False
+    sums = np.bincount(units, weights=influence)
+    return bool(np.all(np.abs(sums) <= np.bincount(units, weights=1e-12 * np.abs(influence) + _rounding(value))))
 
 
 def _worth(mass: Floats, units: Codes | None) -> float:
@@ -142,6 +157,8 @@ def _from_rows(evidence: Evidence, level: float, name: str, inflation: float, un
         return Declined(f"an interval needs 2 independent rows or groups, and there is {n_units}.")
     if not moves(influence, value):
         return _of_certain(evidence, value, units, inflation, level)
+    if cancels(influence, units, value):
+        return Declined(SAME_SCORE)
     shares = evidence.metric.loss is not None and evidence.metric.loss.share  # Wilson knows how uncertain they are
     se, df = standard_error(influence, units, tails=not shares)
     low, high = within_range(evidence.metric, value, se * sqrt(inflation), df, level)
@@ -183,6 +200,16 @@ def corrected_wald(evidence: Evidence, level: float) -> Made:
 LEAST_STRETCHES = 3
 
 
+def too_few(n_stretches: int) -> str:
+    """Return why so many stretches of time give no interval, and what would; "" where they are enough."""
+    if n_stretches >= LEAST_STRETCHES:
+        return ""
+    return (
+        f"rows of a time series depend on one another, and {n_stretches} stretches are too few to say how much; "
+        f"use {LEAST_STRETCHES} splits or more."
+    )
+
+
 def stretches(evidence: Evidence, level: float) -> Made:
     """Return the interval for rows that follow one another in time: each fold's stretch is one observation.
 
@@ -190,12 +217,8 @@ def stretches(evidence: Evidence, level: float) -> Made:
     is that of ``corrected_wald``.
     """
     _, units = np.unique(evidence.batches, return_inverse=True)
-    n = int(units.max()) + 1
-    if n < LEAST_STRETCHES:
-        return Declined(
-            f"rows of a time series depend on one another, and {n} stretches are too few to say how much; "
-            f"use {LEAST_STRETCHES} splits or more."
-        )
+    if reason := too_few(int(units.max()) + 1):
+        return Declined(reason)
     return _from_rows(evidence, level, "stretches of time", 1.0 + evidence.train_ratio, units.reshape(-1))
 
 

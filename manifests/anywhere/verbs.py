@@ -17,6 +17,7 @@ from evenfold.manifests.engines.deciding import StreamedPlan
 from evenfold.manifests.engines.engine import EngineName, bytes_of_memory, engine_named, free_memory
 from evenfold.manifests.engines.sources import Source, source_of
 from evenfold.manifests.engines.stored import StoredManifest, room_beside, write_streamed
+from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.figures import BalanceReport
 from evenfold.manifests.growth.assign import Merged
 from evenfold.manifests.growth.extend import MOST_MISSING, Extension, extend as extend_rows
@@ -104,6 +105,14 @@ def held_manifest(folder: str | Path, data: Any, memory: str | int | None = None
     """
     stored = StoredManifest(Path(folder))
     return stored.prove() if stays_on_disk(stored, data, memory) else stored.read()
+
+
+def asked_again(
+    manifest: Manifest | StoredManifest, gates: GateLimits, ignore: Mapping[str, str]
+) -> Manifest | StoredManifest:
+    """Return the manifest under these gates and reasons to ignore a check, in place of its own: they move no row."""
+    spec = manifest.spec.model_copy(update={"gates": gates, "ignore": dict(ignore)})
+    return replace(manifest, spec=spec) if isinstance(manifest, Manifest) else replace(manifest, asked=spec)
 
 
 def stays_on_disk(stored: StoredManifest, data: Any, memory: str | int | None = None) -> bool:

@@ -41,9 +41,13 @@ from .deciding import Decision, StreamedPlan
 
 @dataclass(frozen=True)
 class StoredManifest:
-    """A manifest in its folder: the header in memory, keys and codes on demand."""
+    """A manifest in its folder: the header in memory, keys and codes on demand.
+
+    ``asked``: a specification to go by in place of the header's, of the same decision.
+    """
 
     folder: Path
+    asked: SplitSpec | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", Path(self.folder))
@@ -76,7 +80,7 @@ class StoredManifest:
     @property
     def spec(self) -> SplitSpec:
         """What was asked."""
-        return read_spec(self.header["spec"])
+        return self.asked or read_spec(self.header["spec"])
 
     @property
     def name(self) -> str:

@@ -89,8 +89,9 @@ class Header(Strict):
 
 # What a specification may also be written as, where JSON Schema cannot see that the model reads it.
 SHORTHANDS: dict[tuple[str, str], dict[str, Any]] = {
-    ("Columns", "key"): {"type": "string"},
-    ("Columns", "stratify"): {"type": "string"},
+    ("Columns", "key"): {"type": ["string", "null"]},
+    ("Columns", "stratify"): {"type": ["string", "null"]},
+    ("Columns", "balance_on"): {"type": ["string", "null"]},
     ("Columns", "group"): {"type": "array", "items": {"type": "string"}},
     ("SplitSpec", "holdout"): {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
     ("SplitSpec", "key_encoding"): {"const": "hmac"},

@@ -154,6 +154,13 @@ class FromSklearn(PairSplitter):
         """The installed distribution that the pairs come from, as ``name==version``."""
         return distribution_of(type(self.wrapped()))
 
+    @refines(PairSplitter.by_position)
+    def by_position(self) -> bool:
+        """Whether the splitter holds folds or pairs that were given to scikit-learn, as ``check_cv`` does."""
+        from sklearn.model_selection import PredefinedSplit, check_cv  # which no other strategy needs
+
+        return isinstance(self.wrapped(), (PredefinedSplit, type(check_cv([]))))
+
     def wrapped(self) -> Any:
         """Return the splitter itself, seeded; raises SplitError where it does not import or is none."""
         if isinstance(self.splitter, str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def rest_of(strategy: Splitter, rows: Rows, locked: IntArray) -> IntArray:
         raise SplitError(
             f"{type(strategy).__name__} names rows by their position among all {rows.n:,}, and a holdout locks "
             f"{locked.size:,} of them; leave the holdout out, and keep what is locked out of the given pairs or folds "
-            "(label -2)."
+            "(label -2 of Predefined)."
         )
     return np.sort(strategy.trainable(rows, np.setdiff1d(np.arange(rows.n), locked), locked))
 
@@ -142,11 +143,12 @@ class Holdout(Splitter):
         return locked_rows(rows, self.fraction, Stream(int(self.random_state), HOLDOUT))
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return how many pairs the strategy yields of the rest; without rows, what it says of none.
+        """Return how many pairs the strategy yields of the rest.
 
-        With rows it takes as long as drawing the locked ones: how many are left can decide how many splits there are.
+        What the strategy says without rows, where it can: then the number follows from none. Else as long as drawing
+        the locked rows, as how many are left decides how many splits there are.
         """
-        if all(values is None for values in (X, y, groups, *roles.values())):
+        with suppress(Exception):  # whatever it raises without rows, it has to see them
             return self.inner().get_n_splits()
         return self._n_pairs(self.rows(X, y, groups, **roles))
 

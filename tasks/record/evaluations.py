@@ -187,7 +187,9 @@ def _identity_of(evaluation: Evaluated, work: Work, label: str) -> tuple[str, di
 
 def _told_tags(work: Work, label: str, n_cached: int) -> dict[str, str]:
     stratified = "true" if work.manifest.splitter.needs.y != "ignored" else ""
-    tags = {"evenfold.run_label": label, "evenfold.n_cached": n_cached, "evenfold.stratified": stratified}
+    ordered = "true" if work.in_time_order else ""
+    tags = {"evenfold.run_label": label, "evenfold.n_cached": n_cached}
+    tags |= {"evenfold.stratified": stratified, "evenfold.ordered": ordered}
     return {name: str(value) for name, value in tags.items() if value}
 
 

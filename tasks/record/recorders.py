@@ -119,7 +119,8 @@ def _state_of_store(home: Home) -> list[int] | None:
 
 def split_content(split: SplitRef, report: BalanceReport) -> str:
     """Return the digest of all that a split's record is made of."""
-    return digest_json([report.model_dump(mode="json"), split.uri, str(stamp(split.data)), version("evenfold")])
+    asked = [] if split.gates is None else [dict(split.gates), split.ignore]
+    return digest_json([report.model_dump(mode="json"), split.uri, str(stamp(split.data)), version("evenfold"), *asked])
 
 
 def _recorded_split(

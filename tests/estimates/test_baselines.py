@@ -10,12 +10,14 @@ import pandas as pd
 import pytest
 from evaluations import CANCER, CANCER_FRAMES, CANCER_SCORES, DIABETES, DIABETES_FRAMES, DIABETES_SCORES, evaluated
 from evenfold.estimates import Estimate, ModelSpec, Problem, aggregate, baseline_predictions
+from evenfold.estimates.baselines import baseline_of_draws
 from evenfold.splitters import KFold, StratifiedKFold
 from pydantic import TypeAdapter
 from scipy import stats
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import cross_val_predict
 
+DRAWN = np.random.default_rng(0).normal(size=40)
 DUMMY = "sklearn.dummy:DummyClassifier"
 
 
@@ -114,6 +116,26 @@ def test_rows_in_time_have_the_last_value_beside_the_mean_and_the_better_one_sta
         assert made.baseline.name == best
     last = given["the last value"]
     assert last.loc[last["fold"] == 2, "prediction"].unique() == pytest.approx([noise[59]])
+
+
+def test_the_last_value_is_of_the_last_rows_that_weigh_something() -> None:
+    """Weighed among rows of one time, as the mean is; a row of no weight is not there."""
+    frame = pd.DataFrame({"x": np.arange(6.0), "w": [1.0, 1, 1, 9, 1, 0], "y": [0.0, 0, 0, 10, 20, 99]})
+    problem = Problem.of(frame, ModelSpec(weights="w"), "y")
+    given = baseline_predictions(problem, [(0, 0, np.arange(6), np.arange(1))], np.array([1, 2, 3, 5, 5, 6]))
+    assert given["the last value"]["prediction"].tolist() == [11.0]
+
+
+@pytest.mark.parametrize("y", [DRAWN, DRAWN > 0], ids=["numbers", "classes"])
+def test_where_rows_to_train_on_weigh_nothing_there_is_no_baseline(y: Any) -> None:
+    """An evaluation ended in a ZeroDivisionError after its fits; such a draw is left out of the draws' baseline."""
+    frame = pd.DataFrame({"x": np.arange(40.0), "w": np.arange(40) // 20, "y": y})
+    problem = Problem.of(frame, ModelSpec(weights="w"), "y")
+    none, some = (np.arange(20), np.arange(20, 40)), (np.arange(20, 40), np.arange(20))
+    assert baseline_predictions(problem, [(0, 0, *some), (0, 1, *none)]) == {}
+    whole = (np.arange(40), np.arange(20, 40))
+    _, scores = baseline_of_draws(problem, [(0, whole), (1, none)], problem.model.metrics[:1])
+    assert scores[problem.model.metrics[0]].notna().tolist() == [True, False]
 
 
 def test_an_estimate_comes_back_from_json_with_its_baseline() -> None:

@@ -24,6 +24,7 @@ from evenfold.estimates import (
 )
 from evenfold.splitters import StratifiedKFold
 from scipy import stats
+from scipy.signal import lfilter
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
 
@@ -292,6 +293,57 @@ def test_where_one_round_of_folds_cannot_tell_the_comparison_says_what_repeats_c
     assert made.resolution is not None
     (note,) = (each for each in made.notes if "repeats" in each)
     assert f"differences of about this size: {made.resolution * np.sqrt((0.1 + 1.25) / 2.25):.2g} MAE." in note
+
+
+def test_both_sides_are_scored_with_the_weights_of_the_first() -> None:
+    """Of one metric with weights and one without the same predictions would be told apart."""
+    y, said = np.arange(40) % 2, np.arange(40) % 3 % 2
+    plain = frame_of(y, said, np.arange(40) % 5)
+    weighed = plain.assign(weight=np.where(y == said, 3.0, 1.0))
+    for sides, note in (
+        ((plain, weighed), "Both are scored without weights, as A was, and not as B."),
+        ((weighed, plain), "Both are scored with the weights of A, and not as B."),
+        ((weighed, weighed.assign(weight=1.0 + y)), "Both are scored with the weights of A, and not as B."),
+    ):
+        made = compare(*sides, "accuracy")
+        assert (made.a, made.difference) == (compare(sides[0], sides[0], "accuracy").a, 0.0)
+        assert made.notes[0] == note
+    assert not any("weights" in note for note in compare(weighed, weighed, "accuracy").notes)
+    assert not any("weights" in note for note in compare(plain, plain.assign(weight=1.0), "accuracy").notes)
+
+
+def series(seed: int, n_stretches: int = 5) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return two recipes of equal expected error on a series of 600 rows that follow one another closely."""
+    noise = np.random.default_rng(seed).normal(size=800)
+    y = lfilter([1], [1, -0.97], noise)[200:] * np.sqrt(1 - 0.97**2)
+    rows = frame_of(y, 0.3, np.arange(600) * n_stretches // 600)
+    return rows, rows.assign(prediction=-0.3)
+
+
+def test_equal_recipes_are_seldom_told_apart_by_a_series_whose_rows_depend_on_one_another() -> None:
+    """Each stretch is one observation: of 60 series about 3 may be called, and rows alone would call most of them."""
+    made = [compare(*series(seed), "mse", n_train=360, ordered=True) for seed in range(60)]
+    assert sum(one.verdict != "unknown" for one in made) <= 4
+    assert sum(compare(*series(seed), "mse", n_train=360).verdict != "unknown" for seed in range(60)) > 30
+    assert {one.se[1] for one in made if one.se is not None} == {4.0}
+    assert not any("repeats" in note for one in made for note in one.notes), "a series has no other folds"
+
+
+@pytest.mark.parametrize("n_stretches", [1, 2])
+def test_too_few_stretches_of_a_series_tell_nothing(n_stretches: int) -> None:
+    made = compare(*series(0, n_stretches), "mse", n_train=360, ordered=True)
+    assert (made.interval, made.of_models, made.se, made.p, made.verdict) == (None, None, None, None, "unknown")
+    assert any(f"{n_stretches} stretches are too few to say how much" in note for note in made.notes)
+
+
+@pytest.mark.parametrize("how", [{"ordered": True}, {"groups": "clinic"}])
+def test_a_difference_that_is_the_same_in_every_group_is_not_certain(how: dict[str, Any]) -> None:
+    """B is right on two rows more of ten in each; no spread of the groups says how far another one would be off."""
+    rows = np.arange(30)
+    a, b = (frame_of(rows * 0, rows % 10 < wrong, rows // 10, clinic=rows // 10) for wrong in (5, 3))
+    made = compare(a, b, "accuracy", classes=(0, 1), **how)
+    assert (made.difference, made.interval, made.p, made.verdict) == (pytest.approx(0.2), None, None, "unknown")
+    assert made.words == "B has the better accuracy by 0.2; whether by chance cannot be told."
 
 
 def test_the_page_of_estimates_says_what_the_study_of_comparisons_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ import pandas as pd
 import pytest
 from evenfold.estimates import ModelSpec, Problem
 from evenfold.estimates.draws import DrawScores, RowTotals
-from evenfold.estimates.levels import LevelScore, level_scores_of_draws, widest_gap
-from evenfold.estimates.results import Interval
+from evenfold.estimates.levels import LevelScore, level_scores, level_scores_of_draws, widest_gap
+from evenfold.estimates.results import FoldScore, Interval
 from evenfold.flows import evaluate, tune
 from evenfold.flows.outcomes import GateError
 from evenfold.manifests import Audit
@@ -154,6 +155,15 @@ def test_a_gate_that_is_asked_of_a_split_that_is_known_holds(tmp_path: Path) -> 
     assert audited(gates={"attribute_deviation": "off"}).off == ["attribute_deviation"]
     reason = "of one sex are far fewer"
     assert [finding.reason for finding in audited(ignore={"EF506": reason}).ignored] == [reason]
+    limit = {"attribute_deviation": 0.01}
+    first = {"name": "first", "ignore": {"EF506": reason}, "gates": limit}
+    assert [finding.reason for finding in audited(**first).ignored] == [reason]
+    assert [finding.gate for finding in audited(name="first", gates=limit).findings] == ["failed"]
+    assert [finding.gate for finding in audited(name="first").findings] == ["passed"]
+    split = tasks.split.fn(path, spec | {"name": "first", "gates": limit})
+    recorded = tasks.record_split.fn(split).run_id
+    kept = mlflow.MlflowClient(Home.here().tracking_uri).download_artifacts(recorded, "split/audit.json")
+    assert json.loads(Path(kept).read_text())["failed"] == ["attribute_deviation"]
 
 
 def test_levels_of_draws_are_means_over_rows_of_their_losses(tmp_path: Path) -> None:
@@ -191,6 +201,23 @@ def test_groups_and_weights_count_in_the_levels_of_draws() -> None:
     assert f.interval is not None
     assert (m.value, m.n_rows, m.interval) == (pytest.approx(-2.0), 3, None)
     assert "one group" in m.reason
+
+
+def test_a_level_whose_rows_weigh_nothing_has_no_score() -> None:
+    """Of draws it ended the evaluation in a ZeroDivisionError; of folds it was said to be of one class."""
+    frame = pd.DataFrame({"x": np.arange(40.0), "y": [0, 1] * 20, "w": np.repeat([0.0, 1.0], 20)})
+    problem = Problem.of(frame, ModelSpec(metrics=("accuracy",), weights="w"), "y")
+    attributes = {"region": (np.repeat([0, 1], 20), ["north", "south"])}
+    row = np.arange(40)
+    about = {"row": row, "repeat": 0, "fold": row % 4, "y": frame["y"], "prediction": row % 3 % 2, "weight": frame["w"]}
+    draws = DrawScores(pd.DataFrame({"draw": [0], "n_train": [30]}), {"accuracy": RowTotals(np.ones(40), np.ones(40))})
+    folds = [FoldScore(f"fold {fold}", 0, fold, {}, {}, 30, 10, 0.0, 0.0) for fold in range(4)]
+    for north, south in (
+        level_scores(pd.DataFrame(about), folds, problem, attributes),
+        level_scores_of_draws(draws, problem, attributes),
+    ):
+        assert (north.value, north.interval, north.reason) == (None, None, "its rows weigh nothing.")
+        assert south.value is not None
 
 
 def test_levels_whose_intervals_overlap_have_no_gap() -> None:

@@ -93,3 +93,16 @@ def test_numbers_are_cut_at_their_quartiles_and_rare_levels_are_others() -> None
     codes, names = levels_of(pa.chunked_array([pa.array([1.5, None, 2.5, 2.5] * 30)]))
     assert names[-1] == MISSING
     assert (codes[1::4] == len(names) - 1).all()
+
+
+def test_classes_called_missing_or_others_keep_a_name_of_their_own() -> None:
+    """Two levels of one name were one row of a page, and one figure in MLflow."""
+    codes, names = levels_of(pa.chunked_array([pa.array(["missing", "a", None, "missing"], pa.large_string())]))
+    assert (codes.tolist(), names) == ([1, 0, 2, 1], ["a", "missing", "(missing)"])
+    words = [f"w{i:02d}" for i in range(30)] + ["others"] * 2 + ["(others)"] * 2
+    codes, names = levels_of(pa.chunked_array([pa.array(words, pa.large_string())]))
+    assert names[:2] == ["(others)", "others"]
+    assert names[-1] == "((others))"
+    assert np.bincount(codes)[-1] == 30 - 17
+    _, names = levels_of(pa.chunked_array([pa.array(np.arange(100.0) + 1e6)]))
+    assert names == ["below 1000025", "1000025 to 1000050", "1000050 to 1000075", "1000075 up"], "not 1e+06 to 1e+06"

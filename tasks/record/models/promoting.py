@@ -76,7 +76,7 @@ def check_model(
         "constant_predictions": new.constant_predictions,
         "level_gap": new.level_gap,
     }
-    limits = gates_with({**work.manifest.spec.gates, **(gates or {})}, MODEL_GATES)
+    limits = gates_with({**split.limits, **(gates or {})}, MODEL_GATES)
     return judged(limits, checks, work.manifest, n_rows=int(new.rows.size), features=list(work.problem.features))
 
 

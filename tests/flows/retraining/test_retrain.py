@@ -244,6 +244,17 @@ def test_draws_are_compared_draw_by_draw() -> None:
     assert outcome.decision.low > 0
 
 
+def test_the_stretches_of_a_series_are_compared_not_its_rows() -> None:
+    """Two stretches say nothing of how rows that follow one another depend, so nothing is promoted by them."""
+    columns = {"key": ["id"], "target": "y", "time": "day"}
+    frame = rows(150).assign(day=lambda frame: pd.Timestamp("2025-01-01") + pd.to_timedelta(frame["id"], "D"))
+    for n_splits, winner in ((2, "champion"), (3, "candidate")):
+        series = {"columns": columns, "strategy": "ForwardChaining", "params": {"n_splits": n_splits}}
+        name = f"series{n_splits}"
+        retrain(name, frame, BAD, spec=series)
+        assert retrain(name, frame, GOOD, spec=series).decision.winner == winner
+
+
 def test_locked_rows_are_never_learnt_from(home: Home) -> None:
     """The final model is fitted on the rows that are not locked, and no row of the holdout is scored."""
     retrain("locked", rows(200), GOOD, spec={"holdout": {"fraction": 0.25}})

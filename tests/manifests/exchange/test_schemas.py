@@ -13,7 +13,7 @@ import yaml
 from cases import CASES
 from evenfold.manifests import audit, decide, extend, json_schemas, read_header, read_spec, write_manifest
 from evenfold.manifests.store.header import SCHEMA
-from evenfold.splitters import Splitter
+from evenfold.splitters import SplitError, Splitter
 from jsonschema import Draft202012Validator, ValidationError
 from tables import spec_of, table
 
@@ -78,6 +78,32 @@ def test_specifications_fit_as_they_are_written() -> None:
     spec = yaml.safe_load(text)
     validate("spec", spec)
     validate("spec", read_spec(spec).model_dump(mode="json"))
+
+
+@pytest.mark.parametrize(
+    ("said", "fits"),
+    [
+        ({"columns": {"key": "id", "stratify": "a", "balance_on": "b"}}, True),
+        ({"columns": {"key": None, "stratify": None, "balance_on": None}}, True),
+        ({"columns": {"key": 0}}, False),
+        ({"columns": {"balance_on": False}}, False),
+        ({"seed": 5.0}, True),
+        ({"seed": "5"}, False),
+        ({"seed": True}, False),
+        ({"holdout": {"seed": "5"}}, False),
+        ({"holdout": {"budget": True}}, False),
+    ],
+)
+def test_the_schema_and_the_model_read_the_same_specifications(said: dict[str, Any], fits: bool) -> None:
+    """`seed: true` was 1 and `key: 0` no key, without a word; the schema refused `balance_on: b` and `key: null`."""
+    if fits:
+        validate("spec", said)
+        read_spec(said)
+        return
+    with pytest.raises(ValidationError):
+        validate("spec", said)
+    with pytest.raises(SplitError, match="does not fit"):
+        read_spec(said)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from evenfold.splitters import (
     BalancedGroupKFold,
+    ForwardChaining,
     FromSklearn,
     HashSplit,
     Holdout,
@@ -24,7 +25,7 @@ from evenfold.splitters import (
 )
 from evenfold.splitters.conformance import data_for
 from sklearn.dummy import DummyClassifier
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, PredefinedSplit, check_cv
 
 ROWS = np.zeros((40, 1))
 
@@ -44,7 +45,16 @@ def test_a_holdout_leaves_a_row_and_a_group_on_each_side(inner: Any, fraction: A
         Holdout(inner, fraction).split(ROWS, None, groups)
 
 
-@pytest.mark.parametrize("inner", [PredefinedPairs([([0, 1, 2, 3], [4, 5, 6, 7])]), Predefined([0, 1] * 20)])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        PredefinedPairs([([0, 1, 2, 3], [4, 5, 6, 7])]),
+        Predefined([0, 1] * 20),
+        FromSklearn(PredefinedSplit([0, 1] * 20)),
+        FromSklearn("sklearn.model_selection:PredefinedSplit", {"test_fold": [0, 1] * 20}),
+        FromSklearn(check_cv([([0, 1, 2, 3], [4, 5, 6, 7])])),
+    ],
+)
 def test_positions_among_all_rows_are_not_taken_for_positions_among_the_rest(inner: Any) -> None:
     """Where rows are locked, the fifth of all and the fifth that is left are two rows."""
     with pytest.raises(SplitError, match=r"names rows by their position among all 40, and a holdout locks 8 of them;"):
@@ -81,8 +91,14 @@ def test_as_many_splits_are_said_as_the_rest_is_split_into(inner: Any) -> None:
     assert data.count(holdout) == len(data.split(holdout))
 
 
-def test_the_number_of_splits_can_be_asked_without_rows_where_it_depends_on_none() -> None:
-    assert Holdout(KFold(4)).get_n_splits() == 4
+@pytest.mark.parametrize("inner", [KFold(4), BalancedGroupKFold(4), ForwardChaining(4)], ids=repr)
+def test_the_number_of_splits_needs_no_rows_and_no_column_where_it_depends_on_none(inner: Any) -> None:
+    """Groups and times that the strategy splits by are not asked for where only the number is."""
+    assert Holdout(inner).get_n_splits() == 4
+    assert Holdout(inner).get_n_splits(ROWS, np.arange(40) % 2) == 4
+
+
+def test_the_number_of_splits_cannot_be_told_without_rows_where_it_follows_from_them() -> None:
     with pytest.raises(SplitError, match="there are no rows"):
         Holdout(LeaveOneOut()).get_n_splits()
 
