@@ -35,6 +35,7 @@ from .metrics.classes import class_scores as class_scores, confusion_table as co
 from .metrics.record import Answered as Answered, Metric as Metric, RowLoss as RowLoss
 from .metrics.registry import (
     METRICS as METRICS,
+    depends_on_model as depends_on_model,
     influence_of as influence_of,
     losses_of as losses_of,
     metric_of as metric_of,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from .folds import pooled_score, sample_sd
+from .results import ModelError
 
 BINS = 10
 Way = Callable[[int, int], NDArray[Any]]  # the fold of each row, of a number of folds and a seed
@@ -60,9 +61,14 @@ def stratification_study(
     nothing of how near the estimate is to the truth, which for the pooled score it hardly changes. ``say`` is told
     how many of how many models are fitted. ``partitions`` of each way stand beside the ratios, which are as uncertain
     as ``ratio_ends`` says. Where the problem has groups they stay whole.
+    Before any fit, raises ModelError for fewer than 2 seeds, and SplitError for folds that a way cannot make.
     """
+    if n_seeds < 2:
+        raise ModelError(f"n_seeds={n_seeds}; choose at least 2, as a variance is of several partitions.")
     estimates = []
     every = _ways(problem)
+    for ways in every.values():
+        ways(n_splits, seed)
     say(0, len(every) * n_seeds * n_splits)
     for number, (name, ways) in enumerate(every.items()):
         for turn in range(n_seeds):

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates import (
+    Answered,
     Confusion,
     EvaluationError,
     FoldScore,
     ModelError,
     Problem,
+    depends_on_model,
     metric_of,
 )
 from evenfold.estimates.metrics.responses import Responses
@@ -124,15 +126,20 @@ def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str
     Raises EvaluationError where none is.
     """
     on_test: dict[str, float] = {}
-    n_values = np.unique(problem.y).size
+    answered = Answered(later.answers, problem.y, problem.classes, problem.weights)
     for metric in problem.model.metrics:
-        if metric_of(metric).needs == "spread" and n_values == 1:  # scikit-learn says 0 or 1 there
+        loss = metric_of(metric).loss
+        if not depends_on_model(metric, problem.y, problem.classes):
             continue
-        with suppress(EvaluationError):
-            on_test |= scores_of(
-                [metric], later.answers, problem.y, problem.weights, name=f"the rows of {later.name}", side="test"
-            )
-    held = describe_classes(problem.y) if problem.classes else counted(n_values, "different value")
+        if loss is None:
+            with suppress(EvaluationError):
+                on_test |= scores_of(
+                    [metric], later.answers, problem.y, problem.weights, name=f"the rows of {later.name}", side="test"
+                )
+        elif hasattr(later.answers, loss.reads) and answered.mass.any():  # the model knows the classes that lack rows
+            value = loss.score(answered.mean(loss.of(answered)))
+            on_test |= {metric: value} if np.isfinite(value) else {}
+    held = describe_classes(problem.y) if problem.classes else counted(np.unique(problem.y).size, "different value")
     undefined = [
         f"{metric_of(metric).title} is not defined on {later.name} ({counted(problem.n, 'row')} of {held})"
         for metric in problem.model.metrics

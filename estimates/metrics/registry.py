@@ -16,7 +16,7 @@ from . import losses, no_information, quick
 from .influence import of_auc, of_auc_ovr, of_cells, of_mean, of_r2, of_rmse
 from .record import Answered, Floats, Influence, Metric, RowLoss
 from .responses import Replay
-from .scoring import OF, score
+from .scoring import OF, OF_ONE_CLASS, score, scorer_of
 
 
 def _mean(name: str, title: str, loss: RowLoss, **more: Any) -> Metric:
@@ -151,6 +151,22 @@ def metric_of(name: str) -> Metric:
         raise ModelError(f"{name!r} is not a scikit-learn scorer.") from None
     title = name.removeprefix("neg_").replace("_", " ")
     return Metric(name=name, title=title, lower_is_better=error)
+
+
+def depends_on_model(metric: str, y: NDArray[Any], classes: tuple[Any, ...] = ()) -> bool:
+    """Return whether a model's answers decide the score of rows with the targets ``y``, not a convention.
+
+    They do not where R2 is of one value, precision or Matthews' correlation of one class, recall or F1 of a class that
+    has no row, and an average precision or an area of rows that lack one of ``classes``, those of the problem.
+    """
+    record, base, n_values = metric_of(metric), metric.partition(OF)[0], np.unique(y).size
+    if record.ranks:
+        return n_values == len(classes)
+    if n_values == 1 and (record.needs == "spread" or base in ("precision", "matthews_corrcoef")):
+        return False
+    if base in OF_ONE_CLASS and len(classes) == 2:
+        return bool(np.any(y == scorer_of(metric, classes)._kwargs.get("pos_label", 1)))
+    return True
 
 
 def losses_of(metric: str, answers: Any, y: NDArray[Any], classes: tuple[Any, ...] = ()) -> Floats:

@@ -229,11 +229,12 @@ def strategies(
     recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude)
     check_output(output)
     problem = problem_of(data, recipe, target=target, group=group, key=key)
+    n_splits = 5 if n_splits is None else n_splits
     with limited(1), progress(consoles()[1]):
         table = stratification_study(
-            problem.model, problem, n_splits=n_splits or 5, n_seeds=n_seeds, seed=seed or 0,
+            problem.model, problem, n_splits=n_splits, n_seeds=n_seeds, seed=seed or 0,
             say=partial(say, "fitting models"),
         )  # fmt: skip
     page, pictures = partial(strategies_html, problem, table), strategy_pictures(table)
-    about = {"n_splits": str(n_splits or 5), "n_seeds": str(n_seeds), "seed": str(seed or 0)}
+    about = {"n_splits": str(n_splits), "n_seeds": str(n_seeds), "seed": str(seed or 0)}
     tell_study(data, "ways of stratifying", problem, about, table, page, pictures, output, as_json)

@@ -148,6 +148,30 @@ def test_later_rows_of_one_class_or_of_one_row_are_scored_by_what_is_defined_on_
         score_later(made.run_id, later[failed].reset_index(drop=True), metrics=["roc_auc"])
 
 
+def test_scores_that_no_model_could_change_are_left_out_and_means_over_rows_are_not(home: Home) -> None:
+    """Of rows without a positive one F1 was 0, as of a promise that is broken, and the log loss called undefined."""
+    now, later = (table.assign(passed=(table["passed"] == "yes").astype(int)) for table in students())
+    metrics = ["average_precision", "f1", "precision", "mcc", "neg_log_loss"]
+    made = evaluate(now, spec=SPEC, model={**MODEL, "metrics": metrics, "positive": None}, engine="plain")
+    chance = LogisticRegression().fit(X(now), now["passed"]).predict_proba(X(later))
+    for value, defined in ((0, ["neg_log_loss"]), (1, ["f1", "neg_log_loss"])):
+        rows = later["passed"] == value
+        scored = score_later(made.run_id, later[rows].reset_index(drop=True))
+        assert [each.metric for each in scored.estimates] == [each.metric for each in scored.promised] == defined
+        assert scored.estimates[-1].value == pytest.approx(np.log(chance[rows, value]).mean(), abs=1e-3)
+        assert len([note for note in scored.notes if "is not defined on" in note]) == 5 - len(defined)
+
+
+def test_the_log_loss_of_two_of_three_classes_is_a_mean_over_their_rows(home: Home) -> None:
+    now, later = students()
+    now = now.assign(passed=np.where(now["b"] > 1, "well", now["passed"]))
+    made = evaluate(now, spec=SPEC, model={**MODEL, "metrics": ["neg_log_loss"], "positive": None}, engine="plain")
+    chance = LogisticRegression().fit(X(now), now["passed"]).predict_proba(X(later))
+    told = np.log(chance[np.arange(60), 2 * (later["passed"] == "yes")]).mean()
+    (one,) = score_later(made.run_id, later).estimates
+    assert one.value == pytest.approx(told, abs=1e-3)
+
+
 def test_later_numbers_of_one_value_are_scored_by_what_is_defined_on_them(home: Home) -> None:
     now, later = (table.rename(columns={"passed": "mark"}) for table in students())
     now, later = now.assign(mark=now["a"] + now["b"]), later.assign(mark=2.0)
