@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.rows import standard_error, too_few
+from evenfold.estimates.intervals.rows import cancels, moves, standard_error, too_few
 from evenfold.estimates.intervals.splits import CorrectedT, corrected_resampled_t
 from evenfold.estimates.metrics.registry import influence_of, metric_of
 from evenfold.splitters.display import Displayed
@@ -29,7 +29,8 @@ class Comparison(Displayed):
     ``a``, ``b``: pooled scores (mean over repeats). ``interval``: of the difference between the *recipes*, trained on
     such rows, on new ones; None where nothing says how sure it is. ``of_models``: of the difference between *these
     fitted models* on new rows, which is shorter. ``p``: of no difference between the recipes, from ``interval``'s
-    test. ``test``: the corrected t of the folds' differences, None where the folds differ or there is one.
+    test. ``test``: the corrected t of the folds' differences, None where the folds differ, there is one, or each shows
+    the same difference.
     ``verdict``: of B: ``better`` or ``worse`` where the interval excludes 0, ``equivalent`` where it lies within the
     ``margin``, else ``unknown``. ``words``: the result in sentences. ``notes``: what to know of it. ``se``: the
     standard error of the recipes' difference and its degrees of freedom. ``repeats`` of the folds, and ``n_fits`` of
@@ -262,17 +263,19 @@ def _by_rows(
     metric: str, a: pd.DataFrame, b: pd.DataFrame, classes: tuple[Any, ...], groups: str | None, on: list[str]
 ) -> Spread | None:
     """Return the standard error of the fitted models' difference and its degrees of freedom, from paired rows."""
-    moves = np.empty(len(a))
+    moved, value = np.empty(len(a)), 0.0
     for places in a.groupby("repeat").indices.values():
         both = [influence_of(metric, answered(frame.iloc[places], classes)) for frame in (a, b)]
         if both[0] is None or both[1] is None:
             return None
         # Of the same rows: what is hard for both recipes cancels out here.
-        moves[places] = both[1][1] - both[0][1]
+        moved[places], value = both[1][1] - both[0][1], both[0][0]
     keys = a.groupby(on, sort=False).ngroup().to_numpy().astype(np.int64)  # repeats of a row are averaged first
-    influence = np.bincount(keys, weights=moves) / np.bincount(keys)
+    influence = np.bincount(keys, weights=moved) / np.bincount(keys)
     units = None if groups is None else _groups_of(a, groups, keys)
     if np.unique(keys if units is None else units).size < 2 or not np.all(np.isfinite(influence)):
+        return None
+    if cancels(influence, units, value):
         return None
     return standard_error(influence, units)
 
@@ -306,6 +309,8 @@ def _by_folds(
         tested.append(len(places))
         trained.append(n_train or float(of_repeat[a["repeat"].iloc[places[0]]]) - len(places))
     if len(differences) < 2 or min(trained) < 1 or not np.all(np.isfinite(differences)):
+        return None
+    if not moves(np.asarray(differences) - differences[0], differences[0]):  # all alike: they say nothing of others
         return None
     return corrected_resampled_t(differences, trained, tested, level=level, stratified=stratified)
 

@@ -13,7 +13,7 @@ import pandas as pd
 from .draws import DrawScores
 from .intervals.evidence import Declined, Evidence
 from .intervals.registry import interval_for
-from .intervals.rows import moves, standard_error, within_range
+from .intervals.rows import SAME_SCORE, cancels, moves, standard_error, within_range
 from .metrics.registry import metric_of
 from .models.problem import IntArray, Problem
 from .results import FoldScore, Interval
@@ -145,6 +145,8 @@ def _score_of_draws(
     if n_units < LEAST_ROWS or not moves(influence, mean):
         why = "its rows are of one group." if n_units < LEAST_ROWS else "every row has the same loss."
         return LevelScore(attribute, level_name, name, rows.size, value, reason=f"there is no interval: {why}")
+    if cancels(influence, units, mean):
+        return LevelScore(attribute, level_name, name, rows.size, value, reason=SAME_SCORE)
     se, df = standard_error(influence, units, tails=not metric.loss.share)
     training = 1.0 + rows.size / float(draws.table["n_train"].mean())
     low, high = within_range(metric, value, se * sqrt(training), df, level)

@@ -254,7 +254,7 @@ def _same_split(a: dict[str, str], b: dict[str, str]) -> str:
     if a.get("evenfold.split_id") == b.get("evenfold.split_id"):
         return ""
     specs = a.get("evenfold.spec", "?"), b.get("evenfold.spec", "?")
-    if specs[0].partition(".")[0] != specs[1].partition(".")[0] or "?" in specs:
+    if specs[0].rpartition(".")[0] != specs[1].rpartition(".")[0] or "?" in specs:
         raise SplitError(
             f"the runs rest on different splits ({specs[0]} and {specs[1]}), so their rows were not tested alike; "
             "evaluate one of them on the other's manifest (--manifest)."

@@ -12,7 +12,7 @@ from evenfold.estimates.models.problem import IntArray
 from evenfold.estimates.results import Interval, ModelError
 
 from .evidence import Declined, Made
-from .rows import within_range
+from .rows import SAME_SCORE, within_range
 
 Drawn = tuple[int, tuple[IntArray, IntArray]]  # a draw's number, its rows to train on, which repeat, and those left out
 
@@ -97,6 +97,8 @@ def interval_of_draws(metric: Metric, value: float, err1: float, spread: tuple[f
     error = metric.loss.score(value)
     if not err1 > 0 or not metric.low < value < metric.high:
         return Declined("no draw made an error, so nothing says how far another sample would be off.")
+    if spread[0] <= 1e-12 * err1:
+        return Declined(SAME_SCORE)
     se = spread[0] * sqrt(TRAINING) * error / err1
     low, high = within_range(metric, value, se, spread[1], level)
     of = "a model trained on these rows, on new rows like them"

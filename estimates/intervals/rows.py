@@ -104,7 +104,22 @@ def wilson(share: float, n: float, quantile: float) -> tuple[float, float]:
 
 def moves(influence: Floats, value: float) -> bool:
     """Return whether any row moves a score, beyond what sums in floating point do."""
-    return bool(np.any(np.abs(influence) > 1e-12 * max(abs(value), 1.0)))
+    return bool(np.any(np.abs(influence) > _rounding(value)))
+
+
+def _rounding(value: float) -> float:
+    return 1e-12 * max(abs(value), 1.0)
+
+
+SAME_SCORE = "every group or stretch of time has the same score, so nothing says how far another sample would be off."
+
+
+def cancels(influence: Floats, units: Codes | None, value: float) -> bool:
+    """Return whether rows move a score and cancel out in every unit, beyond what sums in floating point do."""
+    if units is None or not moves(influence, value):
+        return False
+    sums = np.bincount(units, weights=influence)
+    return bool(np.all(np.abs(sums) <= np.bincount(units, weights=1e-12 * np.abs(influence) + _rounding(value))))
 
 
 def _worth(mass: Floats, units: Codes | None) -> float:
@@ -142,6 +157,8 @@ def _from_rows(evidence: Evidence, level: float, name: str, inflation: float, un
         return Declined(f"an interval needs 2 independent rows or groups, and there is {n_units}.")
     if not moves(influence, value):
         return _of_certain(evidence, value, units, inflation, level)
+    if cancels(influence, units, value):
+        return Declined(SAME_SCORE)
     shares = evidence.metric.loss is not None and evidence.metric.loss.share  # Wilson knows how uncertain they are
     se, df = standard_error(influence, units, tails=not shares)
     low, high = within_range(evidence.metric, value, se * sqrt(inflation), df, level)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from evenfold.splitters.deployed import reason_of, require_readable
 from .canonical import one_schema, require_columns
 
 DATABASE = "duckdb://"
+AT_ONCE = 16  # objects of which a store is asked for the columns: it is waiting, no work
 _LOGIN = re.compile(r"://[^/@]*:[^/]*@")
 Batches = Callable[[list[str], int], Iterator[pa.Table]]
 
@@ -164,9 +166,13 @@ def _objects(address: str) -> pyarrow.dataset.Dataset:
     files, names = _listed(address)
     try:
         data = pyarrow.dataset.dataset(names, filesystem=files, format="parquet")
-        parts = list(data.get_fragments())  # each reads its footer once
-        schema = one_schema(names, [part.physical_schema for part in parts])
+        parts = list(data.get_fragments())
+        with ThreadPoolExecutor(AT_ONCE) as readers:
+            schemas = list(readers.map(lambda part: part.physical_schema, parts))  # each reads its footer once
+        schema = one_schema(names, schemas)
         return pyarrow.dataset.FileSystemDataset(parts, schema, data.format, data.filesystem)
+    except SplitError:
+        raise
     except (ValueError, IndexError, OSError, pa.ArrowException) as error:
         raise _unreadable(address, error) from None
 

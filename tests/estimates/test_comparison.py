@@ -336,6 +336,16 @@ def test_too_few_stretches_of_a_series_tell_nothing(n_stretches: int) -> None:
     assert any(f"{n_stretches} stretches are too few to say how much" in note for note in made.notes)
 
 
+@pytest.mark.parametrize("how", [{"ordered": True}, {"groups": "clinic"}])
+def test_a_difference_that_is_the_same_in_every_group_is_not_certain(how: dict[str, Any]) -> None:
+    """B is right on two rows more of ten in each; no spread of the groups says how far another one would be off."""
+    rows = np.arange(30)
+    a, b = (frame_of(rows * 0, rows % 10 < wrong, rows // 10, clinic=rows // 10) for wrong in (5, 3))
+    made = compare(a, b, "accuracy", classes=(0, 1), **how)
+    assert (made.difference, made.interval, made.p, made.verdict) == (pytest.approx(0.2), None, None, "unknown")
+    assert made.words == "B has the better accuracy by 0.2; whether by chance cannot be told."
+
+
 def test_the_page_of_estimates_says_what_the_study_of_comparisons_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its table is made of docs/comparisons.json: equal recipes are told apart in at most .07, by any repeats."""
     monkeypatch.syspath_prepend(ROOT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from evaluations import normals
 from evenfold.estimates import (
     METRICS,
+    Declined,
+    DrawScores,
     Estimate,
     Evidence,
     FoldScore,
@@ -18,8 +21,11 @@ from evenfold.estimates import (
     Problem,
     aggregate,
     interval_for,
+    level_scores_of_draws,
     nested_cv_interval,
 )
+from evenfold.estimates.draws import RowTotals
+from evenfold.estimates.intervals.draws import interval_of_draws
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.results import rounded
@@ -122,6 +128,33 @@ def test_no_errors_of_rows_that_hardly_weigh_prove_as_little(metric: str, how: s
     made = interval_for(Evidence(METRICS[metric], problem, predictions=frame_of(problem, y, rows % 5)), "wald")
     assert isinstance(made, Interval)
     assert made.low == pytest.approx(n / (n + 1.959964**2), abs=1e-6)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "neg_mean_absolute_error"])
+@pytest.mark.parametrize("how", ["groups", "stretches", "a level"])
+def test_groups_that_all_score_alike_are_no_proof_of_certainty(metric: str, how: str) -> None:
+    """Matched pairs and a model that says one thing: each pair has a row right and one wrong, and errors cancel."""
+    rows, classes = np.arange(90), (0, 1) if metric == "accuracy" else ()
+    y = rows % 2 if classes else rows % 2 * 0.1 + 1 / 3
+    problem = problem_of(y, classes, None if how == "stretches" else rows // 2)
+    scores = [FoldScore(f"fold {i}", 0, i, {}, {}, 30, 30, 0, 0) for i in range(3)]
+    frame = frame_of(problem, np.full(90, y[0]), rows // 30)
+    made: Any = interval_for(Evidence(METRICS[metric], problem, scores, frame, ordered=how == "stretches"))
+    if how == "a level":
+        totals = RowTotals(np.abs(y - y[0]), np.ones(90, dtype=np.int64))
+        drawn = DrawScores(pd.DataFrame({"draw": [0], "n_train": [60]}), {metric: totals})
+        of_metric = replace(problem, model=ModelSpec(metrics=(metric,)))
+        (made,) = level_scores_of_draws(drawn, of_metric, {"all": (np.zeros(90, dtype=np.int64), ["a"])})
+        assert made.interval is None
+    else:
+        assert isinstance(made, Declined)
+    assert "every group or stretch of time has the same score" in made.reason
+
+
+def test_draws_that_all_score_alike_are_no_proof_of_certainty() -> None:
+    made = interval_of_draws(METRICS["accuracy"], 0.5, 0.5, (0.0, 10.0), 0.95)
+    assert isinstance(made, Declined)
+    assert "has the same score" in made.reason
 
 
 def three_classes(seed: int) -> tuple[Any, Any]:

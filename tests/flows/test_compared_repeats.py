@@ -121,6 +121,13 @@ def test_versions_of_a_split_are_compared_as_recorded_and_say_what_to_do(home: H
     assert made.repeats == 10
 
 
+def test_splits_whose_names_begin_alike_before_a_dot_are_not_versions_of_one(home: Home, data: Path) -> None:
+    """A name may have dots of its own: shop.eu is not shop.us."""
+    runs = [asked(data, spec=GROUPED | {"name": f"shop.{where}", "seed": i}) for i, where in enumerate(("eu", "us"))]
+    with pytest.raises(SplitError, match=r"different splits \(shop\.eu@1\.0 and shop\.us@1\.0\)"):
+        compare_runs(*(run.run_id for run in runs))
+
+
 ODD: dict[str, dict[str, Any]] = {
     "ForwardChaining has no other folds": {"columns": {"key": "id", "target": "y", "time": "day"}},
     "Predefined has no other folds": {
