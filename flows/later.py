@@ -25,6 +25,7 @@ from evenfold.estimates.metrics.scoring import describe_classes, scores_of
 from evenfold.estimates.models.columns import Kind, feature_table, kind_of
 from evenfold.estimates.models.fit import confidence, predictions_of
 from evenfold.manifests import read_table, require_columns
+from evenfold.manifests.tables.canonical import amount
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.reports.page import counted
 from evenfold.splitters import SplitError
@@ -117,7 +118,7 @@ FEW = 30
 
 
 def _few(later: _Later) -> str:
-    return f"{later.name} has {len(later.table):,} rows, too few to measure a score well."
+    return f"{later.name} has {amount(len(later.table), 'row')}, too few to measure a score well."
 
 
 def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str]]:
@@ -181,7 +182,8 @@ def _features(table: pd.DataFrame, features: Sequence[str], known: pd.DataFrame)
         kinds[name] = given if held == "number" and given == "date" else held
     X = feature_table(table, kinds)
     for name in [name for name, kind in kinds.items() if kind == "category"]:
-        X[name] = table[name].astype(known[name].dtype).array
+        levels = known[name].dtype
+        X[name] = table[name].where(table[name].isin(levels.categories)).astype(levels).array
     return X
 
 
