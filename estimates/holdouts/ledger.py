@@ -102,7 +102,8 @@ class Ledger:
     def _records(self) -> list[LookLine | AnswerLine]:
         records: list[LookLine | AnswerLine] = []
         if self.path.exists():
-            for line in self.path.read_text(encoding="utf-8").splitlines():
+            # A byte that is no text becomes a sign that no digest was made of.
+            for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
                 records.append(self._checked(line, records))
         return records
 
@@ -213,8 +214,11 @@ class Ledger:
         line["digest"] = digest_of(line)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line, sort_keys=True) + "\n")
+            with self.path.open("a+b") as file:
+                if file.tell():  # a file that lost its last line break holds whole lines all the same
+                    file.seek(-1, os.SEEK_END)
+                    file.write(b"" if file.read(1) == b"\n" else b"\n")
+                file.write(json.dumps(line, sort_keys=True).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:

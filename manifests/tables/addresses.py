@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from evenfold.splitters.deployed import reason_of, require_readable
 from .canonical import one_schema, require_columns
 
 DATABASE = "duckdb://"
+AT_ONCE = 16  # objects of which a store is asked for the columns: it is waiting, no work
 _LOGIN = re.compile(r"://[^/@]*:[^/]*@")
 Batches = Callable[[list[str], int], Iterator[pa.Table]]
 
@@ -135,14 +137,15 @@ def _listed(address: str) -> tuple[Any, list[str]]:
         files.invalidate_cache()
         places = files.glob(path) if any(mark in path for mark in "*?[") else [path]
         below = {place: files.find(place) if files.isdir(place) else [place] for place in places}
-        names = [name for place in places for name in below[place] if not is_aside(name.removeprefix(place))]
+        # Once each: a ** names folders and what is in them.
+        names = sorted({name for place in places for name in below[place] if not is_aside(name.removeprefix(place))})
         names = [name for name in names if len(places) == 1 == len(names) or _is_parquet(name)]
         missing = [name for name in names if not files.exists(name)]
     except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong
         raise _unreadable(address, error) from None
     if missing or not names:
         raise SplitError(f"{address} holds no Parquet file; pass one that does.")
-    return files, sorted(names)
+    return files, names
 
 
 def _require_no_password(address: str) -> None:
@@ -164,9 +167,13 @@ def _objects(address: str) -> pyarrow.dataset.Dataset:
     files, names = _listed(address)
     try:
         data = pyarrow.dataset.dataset(names, filesystem=files, format="parquet")
-        parts = list(data.get_fragments())  # each reads its footer once
-        schema = one_schema(names, [part.physical_schema for part in parts])
+        parts = list(data.get_fragments())
+        with ThreadPoolExecutor(AT_ONCE) as readers:
+            schemas = list(readers.map(lambda part: part.physical_schema, parts))  # each reads its footer once
+        schema = one_schema(names, schemas)
         return pyarrow.dataset.FileSystemDataset(parts, schema, data.format, data.filesystem)
+    except SplitError:
+        raise
     except (ValueError, IndexError, OSError, pa.ArrowException) as error:
         raise _unreadable(address, error) from None
 

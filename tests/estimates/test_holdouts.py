@@ -59,6 +59,24 @@ def test_a_forged_ledger_is_found_and_keeps_the_holdout_closed(tmp_path: Path, f
         made.open_look(**WHO, budget=None)
 
 
+def test_a_ledger_that_lost_its_last_line_break_goes_on(tmp_path: Path) -> None:
+    """Every look is whole; the next one was written onto the last line, and the holdout stayed closed for good."""
+    made = ledger(tmp_path)
+    made.path.write_bytes(made.path.read_bytes()[:-1])
+    assert made.open_look(**WHO, budget=None)["look"] == 4
+    assert [look["look"] for look in made.looks()] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("place", [0, 200])
+def test_a_byte_that_is_no_text_keeps_the_holdout_closed(tmp_path: Path, place: int) -> None:
+    """And is told as any other change is, not as a UnicodeDecodeError."""
+    made = ledger(tmp_path)
+    whole = made.path.read_bytes()
+    made.path.write_bytes(whole[:place] + b"\xff" + whole[place:])
+    with pytest.raises(SplitError, match=r"line 1 .*restore it from a copy|line 1 .*restore the ledger from a copy"):
+        made.open_look(**WHO, budget=None)
+
+
 def test_looks_that_were_cut_off_the_end_are_found_by_a_head_kept_elsewhere(tmp_path: Path) -> None:
     """The chain alone cannot know; that is why each look's digest goes into the tracker as well."""
     made = ledger(tmp_path)

@@ -15,35 +15,41 @@ from .sample import Codes, Column
 BANDS, ROWS_A_BAND = 16, 4  # pairs of a Jaccard similarity of .5 are found with 64 %, of .8 with 99.98 %
 SIMILAR = 0.6  # share of the min-hashes that must agree
 WORDS, LEAST_WORDS = 2, 5
+_WORD = re.compile(r"[^\W\d_]+")
 _PRIME = np.uint64((1 << 61) - 1)
 
 
 def is_prose(column: Column) -> bool:
-    """Return whether a column holds texts of several words that are mostly different."""
+    """Return whether a column holds texts of several words, parted by spaces, that are mostly different."""
     if column.kind != "category" or column.n_levels < column.values.size / 3:
         return False
-    shown = column.levels[:200]
-    return float(np.median([text.count(" ") for text in shown])) >= LEAST_WORDS - 1
+    words = [sum(bool(_WORD.search(piece)) for piece in text.split()) for text in column.levels[:200]]
+    return float(np.median(words)) >= LEAST_WORDS
 
 
 def similar_texts(column: Column) -> tuple[Codes, Codes]:
     """Return pairs of rows whose texts are equal, or share most of their runs of two words.
 
     Source: Broder (1997), On the resemblance and containment of documents; bands after Indyk and Motwani (1998).
-    Case, punctuation and digits do not count. O(words) in time, 512 bytes a text.
+    Case, punctuation and digits do not count, and a text without a word is in no pair. O(words) in time, 512 bytes a
+    text.
     """
-    signatures = _signatures(column.levels)
+    spoken = [code for code, text in enumerate(column.levels) if _WORD.search(text)]
+    signatures = _signatures([column.levels[code] for code in spoken])
     a, b = (np.concatenate(side) for side in zip(*map(_candidates, _bands(signatures)), strict=True))
     alike = (signatures[a] == signatures[b]).mean(axis=1) >= SIMILAR
-    texts = np.where(np.isnan(column.values), -1, column.values).astype(np.int64)
-    first = np.zeros(len(column.levels), dtype=np.int64)
+    # The place among the spoken texts of each row's, -1 where it has none.
+    place = np.full(len(column.levels) + 1, -1)
+    place[spoken] = np.arange(len(spoken))
+    texts = place[np.where(np.isnan(column.values), -1, column.values).astype(np.int64)]
+    rows, first = np.flatnonzero(texts >= 0), np.zeros(len(spoken), dtype=np.int64)
     # Written backwards, so that the first row of each text is the one that stays.
-    first[texts[::-1]] = np.arange(texts.size)[::-1]
-    again = np.flatnonzero((texts >= 0) & (first[texts] != np.arange(texts.size)))
+    first[texts[rows[::-1]]] = rows[::-1]
+    again = rows[first[texts[rows]] != rows]
     return np.append(first[a[alike]], first[texts[again]]), np.append(first[b[alike]], again)
 
 
-def _signatures(texts: tuple[str, ...]) -> NDArray[np.uint64]:
+def _signatures(texts: list[str]) -> NDArray[np.uint64]:
     size = BANDS * ROWS_A_BAND
     factors = Stream(0, AUDITING, 9).raw(size) >> np.uint64(32) | np.uint64(1)
     shifts = Stream(0, AUDITING, 10).raw(size) >> np.uint64(3)
@@ -55,7 +61,7 @@ def _signatures(texts: tuple[str, ...]) -> NDArray[np.uint64]:
 
 
 def _runs(text: str) -> list[int]:
-    words = re.findall(r"[^\W\d_]+", text.casefold())
+    words = _WORD.findall(text.casefold())
     runs = [" ".join(words[i : i + WORDS]) for i in range(max(len(words) - WORDS + 1, 1))]
     return [zlib.crc32(run.encode()) for run in runs]
 

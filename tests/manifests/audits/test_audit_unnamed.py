@@ -50,16 +50,25 @@ def test_rows_that_nothing_is_wrong_with_raise_no_alarm(seed: int) -> None:
     assert alarms(audited(frame.assign(y=frame["a"] * 3 + random.normal(size=N)))) == {}
 
 
-def test_copies_measured_again_are_near_duplicates() -> None:
-    """A tenth of the rows again, each number off by a thousandth of its spread."""
-    frame, random = plain(n=1200)
-    copies = frame.iloc[:120].copy()
-    copies[list("abcd")] += random.normal(size=(120, 4)) * 0.001
+@pytest.mark.parametrize("n", [600, 900, 1200])
+def test_copies_measured_again_are_near_duplicates(n: int) -> None:
+    """A tenth of the rows again, each number off by a thousandth of its spread; a fifth of them stay in their fold."""
+    frame, random = plain(n=n)
+    copies = frame.iloc[: n // 10].copy()
+    copies[list("abcd")] += random.normal(size=(n // 10, 4)) * 0.001
     copies["id"] = copies["id"] + "-2"
     made = audited(pd.concat([frame, copies], ignore_index=True))
     found = next(found for found in made.findings if found.check == "near_duplicates")
-    assert 0.7 * 240 <= found.figure <= 240
+    assert 0.7 * n / 5 <= found.figure <= n / 5
     assert "keep them together as a group" in found.message
+
+
+def test_numbers_far_below_enormous_ones_are_no_near_duplicates() -> None:
+    """Values alone would put rows that are a factor apart on a heap, next to one that is a million times larger."""
+    random = np.random.default_rng(53)
+    values = np.exp(6 * random.normal(size=(120, 1)) + 0.3 * random.normal(size=(120, 5)))
+    frame = pd.DataFrame(values, columns=list("abcde")).assign(id=range(120), y=random.integers(0, 2, 120))
+    assert "near_duplicates" not in alarms(audited(frame))
 
 
 def test_copies_with_one_field_changed_are_near_duplicates() -> None:
@@ -86,6 +95,16 @@ def test_reworded_texts_are_near_duplicates() -> None:
     notes = [" ".join(random.choice(words, 15)) for _ in range(N)]
     notes[:40] = [note.replace(note.split()[3], "again").upper() + "." for note in notes[-40:]]
     assert "'note'" in alarms(audited(frame.assign(note=notes)))["near_duplicates"]
+
+
+def test_texts_without_a_word_are_like_no_other_text() -> None:
+    """Numbers with spaces between their digits are no prose; among prose, dots and dashes repeat nothing."""
+    frame, random = plain()
+    phones = ["06 " + " ".join(f"{pair:02d}" for pair in pairs) for pairs in random.integers(0, 100, (N, 4))]
+    words = np.array([a + b for a in ("ba", "lo", "mi", "ten") for b in ("rin", "dol", "pas", "ket")])
+    notes = [" ".join(random.choice(words, 15)) for _ in range(N)]
+    notes[:60], notes[60:120] = ["- - - - -"] * 60, [f"{dots} . . . ." for dots in range(60)]
+    assert alarms(audited(frame.assign(phone=phones, note=notes))) == {}
 
 
 @pytest.mark.parametrize(

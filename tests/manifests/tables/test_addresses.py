@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import duckdb
 import fsspec
@@ -15,6 +17,7 @@ from evenfold.manifests import column_names, decide, read_table
 from evenfold.manifests.tables.addresses import from_everywhere, version_of
 from evenfold.manifests.tables.read import blocks_of, schema_of
 from evenfold.splitters import SplitError
+from fsspec.implementations.memory import MemoryFileSystem
 
 ROWS = pa.table({"id": np.arange(500)[::-1].copy(), "g": np.arange(500) % 40, "y": np.sqrt(np.arange(500))})
 SPEC = {"columns": {"key": "id", "group": "g", "target": "y"}}
@@ -89,7 +92,7 @@ def test_objects_of_other_types_are_read_as_files_are(tmp_path: Path) -> None:
     [
         (
             {"id": [2], "z": [1], "y": [0]},
-            r"a\.parquet and .*b\.parquet differ in columns \(x, z\); give both the same",
+            r"^\S+a\.parquet and \S+b\.parquet differ in columns \(x, z\); give both the same\.$",
         ),
         ({"id": ["a"], "y": [1], "x": [0]}, r"cannot be read .*incompatible types: int64 vs string"),
     ],
@@ -102,6 +105,39 @@ def test_objects_that_are_no_one_table_are_refused_as_files_are(
     for place in beside_each_other(tmp_path, a_parquet=first, b_parquet=pa.table(second)):
         with pytest.raises(SplitError, match=message):
             read_table(place)
+
+
+class Distant(MemoryFileSystem):
+    """A store that opens an object once another one is asked for, too, and gives up after ten seconds."""
+
+    protocol = "distant"
+    two = Barrier(2, timeout=10)
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.removeprefix("distant:/")))
+
+    def open(self, *args: Any, **options: Any) -> Any:
+        """Return the open object."""
+        if "part-0" not in args[0]:
+            self.two.wait()
+        return super().open(*args, **options)
+
+
+def test_many_objects_are_asked_for_their_columns_at_once() -> None:
+    """Each answer of a store far away takes its time; a thousand one after the other take minutes."""
+    fsspec.register_implementation("distant", Distant)
+    for number in range(5):
+        with fsspec.open(f"memory://many/part-{number}.parquet", "wb") as file:
+            pq.write_table(ROWS.slice(100 * number, 100), file)
+    assert schema_of("distant://many") == ROWS.schema
+    fsspec.filesystem("memory").rm("/many", recursive=True)
+
+
+def test_a_glob_that_names_a_folder_and_what_is_in_it_reads_each_row_once(bucket: str) -> None:
+    """``**`` stands for both."""
+    fsspec.filesystem("memory").mv("/rows/part-1.parquet", "/rows/in/part-1.parquet")
+    assert sorted(read_table(f"{bucket}/**").column("id").to_pylist()) == list(range(500))
 
 
 @pytest.mark.parametrize("wrong", ["memory://nowhere/rows.parquet", "memory://nowhere/*.parquet", "nothing://rows"])
