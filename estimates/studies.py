@@ -21,17 +21,22 @@ BINS = 10
 Way = Callable[[int, int], NDArray[Any]]  # the fold of each row, of a number of folds and a seed
 
 
-def fold_count_study(model: ModelSpec, problem: Problem, counts: Sequence[int], *, seed: int = 0) -> pd.DataFrame:
+def fold_count_study(
+    model: ModelSpec, problem: Problem, counts: Sequence[int], *, seed: int = 0,
+    say: Callable[[int, int], None] = lambda done, of: None,
+) -> pd.DataFrame:  # fmt: skip
     """Return, per number of folds and metric, the mean and sample sd over folds and the pooled score.
 
     Folds are plain random ones, or whole groups where the problem has groups. More folds mean more training rows and
     smaller test sets: the pooled score rises or stays, the mean over tiny folds of a ratio such as R2 does not, and
     the spread grows. That spread is not a sign of overfitting. Folds of one row have no R2 and no AUC: mean and sd are
-    of the folds that have the score, NaN where none has.
+    of the folds that have the score, NaN where none has. ``say`` is told how many of how many models are fitted.
+    Before any fit, raises SplitError for a number of folds that the rows or groups are too few for.
     """
-    rows = []
-    for k in counts:
-        scores, predictions = _fitted(model, problem, _folds(problem, k, seed), seed)
+    rows, labels = [], [_folds(problem, k, seed) for k in counts]
+    say(0, sum(counts))
+    for number, k in enumerate(counts):
+        scores, predictions = _fitted(model, problem, labels[number], seed)
         rows += [
             {
                 "n_splits": k,
@@ -42,6 +47,7 @@ def fold_count_study(model: ModelSpec, problem: Problem, counts: Sequence[int], 
             }
             for metric, values in scores.items()
         ]
+        say(sum(counts[: number + 1]), sum(counts))
     return pd.DataFrame(rows)
 
 

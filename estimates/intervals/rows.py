@@ -132,7 +132,7 @@ def _of_certain(evidence: Evidence, value: float, units: Codes | None, inflation
     """Return the interval where no row moves the score: all right (or all wrong), which is no proof of certainty."""
     metric = evidence.metric
     if not (np.isfinite(metric.low) and np.isfinite(metric.high)):
-        return Declined("every row has the same loss, so nothing says how far another sample would be off.")
+        return Declined(f"no row alone moves {metric.title}, so nothing says how far another sample would be off.")
     mass, y = evidence.problem.mass(evidence.rows), evidence.problem.y[evidence.rows]
     n = _worth(mass, units)
     if metric.needs == "every class":  # the score is as uncertain as its rarest class

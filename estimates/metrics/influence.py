@@ -39,6 +39,8 @@ def of_r2(rows: Answered) -> Influence:
     """Return the influence of rows on R2, the share of the variance that is explained."""
     squares, apart = squared(rows), np.square(rows.y - rows.mean(rows.y))
     total = rows.mean(apart)
+    if total == 0:  # one truth: no row moves what is 0 or 1 by scikit-learn's convention
+        return float(not squares.any()), np.zeros(rows.n)
     ratio = rows.mean(squares) / total
     # A row moves the mean of y as well, but there the sum of squares is least: to first order that counts nothing.
     return 1.0 - ratio, (ratio * apart - squares) / total * (rows.mass / rows.mass.mean())

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import ModelSpec, Problem, fold_count_study, metric_of
+from evenfold.estimates import ModelSpec, Problem, metric_of
 from evenfold.manifests import Columns, read_table, require_columns, write_whole
 from evenfold.reports import Picture, study_svg
 from evenfold.reports.evaluations.words import written
 from evenfold.splitters import SplitError
-from evenfold.tasks.runtime.progress import Say
 
 from .console import consoles, lined_up
 
@@ -57,20 +56,11 @@ def _numbers(given: str) -> list[int]:
 
 
 def check_output(output: Path) -> None:
-    """Raise SplitError for a file that is neither a page nor a picture, before anything is fitted for it."""
+    """Raise SplitError for a file that is neither a page nor a picture, or whose folder is none: before any fit."""
     if output.suffix not in (".html", ".svg"):
         raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
-
-
-def counted(problem: Problem, counts: list[int], seed: int, say: Say) -> pd.DataFrame:
-    """Return the study of these numbers of folds, one after the other, and say how many models are fitted."""
-    done, parts = 0, []
-    say("fitting models", 0, sum(counts))
-    for k in counts:
-        parts.append(fold_count_study(problem.model, problem, [k], seed=seed))
-        done += k
-        say("fitting models", done, sum(counts))
-    return pd.concat(parts, ignore_index=True)
+    if not output.parent.is_dir():
+        raise SplitError(f"there is no folder {output.parent}; make it, or pass -o with the name of a file elsewhere.")
 
 
 def tell_study(

@@ -177,6 +177,7 @@ def folds(
 
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
+    from evenfold.estimates import fold_count_study
     from evenfold.flows.evaluation import recipe_of
     from evenfold.reports import fold_count_html, fold_count_pictures
     from evenfold.tasks import Home
@@ -184,14 +185,14 @@ def folds(
     from evenfold.tasks.runtime.running import say
     from evenfold.tasks.studies import keep_study
 
-    from .fold_counts import check_output, counted, counts_of, problem_of, tell_study
+    from .fold_counts import check_output, counts_of, problem_of, tell_study
     from .show import consoles, progress
 
     recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude)
     check_output(output)
     tried, problem = counts_of(counts), problem_of(data, recipe, target=target, group=group, key=key)
     with limited(1), progress(consoles()[1]):
-        table = counted(problem, tried, seed or 0, say)
+        table = fold_count_study(problem.model, problem, tried, seed=seed or 0, say=partial(say, "fitting models"))
     keep_study(Home.here(), problem, table)
     page, pictures = partial(fold_count_html, problem, table), fold_count_pictures(table)
     about = {"counts": counts, "seed": str(seed or 0)}

@@ -137,14 +137,15 @@ def _listed(address: str) -> tuple[Any, list[str]]:
         files.invalidate_cache()
         places = files.glob(path) if any(mark in path for mark in "*?[") else [path]
         below = {place: files.find(place) if files.isdir(place) else [place] for place in places}
-        names = [name for place in places for name in below[place] if not is_aside(name.removeprefix(place))]
+        # Once each: a ** names folders and what is in them.
+        names = sorted({name for place in places for name in below[place] if not is_aside(name.removeprefix(place))})
         names = [name for name in names if len(places) == 1 == len(names) or _is_parquet(name)]
         missing = [name for name in names if not files.exists(name)]
     except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong
         raise _unreadable(address, error) from None
     if missing or not names:
         raise SplitError(f"{address} holds no Parquet file; pass one that does.")
-    return files, sorted(names)
+    return files, names
 
 
 def _require_no_password(address: str) -> None:

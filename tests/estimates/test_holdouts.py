@@ -59,6 +59,24 @@ def test_a_forged_ledger_is_found_and_keeps_the_holdout_closed(tmp_path: Path, f
         made.open_look(**WHO, budget=None)
 
 
+def test_a_ledger_that_lost_its_last_line_break_goes_on(tmp_path: Path) -> None:
+    """Every look is whole; the next one was written onto the last line, and the holdout stayed closed for good."""
+    made = ledger(tmp_path)
+    made.path.write_bytes(made.path.read_bytes()[:-1])
+    assert made.open_look(**WHO, budget=None)["look"] == 4
+    assert [look["look"] for look in made.looks()] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("place", [0, 200])
+def test_a_byte_that_is_no_text_keeps_the_holdout_closed(tmp_path: Path, place: int) -> None:
+    """And is told as any other change is, not as a UnicodeDecodeError."""
+    made = ledger(tmp_path)
+    whole = made.path.read_bytes()
+    made.path.write_bytes(whole[:place] + b"\xff" + whole[place:])
+    with pytest.raises(SplitError, match=r"line 1 .*restore it from a copy|line 1 .*restore the ledger from a copy"):
+        made.open_look(**WHO, budget=None)
+
+
 def test_looks_that_were_cut_off_the_end_are_found_by_a_head_kept_elsewhere(tmp_path: Path) -> None:
     """The chain alone cannot know; that is why each look's digest goes into the tracker as well."""
     made = ledger(tmp_path)
@@ -99,6 +117,23 @@ def test_the_levels_of_all_looks_hold_together() -> None:
     assert level_of_look(1, 0.9) == pytest.approx(0.95)
     assert sum(1 - level_of_look(k, 0.95) for k in range(1, 10_000)) <= 0.05
     assert sum(1 - level_of_look(k, 0.95, budget=5) for k in range(1, 6)) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("budgets", [[None, 5, 5, 5, 5], [None, None, 3], [5, 5, 3], [4, 4, 4, 4]])
+def test_the_levels_hold_together_where_a_budget_comes_later(
+    tmp_path: Path, budgets: list[int | None], lost: bool
+) -> None:
+    """A first look without one spent half of the error, and five equal parts of it were spent after that."""
+    made, spent = Ledger(tmp_path, "ab12"), 0.0
+    for number, budget in enumerate(budgets, start=1):
+        look = made.open_look(**WHO, budget=budget, elsewhere=number - 1)
+        spent += 1 - level_of_look(number, 0.95, made.sharing(look))
+        if lost and number == 2:
+            made.path.unlink()
+    assert spent <= 0.05 + 1e-12
+    if not lost and None not in budgets:
+        assert made.sharing(look) == budgets[-1]
 
 
 def test_intervals_of_five_looks_hold_together_as_often_as_they_say() -> None:

@@ -73,3 +73,22 @@ def test_a_study_of_ways_is_refused_before_anything_is_fitted() -> None:
     with pytest.raises(SplitError, match="class 'b' has 3 of 24 rows, fewer than n_splits=5"):
         stratification_study(problem.model, problem, n_splits=5, say=lambda *each: told.append(each))
     assert told == []
+
+
+def test_a_study_of_numbers_of_folds_is_refused_before_anything_is_fitted() -> None:
+    """More folds than rows, or than groups, were refused after the fits of the numbers before them."""
+    table = pd.DataFrame({"x": range(12), "y": np.arange(12) % 5 / 2, "g": np.arange(12) % 4})
+    model = ModelSpec(estimator="sklearn.dummy:DummyRegressor", metrics=("mae",))
+    told: list[tuple[int, int]] = []
+
+    def study(counts: list[int], groups: str | None = None) -> pd.DataFrame:
+        problem = Problem.of(table, model, "y", groups=groups)
+        return fold_count_study(model, problem, counts, say=lambda *each: told.append(each))
+
+    with pytest.raises(SplitError, match="n_splits=40 with 12 rows; choose 2 to 12"):
+        study([2, 3, 40])
+    with pytest.raises(SplitError, match="n_splits=5 with 4 groups"):
+        study([3, 5], groups="g")
+    assert told == []
+    assert study([2, 3])["n_splits"].tolist() == [2, 3]
+    assert told == [(0, 5), (2, 5), (5, 5)]

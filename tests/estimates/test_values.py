@@ -20,6 +20,7 @@ from evenfold.estimates import (
     ModelSpec,
     Problem,
     aggregate,
+    fit_and_score,
     interval_for,
     level_scores_of_draws,
     nested_cv_interval,
@@ -30,6 +31,7 @@ from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.results import rounded
 from sklearn.datasets import load_diabetes
+from sklearn.metrics import r2_score
 
 CLASSES = ("a", "b", "c")
 
@@ -149,6 +151,17 @@ def test_groups_that_all_score_alike_are_no_proof_of_certainty(metric: str, how:
     else:
         assert isinstance(made, Declined)
     assert "every group or stretch of time has the same score" in made.reason
+
+
+def test_a_locked_part_of_one_value_has_an_r2_by_convention_and_no_interval() -> None:
+    """A look at it, which is recorded before it is scored, ended in a ZeroDivisionError."""
+    x = np.random.default_rng(0).normal(size=60)
+    frame = pd.DataFrame({"x": x, "y": np.where(np.arange(60) < 40, x, 2.0)})
+    problem = Problem.of(frame, ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("r2",)), "y")
+    scores, said = fit_and_score(problem.model, problem, np.arange(40), np.arange(40, 60), seed=0, name="", fold=0)
+    (made,) = aggregate([scores], said, problem, problem.model)
+    assert (made.value, made.interval) == (r2_score(np.full(20, 2.0), said["prediction"]), None)
+    assert any("no row alone moves R2" in note for note in made.notes)
 
 
 def test_draws_that_all_score_alike_are_no_proof_of_certainty() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -104,5 +105,6 @@ def test_classes_called_missing_or_others_keep_a_name_of_their_own() -> None:
     assert names[:2] == ["(others)", "others"]
     assert names[-1] == "((others))"
     assert np.bincount(codes)[-1] == 30 - 17
-    _, names = levels_of(pa.chunked_array([pa.array(np.arange(100.0) + 1e6)]))
-    assert names == ["below 1000025", "1000025 to 1000050", "1000050 to 1000075", "1000075 up"], "not 1e+06 to 1e+06"
+    _, names = levels_of(pa.chunked_array([pa.array(np.arange(40.0) + 1e7)]))
+    edges = [f"1.00000{digit}e+07" for digit in (1, 2, 3)]
+    assert names == [f"below {edges[0]}", *(f"{a} to {b}" for a, b in pairwise(edges)), f"{edges[2]} up"]

@@ -134,6 +134,12 @@ def test_many_objects_are_asked_for_their_columns_at_once() -> None:
     fsspec.filesystem("memory").rm("/many", recursive=True)
 
 
+def test_a_glob_that_names_a_folder_and_what_is_in_it_reads_each_row_once(bucket: str) -> None:
+    """``**`` stands for both."""
+    fsspec.filesystem("memory").mv("/rows/part-1.parquet", "/rows/in/part-1.parquet")
+    assert sorted(read_table(f"{bucket}/**").column("id").to_pylist()) == list(range(500))
+
+
 @pytest.mark.parametrize("wrong", ["memory://nowhere/rows.parquet", "memory://nowhere/*.parquet", "nothing://rows"])
 def test_an_address_without_rows_is_a_sentence(wrong: str) -> None:
     """So is a protocol that nobody knows."""
