@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from .exact import answered, exact_test, score_of
+from .pairing import paired, same_answers
 from .results import Interval, ModelError, in_percent, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
@@ -96,10 +97,11 @@ def compare(
     other models; with repeats it is at least the corrected t's. A paired comparison is sharper than two intervals:
     what is hard for both cancels out. Of recipes that are equal it calls one better or worse in at most .07 of the
     cases at level .95 in the settings of ``benchmarks/comparisons.py``.
-    Raises ModelError where no row is shared or the shared rows' targets differ.
+    Raises ModelError where no row is shared or the shared rows' targets differ, and where each of several repeats has
+    one fold and ``n_train`` is not given.
     """
     metric = metric_of(metric).name
-    a, b, notes = _paired(predictions_a, predictions_b, list(on), names)
+    a, b, notes = paired(predictions_a, predictions_b, list(on), names)
     labels = _classes(metric, a) if classes is None else classes
     values = [[score_of(metric, part, labels) for _, part in frame.groupby("repeat")] for frame in (a, b)]
     score_a, score_b = (float(np.mean(value)) for value in values)
@@ -113,9 +115,9 @@ def compare(
     of_rows = None if reason else _by_rows(metric, a, b, labels, groups, list(on))
     training = _training(a, n_train)
     se = _of_recipes(of_rows, training, test)
-    paired = "paired stretches of time" if ordered else "paired rows"
-    interval = _interval(difference, se, level, "these recipes on new data", f"{paired}, corrected for training")
-    of_models = _interval(difference, of_rows, level, "these fitted models", paired)
+    method = "paired stretches of time" if ordered else "paired rows"
+    interval = _interval(difference, se, level, "these recipes on new data", f"{method}, corrected for training")
+    of_models = _interval(difference, of_rows, level, "these fitted models", method)
     if training.alone:
         interval = of_models
     p, verdict = None if se is None else _p(difference, *se), _verdict(interval, margin)
@@ -128,7 +130,7 @@ def compare(
         metric, score_a, score_b, difference, interval, test, _n_rows(a, on), "", notes, of_models, p, verdict, margin,
         se, training.repeats, 2 * training.splits,
     )  # fmt: skip
-    made = replace(made, words=_words(made, names))
+    made = replace(made, words=_words(made, names, same_answers(a, b)))
     further = (reason,) if reason else () if ordered else _of_repeats(made, training)  # a series has no other folds
     return replace(made, notes=(*made.notes, *further))
 
@@ -186,8 +188,14 @@ def _training(a: pd.DataFrame, n_train: float | None) -> _Training:
     sizes = a.groupby(["repeat", "fold"]).size()
     n = len(a) / a["repeat"].nunique()
     alone = len(sizes) == 1
-    ratio = 0.0 if alone else n / (n_train or float(np.mean(n - sizes.to_numpy())))
-    return _Training(int(a["repeat"].nunique()), ratio, alone, len(sizes))
+    repeats = int(a["repeat"].nunique())
+    learnt = n_train or float(np.mean(n - sizes.to_numpy()))
+    if not alone and learnt < 1:
+        raise ModelError(
+            f"each of the {repeats} repeats has one fold, which does not say how many rows its model learnt from; "
+            "give n_train."
+        )
+    return _Training(repeats, 0.0 if alone else n / learnt, alone, len(sizes))
 
 
 Spread = tuple[float, float]  # a standard error and its degrees of freedom
@@ -212,44 +220,6 @@ def _p(difference: float, se: float, df: float) -> float:
     if se == 0:
         return 1.0 if difference == 0 else 0.0
     return float(2 * stats.t.sf(abs(difference) / se, df))
-
-
-def _paired(
-    a: pd.DataFrame, b: pd.DataFrame, on: list[str], names: tuple[str, str]
-) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
-    by = [*on, "repeat"]
-    for name, frame in zip(names, (a, b), strict=True):
-        twice = int(frame.duplicated(by).sum())
-        if twice:
-            raise ModelError(f"{twice:,} rows of {name} have the same {', '.join(by)}; a key names one row.")
-    left, right = (frame.set_index(by).sort_index() for frame in (a, b))
-    shared = left.index.intersection(right.index)
-    if not len(shared):
-        raise ModelError(f"{names[0]} and {names[1]} share no row by {', '.join(on)}; compare runs of the same split.")
-    left, right = left.loc[shared], right.loc[shared]
-    differ = int((left["y"].to_numpy() != right["y"].to_numpy()).sum())
-    if differ:
-        raise ModelError(
-            f"the target differs in {differ:,} of {len(shared):,} shared rows; compare runs on the same data."
-        )
-    notes = []
-    if len(shared) < max(len(a), len(b)):
-        sizes = f"{len(a):,} in {names[0]} and {len(b):,} in {names[1]}"
-        notes.append(f"Compared on the {len(shared):,} shared rows of {sizes}.")
-    if not np.array_equal(left["fold"].to_numpy(), right["fold"].to_numpy()):
-        notes.append("The folds differ, so there is no test by folds, and the models had different training rows.")
-    right, note = _weighed_as(left, right, names)
-    return left.reset_index(), right.reset_index(), (*note, *notes)
-
-
-def _weighed_as(a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return B's rows with the weights of A's, for other weights make another metric, and what is to be said of it."""
-    first, second = (frame["weight"].to_numpy() if "weight" in frame else np.ones(len(frame)) for frame in (a, b))
-    if np.array_equal(first, second):
-        return b, ()
-    alike = b.assign(weight=first) if "weight" in a else b.drop(columns="weight")
-    how = f"with the weights of {names[0]}" if "weight" in a else f"without weights, as {names[0]} was"
-    return alike, (f"Both are scored {how}, and not as {names[1]}.",)
 
 
 def _classes(metric: str, frame: pd.DataFrame) -> tuple[Any, ...]:
@@ -315,11 +285,13 @@ def _by_folds(
     return corrected_resampled_t(differences, trained, tested, level=level, stratified=stratified)
 
 
-def _words(made: Comparison, names: tuple[str, str]) -> str:
+def _words(made: Comparison, names: tuple[str, str], alike: bool) -> str:
     record, interval = metric_of(made.metric), made.interval
     first, second = names
-    if made.difference == 0 and (interval is None or interval.high == interval.low):
+    if made.difference == 0 and (alike if interval is None else interval.high == interval.low):
         return f"{first} and {second} score alike on every row."
+    if made.difference == 0 and interval is None:
+        return f"{first} and {second} have the same {record.title}; whether by chance cannot be told."
     better, apart = second if made.difference > 0 else first, rounded(abs(made.difference), 3)
     if interval is None:
         return f"{better} has the better {record.title} by {apart}; whether by chance cannot be told."

@@ -16,7 +16,7 @@ from evenfold.estimates.models.problem import Problem
 from evenfold.splitters import Stream
 from numpy.typing import ArrayLike, NDArray
 
-from .draws import DrawScores
+from .draws import MOST_FAILED, DrawScores
 from .results import Interval, ModelError
 
 # The purpose of the stream, so that these resamples share no numbers with any split.
@@ -324,15 +324,19 @@ def choose_by_draws(
     of each draw is compared there with the choice, and the mean difference is taken off; a draw tests fewer rows than
     all of them together, so that is rather too much (Tibshirani and Tibshirani, 2009).
     The standard error of ``one_standard_error`` is the corrected one, which more draws do not shrink to nothing.
-    Raises ModelError where no draw has a score of every configuration.
+    Draws that lack the score of a configuration are left out, and a note says how many. Raises ModelError where that is
+    more than half of them.
     """
     name = metric_of(metric).name
     table = np.stack([draw.table[name].to_numpy(dtype=np.float64) for draw in draws])
     defined = np.all(np.isfinite(table), axis=0)
-    if not defined.any():
-        raise ModelError(f"{name} is undefined for some configuration in each of {defined.size:,} draws.")
-    means = np.array([float(np.mean(row[np.isfinite(row)])) for row in table])
-    table, best = table[:, defined], int(np.argmax(means))
+    undefined = int(np.sum(~defined))
+    lacking = f"{name} has no score for some configuration in {undefined:,} of {defined.size:,} draws"
+    if undefined > MOST_FAILED * defined.size:
+        raise ModelError(f"{lacking}; use another metric, or draws that test more rows and keep every class.")
+    table = table[:, defined]
+    means = table.mean(axis=1)
+    best = int(np.argmax(means))
     sizes = [draws[0].table[of].to_numpy(dtype=np.float64)[defined] for of in ("n_train", "n_test")]
     spread = corrected_resampled_t(table[best], *sizes, level=level) if table.shape[1] > 1 else None
     tolerance = spread.se if one_standard_error and spread else 0.0
@@ -343,7 +347,8 @@ def choose_by_draws(
     value = float(means[chosen]) + bias
     moved = Interval(interval.low, interval.high, level, interval.method).holding(value)
     made = moved.within(metric_of(metric).low, metric_of(metric).high)
-    notes = (*((note,) if note else ()), *_simpler(best, chosen, tolerance))
+    left_out = (f"{lacking}, which are left out.",) if undefined else ()
+    notes = (*left_out, *((note,) if note else ()), *_simpler(best, chosen, tolerance))
     return Choice(best, chosen, float(means[chosen]), value, made.low, made.high, notes, level)
 
 

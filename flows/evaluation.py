@@ -267,7 +267,7 @@ def look_at_holdout(
         answer = run(answer_look, split.ref, look, result)
         result, words = result.model_copy(update={"score": answer.score}), answer.words
         left = answer.left if policy == "thresholdout" else left
-    adjusted = level_of_look(look.look, level, look.budget)
+    adjusted = level_of_look(look.look, level, look.sharing)
     estimates = run(aggregate_look, split.ref, result, interval=interval, level=adjusted, answered=words)
     run(record_look_scores, split.ref, look, result, estimates, whole=not words)
     outcome = unaggregated(split.ref, model, [result]).model_copy(update={"estimates": estimates})

@@ -60,7 +60,7 @@ def measure(manifest: Manifest, data: Any = None) -> BalanceReport:
     report = BalanceReport(
         split_id=manifest.split_id,
         target=manifest.spec.columns.target if data is not None else None,
-        n_rows=manifest.n,
+        n_rows=int(np.count_nonzero(membership.column() >= LOCKED)),
         n_splits=manifest.n_splits,
         n_measured=min(manifest.n_splits, MOST_MEASURED),
         n_folds=membership.n_bins if equal else None,

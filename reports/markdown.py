@@ -37,7 +37,7 @@ def linked(links: Mapping[str, str]) -> str:
 
 def split_report(split: Mapping[str, Any], report: BalanceReport, estimates: Sequence[Estimate] = ()) -> str:
     """Return the split's identity, how even it is, and the estimates that rest on it."""
-    head = f"# {split['name']} {split['version']}: {split['strategy']}, {split['n_rows']:,} rows\n"
+    head = f"# {split['name']} {split['version']}: {split['strategy']}, {report.n_rows:,} rows\n"
     names = f"`split_id {split['split_id']}`\n\n`plan_id {split['plan_id']}`\n\n{split['uri']}"
     parts = [head, *([estimate_table(estimates)] if estimates else []), figures_table(report)]
     return "\n\n".join([*parts, balance_table(report, MOST_FOLDS), names])

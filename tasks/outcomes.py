@@ -303,11 +303,15 @@ class RolledBack(Outcome):
 
 
 class Look(Outcome):
-    """A look at the locked part that was announced: its run, which look it is, from 1, and of how many."""
+    """A look at the locked part that was announced: its run, which look it is, from 1, and of how many.
+
+    ``sharing``: of how many looks it has an equal part of the error, as ``Ledger.sharing`` says.
+    """
 
     run_id: str
     look: int
     budget: int | None = None
+    sharing: int | None = None
 
 
 class Answer(Outcome):

@@ -65,7 +65,8 @@ def level_of_look(number: int, level: float = 0.95, budget: int | None = None) -
     With a ``budget`` of looks each has an equal part of the error 1 - level (Bonferroni); without one it is spent as
     1 / (k (k + 1)), which sums to one however many looks there will be. Intervals of all looks hold at once with
     probability ``level``, for models that were not chosen in view of earlier looks. For models that were, see Ladder
-    and Thresholdout; the interval is then a lower bound of what is not known.
+    and Thresholdout; the interval is then a lower bound of what is not known. Where looks were under different budgets,
+    ``budget`` is what ``Ledger.sharing`` says.
     """
     if number < 1 or not 0 < level < 1:
         raise SplitError(f"look {number} at level {level:g}; looks count from 1, and a level is between 0 and 1.")
@@ -156,6 +157,16 @@ class Ledger:
             look["policy"] = policy
         self._append(look)
         return look
+
+    def sharing(self, look: LookLine) -> int | None:
+        """Return the budget among whose looks a look shares the error evenly; None for the series without a budget.
+
+        The series goes on where an earlier look was without a budget, or is not in this file: k equal parts of n and
+        then the series spend at most k/n + 1/(k + 1) of the error, never more than all of it. O(looks).
+        """
+        earlier = [each for each in self.looks() if each["look"] < look["look"]]
+        known = len(earlier) == look["look"] - 1 and all(each["budget"] is not None for each in earlier)
+        return look["budget"] if known else None
 
     def answered(self, look: int, told: Mapping[str, float], spent: bool, noise: str = "") -> None:
         """Record what look ``look`` was told, and whether the holdout answered for itself; as ``open_look`` does.

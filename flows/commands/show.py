@@ -14,6 +14,7 @@ from typing import Any
 from evenfold.flows.outcomes import ExtendOutcome, SplitOutcome
 from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Finding, Header, Verification, read_header
 from evenfold.manifests.figures import RowsBalance, points
+from evenfold.manifests.membership import LOCKED
 from evenfold.manifests.store.header import WAITING
 from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import counted, listed
@@ -155,11 +156,13 @@ def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
 
 
 def amount(split: SplitRef, header: Header) -> str:
-    """Return how many rows are in how many folds, draws or parts, and what stays together."""
+    """Return how many rows in use are in how many folds, draws or parts, and what stays together."""
     counts, parts = header.get("counts", {}), header.get("parts", [])
+    # Of more folds than are counted, all rows that there ever were.
+    rows = counted(sum(rows for code, rows in counts.items() if int(code) >= LOCKED) or split.n_rows, "row")
     if parts:
         shares = (f"{part['name']} {counts.get(str(part['code']), 0):,}" for part in parts)
-        return f"{counted(split.n_rows, 'row')}: {', '.join(shares)}"
+        return f"{rows}: {', '.join(shares)}"
     group = _group_of(header)
     whole = f" by {group}" if group else ""
     locked = f", {counted(counts['-2'], 'row')} locked away" if counts.get("-2") else ""
@@ -167,7 +170,7 @@ def amount(split: SplitRef, header: Header) -> str:
     out = f", {counted(crossed, 'row')} left out" if crossed else ""
     waiting = sum(file["rows"] for file in header.get("files", []) if file["path"] == WAITING)
     later = f", {counted(waiting, 'more row')} {verb(waiting, 'waits', 'wait')} for a target" if waiting else ""
-    return f"{counted(split.n_rows, 'row')} in {counted(split.n_splits, ONE_OF[split.kind])}{whole}{locked}{out}{later}"
+    return f"{rows} in {counted(split.n_splits, ONE_OF[split.kind])}{whole}{locked}{out}{later}"
 
 
 def _group_of(header: Header) -> str:

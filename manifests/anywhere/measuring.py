@@ -95,7 +95,7 @@ def _by_size(
     report = BalanceReport(
         split_id=manifest.split_id,
         target=None,
-        n_rows=manifest.n,
+        n_rows=in_use,
         n_splits=labels.n_splits,
         n_measured=n_measured,
         n_folds=labels.n_bins if not labels.parts and manifest.splitter.shares_out else None,

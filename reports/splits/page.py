@@ -72,7 +72,7 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
         findings=remarks_of(audit),
         sections=sections,
         details=[*_details(seen, audit), *_evaluations(origin)],
-        footer=[f"{counted(manifest.n, 'row')}", f"split {manifest.split_id[:12]}", *(origin or Origin()).words()],
+        footer=[counted(seen.balance.n_rows, "row"), f"split {manifest.split_id[:12]}", *(origin or Origin()).words()],
     )
 
 
@@ -80,7 +80,7 @@ def counts_page(
     manifest: StoredManifest, balance: BalanceReport, audit: Audit | None = None, origin: Origin | None = None
 ) -> Page:
     """Return what the page of a split says of which only counts are known: of ``measure`` and ``audit`` out of core."""
-    rows, n = counted(manifest.n, "row"), counted(manifest.n_splits, "split")
+    rows, n = counted(balance.n_rows, "row"), counted(manifest.n_splits, "split")
     sizes = [fold.rows for fold in balance.folds]
     tile = Tile(f"{min(sizes):,} to {max(sizes):,}", "test rows of a split", "")
     names = [str(fold.split) for fold in balance.folds]
@@ -132,7 +132,7 @@ def remarks_of(audit: Audit | None) -> list[Remark]:
 
 def _lead(seen: SplitData) -> str:
     manifest = seen.manifest
-    rows = counted(manifest.n, "row")
+    rows = counted(seen.balance.n_rows, "row")
     if seen.parts:
         shares = [f"{name} {part.size:,}" for name, part in seen.parts.items()]
         return f"{rows} in {counted(len(shares), 'part')}: {listed(shares)}.{_left_out(manifest)}"

@@ -63,13 +63,14 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
             policy=policy,
             known_as={run.data.tags.get("evenfold.look_policy", "refuse") for run in known},
         )
-        entry = _look_entry(split, model, opened)
+        sharing = ledger.sharing(opened)
+        entry = _look_entry(split, model, opened, sharing)
         with tracker.run(entry) as run_id:
             tracker.reads(run_id, data_input(split, manifest.fingerprint, "testing"), split_input(split, run_id))
-    return Look(run_id=run_id, look=opened["look"], budget=opened["budget"])
+    return Look(run_id=run_id, look=opened["look"], budget=opened["budget"], sharing=sharing)
 
 
-def _look_entry(split: SplitRef, model: ModelSpec, line: LookLine) -> Entry:
+def _look_entry(split: SplitRef, model: ModelSpec, line: LookLine, sharing: int | None) -> Entry:
     """Return what the run of a look holds, as its line of the ledger has it."""
     number = line["look"]
     look = {
@@ -77,7 +78,7 @@ def _look_entry(split: SplitRef, model: ModelSpec, line: LookLine) -> Entry:
         "evenfold.look_reason": line["reason"],
         "evenfold.look_by": line["by"],
         "evenfold.look_digest": line["digest"],
-        "evenfold.look_level": f"{level_of_look(number, budget=line['budget']):.6g}",
+        "evenfold.look_level": f"{level_of_look(number, budget=sharing):.6g}",
         "evenfold.look_policy": line.get("policy", "refuse"),
         "evenfold.holdout": line["holdout"],
     }

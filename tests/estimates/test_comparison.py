@@ -32,7 +32,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def frame_of(y: Any, prediction: Any, fold: Any = 0, **more: Any) -> pd.DataFrame:
-    return pd.DataFrame({"row": range(len(y)), "repeat": 0, "fold": fold, "y": y, "prediction": prediction, **more})
+    rows = {"row": range(len(y)), "repeat": 0, "fold": fold, "y": y, "prediction": prediction}
+    return pd.DataFrame(rows | more)
 
 
 def test_a_paired_difference_by_hand() -> None:
@@ -344,6 +345,29 @@ def test_a_difference_that_is_the_same_in_every_group_is_not_certain(how: dict[s
     made = compare(a, b, "accuracy", classes=(0, 1), **how)
     assert (made.difference, made.interval, made.p, made.verdict) == (pytest.approx(0.2), None, None, "unknown")
     assert made.words == "B has the better accuracy by 0.2; whether by chance cannot be told."
+
+
+def test_the_same_score_is_not_said_of_every_row_where_rows_differ() -> None:
+    """Of a median no row has a share; only the same predictions score alike on every row."""
+    y = np.arange(99.0)
+    a, b = (frame_of(y, y + ((y < first) | (y >= first + 30))) for first in (0, 40))
+    same = "A and B have the same median absolute error; whether by chance cannot be told."
+    assert compare(a, b, "neg_median_absolute_error").words == same
+    for folds in (0, np.arange(99) % 3):
+        made = compare(a.assign(fold=folds), a.assign(fold=folds), "neg_median_absolute_error")
+        assert made.words == "A and B score alike on every row."
+
+
+def test_repeats_of_one_fold_ask_for_the_training_rows() -> None:
+    """Their own rows do not say how many others a model learnt from; told, the comparison goes on."""
+    y = np.arange(40) % 2
+    a, b = (
+        pd.concat([frame_of(y, y ^ (np.arange(40) % every == 0), repeat=repeat) for repeat in range(2)])
+        for every in (4, 5)
+    )
+    with pytest.raises(ModelError, match=r"each of the 2 repeats has one fold, .* give n_train"):
+        compare(a, b, "accuracy")
+    assert compare(a, b, "accuracy", n_train=160).interval is not None
 
 
 def test_the_page_of_estimates_says_what_the_study_of_comparisons_found(monkeypatch: pytest.MonkeyPatch) -> None:

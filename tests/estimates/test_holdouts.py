@@ -119,6 +119,23 @@ def test_the_levels_of_all_looks_hold_together() -> None:
     assert sum(1 - level_of_look(k, 0.95, budget=5) for k in range(1, 6)) == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("budgets", [[None, 5, 5, 5, 5], [None, None, 3], [5, 5, 3], [4, 4, 4, 4]])
+def test_the_levels_hold_together_where_a_budget_comes_later(
+    tmp_path: Path, budgets: list[int | None], lost: bool
+) -> None:
+    """A first look without one spent half of the error, and five equal parts of it were spent after that."""
+    made, spent = Ledger(tmp_path, "ab12"), 0.0
+    for number, budget in enumerate(budgets, start=1):
+        look = made.open_look(**WHO, budget=budget, elsewhere=number - 1)
+        spent += 1 - level_of_look(number, 0.95, made.sharing(look))
+        if lost and number == 2:
+            made.path.unlink()
+    assert spent <= 0.05 + 1e-12
+    if not lost and None not in budgets:
+        assert made.sharing(look) == budgets[-1]
+
+
 def test_intervals_of_five_looks_hold_together_as_often_as_they_say() -> None:
     """Of 2,000 simulated holdouts of 400 rows with five honest models each."""
     from scipy.stats import norm

@@ -193,7 +193,20 @@ def test_a_choice_by_draws_takes_off_what_choosing_in_each_draw_gains() -> None:
     scores[0, 3] = np.nan
     assert np.isfinite(choose_by_draws("roc_auc", problem, [drawn(row) for row in scores]).value)
     scores[0] = np.nan
-    with pytest.raises(ModelError, match="roc_auc is undefined for some configuration in each of 30 draws"):
+    with pytest.raises(ModelError, match="roc_auc has no score for some configuration in 30 of 30 draws"):
+        choose_by_draws("roc_auc", problem, [drawn(row) for row in scores])
+
+
+def test_a_choice_by_draws_rests_on_the_draws_that_score_every_configuration() -> None:
+    """Easy draws that one configuration alone has a score of do not make it the best; few draws choose nothing."""
+    scores = np.stack([np.full(10, 0.6), np.full(10, 0.7)]) + 0.01 * normals(10)
+    problem = Problem.of(pd.DataFrame({"x": range(200), "y": [0, 1] * 100}), ModelSpec(estimator=LOGISTIC), "y")
+    scores[0, :4], scores[1, :4] = 0.99, np.nan
+    made = choose_by_draws("roc_auc", problem, [drawn(row) for row in scores])
+    assert (made.best, made.naive) == (1, pytest.approx(scores[1, 4:].mean()))
+    assert made.notes[0] == "roc_auc has no score for some configuration in 4 of 10 draws, which are left out."
+    scores[0, 8:] = np.nan
+    with pytest.raises(ModelError, match="for some configuration in 6 of 10 draws; use another metric, or draws that"):
         choose_by_draws("roc_auc", problem, [drawn(row) for row in scores])
 
 

@@ -152,7 +152,10 @@ def test_rows_that_left_a_grown_split_are_in_none_of_its_figures(target: str) ->
     before, after = evenness(seen)
     assert before == Evenness(pytest.approx(measure(manifest, first).worst["size"]), None)
     assert after == Evenness(pytest.approx(balance.worst["size"]), pytest.approx(gap.worst))
-    assert "36 groups; the largest has 10 rows, 14 % of a fold" in report_html(grown, balance, now)
+    page = Page(report_html(grown, balance, now))
+    assert "36 groups; the largest has 10 rows, 14 % of a fold" in page.words
+    assert "360 rows in 5 folds, no ward on both sides (BalancedGroupKFold)." in page.words
+    assert not any(words.startswith("660 rows") for words in page.words)  # nor in the footer
 
 
 def test_without_the_rows_the_report_says_what_the_manifest_knows() -> None:

@@ -19,7 +19,7 @@ from evenfold.flows.commands.console import Words, consoles, first_that_fits, li
 from evenfold.flows.commands.scores import remarks, score_tables, show_comparisons, show_later
 from evenfold.flows.commands.show import Left, progress, show_balance
 from evenfold.flows.outcomes import LaterScore
-from evenfold.manifests import decide, measure, write_manifest
+from evenfold.manifests import decide, extend, measure, write_manifest
 from evenfold.reports import Page, Verdict, beside_promises
 from evenfold.reports.evaluations.page import score_tiles
 from evenfold.tasks import Home, SplitRef
@@ -167,6 +167,15 @@ def test_names_with_brackets_stand_in_headings_as_they_are(home: Home, tmp_path:
     assert "on the 20 rows of june [/b]   " in shown_by(show_later, later(estimates()[:1], name="june [/b]"))
     found = Comparison("r2", 0.8, 0.9, 0.1, None, None, 10, "Nobody knows.")
     assert "A tree [/b]   B ridge [1]   the same" in shown_by(show_comparisons, [found], ("tree [/b]", "ridge [1]"))
+
+
+def test_rows_that_left_a_split_are_not_counted(home: Home, tmp_path: Path) -> None:
+    """Of 40 rows three were deleted: 37 are in the folds, whatever the manifest remembers."""
+    table = pd.DataFrame({"id": range(40)})
+    manifest = decide({"columns": {"key": "id"}, "strategy": "KFold", "params": {"n_splits": 2}}, table)
+    grown = extend(manifest, table.head(37)).manifest
+    split = SplitRef.of(grown, write_manifest(grown, tmp_path), "")
+    assert "   37 rows in 2 folds   " in shown_by(show_balance, measure(grown), split, False)
 
 
 def test_means_of_a_small_target_keep_their_digits(home: Home, tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def test_rows_out_of_use_are_in_no_figure() -> None:
     report = measure(extend(decide(spec, frame), left).manifest, left)
     assert report.mean == pytest.approx(left["y"].mean())
     assert report.sd == pytest.approx(left["y"].std(ddof=0))
-    assert sum(fold.rows for fold in report.folds) == 37
+    assert sum(fold.rows for fold in report.folds) == report.n_rows == 37
 
 
 def test_columns_to_stratify_by_are_measured() -> None:

@@ -1,0 +1,57 @@
+"""The rows that two frames of predictions share, side by side and weighed alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from .results import ModelError
+
+
+def paired(
+    a: pd.DataFrame, b: pd.DataFrame, on: list[str], names: tuple[str, str]
+) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
+    """Return both frames' shared rows in one order, with the weights of A's, and what is to be said of them.
+
+    ``on``: the columns that name a row. Raises ModelError where a row is there twice, none is shared, or their targets
+    differ.
+    """
+    by = [*on, "repeat"]
+    for name, frame in zip(names, (a, b), strict=True):
+        twice = int(frame.duplicated(by).sum())
+        if twice:
+            raise ModelError(f"{twice:,} rows of {name} have the same {', '.join(by)}; a key names one row.")
+    left, right = (frame.set_index(by).sort_index() for frame in (a, b))
+    shared = left.index.intersection(right.index)
+    if not len(shared):
+        raise ModelError(f"{names[0]} and {names[1]} share no row by {', '.join(on)}; compare runs of the same split.")
+    left, right = left.loc[shared], right.loc[shared]
+    differ = int((left["y"].to_numpy() != right["y"].to_numpy()).sum())
+    if differ:
+        raise ModelError(
+            f"the target differs in {differ:,} of {len(shared):,} shared rows; compare runs on the same data."
+        )
+    notes = []
+    if len(shared) < max(len(a), len(b)):
+        sizes = f"{len(a):,} in {names[0]} and {len(b):,} in {names[1]}"
+        notes.append(f"Compared on the {len(shared):,} shared rows of {sizes}.")
+    if not np.array_equal(left["fold"].to_numpy(), right["fold"].to_numpy()):
+        notes.append("The folds differ, so there is no test by folds, and the models had different training rows.")
+    right, note = _weighed_as(left, right, names)
+    return left.reset_index(), right.reset_index(), (*note, *notes)
+
+
+def _weighed_as(a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return B's rows with the weights of A's, for other weights make another metric, and what is to be said of it."""
+    first, second = (frame["weight"].to_numpy() if "weight" in frame else np.ones(len(frame)) for frame in (a, b))
+    if np.array_equal(first, second):
+        return b, ()
+    alike = b.assign(weight=first) if "weight" in a else b.drop(columns="weight")
+    how = f"with the weights of {names[0]}" if "weight" in a else f"without weights, as {names[0]} was"
+    return alike, (f"Both are scored {how}, and not as {names[1]}.",)
+
+
+def same_answers(a: pd.DataFrame, b: pd.DataFrame) -> bool:
+    """Return whether two paired frames have the same predictions, whatever their metric."""
+    names = [name for name in a if name in b and str(name).partition("_")[0] in ("prediction", "proba", "decision")]
+    return np.array_equal(a[names].to_numpy(), b[names].to_numpy())
