@@ -182,8 +182,8 @@ def _features(table: pd.DataFrame, features: Sequence[str], known: pd.DataFrame)
         kinds[name] = given if held == "number" and given == "date" else held
     X = feature_table(table, kinds)
     for name in [name for name, kind in kinds.items() if kind == "category"]:
-        levels = known[name].dtype
-        X[name] = table[name].where(table[name].isin(levels.categories)).astype(levels).array
+        levels = known[name].cat.categories
+        X[name] = table[name].where(table[name].isin(levels)).astype(known[name].dtype).array
     return X
 
 
