@@ -55,7 +55,7 @@ def filled(text: str, run: Callable[[list[str], str], str] = in_a_shell) -> str:
     text = _between(text, "output", f"```console\n{shown}\n```")
     leak = json.loads(LEAK.read_text(encoding="utf-8"))
     random, whole = (leak[name]["r2"] for name in ("flights-random", "flights-by-date"))
-    text = _between(text, "leak", f"R² {random:.3f} under random folds, {whole:.3f} on whole dates.")
+    text = _between(text, "leak", f"R² {random:.3f} under random folds, {whole:.3f} on whole dates in `evenfold demo`.")
     return _between(_between(text, "promises", promises()), "benchmarks", benchmark_summary())
 
 

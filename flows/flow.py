@@ -141,8 +141,7 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
         token = _CHECKED.set(False)  # what this flow calls is checked anew
         try:
             use_named_store()  # first: what is checked may lie there
-            # True: _called has checked this very call. MISSING, which is true as well: nobody has.
-            if not token.old_value or token.old_value is token.MISSING:
+            if token.old_value is not True:  # _called has not checked this very call
                 given = inspect.signature(fn).bind(*args, **kwargs).arguments
                 check(**given)
             guard()

@@ -84,12 +84,12 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
 
     def rows(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Rows:
         """Return the rows as this strategy may see them, checked against its needs and parameters."""
-        rows = self.seen(Rows.of(X, y, groups, needs=self.needs, asked_by=type(self).__name__, **roles))
+        rows = self.prepared(Rows.of(X, y, groups, needs=self.needs, asked_by=type(self).__name__, **roles))
         self.check(rows)
         return rows
 
-    def seen(self, rows: Rows) -> Rows:
-        """Return the rows with what this strategy makes of them before it looks: blocks of places, as groups."""
+    def prepared(self, rows: Rows) -> Rows:
+        """Return the rows after the strategy's own preparation, such as blocks of the map as groups."""
         return rows
 
     def check(self, rows: Rows) -> None:

@@ -49,6 +49,7 @@ def repeated_keys(joined: Joined) -> Outcome:
     """Look for rows that repeat the key of an earlier row."""
     if joined.keys is None:
         return NotAsked("rows are joined by position")
+    # Each key has a number: its place in the manifest, or beyond them all that of its first row. Equal ones repeat.
     number, new = joined.place.copy(), np.flatnonzero(joined.place < 0)
     fresh = joined.keys.take(new)
     number[new] = joined.manifest.n + positions_in(fresh, fresh)

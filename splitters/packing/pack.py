@@ -23,12 +23,12 @@ MOST_EFFORT = 400
 MOST_PATIENCE = 30
 MOST_STARTS = 3
 MOST_STARTS_OF_FEW = 50
-FEW, FEW_A_BIN = 20, 6  # with no more entries, good packings are few, and seeds would all find the same
+FEW, FEW_A_BIN = 20, 6  # with no more entries an optimiser ends at the same packing whatever the seed
 MOVABLE = 256  # entries a bin, the smallest, that exchanges choose from where there are very many
 ALIKE = 4  # and of entries that are alike, at most so many a bin
 GOOD_ENOUGH = 1.0 / 3.0  # of what rows that fall into the bins one by one would cost
 CLOSE = 1.0 / 48.0  # the same for folds and parts of whole groups: about what the published search reaches
-LEAST_CLOSE = 15  # with fewer entries hardly any packing is so close, and seeds would all find the same
+LEAST_CLOSE = 15  # with fewer entries hardly any packing is so close, so that seeds would not differ
 SLACK = 2.0  # of CLOSE: how much more than the best found packings may cost where that is not close
 
 
@@ -51,7 +51,7 @@ def pack(
     Identical entries are dealt out at once, the others placed one by one, large before small; then ``effort``
     rounds of exchanges between pairs of bins lower the cost, each the best of about a million. Exchanges move small
     entries; from an effort of 64 on a population of packings moves the largest as well, and never to a higher cost.
-    With few entries, where many packings are good, the seed chooses among those that cost at most ``GOOD_ENOUGH`` of
+    With few entries the seed chooses among all packings that cost at most ``GOOD_ENOUGH`` of
     what rows that fall into the bins one by one would cost; with ``effort="max"`` it is the best one, proved where
     branch and bound comes to an end.
 

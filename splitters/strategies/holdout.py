@@ -120,9 +120,9 @@ class Holdout(Splitter):
         """Why the strategy is decided in memory only."""
         return self.inner().in_memory_because
 
-    def seen(self, rows: Rows) -> Rows:
+    def prepared(self, rows: Rows) -> Rows:
         """Return the rows as the strategy sees them."""
-        return self.inner().seen(rows)
+        return self.inner().prepared(rows)
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the strategy's pairs of the rows that are not locked."""

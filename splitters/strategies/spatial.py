@@ -65,7 +65,7 @@ class SpatialBlockKFold(PairSplitter):
         self.buffer = buffer
         self.random_state = random_state
 
-    def seen(self, rows: Rows) -> Rows:
+    def prepared(self, rows: Rows) -> Rows:
         """Return the rows with their blocks as groups, which whoever locks some of them away keeps whole as well."""
         assert rows.coordinates is not None
         squares = np.floor(rows.coordinates / np.array(_sides(self.block_size)))

@@ -39,7 +39,7 @@ def at_stop(ending: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_work_on(run: Any) -> Iterator[None]:
-    """Say that this process is at a task run inside the block; None is none."""
+    """Say that this process works on ``run``, a task run, inside the block; None is ignored."""
     _AT_WORK.append(run)
     try:
         yield

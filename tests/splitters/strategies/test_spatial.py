@@ -51,7 +51,7 @@ def test_the_same_place_is_in_the_same_block_in_every_table() -> None:
     strategy = SpatialBlockKFold(2, block_size=10)
 
     def blocks(rows: Any) -> Any:
-        return strategy.seen(Rows.of(needs=Needs(coordinates=True), coordinates=rows)).groups
+        return strategy.prepared(Rows.of(needs=Needs(coordinates=True), coordinates=rows)).groups
 
     assert blocks(where).tolist() == [0, 1, 1, 2]
     assert blocks(where[1:]).tolist() == [0, 0, 1]
