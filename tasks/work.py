@@ -275,7 +275,7 @@ def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] |
         return next(iter(spec.columns.grouped), None)
     made = spec.splitter()
     read = places_of(canonical_table(table, places, spec.types), places)
-    return made.seen(Rows.of(needs=Needs(coordinates=True), coordinates=read)).groups
+    return made.prepared(Rows.of(needs=Needs(coordinates=True), coordinates=read)).groups
 
 
 def key_of_split(work: Work, i: int) -> str:
