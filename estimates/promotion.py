@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.intervals.rows import scatter
 from evenfold.estimates.intervals.splits import corrected_resampled_t
 from numpy.typing import NDArray
 from scipy import stats
@@ -277,7 +278,8 @@ def compare_draws(
 
     ``n_rows``: for draws with replacement, how many rows they are drawn from; their models have seen n_rows - n_test
     different ones, however many draws that was. ``weights``: the columns that the champion and the candidate were
-    scored with; where they differ there is no standard error, for draws keep scores and no rows to weigh anew.
+    scored with; where they differ there is no standard error, for draws keep scores and no rows to weigh anew. Nor is
+    there one where each draw shows the same difference.
     """
     both = champion.merge(candidate, on="draw", suffixes=("_a", "_b"))
     differences = (both[f"{metric}_b"] - both[f"{metric}_a"]).dropna()
@@ -286,6 +288,9 @@ def compare_draws(
         return Difference(float(differences.mean()), words=how)
     if len(differences) < 2:
         return Difference(float(differences.mean()))
+    if not scatter(differences.to_numpy()):
+        same = f"Each of {len(differences)} draws shows the same difference, which says nothing of others."
+        return Difference(float(differences.mean()), words=same)
     n_test = both["n_test_a"].to_numpy(dtype=float)
     trained = both["n_train_a"].to_numpy(dtype=float) if n_rows is None else n_rows - n_test
     test = corrected_resampled_t(differences, float(trained.mean()), float(n_test.mean()))
