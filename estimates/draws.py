@@ -51,13 +51,13 @@ class DrawScores:
     def lacking(self, metric: str) -> list[str]:
         """Return how many fits failed, with the first error, and in how many other draws a metric is undefined."""
         n, errors = len(self.table), self.table["error"].dropna().tolist() if "error" in self.table else []
-        undefined = int(self._scores_of(metric).isna().sum()) - len(errors)
+        undefined = int(self.scores_of(metric).isna().sum()) - len(errors)
         failed = [f"{len(errors):,} of {n:,} fits failed (the first: {errors[0]})"] if errors else []
         return [*failed, *([f"{metric} is undefined in {undefined:,} of {n:,} draws"] if undefined else [])]
 
     def defined(self, metric: str) -> Floats:
         """Return the scores of the draws that have one; raises EvaluationError where more than half have none."""
-        scores, n = self._scores_of(metric).dropna().to_numpy(dtype=np.float64), len(self.table)
+        scores, n = self.scores_of(metric).dropna().to_numpy(dtype=np.float64), len(self.table)
         if n - scores.size > MOST_FAILED * n:
             raise EvaluationError(
                 f"{metric} has no score in {n - scores.size:,} of {n:,} draws: {'; '.join(self.lacking(metric))}; "
@@ -65,7 +65,7 @@ class DrawScores:
             )
         return scores
 
-    def _scores_of(self, metric: str) -> pd.Series:
+    def scores_of(self, metric: str) -> pd.Series:
         """Return the score of each draw; all are NaN of a metric that is in no draw's scores."""
         return self.table[metric] if metric in self.table else pd.Series(np.nan, self.table.index)
 

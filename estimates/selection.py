@@ -328,7 +328,7 @@ def choose_by_draws(
     more than half of them.
     """
     name = metric_of(metric).name
-    table = np.stack([draw.table[name].to_numpy(dtype=np.float64) for draw in draws])
+    table = np.stack([draw.scores_of(name).to_numpy(dtype=np.float64) for draw in draws])
     defined = np.all(np.isfinite(table), axis=0)
     undefined = int(np.sum(~defined))
     lacking = f"{name} has no score for some configuration in {undefined:,} of {defined.size:,} draws"

@@ -210,6 +210,14 @@ def test_a_choice_by_draws_rests_on_the_draws_that_score_every_configuration() -
         choose_by_draws("roc_auc", problem, [drawn(row) for row in scores])
 
 
+def test_a_configuration_that_no_draw_scored_ends_a_choice_with_a_sentence() -> None:
+    """Every fit of it failed, so its table has no column of the metric."""
+    problem = Problem.of(pd.DataFrame({"x": range(200), "y": [0, 1] * 100}), ModelSpec(estimator=LOGISTIC), "y")
+    failed = DrawScores(drawn(np.zeros(10)).table.drop(columns="roc_auc"), {})
+    with pytest.raises(ModelError, match="roc_auc has no score for some configuration in 10 of 10 draws"):
+        choose_by_draws("roc_auc", problem, [drawn(normals(10)), failed])
+
+
 @pytest.mark.parametrize("strategy", [Bootstrap(20), ShuffleSplit(20, train_size=0.7)])
 def test_a_choice_by_draws_of_losses_resamples_rows(strategy: Any) -> None:
     """Models that know nothing differ by luck alone, and the choice among them is worth what guessing is."""
