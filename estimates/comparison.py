@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.intervals.evidence import Declined
 from evenfold.estimates.intervals.rows import cancels, scatter, standard_error, too_few
 from evenfold.estimates.intervals.splits import CorrectedT, corrected_resampled_t
 from evenfold.estimates.metrics.registry import influence_of, metric_of
@@ -113,6 +114,8 @@ def compare(
     reason = too_few(a["fold"].nunique()) if ordered else ""
     test = None if reason else _by_folds(metric, a, b, labels, stratified, level, n_train)
     of_rows = None if reason else _by_rows(metric, a, b, labels, groups, list(on))
+    if isinstance(of_rows, Declined):
+        reason, of_rows = of_rows.reason if test is None else "", None
     training = _training(a, n_train)
     se = _of_recipes(of_rows, training, test)
     method = "paired stretches of time" if ordered else "paired rows"
@@ -198,6 +201,9 @@ def _training(a: pd.DataFrame, n_train: float | None) -> _Training:
     return _Training(repeats, 0.0 if alone else n / learnt, alone, len(sizes))
 
 
+SAME_DIFFERENCE = (
+    "every group or stretch of time shows the same difference, so nothing says how far another sample would be off."
+)
 Spread = tuple[float, float]  # a standard error and its degrees of freedom
 
 
@@ -231,7 +237,7 @@ def _classes(metric: str, frame: pd.DataFrame) -> tuple[Any, ...]:
 
 def _by_rows(
     metric: str, a: pd.DataFrame, b: pd.DataFrame, classes: tuple[Any, ...], groups: str | None, on: list[str]
-) -> Spread | None:
+) -> Spread | Declined | None:
     """Return the standard error of the fitted models' difference and its degrees of freedom, from paired rows."""
     moved, value = np.empty(len(a)), 0.0
     for places in a.groupby("repeat").indices.values():
@@ -246,7 +252,7 @@ def _by_rows(
     if np.unique(keys if units is None else units).size < 2 or not np.all(np.isfinite(influence)):
         return None
     if cancels(influence, units, value):
-        return None
+        return Declined(SAME_DIFFERENCE)
     return standard_error(influence, units)
 
 

@@ -13,8 +13,8 @@ def paired(
 ) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
     """Return both frames' shared rows in one order, with the weights of A's, and what is to be said of them.
 
-    ``on``: the columns that name a row. Raises ModelError where a row is there twice, none is shared, or their targets
-    differ.
+    ``on``: the columns that name a row. Raises ModelError where a row is there twice, none is shared, their targets
+    differ, or the shared ones of a repeat weigh nothing.
     """
     by = [*on, "repeat"]
     for name, frame in zip(names, (a, b), strict=True):
@@ -30,6 +30,11 @@ def paired(
     if differ:
         raise ModelError(
             f"the target differs in {differ:,} of {len(shared):,} shared rows; compare runs on the same data."
+        )
+    if "weight" in left and not left["weight"].groupby(level="repeat").any().all():
+        raise ModelError(
+            f"the weights of {names[0]} are 0 on all shared rows of a repeat ({len(shared):,} rows are shared), so "
+            "there is no score; compare rows that weigh something."
         )
     notes = []
     if len(shared) < max(len(a), len(b)):

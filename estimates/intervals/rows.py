@@ -209,8 +209,9 @@ def too_few(n_stretches: int) -> str:
     """Return why so many stretches of time give no interval, and what would; "" where they are enough."""
     if n_stretches >= LEAST_STRETCHES:
         return ""
+    there = "1 stretch is" if n_stretches == 1 else f"{n_stretches} stretches are"
     return (
-        f"rows of a time series depend on one another, and {n_stretches} stretches are too few to say how much; "
+        f"rows of a time series depend on one another, and {there} too few to say how much; "
         f"use {LEAST_STRETCHES} splits or more."
     )
 

@@ -128,6 +128,12 @@ def test_groups_make_the_comparison_cluster_robust() -> None:
             frame_of(list("ny"), list("ny")),
             "1 rows of A have the same row, repeat; a key names one row.",
         ),
+        (
+            frame_of(list("nyn"), list("nyn"), weight=[0.0, 0.0, 1.0]),
+            frame_of(list("ny"), list("ny")),
+            "the weights of A are 0 on all shared rows of a repeat (2 rows are shared), so there is no score; "
+            "compare rows that weigh something.",
+        ),
     ],
 )
 def test_runs_that_cannot_be_compared_get_a_sentence(a: Any, b: Any, message: str) -> None:
@@ -334,7 +340,8 @@ def test_equal_recipes_are_seldom_told_apart_by_a_series_whose_rows_depend_on_on
 def test_too_few_stretches_of_a_series_tell_nothing(n_stretches: int) -> None:
     made = compare(*series(0, n_stretches), "mse", n_train=360, ordered=True)
     assert (made.interval, made.of_models, made.se, made.p, made.verdict) == (None, None, None, None, "unknown")
-    assert any(f"{n_stretches} stretches are too few to say how much" in note for note in made.notes)
+    said = "1 stretch is too few" if n_stretches == 1 else "2 stretches are too few"
+    assert any(f"{said} to say how much" in note for note in made.notes)
 
 
 @pytest.mark.parametrize("how", [{"ordered": True}, {"groups": "clinic"}])
@@ -345,6 +352,7 @@ def test_a_difference_that_is_the_same_in_every_group_is_not_certain(how: dict[s
     made = compare(a, b, "accuracy", classes=(0, 1), **how)
     assert (made.difference, made.interval, made.p, made.verdict) == (pytest.approx(0.2), None, None, "unknown")
     assert made.words == "B has the better accuracy by 0.2; whether by chance cannot be told."
+    assert any("every group or stretch of time shows the same difference" in note for note in made.notes)
 
 
 def test_the_same_score_is_not_said_of_every_row_where_rows_differ() -> None:
