@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.evidence import Evidence
-from evenfold.estimates.intervals.rows import LEAST_STRETCHES, cancels, standard_error
+from evenfold.estimates.intervals.rows import LEAST_STRETCHES, cancels, scatter, standard_error
 from evenfold.estimates.intervals.splits import corrected_resampled_t
 from evenfold.estimates.metrics.record import Codes, Floats
 from evenfold.estimates.metrics.registry import metric_of
@@ -147,14 +147,17 @@ def baseline_of_draws(
 def _beside_draws(
     metric: str, value: float, scores: pd.DataFrame, baseline: tuple[str, pd.DataFrame], **test: Any
 ) -> Baseline | None:
-    """Return the baseline of draws beside a score; with ``test``, the interval of the corrected t over the draws."""
+    """Return the baseline of draws beside a score; with ``test``, the interval of the corrected t over the draws.
+
+    No interval where each draw shows the same difference, which says nothing of others.
+    """
     name, known = baseline
     both = scores[["draw", metric]].merge(known[["draw", metric]], on="draw", suffixes=("", "_without")).dropna()
     if not len(both):
         return None
     without = float(both[f"{metric}_without"].mean())
     apart = (both[metric] - both[f"{metric}_without"]).to_numpy()
-    interval = corrected_resampled_t(apart, **test).interval if test and apart.size > 1 else None
+    interval = corrected_resampled_t(apart, **test).interval if test and scatter(apart) else None
     # The test is of means over draws; its interval is moved to the difference that is shown, as that of .632+.
     if interval is not None:
         interval = replace(interval, low=interval.low + value - without - apart.mean(),

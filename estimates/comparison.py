@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.rows import cancels, moves, standard_error, too_few
+from evenfold.estimates.intervals.rows import cancels, scatter, standard_error, too_few
 from evenfold.estimates.intervals.splits import CorrectedT, corrected_resampled_t
 from evenfold.estimates.metrics.registry import influence_of, metric_of
 from evenfold.splitters.display import Displayed
@@ -280,7 +280,7 @@ def _by_folds(
         trained.append(n_train or float(of_repeat[a["repeat"].iloc[places[0]]]) - len(places))
     if len(differences) < 2 or min(trained) < 1 or not np.all(np.isfinite(differences)):
         return None
-    if not moves(np.asarray(differences) - differences[0], differences[0]):  # all alike: they say nothing of others
+    if not scatter(np.asarray(differences)):  # all alike: they say nothing of others
         return None
     return corrected_resampled_t(differences, trained, tested, level=level, stratified=stratified)
 

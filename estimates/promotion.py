@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.intervals.rows import scatter
 from evenfold.estimates.intervals.splits import corrected_resampled_t
 from numpy.typing import NDArray
 from scipy import stats
@@ -259,18 +260,37 @@ def compare_predictions(
     return Difference(made.difference, *made.se, made.words)
 
 
+OTHER_WEIGHTS = (
+    "Scores of draws are not tested where their weights differ ({} of the champion, {} of the candidate), which makes "
+    "two metrics; compare recipes with the same weights, or split into folds, which are scored alike."
+)
+
+
 def compare_draws(
-    champion: pd.DataFrame, candidate: pd.DataFrame, metric: str, *, n_rows: int | None = None
+    champion: pd.DataFrame,
+    candidate: pd.DataFrame,
+    metric: str,
+    *,
+    n_rows: int | None = None,
+    weights: tuple[str | None, str | None] = (None, None),
 ) -> Difference:
     """Return the same from two tables of scores of the same draws.
 
     ``n_rows``: for draws with replacement, how many rows they are drawn from; their models have seen n_rows - n_test
-    different ones, however many draws that was.
+    different ones, however many draws that was. ``weights``: the columns that the champion and the candidate were
+    scored with; where they differ there is no standard error, for draws keep scores and no rows to weigh anew. Nor is
+    there one where each draw shows the same difference.
     """
     both = champion.merge(candidate, on="draw", suffixes=("_a", "_b"))
     differences = (both[f"{metric}_b"] - both[f"{metric}_a"]).dropna()
+    if weights[0] != weights[1]:
+        how = OTHER_WEIGHTS.format(*(name or "no weights" for name in weights))
+        return Difference(float(differences.mean()), words=how)
     if len(differences) < 2:
         return Difference(float(differences.mean()))
+    if not scatter(differences.to_numpy()):
+        same = f"Each of {len(differences)} draws shows the same difference, which says nothing of others."
+        return Difference(float(differences.mean()), words=same)
     n_test = both["n_test_a"].to_numpy(dtype=float)
     trained = both["n_train_a"].to_numpy(dtype=float) if n_rows is None else n_rows - n_test
     test = corrected_resampled_t(differences, float(trained.mean()), float(n_test.mean()))

@@ -65,7 +65,8 @@ def compared(split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric:
     before = kept_scores(split, work_of(split, champion))
     if split.kind == "draws":
         out_of_bag = "out_of_bag" in work.manifest.splitter.promises
-        return compare_draws(before, after, metric, n_rows=work.problem.n if out_of_bag else None)
+        weights = (champion.weights, candidate.weights)
+        return compare_draws(before, after, metric, n_rows=work.problem.n if out_of_bag else None, weights=weights)
     stratified = work.manifest.splitter.needs.y != "ignored"
     on = list(work.keys.column_names) if work.keys is not None else ["row"]
     n_train = float(np.mean([work.pair(i)[0].size for i in split.splits()]))

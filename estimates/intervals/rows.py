@@ -107,6 +107,11 @@ def moves(influence: Floats, value: float) -> bool:
     return bool(np.any(np.abs(influence) > _rounding(value)))
 
 
+def scatter(values: Floats) -> bool:
+    """Return whether some of 1 or more values differ, beyond what sums in floating point do."""
+    return moves(values - values[0], values[0])
+
+
 def _rounding(value: float) -> float:
     return 1e-12 * max(abs(value), 1.0)
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from evaluations import CANCER, CANCER_FRAMES, CANCER_SCORES, DIABETES, DIABETES_FRAMES, DIABETES_SCORES, evaluated
 from evenfold.estimates import Estimate, ModelSpec, Problem, aggregate, baseline_predictions
-from evenfold.estimates.baselines import baseline_of_draws
+from evenfold.estimates.baselines import baseline_of_draws, with_baseline
 from evenfold.splitters import KFold, StratifiedKFold
 from pydantic import TypeAdapter
 from scipy import stats
@@ -143,3 +143,14 @@ def test_an_estimate_comes_back_from_json_with_its_baseline() -> None:
     assert made.baseline is not None
     assert made.baseline.interval is not None
     assert TypeAdapter(Estimate).validate_json(json.dumps(made.to_json())) == made
+
+
+def test_draws_that_are_all_as_far_from_the_baseline_have_no_interval_of_the_difference() -> None:
+    """Differences that do not scatter made one of no width, by which the model was certainly better."""
+    table = pd.DataFrame({"draw": range(5), "accuracy": np.arange(5) / 10 + 0.1})
+    without = "the most frequent class", table.assign(accuracy=np.arange(5) / 10)
+    found = with_baseline(
+        Estimate("accuracy", "random splits", 0.3, None, None, 5), table, without, n_train=60, n_test=30
+    )
+    assert found.baseline is not None
+    assert (found.baseline.difference, found.baseline.interval) == (pytest.approx(0.1), None)

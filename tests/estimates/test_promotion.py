@@ -236,6 +236,16 @@ def test_draws_that_both_have_scores_of_are_compared() -> None:
     assert (alone.difference, alone.se) == (pytest.approx(0.2), None)
 
 
+def test_draws_that_all_show_the_same_difference_promote_nobody() -> None:
+    """Differences that do not scatter say nothing of others; rounding is no scatter."""
+    table = pd.DataFrame({"draw": range(5), "n_train": 60, "n_test": 30, "r2": np.arange(5) / 10})
+    for champion in (table.assign(r2=0.8), table):
+        found = compare_draws(champion, champion.assign(r2=champion["r2"] + 0.1), "r2")
+        assert (found.difference, found.se) == (pytest.approx(0.1), None)
+        assert "Each of 5 draws shows the same difference" in decide("r2", found, newer=False).words
+        assert not decide("r2", found, newer=False).promote
+
+
 def test_predictions_are_compared_over_the_same_rows() -> None:
     """As ``compare`` compares them: candidate minus champion, with its standard error and degrees of freedom."""
     draw = np.random.default_rng(0)

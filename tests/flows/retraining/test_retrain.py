@@ -244,6 +244,16 @@ def test_draws_are_compared_draw_by_draw() -> None:
     assert outcome.decision.low > 0
 
 
+def test_draws_scored_with_other_weights_promote_nobody() -> None:
+    """Each side of a draw was scored with its own recipe's weights, which makes two metrics, and no test of one."""
+    frame = rows(90).assign(w=lambda frame: 1.0 + frame["id"] % 3)
+    draws = {"strategy": "Bootstrap", "params": {"n_splits": 5}}
+    retrain("weighed", frame, BAD | {"exclude": ["w"]}, spec=draws)
+    decision = retrain("weighed", frame, GOOD | {"weights": "w"}, spec=draws).decision
+    assert (decision.winner, decision.low, decision.p) == ("champion", None, None)
+    assert "no weights of the champion, w of the candidate" in decision.words
+
+
 def test_the_stretches_of_a_series_are_compared_not_its_rows() -> None:
     """Two stretches say nothing of how rows that follow one another depend, so nothing is promoted by them."""
     columns = {"key": ["id"], "target": "y", "time": "day"}
