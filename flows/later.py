@@ -127,10 +127,11 @@ def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str
     Raises EvaluationError where none is.
     """
     on_test: dict[str, float] = {}
+    weighing = problem.y if problem.weights is None else problem.y[problem.weights > 0]
     answered = Answered(later.answers, problem.y, problem.classes, problem.weights)
     for metric in problem.model.metrics:
         loss = metric_of(metric).loss
-        if not depends_on_model(metric, problem.y, problem.classes):
+        if not depends_on_model(metric, weighing, problem.classes):
             continue
         if loss is None:
             with suppress(EvaluationError):
@@ -140,9 +141,9 @@ def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str
         elif hasattr(later.answers, loss.reads) and answered.mass.any():  # the model knows the classes that lack rows
             value = loss.score(answered.mean(loss.of(answered)))
             on_test |= {metric: value} if np.isfinite(value) else {}
-    held = describe_classes(problem.y) if problem.classes else counted(np.unique(problem.y).size, "different value")
+    held = describe_classes(weighing) if problem.classes else counted(np.unique(weighing).size, "different value")
     undefined = [
-        f"{metric_of(metric).title} is not defined on {later.name} ({counted(problem.n, 'row')} of {held})"
+        f"{metric_of(metric).title} is not defined on {later.name} ({counted(weighing.size, 'row')} of {held})"
         for metric in problem.model.metrics
         if metric not in on_test
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 # By the name of a gate: the figure beyond which it fails, or "off".
@@ -12,7 +13,7 @@ GateLimits = Mapping[str, float | Literal["off"]]
 
 
 def _number(value: Any) -> Any:
-    if isinstance(value, (bool, str)):
+    if isinstance(value, (bool, np.bool_, str)):
         raise ValueError(f"{value!r} is not a whole number; write one, such as 5")
     return value
 

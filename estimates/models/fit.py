@@ -16,17 +16,23 @@ from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
-from sklearn import config_context
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.impute import SimpleImputer
-from sklearn.metrics import get_scorer
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
 
 from .corrections import Recalibrated, Smeared, evened
 from .encoding import encoding_step, encodings
 from .importance import permutation_importance
-from .options import by_column, class_weight_names, parts_of, reads_names, takes, target_transformer, validation_weights
+from .options import (
+    by_column,
+    class_weight_names,
+    fit_with,
+    reads_names,
+    takes,
+    target_transformer,
+    validation_weights,
+)
 from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec
 from .warned import hearing
@@ -173,7 +179,7 @@ def inner_pairs(problem: Problem, train: IntArray, seed: int, inner: Splitter | 
 
 
 # Raise it when a change here can change a score: it is part of every score key.
-FIT_VERSION = 3
+FIT_VERSION = 4
 
 
 def fit_and_score(
@@ -264,7 +270,7 @@ def fitted(
         estimator = assemble(model, problem, seed, train, inner)
         X = features_for(problem, estimator, arrays)
         given = _fit_params(model, problem, train) | _validation(model, problem, estimator, X, validation)
-        return _fit(estimator, take(X, train), problem.y[train], given)
+        return fit_with(estimator, take(X, train), problem.y[train], given)
     except ModelError:
         raise
     except Exception as error:
@@ -300,24 +306,6 @@ def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:
     """Return the features as a frame, or as an array where that is asked for and gives the same model."""
     use_array = arrays and problem.array is not None and not reads_names(estimator, problem.features)
     return problem.array if use_array else problem.X
-
-
-def _fit(estimator: Any, X: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
-    if not given:
-        return estimator.fit(X, y)
-    with config_context(enable_metadata_routing=True):
-        for part in parts_of(estimator):
-            _request(part, given)
-        return estimator.fit(X, y, **given)
-
-
-def _request(part: Any, given: dict[str, Any]) -> None:
-    # Weights are for what predicts; a scaler before it stays unweighted, as scikit-learn has it by default.
-    asked = {name: name != "sample_weight" or hasattr(part, "predict") for name in given if takes(part, name)}
-    if asked and hasattr(part, "set_fit_request"):
-        part.set_fit_request(**asked)
-    if "sample_weight" in given and isinstance(part, TunedThresholdClassifierCV):
-        part.scoring = get_scorer("balanced_accuracy").set_score_request(sample_weight=True)
 
 
 def _fit_params(model: ModelSpec, problem: Problem, train: IntArray) -> dict[str, Any]:

@@ -14,8 +14,10 @@ from evenfold.estimates.results import ModelError
 from evenfold.splitters.deployed import reason_of, shown
 from evenfold.splitters.importing import TRANSFORMER, distribution_of
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
-from sklearn.metrics import get_scorer_names
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.model_selection import TunedThresholdClassifierCV
 
 from .spec import ModelSpec, Task, default_for, named_estimator, nearest, seeded
 
@@ -89,6 +91,49 @@ def parts_of(estimator: Any) -> list[Any]:
     """Return the estimator and every part of it that can be fitted."""
     parts = estimator.get_params(deep=True).values()
     return [estimator, *(part for part in parts if isinstance(part, BaseEstimator) and hasattr(part, "fit"))]
+
+
+def fit_with(estimator: Any, X: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
+    """Fit an estimator, and hand what is ``given`` beside the rows to every part of it that takes it."""
+    if not given:
+        return estimator.fit(X, y)
+    with config_context(enable_metadata_routing=True):
+        for part in parts_of(estimator):
+            _request(part, given)
+        made = estimator.fit(X, y, **given)
+    _forget_requests(made)
+    return made
+
+
+def _request(part: Any, given: dict[str, Any]) -> None:
+    # Weights are for what predicts; a scaler before it stays unweighted, as scikit-learn has it by default.
+    asked = {name: name != "sample_weight" or hasattr(part, "predict") for name in given if takes(part, name)}
+    if asked and hasattr(part, "set_fit_request"):
+        part.set_fit_request(**asked)
+    if "sample_weight" in given and isinstance(part, TunedThresholdClassifierCV):
+        part.scoring = get_scorer("balanced_accuracy").set_score_request(sample_weight=True)
+
+
+def _forget_requests(fitted: Any) -> None:
+    """Drop from a fitted estimator, and from what it holds, which parameters of ``fit`` were asked for.
+
+    scikit-learn's request names the estimator that it is of (1.9): a circle, which a file of skops cannot hold.
+    """
+    waiting, known = [fitted], set()
+    while waiting:
+        held = waiting.pop()
+        if id(held) in known:
+            continue
+        known.add(id(held))
+        if isinstance(held, np.ndarray):
+            waiting += held.ravel().tolist() if held.dtype == object else []
+        elif isinstance(held, (list, tuple)):
+            waiting += held
+        elif isinstance(held, dict):
+            waiting += held.values()
+        elif not isinstance(held, type) and hasattr(held, "__dict__"):
+            vars(held).pop("_metadata_request", None)
+            waiting += vars(held).values()
 
 
 def takes(part: Any, name: str) -> bool:

@@ -20,7 +20,8 @@ from .canonical import one_schema, require_columns
 
 DATABASE = "duckdb://"
 AT_ONCE = 16  # objects of which a store is asked for the columns: it is waiting, no work
-_LOGIN = re.compile(r"://[^/@]*:[^/]*@")
+# github://owner:repository@branch is no login.
+_LOGIN = re.compile(r"([\w+.-]*)(?<!\bgithub)://[^/@]*:[^/]*@")
 Batches = Callable[[list[str], int], Iterator[pa.Table]]
 
 
@@ -150,11 +151,12 @@ def _listed(address: str) -> tuple[Any, list[str]]:
 
 def _require_no_password(address: str) -> None:
     """Raise SplitError for an address with a password: whoever is told where data lies would be told it."""
-    if _LOGIN.search(address):
+    if login := _LOGIN.search(address):
+        shown = _LOGIN.sub(r"\1://", address)
         raise SplitError(
-            f"{_LOGIN.sub('://', address)} is given with a password, which every result and record would keep; leave "
+            f"{shown} is given with a password, which every result and record would keep; leave "
             f"the login out of the address, and give it as fsspec's file system takes it: as JSON in the environment's "
-            f"FSSPEC_{address.partition('://')[0].upper()}, or in a file in ~/.config/fsspec."
+            f"FSSPEC_{login[1].upper()}, or in a file in ~/.config/fsspec."
         )
 
 

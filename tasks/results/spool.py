@@ -84,7 +84,8 @@ _ERRORS = {("httpx", "TransportError"), ("botocore", "HTTPClientError"), ("aioht
 
 def _keep(name: str, arguments: Mapping[str, object], home: Home) -> str:
     path = home.spool / f"{time.time_ns()}-{os.getpid()}-{name}.json"
-    record = {"step": name, "store": home.tracking_uri, "arguments": arguments}
+    store = "" if home.tracks_here else home.tracking_uri
+    record = {"step": name, "store": store, "arguments": arguments}
     text = json.dumps(to_jsonable_python(record, inf_nan_mode="constants"))
     home.make()
     home.spool.mkdir(mode=0o700, exist_ok=True)
@@ -106,7 +107,13 @@ def waiting(home: Home) -> list[Path]:
 
 def stores_waited_for(home: Home) -> list[str]:
     """Return the addresses of MLflow that records wait for, as they are shown, each once."""
-    return sorted({(kept.store if kept else "") or home.tracking_uri for kept in map(_read, waiting(home))})
+    return sorted({_meant_for(_read(path), home) for path in waiting(home)})
+
+
+def _meant_for(kept: _Kept | None, home: Home) -> str:
+    """Return the address of the store that a record waits for, as it is shown, without a slash at its end."""
+    store = kept.store if kept else None
+    return (home.tracking_uri if store is None else store or home.own_store).rstrip("/")
 
 
 def put_aside(home: Home) -> list[Path]:
@@ -132,7 +139,7 @@ def _sent(home: Home) -> Iterator[Path]:
         if kept is None or kept.step not in _RECORDERS:
             _put_aside(path, "unreadable", "could not be read", "it is no record of evenfold's.")
             continue
-        if (kept.store or home.tracking_uri) != home.tracking_uri:
+        if _meant_for(kept, home) != home.tracking_uri.rstrip("/"):
             continue
         try:
             validate_call(_RECORDERS[kept.step])(**kept.arguments)
@@ -151,11 +158,12 @@ def _sent(home: Home) -> Iterator[Path]:
 class _Kept(NamedTuple):
     """What a record waits for: the name of a recorder, what it is called with, and MLflow's store.
 
-    Records of earlier versions name no store, and go to whichever answers.
+    The home's own store has no name, for it moves with the home. Records of earlier versions hold none (None), and go
+    to whichever answers.
     """
 
     step: str
-    store: str
+    store: str | None
     arguments: Mapping[str, object]
 
 
@@ -163,7 +171,8 @@ def _read(path: Path) -> _Kept | None:
     """Return what a file keeps; None where it is no record."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        return _Kept(str(record["step"]), str(record.get("store") or ""), _today(record["arguments"]))
+        store = record.get("store")
+        return _Kept(str(record["step"]), store if store is None else str(store), _today(record["arguments"]))
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return None
 

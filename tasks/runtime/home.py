@@ -100,7 +100,12 @@ class Home:
     @property
     def tracking_store(self) -> str:
         """MLflow's store: ``MLFLOW_TRACKING_URI``, or SQLite below the home. Never to be shown, logged or kept."""
-        return without_login(os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.path / 'mlflow.db'}")
+        return without_login(os.environ.get("MLFLOW_TRACKING_URI") or self.own_store)
+
+    @property
+    def own_store(self) -> str:
+        """The embedded store of MLflow: SQLite below the home."""
+        return f"sqlite:///{self.path / 'mlflow.db'}"
 
     @property
     def tracks_here(self) -> bool:

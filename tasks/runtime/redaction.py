@@ -6,8 +6,8 @@ import os
 import re
 from urllib.parse import unquote, urlsplit
 
-# Up to the last @ of the word, for passwords that hold one unquoted.
-_USERINFO = re.compile(r"(://)([^\s'\"<>]*)@")
+# Up to the last @ of the word, for passwords that hold one unquoted; github://owner:repository@branch is no login.
+_USERINFO = re.compile(r"(?<!\bgithub)(://)([^\s'\"<>]*)@")
 _NAMED = re.compile(r"(?i)\b([\w.-]*(?:password|passwd|pwd|token|secret|signature|credential)[\w.-]*=)([^\s'\"&<>]+)")
 _SHOWN = "***"
 

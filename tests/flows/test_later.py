@@ -182,6 +182,12 @@ def test_later_numbers_of_one_value_are_scored_by_what_is_defined_on_them(home: 
     scored = score_later(made.run_id, later)
     assert [each.metric for each in scored.estimates] == ["neg_mean_absolute_error"]
     assert re.search(told, scored.notes[0])
+    weighed = evaluate(now.assign(w=1.0), spec=spec, model=model | {"weights": "w"}, engine="plain")
+    alone = later.assign(mark=later["a"], w=0.0)
+    alone.loc[:1, ["mark", "w"]] = 2.0, 1.0
+    of_two = score_later(weighed.run_id, alone)
+    assert [each.metric for each in of_two.estimates] == ["neg_mean_absolute_error"], "the others weigh nothing"
+    assert re.search(r"^R2 is not defined on .*\(2 rows of 1 different value\)", of_two.notes[0])
     (one,) = score_later(made.run_id, later.head(1)).estimates
     assert one.value == pytest.approx(-abs(2.0 - later["a"][0] - later["b"][0]))
 

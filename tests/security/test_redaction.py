@@ -13,6 +13,8 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 import pytest
+from evenfold.manifests.tables.addresses import opened
+from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.runtime.redaction import redacted, without_login
 from hypothesis import example, given, strategies as st
@@ -105,7 +107,6 @@ def test_an_outage_shows_no_password(
 
 def test_an_address_of_data_holds_no_password_that_is_kept(home: Home, tmp_path: Path) -> None:
     """It is refused before anything is read, with the way to give it; a token in one is not told to the record."""
-    from evenfold.splitters import SplitError
     from evenfold.tasks.record.datasets import data_input
 
     from evenfold import flows
@@ -122,6 +123,25 @@ def test_an_address_of_data_holds_no_password_that_is_kept(home: Home, tmp_path:
     assert SECRET not in told.source + told.name
     assert "token=***" in told.source
     assert [path for path in home.path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    "address", ["ftp://{}127.0.0.1:9/rows.parquet", "simplecache::ftp://{}127.0.0.1:9/rows.parquet"]
+)
+def test_a_password_is_advised_to_whoever_reads_it(address: str) -> None:
+    """The variable is that of the file system that logs in, whatever caches what it reads."""
+    with pytest.raises(SplitError, match=rf"^{address.format('')} is given with a password.* FSSPEC_FTP,"):
+        opened(address.format(f"ada:{SECRET}@"))
+
+
+def test_a_repository_on_github_is_no_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    """fsspec writes it as owner:repository@branch; the address is read, and shown as it is."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    for address in ("github://apache:arrow-testing@main/rows.parquet", "simplecache::github://apache:arrow@main/a.pq"):
+        assert redacted(address) == address
+        with pytest.raises(SplitError, match=r"cannot be read .*(127\.0\.0\.1|proxy)"):
+            opened(address)
+    assert redacted(f"github://a:b@c,ftp://ada:{SECRET}@host") == "github://a:b@c,ftp://ada:***@host"
 
 
 EXAMINED = """

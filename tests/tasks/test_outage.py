@@ -215,6 +215,48 @@ def test_a_record_waits_for_the_server_that_it_was_meant_for(home: Home, monkeyp
     assert "Where it has moved, write its address as store into the files" in said.fix
 
 
+@pytest.mark.parametrize(("meant", "reached"), [("", "/"), ("/", "")])
+def test_a_server_written_with_a_slash_is_the_same(
+    meant: str, reached: str, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits for it is tried, whichever way its address is written, and it is shown in one."""
+    from evenfold.tasks.results.spool import put_aside, replay, stores_waited_for
+
+    home.spool.mkdir()
+    record = {"step": "record_split", "store": f"http://127.0.0.1:9{meant}", "arguments": {}}
+    (home.spool / "1-1-record_split.json").write_text(json.dumps(record))
+    assert stores_waited_for(home) == ["http://127.0.0.1:9"]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:9{reached}")
+    assert (replay(home), waiting(home), len(put_aside(home))) == (0, [], 1)  # tried: it has no arguments
+
+
+def test_what_waits_for_the_own_store_goes_with_a_home_that_moves(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record names no place: the home's own store takes it wherever it lies, and no server does meanwhile."""
+    from evenfold.tasks.results.spool import replay, stores_waited_for, survives_outage
+
+    down, sent = [True], []
+
+    def note(text: str) -> str:
+        if down:
+            raise ConnectionError
+        sent.append(text)
+        return ""
+
+    monkeypatch.setattr("evenfold.tasks.results.spool.WAIT_SECONDS", ())
+    monkeypatch.setattr("evenfold.tasks.results.spool._RECORDERS", {})
+    survives_outage(note)("kept")
+    down.clear()
+    monkeypatch.setenv("EVENFOLD_HOME", str(home.path.rename(tmp_path / "moved")))
+    moved = Home.here()
+    own = moved.tracking_uri
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+        assert (replay(moved), stores_waited_for(moved)) == (0, [own])
+    assert (replay(moved), sent, waiting(moved)) == (1, ["kept"], [])
+
+
 def test_a_run_whose_process_is_no_more_is_ended(home: Home) -> None:
     """By the next command of the split, or by doctor; what another machine or a living process began is left alone."""
     from evenfold.tasks.doctor import examine

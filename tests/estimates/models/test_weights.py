@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io
 from evaluations import (
     DIABETES_ROWS,
     LOGISTIC,
@@ -47,6 +48,18 @@ def test_weights_reach_the_fit_and_the_scores(estimator: str) -> None:
     assert score.test["accuracy"] == pytest.approx(np.average(said == seen.y[test], weights=weights[test]), abs=1e-12)
     np.testing.assert_allclose(frame["proba_yes"], theirs.predict_proba(seen.X.iloc[test])[:, 1], atol=1e-12)
     np.testing.assert_array_equal(frame["weight"], weights[test])
+
+
+@pytest.mark.parametrize("more", [{}, {"threshold": "tuned"}, {"balance": "class_weight"}, {"features": ["a", "text"]}])
+@pytest.mark.parametrize("estimator", [UNSCALED, LOGISTIC])
+def test_a_weighted_model_can_be_written_to_a_file(estimator: str, more: dict[str, Any]) -> None:
+    """What scikit-learn asks its parts for names these again, and a file of skops holds no circle."""
+    table = RARE.assign(text=np.where(RARE["a"] > 0, "up", "down"))
+    seen = Problem.of(table, ModelSpec(**{"estimator": estimator, "features": ["a", "b"], "weights": "w", **more}), "y")
+    made = fitted(seen.model, seen, THIRDS[0][0], seed=0, name="")
+    kept = skops.io.dumps(made)
+    read = skops.io.loads(kept, trusted=skops.io.get_untrusted_types(data=kept))
+    np.testing.assert_array_equal(read.predict_proba(seen.X), made.predict_proba(seen.X))
 
 
 @pytest.mark.parametrize(

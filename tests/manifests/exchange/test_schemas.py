@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -104,6 +105,14 @@ def test_the_schema_and_the_model_read_the_same_specifications(said: dict[str, A
         validate("spec", said)
     with pytest.raises(SplitError, match="does not fit"):
         read_spec(said)
+
+
+def test_a_seed_out_of_an_array_is_a_number_and_no_truth_value() -> None:
+    """numpy's true is no more 1 than Python's; its numbers are numbers."""
+    assert read_spec({"seed": np.int64(5)}).seed == 5
+    for said in ({"seed": np.True_}, {"holdout": {"budget": np.bool_(True)}}):
+        with pytest.raises(SplitError, match="is not a whole number; write one, such as 5"):
+            read_spec(said)
 
 
 @pytest.mark.parametrize(
