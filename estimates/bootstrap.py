@@ -271,8 +271,9 @@ def _with_intervals(
     if metric.name not in draws.totals:
         return [_with_interval(estimate, Declined(OF_A_MEAN.format(metric.title))) for estimate in estimates]
     spread, err1 = _spread(metric, draws, predictions, problem, drawn)
+    grouped = problem.groups is not None
     return [
-        _with_interval(estimate, interval_of_draws(metric, estimate.value, err1, spread, level))
+        _with_interval(estimate, interval_of_draws(metric, estimate.value, err1, spread, level, grouped=grouped))
         if estimate.ingredients
         else estimate
         for estimate in estimates

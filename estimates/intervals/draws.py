@@ -12,7 +12,7 @@ from evenfold.estimates.models.problem import IntArray
 from evenfold.estimates.results import Interval, ModelError
 
 from .evidence import Declined, Made
-from .rows import SAME_SCORE, within_range
+from .rows import within_range
 
 Drawn = tuple[int, tuple[IntArray, IntArray]]  # a draw's number, its rows to train on, which repeat, and those left out
 
@@ -85,12 +85,14 @@ OF_A_MEAN = (
 )
 
 
-def interval_of_draws(metric: Metric, value: float, err1: float, spread: tuple[float, float], level: float) -> Made:
+def interval_of_draws(
+    metric: Metric, value: float, err1: float, spread: tuple[float, float], level: float, *, grouped: bool = False
+) -> Made:
     """Return the interval of an estimate of a bootstrap, from the ``spread`` of the leave-one-out error ``err1``.
 
     The standard error of .632 and .632+ is taken for the same share of the error as that of err1 (Efron and Tibshirani
     1997). It is that of the recipe's error; for the very model the variance counts ``TRAINING`` times: how often
-    such intervals held it is in docs/coverage.md.
+    such intervals held it is in docs/coverage.md. ``grouped``: whether whole groups are drawn.
     """
     assert metric.loss is not None
     # score() is its own inverse, so of a score it makes the error.
@@ -98,7 +100,8 @@ def interval_of_draws(metric: Metric, value: float, err1: float, spread: tuple[f
     if not err1 > 0 or not metric.low < value < metric.high:
         return Declined("no draw made an error, so nothing says how far another sample would be off.")
     if spread[0] <= 1e-12 * err1:
-        return Declined(SAME_SCORE)
+        unit = "group" if grouped else "row"
+        return Declined(f"every {unit} has the same loss, so draws say nothing of how far another sample would be off.")
     se = spread[0] * sqrt(TRAINING) * error / err1
     low, high = within_range(metric, value, se, spread[1], level)
     of = "a model trained on these rows, on new rows like them"

@@ -164,10 +164,14 @@ def test_a_locked_part_of_one_value_has_an_r2_by_convention_and_no_interval() ->
     assert any("no row alone moves R2" in note for note in made.notes)
 
 
-def test_draws_that_all_score_alike_are_no_proof_of_certainty() -> None:
-    made = interval_of_draws(METRICS["accuracy"], 0.5, 0.5, (0.0, 10.0), 0.95)
+@pytest.mark.parametrize(("grouped", "unit"), [(False, "row"), (True, "group")])
+def test_draws_that_all_score_alike_are_no_proof_of_certainty(grouped: bool, unit: str) -> None:
+    """A bootstrap draws rows, or whole groups, and never stretches of time."""
+    made = interval_of_draws(METRICS["accuracy"], 0.5, 0.5, (0.0, 10.0), 0.95, grouped=grouped)
     assert isinstance(made, Declined)
-    assert "has the same score" in made.reason
+    assert (
+        made.reason == f"every {unit} has the same loss, so draws say nothing of how far another sample would be off."
+    )
 
 
 def three_classes(seed: int) -> tuple[Any, Any]:
