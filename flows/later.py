@@ -25,7 +25,6 @@ from evenfold.estimates.metrics.scoring import describe_classes, scores_of
 from evenfold.estimates.models.columns import Kind, feature_table, kind_of
 from evenfold.estimates.models.fit import confidence, predictions_of
 from evenfold.manifests import read_table, require_columns
-from evenfold.manifests.tables.canonical import amount
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.reports.page import counted
 from evenfold.splitters import SplitError
@@ -118,7 +117,7 @@ FEW = 30
 
 
 def _few(later: _Later) -> str:
-    return f"{later.name} has {amount(len(later.table), 'row')}, too few to measure a score well."
+    return f"{later.name} has {counted(len(later.table), 'row')}, too few to measure a score well."
 
 
 def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from evenfold.manifests import (
     stays_on_disk,
     write_manifest,
 )
+from evenfold.manifests.anywhere.verbs import asked_again
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.splitters import SplitError
@@ -79,7 +79,7 @@ def check_table(
         columns = tuple(name for name in snapshot.types if name not in recipe.exclude)
     grouped = bool(manifest.spec.columns.grouped) and merged == "quarantine"
     return check_arrival(
-        manifest if gates is None else replace(manifest, spec=manifest.spec.model_copy(update={"gates": gates})),
+        manifest if gates is None else asked_again(manifest, gates, manifest.spec.ignore),
         data,
         snapshot,
         columns=columns,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,6 +35,7 @@ from evenfold.manifests import (
     write_streamed,
 )
 from evenfold.manifests.spec import name_like
+from evenfold.manifests.store.header import VERSION
 from evenfold.manifests.tables.addresses import is_address, version_of
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
@@ -366,7 +366,7 @@ def _headers(folder: Path) -> Iterator[tuple[Path, Header]]:
 
 def _versions(folder: Path) -> list[Path]:
     """Return the versions of a name; what somebody copied beside them, such as ``1.0.bak``, is none."""
-    return [path for path in folder.glob("*.*") if re.fullmatch(r"[0-9]+\.[0-9]+", path.name)]
+    return [path for path in folder.glob("*.*") if VERSION.fullmatch(path.name)]
 
 
 def _next_version(folder: Path) -> str:

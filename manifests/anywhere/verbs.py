@@ -107,6 +107,12 @@ def held_manifest(folder: str | Path, data: Any, memory: str | int | None = None
     return stored.prove() if stays_on_disk(stored, data, memory) else stored.read()
 
 
+@overload
+def asked_again(manifest: Manifest, gates: GateLimits, ignore: Mapping[str, str]) -> Manifest: ...
+@overload
+def asked_again(
+    manifest: Manifest | StoredManifest, gates: GateLimits, ignore: Mapping[str, str]
+) -> Manifest | StoredManifest: ...
 def asked_again(
     manifest: Manifest | StoredManifest, gates: GateLimits, ignore: Mapping[str, str]
 ) -> Manifest | StoredManifest:

@@ -109,6 +109,14 @@ def read_header(folder: str | Path) -> Header:
     return cast(Header, header)
 
 
+def other_identity(held: Header, new: Header) -> str | None:
+    """Return the identity by which two headers name different decisions; None where they name one.
+
+    Other targets, and other rows that wait, may come to the same folds by another plan.
+    """
+    return next((of for of in ("split_id", "plan_id") if held.get(of) != new.get(of)), None)
+
+
 def prove_files(header: Header, folder: Path) -> None:
     """Raise SplitError where a file that ``header`` lists is absent or has other bytes, or one is there unlisted."""
     files = _files(header, folder)

@@ -18,7 +18,7 @@ from evenfold.manifests.identity import digest_table
 from evenfold.manifests.manifest import Manifest
 from evenfold.splitters import SplitError
 
-from .header import SCHEMA, Described, Header, ListedFile, Part, prove_files, read_header, sha256
+from .header import SCHEMA, Described, Header, ListedFile, Part, other_identity, prove_files, read_header, sha256
 from .rows import Digested
 from .tables import tables_of, write_parquet
 
@@ -106,13 +106,11 @@ def _require_same(aside: Path, final: Path, error: OSError) -> None:
     if not final.exists():
         raise SplitError(f"{final} cannot be written ({error.strerror or error}); nothing was changed.")
     held, new = read_header(final), read_header(aside)
-    # Other targets, and other rows that wait, may come to the same folds.
-    for of in ("split_id", "plan_id"):
-        if held[of] != new[of]:
-            raise SplitError(
-                f"{final} already holds another decision ({of} {held[of][:12]}, not {new[of][:12]}); "
-                "extend that one, or choose another name."
-            )
+    if of := other_identity(held, new):
+        was, now = (str(header.get(of))[:12] for header in (held, new))
+        raise SplitError(
+            f"{final} already holds another decision ({of} {was}, not {now}); extend that one, or choose another name."
+        )
 
 
 def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:

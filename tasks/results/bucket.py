@@ -21,6 +21,7 @@ from uuid import uuid4
 
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import read_header
+from evenfold.manifests.store.header import other_identity
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Outcome
 from prefect.serializers import JSONSerializer
@@ -81,8 +82,8 @@ class Bucket:
         if self._create(name, packed.getvalue()):
             return True
         with zipfile.ZipFile(io.BytesIO(self._get(name) or b"")) as archive:
-            held, ours = json.loads(archive.read("manifest.json")), read_header(folder)
-        return all(bool(held[of] == ours[of]) for of in ("split_id", "plan_id"))
+            held = json.loads(archive.read("manifest.json"))
+        return other_identity(held, read_header(folder)) is None
 
     def _require_create_only(self) -> None:
         """Raise SplitError where an object can be put twice; tried once for each mirror."""

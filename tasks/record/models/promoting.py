@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -55,7 +55,6 @@ def check_model(
     *,
     metric: str,
     estimates: Sequence[Estimate],
-    gates: Mapping[str, Any] | None = None,
     levels: Sequence[LevelScore] = (),
 ) -> Audit:
     """Say whether a model of ``fit_final`` may take the champion's place.
@@ -76,7 +75,7 @@ def check_model(
         "constant_predictions": new.constant_predictions,
         "level_gap": new.level_gap,
     }
-    limits = gates_with({**split.limits, **(gates or {})}, MODEL_GATES)
+    limits = gates_with(split.limits, MODEL_GATES)
     return judged(limits, checks, work.manifest, n_rows=int(new.rows.size), features=list(work.problem.features))
 
 
