@@ -14,6 +14,10 @@ from hypothesis import strategies as st
 
 TYPES = {"id": "int", "number": "float", "label": "text", "group": "text", "when": "timestamp"}
 
+# Parameters of strategies that many a test of the exchange splits by.
+REPEATED = {"strategy": {"strategy": "KFold", "params": {"n_splits": 4}}, "n_repeats": 3}
+PARTS = {"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}}
+
 
 def table(n: int = 97, seed: int = 0) -> pd.DataFrame:
     """Return ``n`` rows: a key, numbers, classes, groups, times, and two columns that no strategy reads."""

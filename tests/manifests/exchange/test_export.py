@@ -28,10 +28,7 @@ from evenfold.manifests import (
 )
 from evenfold.splitters import SplitError
 from sklearn.model_selection import PredefinedSplit
-from tables import split, visits
-
-REPEATED = {"strategy": {"strategy": "KFold", "params": {"n_splits": 4}}, "n_repeats": 3}
-PARTS = {"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}}
+from tables import PARTS, REPEATED, split, visits
 
 
 def counts_of(manifest: Manifest) -> dict[int, int]:

@@ -19,10 +19,7 @@ from evenfold.manifests import (
     write_manifest,
 )
 from evenfold.splitters import SplitError
-from tables import split, visits
-
-REPEATED = {"strategy": {"strategy": "KFold", "params": {"n_splits": 4}}, "n_repeats": 3}
-PARTS = {"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}}
+from tables import PARTS, REPEATED, split, visits
 
 
 @pytest.mark.parametrize("role", ["train", "test"])
