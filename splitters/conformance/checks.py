@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, Pair, Splitter
+from evenfold.splitters.base import LabelSplitter, Pair, Splitter, T
 from evenfold.splitters.kernels.random import MADE_UP, IntArray, Stream
 from evenfold.splitters.rows import Rows
 from numpy.typing import NDArray
@@ -102,11 +102,12 @@ class Data:
     def _given(self) -> tuple[Any, Any, Any]:
         return np.zeros((self.n, 1)) if self.X is None else self.X, self.y, self.groups
 
-    def _once(self, splitter: Splitter, what: str, make: Callable[[], Any]) -> Any:
+    def _once(self, splitter: Splitter, what: str, make: Callable[[], T]) -> T:
         name = type(splitter), repr(splitter), what
         if name not in self._known:
             self._known[name] = make()
-        return self._known[name]
+        known: T = self._known[name]
+        return known
 
     def columns(self) -> dict[str, Any]:
         """Return what there is of y, groups and the roles, by name."""
