@@ -23,7 +23,8 @@ from evenfold.estimates import (
 from evenfold.estimates.intervals.rows import standard_error
 from evenfold.splitters import ShuffleSplit
 
-CANCER_ONCE, DIABETES_ONCE = pd.concat(CANCER_FRAMES), pd.concat(DIABETES_FRAMES)
+CANCER_ONCE = pd.concat(CANCER_FRAMES).query("row < 90")  # few rows are scored faster
+DIABETES_ONCE = pd.concat(DIABETES_FRAMES)
 MAE = "neg_mean_absolute_error"
 EVALUATED = [("roc_auc", CANCER, CANCER_ONCE), ("accuracy", CANCER, CANCER_ONCE), (MAE, DIABETES, DIABETES_ONCE)]
 
@@ -43,7 +44,7 @@ def worse(frame: pd.DataFrame) -> pd.DataFrame:
 @pytest.mark.parametrize(("metric", "problem", "frame"), EVALUATED)
 def test_a_bootstrap_draws_a_row_with_all_its_tests(metric: str, problem: Problem, frame: pd.DataFrame) -> None:
     about = (Evidence(METRICS[metric], problem, predictions=each) for each in (frame, twice(frame)))
-    once, again = (resampled_interval(evidence, n_resamples=4) for evidence in about)
+    once, again = (resampled_interval(evidence, method="percentile", n_resamples=9) for evidence in about)
     assert (again.low, again.high) == pytest.approx((once.low, once.high))
 
 
