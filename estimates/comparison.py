@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, Literal
@@ -87,23 +88,24 @@ def compare(
     ``on``: the columns that name a row (the key); rows of one frame only are left out, and counted in a note. Both are
     scored with the weights of A, or without any as A was, whatever B was scored with; a note says where that differs.
     ``groups``: a column of both frames whose rows err together; by default ``group``, where both frames have it.
-    ``classes``: the labels, or None for those in y; a metric of numbers has none. ``margin``: the difference that does
-    not matter, in the metric's units. ``stratified``: whether the folds are stratified on the target. ``ordered``:
-    whether rows follow one another in time and the folds are stretches of it; then each fold is one observation, in
-    place of groups, and fewer than 3 give no interval. ``n_train``: how many rows a model learnt from, on average;
-    without it, as in a k-fold, all rows that were tested in other folds.
+    ``classes``: the labels, or None for those in y, in either's predictions and of their probabilities; a metric of
+    numbers has none. ``margin``: the difference that does not matter, in the metric's units. ``stratified``: whether
+    the folds are stratified on the target. ``ordered``: whether rows follow one another in time and the folds are
+    stretches of it; then each fold is one observation, in place of groups, and fewer than 3 give no interval.
+    ``n_train``: how many rows a model learnt from, on average; without it, as in a k-fold, all rows that were tested
+    in other folds.
 
     The test: the difference over its standard error, from the rows' paired influences. Its variance is that of the
     fitted models' difference times 1/repeats + n/n_train (Nadeau and Bengio 2003), for other rows would have trained
     other models; with repeats it is at least the corrected t's. A paired comparison is sharper than two intervals:
     what is hard for both cancels out. Of recipes that are equal it calls one better or worse in at most .07 of the
     cases at level .95 in the settings of ``benchmarks/comparisons.py``.
-    Raises ModelError where no row is shared or the shared rows' targets differ, and where each of several repeats has
-    one fold and ``n_train`` is not given.
+    Raises ModelError where no row is shared, the shared rows' targets differ or the metric is undefined on them, and
+    where each of several repeats has one fold and ``n_train`` is not given.
     """
     metric = metric_of(metric).name
     a, b, notes = paired(predictions_a, predictions_b, list(on), names)
-    labels = _classes(metric, a) if classes is None else classes
+    labels = _classes(metric, a, b, names) if classes is None else classes
     values = [[score_of(metric, part, labels) for _, part in frame.groupby("repeat")] for frame in (a, b)]
     score_a, score_b = (float(np.mean(value)) for value in values)
     difference = score_b - score_a
@@ -229,11 +231,28 @@ def _p(difference: float, se: float, df: float) -> float:
     return float(2 * stats.t.sf(abs(difference) / se, df))
 
 
-def _classes(metric: str, frame: pd.DataFrame) -> tuple[Any, ...]:
-    """Return the labels; a metric that is for numbers has none, and one that is for no task goes by y."""
-    y, task = frame["y"].to_numpy(), metric_of(metric).task
-    numbers = task == "regression" or (task is None and y.dtype.kind == "f")
-    return () if numbers else tuple(np.unique(y).tolist())
+def _classes(metric: str, a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[Any, ...]:
+    """Return the labels; a metric that is for numbers has none, and one that is for no task goes by y.
+
+    A model may know, and predict, a class that none of these rows is of.
+    """
+    y, task = a["y"].to_numpy(), metric_of(metric).task
+    if task == "regression" or (task is None and y.dtype.kind == "f"):
+        return ()
+    labels = set(np.unique(y).tolist())
+    for frame in (a, b):
+        labels |= set(frame["prediction"].dropna().unique().tolist())
+    if len({isinstance(label, str) for label in labels}) > 1:
+        raise ModelError(
+            f"y and the predictions of {' and '.join(names)} name classes by numbers and by text; name them alike."
+        )
+    read = next(type(label) for label in labels)
+    for name in (str(name) for frame in (a, b) for name in frame):
+        kind, _, said = name.partition("_")
+        if kind in ("proba", "decision") and said:
+            with suppress(ValueError):  # a column of somebody's own
+                labels.add(said == "True" if read is bool else read(said))
+    return tuple(sorted(labels))
 
 
 def _by_rows(
