@@ -136,16 +136,36 @@ def describe_classes(y: NDArray[Any]) -> str:
 def _undefined(metric: str, y: NDArray[Any], answers: Any, name: str, side: str, because: str) -> str:
     start = f"{name}: {metric} is undefined: its {y.size:,} {side} {'row holds' if y.size == 1 else 'rows hold'}"
     classes = getattr(answers, "classes_", None)
+    if bad := _not_finite(metric, answers, y.size):
+        return (
+            f"{name}: {metric} is undefined: the model's answers for {bad:,} of its {y.size:,} {side} rows are not "
+            "finite numbers. Use a model that answers every row with one, or exclude the features that it overflows on."
+        )
     if classes is None:
         ends = [shown(f"{end:g}") for end in (y.min(), y.max())]
         held = f"the one value {ends[0]}" if y.min() == y.max() else f"values of {ends[0]} to {ends[1]}"
-        return f"{start} {held}; {because} Use fewer folds, or another metric such as neg_mean_absolute_error."
+        return f"{start} {held}; {because} Use fewer folds{_another(metric, 'neg_mean_absolute_error')}."
     if np.unique(y).size < len(classes):
         return (
             f"{start} {describe_classes(y)} of the model's {len(classes)}; {because} "
-            "Use a strategy that stratifies, fewer folds, or another metric such as accuracy."
+            f"Use a strategy that stratifies, fewer folds{_another(metric, 'accuracy')}."
         )
-    return f"{start} {describe_classes(y)}; {because} Choose another metric such as accuracy."
+    advice = "Use a model that predicts these" if metric == "accuracy" else "Choose another metric such as accuracy"
+    return f"{start} {describe_classes(y)}; {because} {advice}."
+
+
+def _another(metric: str, such_as: str) -> str:
+    return "" if metric == such_as else f", or another metric such as {such_as}"
+
+
+def _not_finite(metric: str, answers: Any, n: int) -> int:
+    """Return for how many of n rows what the metric reads of a model is NaN or infinite."""
+    method = next((name for name in method_of(metric) if hasattr(answers, name)), None)
+    try:
+        said = np.asarray(getattr(answers, str(method))(np.empty((n, 0))))
+    except Exception:  # there are no answers, and their error is told
+        return 0
+    return int(np.sum(~np.isfinite(said.reshape(n, -1)).all(axis=1))) if said.dtype.kind == "f" else 0
 
 
 def first_line(error: Exception) -> str:
