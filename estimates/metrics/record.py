@@ -141,7 +141,7 @@ def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
 
 def all_classes(probabilities: NDArray[Any], known: NDArray[Any], classes: tuple[Any, ...]) -> Floats:
     """Return probabilities with a column for each of ``classes``, 0 for those not ``known`` to the estimator."""
-    if len(known) == len(classes):
+    if np.array_equal(known, classes):
         return probabilities
     wide = np.zeros((len(probabilities), len(classes)))
     wide[:, codes_of(np.asarray(known), classes)] = probabilities
