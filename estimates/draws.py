@@ -168,7 +168,8 @@ def _scores(
                 losses[metric.name] = lost
                 scores[metric.name] = metric.loss.score(answered.mean(lost))
         elif metric.quick is not None and weights is None:
-            scores[metric.name] = metric.quick(answered)
+            quick = metric.quick(answered)
+            scores[metric.name] = quick if np.isfinite(quick) else float("nan")
         else:
             scores[metric.name] = _score_or_nan(metric.name, answered)
     return scores, losses

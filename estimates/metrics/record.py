@@ -109,7 +109,8 @@ class Metric:
     ``no_information``: the score of predictions that are paired with the targets at random; None where only
     permutations can say. ``needs``: what a fold must hold for its own score to mean anything.
     ``one_sided``: whether naming one class for every row scores best or worst, whatever the other class comes to.
-    ``ranks``: whether it ranks rows, so that pooling mixes the scales of different models.
+    ``ranks``: whether it ranks rows, so that pooling mixes the scales of different models. ``of_single_rows``: why
+    leaving rows out does not tell how it scatters, and what would; "" where it does, as of all that many rows make up.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Metric:
     needs: FoldNeed = "nothing"
     ranks: bool = False
     one_sided: bool = False
+    of_single_rows: str = field(default="", repr=False)
 
     def shown(self, score: float) -> float:
         """Return a score as people read it: an error is positive."""
