@@ -24,7 +24,8 @@ def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) 
     """Return the interval of a metric's value by a method, or why there is none and what would give one.
 
     ``auto``: stretches of time where rows are ordered, else ``corrected_wald``, which costs no fit and holds for any
-    metric that does not hang on single rows, weights, groups and stratified folds. Raises ModelError for an unknown name or a level outside of (0, 1).
+    metric that does not hang on single rows, weights, groups and stratified folds. Raises ModelError for an unknown
+    name or a level outside of (0, 1).
     """
     if method not in INTERVALS:
         raise ModelError(f"interval {method!r} is unknown; choose {', '.join(INTERVALS)}.")

@@ -13,6 +13,7 @@ from evenfold.estimates.results import ModelError
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 
+from .responses import all_classes
 from .scoring import describe_classes
 
 Floats = NDArray[np.float64]
@@ -155,12 +156,3 @@ def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
             "predicted, or use a model that predicts no others."
         )
     return at
-
-
-def all_classes(probabilities: NDArray[Any], known: NDArray[Any], classes: tuple[Any, ...]) -> Floats:
-    """Return probabilities with a column for each of ``classes``, 0 for those not ``known`` to the estimator."""
-    if np.array_equal(known, classes):
-        return probabilities
-    wide = np.zeros((len(probabilities), len(classes)))
-    wide[:, codes_of(np.asarray(known), classes)] = probabilities
-    return wide

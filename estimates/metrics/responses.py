@@ -113,3 +113,13 @@ def replay(predictions: pd.DataFrame, classes: tuple[Any, ...] = ()) -> Replay:
     if "decision" in predictions:
         answers["decision_function"] = predictions["decision"].to_numpy()
     return Replay(answers, classes)
+
+
+def all_classes(probabilities: NDArray[Any], known: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.float64]:
+    """Return probabilities with a column for each of ``classes``, 0 for those not ``known`` to the estimator."""
+    if np.array_equal(known, classes):
+        return probabilities
+    wide = np.zeros((len(probabilities), len(classes)))
+    levels = np.asarray(classes)
+    wide[:, np.searchsorted(levels, np.asarray(known, dtype=levels.dtype))] = probabilities
+    return wide

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,7 @@ from evenfold.splitters.deployed import cause_of, is_deployed, reason_of, shown
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, make_scorer
 
-from .record import all_classes
-from .responses import Replay
+from .responses import Replay, all_classes
 
 MOST_SHOWN_CLASSES = 5
 OF = " of "
@@ -126,11 +124,6 @@ def method_of(metric: str) -> tuple[str, ...]:
     """Return the estimator's methods of which the scorer calls the first that there is."""
     method = scorer_of(metric)._response_method
     return (method,) if isinstance(method, str) else tuple(method)
-
-
-def takes_weights(metric: str) -> bool:
-    """Return whether the scorer can weigh rows."""
-    return "sample_weight" in signature(scorer_of(metric)._score_func).parameters
 
 
 def scores_of(
