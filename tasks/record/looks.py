@@ -44,8 +44,8 @@ def record_look(split: SplitRef, model: Model, reason: str) -> Look:
     ledger was tampered with or the holdout's budget is spent, nobody looks. Looks are counted by the rows that are
     locked, under whatever name the split goes, in this home's ledger or in the tracker, whichever knows more.
     ``evenfold.look_level`` is the level at which an interval of this look holds together with those of all others.
-    Raises SplitError without a reason, and where the tracker is lost once the look is in the ledger: that look is spent,
-    and is not tried again, for each try would spend another.
+    Raises SplitError without a reason, and where the tracker is lost once the look is in the ledger: that look is
+    spent, and is not tried again, for each try would spend another.
     """
     if not reason.strip():
         raise SplitError("a look at the holdout needs a reason, which is recorded with it; pass reason.")
@@ -75,8 +75,8 @@ def record_look(split: SplitRef, model: Model, reason: str) -> Look:
         except Exception as error:
             why = " ".join(str(error).split())[:300].rstrip(".")
             raise SplitError(
-                f"look {opened['look']} is in the ledger and so it is spent, and MLflow could not record it ({why}); see "
-                "to that before the next look."
+                f"look {opened['look']} is in the ledger and so it is spent, and MLflow could not record it ({why}); "
+                "see to that before the next look."
             ) from error
     return Look(run_id=run_id, look=opened["look"], budget=opened["budget"], sharing=sharing)
 
