@@ -36,6 +36,7 @@ from evenfold.tasks.work import Work, work_of
 
 from .entries import (
     MOST_FOLDS,
+    PARTIAL,
     EvaluationRecord,
     FoldRecord,
     KeptModel,
@@ -127,7 +128,8 @@ def record_evaluation(
 
     Up to 100 folds have a child run and a light model each, whose metrics name the split. The split is recorded too
     where it is not yet. Where fits failed and nothing was aggregated, the run is FAILED with the reason, and the
-    finished folds are kept. ``run_label``: another makes another run of the same evaluation. A record that is complete
+    finished folds are kept; an estimate of some of the splits is partial, and is put over none of all of them, but in a
+    run of its own. ``run_label``: another makes another run of the same evaluation. A record that is complete
     and of the same content is not made again.
     """
     split_run = split_run_id or Tracker(Home.here(), split.name).find(split_key(split)) or record_split.fn(split).run_id
@@ -215,7 +217,7 @@ def _record_of(
     models: dict[str, FinalModel],
 ) -> EvaluationRecord:
     key, another = _identity_of(evaluation, work, label)
-    partial = {"evenfold.partial": "true"} if evaluation.errors and evaluation.estimates else {}
+    partial = {PARTIAL: "true"} if evaluation.errors and evaluation.estimates else {}
     peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
     page = _page(evaluation, work, split_report_from(evaluation.split, split_run))
     failure = _failure_of(evaluation)
