@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evenfold.tasks import Home, SplitRef, aggregate, fit_all, fit_draws, fit_fold, split
-from evenfold.tasks.record.evaluations import record_evaluation
+from evenfold.estimates import EvaluationError
+from evenfold.manifests import measure
+from evenfold.tasks import Home, SplitRef, aggregate, fit_all, fit_draws, fit_final, fit_fold, split
+from evenfold.tasks.record.evaluations import record_evaluation, record_split
+from evenfold.tasks.record.models.registry import register_model
 from mlflow.tracking import MlflowClient
 from small import named, small
 
@@ -52,3 +55,36 @@ def test_draws_that_are_left_out_are_told_too(path: str) -> None:
     drawn = split.fn(path, key="id", target="y", strategy="Bootstrap", n_splits=6)
     some = aggregate.fn(drawn, [fit_draws.fn(drawn, (0, 4), RIDGE)], apparent=fit_all.fn(drawn, RIDGE))
     assert some.errors == ["4 of 6 splits are given, and the estimates are of these alone."]
+
+
+def test_what_is_of_another_split_or_recipe_is_not_recorded(path: str) -> None:
+    """Neither an evaluation, nor a balance, nor a model, kept or to be registered; and nothing is written."""
+    made, other = folds_of(path), folds_of(path, 5, name="other")
+    evaluation = aggregate.fn(made, [fit_fold.fn(made, i, RIDGE) for i in made.splits()])
+    with pytest.raises(EvaluationError, match=r"^the evaluation is of rows 1\.0, and other 1\.0 is another split; "):
+        record_evaluation.fn(other, evaluation)
+    with pytest.raises(EvaluationError, match=r"^the balance is of 3 splits of 120 rows, .* other 1\.0 with its 5 "):
+        record_split.fn(other, measure(made.stored(), made.data))
+    final, third = fit_final.fn(made, LASSO), fit_final.fn(made, RIDGE, 2)
+    wrong = r"^the model that is given as .* is not Ridge on these rows of rows 1\.0, but of another "
+    for models in ({"all rows": final}, {"fold 1": third}):
+        with pytest.raises(EvaluationError, match=wrong):
+            record_evaluation.fn(made, evaluation, models=models)
+    with pytest.raises(EvaluationError, match=r"^there is no 'fold 7' to keep a model of; "):
+        record_evaluation.fn(made, evaluation, models={"fold 7": third})
+    with pytest.raises(EvaluationError, match=wrong):
+        register_model.fn(made, RIDGE, final, run_id="", name="wrong")
+    client = MlflowClient(Home.here().tracking_store)
+    assert [each.name for each in client.search_experiments()] == ["Default"]
+    assert client.search_registered_models() == []
+
+
+def test_a_model_of_all_rows_or_of_one_split_is_kept_and_registered(path: str, home: Home) -> None:
+    made = folds_of(path)
+    evaluation = aggregate.fn(made, [fit_fold.fn(made, i, RIDGE) for i in made.splits()])
+    final, third = fit_final.fn(made, RIDGE), fit_final.fn(made, RIDGE, 2)
+    run = record_evaluation.fn(made, evaluation, models={"all rows": final, "fold 2": third}).run_id
+    for version, model in (("1", final), ("2", third)):
+        client = MlflowClient(home.tracking_store)
+        its = run if version == "1" else client.create_run(client.get_run(run).info.experiment_id).info.run_id
+        assert register_model.fn(made, RIDGE, model, run_id=its).version == version
