@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, Pair, Splitter
 from evenfold.splitters.kernels.random import MADE_UP, IntArray, Stream
+from evenfold.splitters.rows import Rows
 from numpy.typing import NDArray
 
 
@@ -41,6 +42,10 @@ class Data:
     def count(self, splitter: Splitter) -> int:
         """Return how many pairs ``splitter`` says it yields of these rows."""
         return splitter.get_n_splits(np.zeros((self.n, 1)), self.y, self.groups, **self.roles)
+
+    def rows(self, splitter: Splitter) -> Rows:
+        """Return these rows as ``splitter`` may see them."""
+        return splitter.rows(np.zeros((self.n, 1)), self.y, self.groups, **self.roles)
 
     def labels(self, splitter: Splitter) -> NDArray[Any]:
         """Return the label that ``splitter``, which gives labels, gives each of these rows."""

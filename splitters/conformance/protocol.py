@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import Pair, Splitter
+from evenfold.splitters.base import DrawSplitter, Pair, Splitter
 from evenfold.splitters.errors import SplitError
 from numpy.typing import NDArray
 
@@ -28,7 +28,13 @@ def check_conformance(splitter: Splitter, n: int = 60, seed: int = 0) -> None:
     """Raise AssertionError that names every check which ``splitter`` fails on made-up rows."""
     failed = [check.name for check in failures(splitter, data_for(splitter, n, seed))]
     if failed:
-        raise AssertionError(f"{splitter!r} with {n} rows does not do this: " + "; ".join(failed))
+        raise AssertionError(f"{splitter!r} with {n} rows does not do this: {'; '.join(failed)}{_unchecked(splitter)}")
+
+
+def _unchecked(splitter: Splitter) -> str:
+    words = {check.promise for check in CHECKS if check.promise}
+    unknown = ", ".join(map(repr, sorted(splitter.promises - words)))
+    return f"; no check is for {unknown}; choose from {', '.join(sorted(words))}." if unknown else ""
 
 
 def failures(splitter: Splitter, data: Data) -> Iterator[Check]:
@@ -41,6 +47,33 @@ def _positions(splitter: Splitter, data: Data) -> bool:
     sides = [side for pair in data.pairs(splitter) for side in pair]
     shaped = all(isinstance(s, np.ndarray) and s.ndim == 1 and s.dtype.kind == "i" for s in sides)
     return shaped and all(s.size == 0 or (s.min() >= 0 and s.max() < data.n) for s in sides)
+
+
+@check("lists no row twice that it trains on, unless it promises to draw with replacement")
+def _trained_once(splitter: Splitter, data: Data) -> bool:
+    # A holdout has words of its own; what is trained on is for the strategy that splits the rest to say.
+    of: Any = splitter
+    promises = of.inner().promises if "rest_as_alone" in splitter.promises else splitter.promises
+    again = bool(promises & {"out_of_bag", "n_draws", "draws_classes", "draws_groups"})
+    return again or all(np.unique(train).size == train.size for train, _ in data.pairs(splitter))
+
+
+@check("lists no row twice that it tests")
+def _tested_once(splitter: Splitter, data: Data) -> bool:
+    return all(np.unique(test).size == test.size for _, test in data.pairs(splitter))
+
+
+@check("promises only what a check is for")
+def _known_promises(splitter: Splitter, data: Data) -> bool:
+    return splitter.promises <= {check.promise for check in CHECKS}
+
+
+@check("draws a split alone as it draws it among all")
+def _alone(splitter: Splitter, data: Data) -> bool:
+    if not isinstance(splitter, DrawSplitter):
+        return True
+    rows = data.rows(splitter)
+    return same(data.pairs(splitter), [splitter.pair(rows, i) for i in range(data.count(splitter))])
 
 
 @check("has a row to train on and a row to test in every pair")

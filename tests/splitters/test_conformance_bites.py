@@ -165,6 +165,46 @@ def forget_a_split(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
     return [*pairs[:-1], pairs[0]]
 
 
+class AgainLearnt(ShuffleSplit):
+    """Draws what it trains on with replacement."""
+
+    def draw(self, rows: Any, stream: Any) -> Any:
+        train, test = super().draw(rows, stream)
+        return np.sort(train[stream.below(train.size, train.size)]), test
+
+
+class AgainTested(ShuffleSplit):
+    """Draws what it tests with replacement."""
+
+    def draw(self, rows: Any, stream: Any) -> Any:
+        train, test = super().draw(rows, stream)
+        return train, np.sort(test[stream.below(test.size, test.size)])
+
+
+class Swapped(ShuffleSplit):
+    """Swaps the sides of a draw that is asked for alone."""
+
+    def pair(self, rows: Rows, i: int) -> Any:
+        train, test = super().pair(rows, i)
+        return test, train
+
+
+class LastSwapped(Swapped):
+    """Swaps the sides of the last draw, where it is asked for alone."""
+
+    def pair(self, rows: Rows, i: int) -> Any:
+        return super().pair(rows, i) if i == self.n_splits - 1 else ShuffleSplit.pair(self, rows, i)
+
+
+class Misspelt(KFold):
+    """Promises in words that mean nothing, and keeps none of it."""
+
+    promises = frozenset({"disjoint", "exhaustiv", "groups_hole"})
+
+    def pairs(self, rows: Rows) -> Iterator[tuple[Any, Any]]:
+        return ((train, test[:1]) for train, test in super().pairs(rows))
+
+
 class OneForAll(ShuffleSplit):
     """Draws the same test set each time."""
 
@@ -307,6 +347,24 @@ draw_one_more = first(lambda train, test: (np.append(train, train[0]), test))
 FAULTS: list[tuple[Splitter, str]] = [
     (broken(Holdout(KFold(4), 0.25), look_at_the_locked), "keeps the locked rows out of every pair"),
     (broken(KFold(), first(lambda train, test: (np.append(train, test[0]), test))), "keeps train and test apart"),
+    (
+        broken(KFold(), first(lambda train, test: (np.append(train, train[:10]), test))),
+        "lists no row twice that it trains",
+    ),
+    (
+        broken(StratifiedKFold(), first(lambda train, test: (np.repeat(train, 2), test))),
+        "lists no row twice that it trains",
+    ),
+    (AgainLearnt(5), "lists no row twice that it trains"),
+    (broken(Holdout(ShuffleSplit(5), 0.25), draw_one_more), "lists no row twice that it trains"),
+    (AgainTested(5), "lists no row twice that it tests"),
+    (
+        broken(Bootstrap(5), first(lambda train, test: (train, np.append(test, test[0])))),
+        "lists no row twice that it tests",
+    ),
+    (Misspelt(), "promises only what"),
+    (Swapped(5), "draws a split alone as it draws it among all"),
+    (LastSwapped(5), "draws a split alone as it draws it among all"),
     (broken(Holdout(KFold(4), 0.25), leave_one_untested), "splits the rows that are not"),
     (broken(KFold(), leave_one_untested), "tests every row once"),
     (broken(KFold(), learn_less), "trains on every row that it does not test"),
@@ -393,3 +451,11 @@ def test_the_message_names_every_failed_check() -> None:
     """Whoever runs the suite on a strategy of their own reads what it does not do."""
     with pytest.raises(AssertionError, match="obeys the seed"):
         check_conformance(Seedless())
+
+
+def test_the_message_names_promises_that_nothing_checks() -> None:
+    """A misspelt promise is an unkept one that nobody would notice; whoever wrote it reads which word it is."""
+    with pytest.raises(
+        AssertionError, match="no check is for 'exhaustiv', 'groups_hole'; choose from appendable, as_given"
+    ):
+        check_conformance(Misspelt())
