@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.estimates import Choice, Estimate, ModelSpec
@@ -18,7 +18,7 @@ from evenfold.reports import Origin, Page, look_page, tuning_page
 from evenfold.reports.markdown import page_note
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Answer, FoldResult, Look, NestedChoice, SplitRef, Tried
-from evenfold.tasks.parameters import Intervals, Level, Model
+from evenfold.tasks.parameters import Intervals, Level
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @step(run_name=lambda split, **_: f"record a look at {split.name}")
-def record_look(split: SplitRef, model: Model, reason: str) -> Look:
+def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, reason: str) -> Look:
     """Record that somebody is about to look at the locked part, and return the run and the number of the look.
 
     The look is in the ledger and in the tracker before the rows are touched: where either cannot be written, where the

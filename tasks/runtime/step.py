@@ -27,7 +27,7 @@ from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.exceptions import MissingContextError
 from prefect.filesystems import LocalFileSystem
-from prefect.results import ResultStore, resolve_result_storage
+from prefect.results import ResultStore
 from prefect.serializers import JSONSerializer
 from prefect.settings import PREFECT_UI_URL
 from prefect.tasks import TaskRunNameCallbackWithParameters
@@ -65,8 +65,7 @@ class ByContent(CachePolicy):
         except EvenfoldError:
             return None
         if key is not None:
-            chosen = _chosen(task_ctx.task)
-            ready(key) if chosen is None else _drop_damaged(resolve_result_storage(chosen, _sync=True), key)
+            ready(key) if _chosen(task_ctx.task) is None else _drop_damaged(task_ctx.result_store.result_storage, key)
         return key
 
 
