@@ -15,6 +15,8 @@ from evenfold.estimates.intervals.rows import scatter
 from evenfold.estimates.intervals.splits import corrected_resampled_t
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.optimize import bisect
+from scipy.special import ndtr
 
 from .comparison import compare
 
@@ -30,7 +32,7 @@ RULE = (
     "refitted and becomes the champion."
 )
 # The grid on which the distribution of a look's statistic is followed, in standard errors.
-REACH, POINTS = 6.0, 401
+LEAST, MOST, POINTS = -6.0, 9.0, 501
 Floats = NDArray[np.float64]
 
 
@@ -82,7 +84,7 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
     at the same two recipes did. Looks at growing rows are alike: two of them are correlated by the root of the smaller
     information over the larger, as two looks at a Brownian motion are. Source: Lan and DeMets (1983), Discrete
     sequential boundaries for clinical trials, by the recursion of Armitage, McPherson and Rowe (1969). A look of which
-    nothing is known is left out. O(looks x 401^2).
+    nothing is known is left out. O(looks x 501^2).
     """
     looks = [
         (look.information, look.bound)
@@ -92,18 +94,20 @@ def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = 
     if not looks:
         return float(stats.norm.isf(error))
     at, step = _grid()
-    # The last bound lies at the grid's end and cuts nothing: the density of this look, where none before crossed.
-    tail = np.cumsum(_density((*looks, (information, REACH)))[::-1])[::-1] * step
-    place = int(np.searchsorted(-tail, -error))  # the first point beyond which no more than the error is left
-    if place == 0:
-        return -REACH
-    share = (tail[place - 1] - error) / (tail[place - 1] - tail[place])
-    # A point stands for half a step on each side of it, so its tail begins half a step before.
-    return float(at[place - 1] + (share - 0.5) * step)
+    mass = _density(tuple(looks)) * step
+    correlation = _alike(looks[-1][0], information)
+
+    def too_much(bound: float) -> float:
+        return float(mass @ ndtr((correlation * at - bound) / _spread(correlation, step))) - error
+
+    alone = float(stats.norm.isf(error))  # what a look that has none before it asks for, which is never too little
+    if too_much(LEAST) <= 0:
+        return LEAST
+    return alone if too_much(alone) >= 0 else float(bisect(too_much, LEAST, alone))
 
 
 def _grid() -> tuple[Floats, float]:
-    return np.linspace(-REACH, REACH, POINTS, retstep=True)
+    return np.linspace(LEAST, MOST, POINTS, retstep=True)
 
 
 @lru_cache(maxsize=64)
@@ -114,19 +118,26 @@ def _density(looks: tuple[tuple[float, float], ...]) -> Floats:
     if len(looks) == 1:
         density = np.asarray(stats.norm.pdf(at), dtype=np.float64)
     else:
-        # Sorted, for information may fall as well: rows are deleted.
-        less, more = sorted((looks[-2][0], information))
-        density = _moved(at, _density(looks[:-1]), step, sqrt(less / more))
+        density = _moved(at, _density(looks[:-1]), step, _alike(looks[-2][0], information))
     # Of the point that stands for both sides of the bound, the share below it.
     below: Floats = np.clip((bound - at) / step + 0.5, 0, 1)
     return density * below
 
 
-def _moved(at: Floats, density: Floats, step: float, correlation: float) -> Floats:
-    """Return the density of the next look's statistic, which has this correlation with the one before."""
+def _alike(before: float, information: float) -> float:
+    less, more = sorted((before, information))  # information may fall as well: rows are deleted
+    return sqrt(less / more)
+
+
+def _spread(correlation: float, step: float) -> float:
     # A kernel narrower than two points would fall between them; a wider one takes the looks for less alike, and so
     # asks for more.
-    spread = max(sqrt(1 - correlation**2), 2 * step)
+    return max(sqrt(1 - correlation**2), 2 * step)
+
+
+def _moved(at: Floats, density: Floats, step: float, correlation: float) -> Floats:
+    """Return the density of the next look's statistic, which has this correlation with the one before."""
+    spread = _spread(correlation, step)
     kernel = np.exp(-0.5 * np.square((at[:, None] - correlation * at[None, :]) / spread))
     moved: Floats = kernel @ density * (step / spread / sqrt(2 * pi))
     return moved

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .losses import squared
 from .record import Answered, Codes, Floats, Influence, RowLoss
-from .scoring import OF, scorer_of
+from .scoring import OF, OF_ONE_CLASS, positive_class, scorer_of
 
 
 def of_mean(loss: RowLoss, rows: Answered) -> Influence:
@@ -101,6 +101,8 @@ def _of_cells(name: str, rows: Answered) -> Influence:
     mass = np.bincount(of_row, weights=rows.mass).astype(np.float64)
     base, _, label = name.partition(OF)
     codes = list(range(k))
+    if base in OF_ONE_CLASS and k == 2:  # the class is named, for among the codes another one may be the usual
+        label = label or str(positive_class(rows.classes, None))
     coded = f"{base}{OF}{[str(known) for known in rows.classes].index(label)}" if label else name
     value = score_of_cells(coded, present, mass, codes)
     slopes = np.empty(present.size)

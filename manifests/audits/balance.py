@@ -17,29 +17,34 @@ from .findings import Found, NotAsked, Outcome
 
 LEAST_EXPECTED = 5  # rows of a class that a fold should hold; below it one row more or less is a large deviation
 MOST_CELLS = 5_000_000
+MOST_LISTED = 20
 Counts = NDArray[np.int64]
 
 
 def missing_classes(joined: Joined) -> Outcome:
-    """Look for classes that a split does not test, or does not train on."""
+    """Look for classes that a split does not test, or does not train on: all are counted, twenty a side are listed."""
     names = _class_columns(joined)
     if not names:
         return NotAsked("no column of classes is named")
     if isinstance(joined, JoinedLabels) and joined.labels.n_bins >= joined.n_learnt:
         return NotAsked("every fold tests one row")
-    sentences, figures = [], {}
+    sentences, figures, cells = [], {}, 0
     for name in names:
         levels = joined.levels(name)
+        if not levels:
+            continue
         if len(levels) * joined.n_looked_at > MOST_CELLS:
             return NotAsked(f"{name!r} has {len(levels):,} classes, and there are {joined.n_looked_at:,} splits")
         for side, table in zip(ROLES, joined.class_tables(name), strict=True):
             empty = table == 0
             sentences += [_missing(name, levels, empty, side, joined)] if empty.any() else []
+            cells += int(np.count_nonzero(empty))
             figures[f"{name}/{side}"] = {
                 _class_name(levels, c): np.flatnonzero(empty[:, c]).tolist()
-                for c in np.flatnonzero(empty.any(axis=0))[:20].tolist()
+                for c in np.flatnonzero(empty.any(axis=0))[:MOST_LISTED].tolist()
             }
-    cells = sum(len(splits) for figure in figures.values() for splits in figure.values())
+    if not figures:
+        return NotAsked("no row has a class")
     return Found(cells, "; ".join(sentences) + ".", {k: v for k, v in figures.items() if v}) if sentences else None
 
 
@@ -80,10 +85,9 @@ def class_deviation(joined: Joined) -> Outcome:
         levels = joined.levels(name)
         if len(levels) * len(folds.shares()) > MOST_CELLS:
             return NotAsked(f"{name!r} has {len(levels):,} classes")
-        worst += [
-            (cell, f" of class {shown(repr(levels[cell.level]))} of {name!r}") for cell in _deviations(folds, name)
-        ]
-    return _deviation_found(folds, *max(worst)) if worst else None
+        cells = _deviations(folds, name) if levels else ()
+        worst += [(cell, f" of class {shown(repr(levels[cell.level]))} of {name!r}") for cell in cells]
+    return _deviation_found(folds, *max(worst)) if worst else NotAsked("no row has a class")
 
 
 class Deviation(NamedTuple):
@@ -143,7 +147,9 @@ def constant_target(joined: Joined) -> Outcome:
     if name is None:
         return NotAsked("no target column is named")
     values = joined.column(name).drop_null().unique().to_pylist()
-    if len(values) != 1:
+    if not values:
+        return NotAsked("no row has a target")
+    if len(values) > 1:
         return None
     value = shown(f"{values[0]:g}" if isinstance(values[0], float) else repr(values[0]))
     return Found(

@@ -180,10 +180,10 @@ def target_like_features(joined: Joined, features: Features) -> Outcome:
     name = joined.columns.target
     if name is None:
         return NotAsked("no target column is named")
-    if features.rows.size < LEAST_ROWS:
-        return NotAsked(f"{features.rows.size} rows are too few to tell a copy of the target from chance")
-    column = joined.column(name).take(pa.array(features.rows))
-    target = Target.of(column)
+    target = Target.of(joined.column(name).take(pa.array(features.rows)))
+    known = int(np.count_nonzero(target.present))
+    if known < LEAST_ROWS:
+        return NotAsked(f"{known} rows with a target are too few to tell a copy of it from chance")
     likeness = {feature: target.likeness(features.sample.column(feature)) for feature in features.sample.column_names}
     alike = {feature: value for feature, value in likeness.items() if value >= TARGET_LIKE}
     if not alike:
@@ -263,6 +263,8 @@ def _correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 
 def mean_auc(numbers: NDArray[np.float64], classes: NDArray[np.int64]) -> float:
     """Return the mean over all pairs of classes of the AUC with which ``numbers`` tell the two apart, 0.5 to 1."""
+    if np.unique(classes).size < 2:
+        return 0.0
     order = stable_order(numbers)
     ranked = numbers[order]
     last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), numbers.size - 1)

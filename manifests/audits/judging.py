@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping
+from pathlib import PurePath
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -41,6 +43,8 @@ def judged(
 ) -> Audit:
     """Return what the checks came to beside their limits; every check is run once, those that are off are not.
 
+    A check that raises could not run, whatever it raises, and the others are run.
+
     What a check with a reason to be ignored finds is told with that reason, and fails nothing. ``priced`` adds to what
     was found beyond its limit what it costs.
     """
@@ -71,6 +75,11 @@ def _outcome(check: Check) -> Outcome | CouldNotRun:
         return check()
     except (SplitError, pa.ArrowException) as error:
         return CouldNotRun(str(error))
+    except Exception as error:
+        # Not foreseen. It costs no other check its answer, and its own words may quote a value.
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{type(error).__name__} in {PurePath(at.filename).name}, line {at.lineno}"
+        return CouldNotRun(f"{place}, which is a defect of evenfold; please report it.")
 
 
 def _is_finding(gate: Gate, outcome: Outcome | CouldNotRun) -> bool:

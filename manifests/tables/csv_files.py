@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
@@ -20,6 +21,7 @@ COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 SAMPLE_BYTES, SAMPLE_LINES = 65_536, 50
 UNPACKED_BYTES = 8_000_000  # of a compressed file, to see how tightly it is packed
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
+CUT = re.compile(r'"(?:[^"]|"")*\Z')  # the quotes in which a sample ends
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
@@ -44,8 +46,10 @@ def dialect_of(file: Path) -> Dialect:
     """
     with pa.input_stream(str(file), compression=_compression(file)) as stream:
         text = stream.read(SAMPLE_BYTES).decode("utf-8-sig", errors="replace")
-    lines = [line for line in QUOTED.sub("", text).splitlines()[:SAMPLE_LINES] if line]
-    if len(text) >= SAMPLE_BYTES // 4:
+    sampled = len(text) >= SAMPLE_BYTES // 4
+    bare = QUOTED.sub("", text)
+    lines = [line for line in (CUT.sub("", bare) if sampled else bare).splitlines()[:SAMPLE_LINES] if line]
+    if sampled:
         lines = lines[:-1] or lines  # the sample may end within a line
     separator = _separator(lines)
     fields = [field.strip() for line in lines[1:] for field in line.split(separator)]
@@ -62,10 +66,29 @@ def _separator(lines: list[str]) -> str:
     return max(even or SEPARATORS, key=lambda mark: counts[mark][0])  # the first of equals: a comma
 
 
+def _parse(dialect: Dialect) -> pa.csv.ParseOptions:
+    """Return how lines are told apart: not by a line break within quotes, wherever a block of the file ends."""
+    return pa.csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True)
+
+
+@contextmanager
+def _lines_of(file: Path) -> Iterator[pa.NativeFile]:
+    """Yield what a file holds, unpacked; SplitError where what is read inside the block finds a line without end."""
+    try:
+        with pa.input_stream(str(file), compression=_compression(file)) as stream:
+            yield stream
+    except pa.ArrowInvalid as error:
+        if "straddling" not in str(error):
+            raise
+        raise SplitError(
+            f"{file} holds a row of over 1 MB, or a quote that is opened and never closed; close it, or pass Parquet."
+        ) from None
+
+
 def csv_names(file: Path) -> list[str]:
     """Return the column names in a CSV file's first line."""
-    options = pa.csv.ParseOptions(delimiter=dialect_of(file).separator)
-    with pa.input_stream(str(file), compression=_compression(file)) as stream:
+    options = _parse(dialect_of(file))
+    with _lines_of(file) as stream:
         return list(pa.csv.open_csv(stream, parse_options=options).schema.names)
 
 
@@ -79,7 +102,7 @@ def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
         raise SplitError(f"{file} is empty (0 bytes); it needs a line of column names and rows.")
     parse, convert = _options(file, types)
     try:
-        with pa.input_stream(str(file), compression=_compression(file)) as stream:
+        with _lines_of(file) as stream:
             table = _texts_missing(pa.csv.read_csv(stream, parse_options=parse, convert_options=convert), types)
             # A name that is not UTF-8 fails when it is looked at; such text becomes binary in silence.
             named = zip(table.column_names, table.schema.types, strict=True)
@@ -106,7 +129,7 @@ def _options(
     seen = {field.name: field.type for field in schema}
     declared = seen | {name: ARROW_TYPES[known] for name, known in types.items() if known != "timestamp"}
     convert = pa.csv.ConvertOptions(column_types=declared, decimal_point=dialect.decimal)  # text: see _texts_missing
-    return pa.csv.ParseOptions(delimiter=dialect.separator), convert
+    return _parse(dialect), convert
 
 
 def csv_batches(
@@ -119,7 +142,7 @@ def csv_batches(
     """
     parse, convert = _options(file, types, schema)
     convert.include_columns = list(columns)
-    with pa.input_stream(str(file), compression=_compression(file)) as stream:
+    with _lines_of(file) as stream:
         reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
         yield pa.RecordBatch.from_arrays([pa.array([], field.type) for field in reader.schema], schema=reader.schema)
         yield from (_texts_missing(batch, types) for batch in reader)

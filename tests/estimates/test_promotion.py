@@ -135,7 +135,8 @@ def test_the_interval_is_at_the_level_that_was_spent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "error", "later"), [((350, 360), 0.05, 0.025), ((350, 700), 0.05, 0.025), ((900, 100), 0.03, 0.01)]
+    ("rows", "error", "later"),
+    [((350, 360), 0.05, 0.025), ((350, 700), 0.05, 0.025), ((900, 100), 0.03, 0.01), ((350, 700), 0.05, 1e-30)],
 )
 def test_a_second_look_crosses_its_bound_first_as_often_as_it_spends(rows: Any, error: float, later: float) -> None:
     """The chance that it does and the first did not is the integral of two normals, within 0.2 % of it."""
@@ -166,6 +167,17 @@ def test_looks_at_growing_rows_spend_what_they_say(name: str) -> None:
     assert crosses.any(axis=1).mean() == pytest.approx(0.1, abs=0.004)
     apart = [float(stats.norm.isf(look.error)) for look in looks]
     assert all(look.bound < bound for look, bound in zip(looks[1:], apart[1:], strict=True)), "less than Bonferroni's"
+
+
+def test_a_year_of_weekly_looks_has_a_bound_at_each() -> None:
+    """As many rows join every week, so half of what is left is soon too little for the end of a short grid."""
+    looks: list[EarlierLook] = []
+    for week in range(52):
+        day = TODAY + timedelta(weeks=week)
+        rows, error = 1_000.0 * (week + 1), to_spend(looks, day)
+        looks.append(EarlierLook(day, error, "a", rows, bound_of(error, rows, looks)))
+    apart = [float(stats.norm.isf(look.error)) for look in looks]
+    assert all(0 < bound - look.bound < 1 for look, bound in zip(looks[1:], apart[1:], strict=True))
 
 
 def test_a_chain_of_looks_is_of_one_pair_and_ends_with_a_promotion() -> None:

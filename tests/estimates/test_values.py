@@ -11,6 +11,7 @@ import pytest
 from evaluations import normals
 from evenfold.estimates import (
     METRICS,
+    Answered,
     Declined,
     DrawScores,
     Estimate,
@@ -21,6 +22,7 @@ from evenfold.estimates import (
     Problem,
     aggregate,
     fit_and_score,
+    influence_of,
     interval_for,
     level_scores_of_draws,
     nested_cv_interval,
@@ -232,3 +234,16 @@ def test_nested_cross_validation_weighs_rows() -> None:
     )
     alone = nested_cv_interval("neg_mean_squared_error", half.model, half, [folds[0][1::2]], seed=0)
     assert (made.low + made.high) == pytest.approx(alone.low + alone.high, rel=0.01)
+
+
+@pytest.mark.parametrize("classes", [(1, 2), (0, 1), (-1, 1), (False, True)])
+@pytest.mark.parametrize("metric", sorted(BINARY - {"average_precision"} | {"f1_macro", "precision_weighted"}))
+def test_influences_are_of_the_score_whatever_the_two_classes_are_called(metric: str, classes: tuple[Any, Any]) -> None:
+    """Of 1 and 2, scikit-learn's recall is that of 1, and the interval was that of 2: [.14, .96] round .96."""
+    y, proba = three_classes(0)
+    labels, two = np.asarray(classes)[(y > 0).astype(int)], np.column_stack([proba[:, 0], 1 - proba[:, 0]])
+    problem = problem_of(labels, classes)
+    answers = replay(frame_of(problem, np.asarray(classes)[two.argmax(axis=1)], 0, two), classes)
+    made = influence_of(metric, Answered(answers, labels, classes))
+    assert made is not None
+    assert made[0] == pytest.approx(score(metric, answers, labels), abs=1e-12)

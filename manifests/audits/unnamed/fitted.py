@@ -26,11 +26,12 @@ ELSEWHERE = 0.2  # and so much less among the others
 class Fits:
     """The numbers of all rows beside the target, as sums of products: what fits of the target would be.
 
-    Columns with a gap and those without two values are left out. O(rows x columns^2) once, and columns^3 each.
+    Columns with a gap, and those without two values that floats tell apart, are left out. O(rows x columns^2) once,
+    and columns^3 each.
     """
 
     def __init__(self, columns: Sequence[Column], outcome: Array) -> None:
-        whole = [column for column in columns if not np.isnan(column.values).any() and column.n_levels > 1]
+        whole = [column for column in columns if not np.isnan(column.values).any() and _is_spread(column.values)]
         whole = whole[: min(MOST_COLUMNS, int(np.sqrt(MOST_PRODUCTS / outcome.size)))]
         self.names, self.n = [column.name for column in whole], outcome.size
         X = np.column_stack([column.values for column in whole]) if whole else np.zeros((outcome.size, 0))
@@ -107,6 +108,11 @@ class Fits:
             if size > 0 and 1.0 - float(own @ weights) ** 2 / size < EXACTLY:
                 return True
         return False
+
+
+def _is_spread(values: Array) -> bool:
+    # The mean of equal numbers may be off in its last bit, and the squares of tiny ones are nothing.
+    return bool(np.ptp(values) > 0 and values.std() > 0)
 
 
 def _shadow(products: Array, with_other: Array, n: int) -> tuple[float, int]:

@@ -78,7 +78,7 @@ def _is_random(sample: Sample) -> bool:
     time = sample.joined.columns.time
     if time is None:
         return True
-    order = np.argsort(sample.joined.encoded(time)[0][sample.rows], kind="stable")
+    order = np.argsort(sample.clock(time).codes, kind="stable")
     codes = sample.joined.codes[sample.rows, 0][order]
     return bool(
         np.mean(codes[1:] != codes[:-1]) > 0.5 * (1.0 - np.square(np.bincount(codes - codes.min()) / codes.size).sum())

@@ -76,7 +76,7 @@ def _likeness(clock: Column, outcomes: Array, sample: Sample) -> tuple[float, fl
 
 def _in_different_folds(sample: Sample, order: Codes) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     if not isinstance(sample.joined, JoinedLabels):
-        return np.ones(order.size - 1, dtype=np.bool_)  # of draws some split parts any two rows
+        return np.ones(max(order.size - 1, 0), dtype=np.bool_)  # of draws some split parts any two rows
     codes = sample.joined.codes[sample.rows[order], 0]
     return np.asarray(codes[1:] != codes[:-1])
 

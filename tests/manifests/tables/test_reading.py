@@ -124,6 +124,36 @@ def test_text_that_is_declared_misses_only_what_is_empty(engine: Any, tmp_path: 
         decide({"columns": {"key": "id"}, "types": {"id": "text"}}, odd, engine=engine, to=tmp_path / "splits")
 
 
+def test_a_line_break_within_quotes_is_within_a_value_wherever_a_block_of_the_file_ends(tmp_path: Path) -> None:
+    """Arrow reads a megabyte at a time: keys are not cut, and have the folds that they have in a frame."""
+    rows = pd.DataFrame({"id": [f"{i}\n{'x' * 2_000}" for i in range(600)], "n\nm": range(600)})
+    path = written(tmp_path, "rows.csv", rows.to_csv(index=False))
+    assert path.stat().st_size > 1 << 20
+    assert read_table(path)["id"].to_pylist() == rows["id"].tolist()
+    assert column_names(path) == list(rows)
+    spec = {"columns": {"key": "id"}, "strategy": "KFold"}
+    splits = [decide(spec, path, engine=engine, to=tmp_path / "splits") for engine in ("memory", "duckdb")]
+    assert {split.split_id for split in splits} == {decide(spec, rows).split_id}
+    last = written(tmp_path, "last.csv", rows[["n\nm", "id"]].to_csv(index=False))
+    assert read_table(last)["id"].to_pylist() == rows["id"].tolist()
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_a_quote_that_is_never_closed_swallows_no_rows(engine: Any, tmp_path: Path) -> None:
+    """All that follows it is one value: refused, never fewer rows than the file has."""
+    rows = [f"{i},{'x' * 2_000}\n" for i in range(1_200)]
+    path = written(tmp_path, "rows.csv", "".join(["id,note\n", *rows[:9], '9,"never closed\n', *rows[10:]]))
+    with pytest.raises(SplitError, match="over 1 MB, or a quote that is opened and never closed; close it, or pass Pa"):
+        decide({"columns": {"key": "id"}}, path, engine=engine, to=tmp_path / "splits")
+
+
+def test_quotes_in_which_a_sample_of_a_file_ends_say_nothing_of_its_numbers(tmp_path: Path) -> None:
+    """As other quotes do not: a decimal comma stays one where a long note holds points."""
+    note = '"' + "why; 3.5; so\n" * 9_000 + '"'
+    path = written(tmp_path, "rows.csv", "id;cost;note\n" + "1;2,5;x\n" * 20 + f"2;2,5;{note}\n")
+    assert read_table(path)["cost"].to_pylist() == [2.5] * 21
+
+
 def test_copies_and_logs_in_a_folder_are_no_rows(tmp_path: Path) -> None:
     """Of a notebook, of a table's own log, and half of what another process is writing."""
     for name in ("a.csv", ".ipynb_checkpoints/a-checkpoint.csv", "_log/a.csv", ".writing-7-b.csv"):

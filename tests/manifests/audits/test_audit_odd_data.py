@@ -1,0 +1,98 @@
+"""Data that lack what a check looks at, or hold what it does not expect, cost no check its answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from audited import clean, plain, split, the
+from evenfold.manifests import GATES, audit, decide
+from evenfold.manifests.audits.findings import GATES as LIMITS
+from evenfold.manifests.audits.judging import judged
+from evenfold.manifests.audits.unnamed.fitted import Fits
+from evenfold.manifests.audits.unnamed.sample import Column
+
+
+def accounted_for(made: Any) -> bool:
+    """Return whether every check ran, and is in exactly one place."""
+    places = [*(found.check for found in made.findings), *made.passed, *made.not_asked]
+    return all(found.ran for found in made.findings) and sorted(places) == sorted(GATES)
+
+
+@pytest.mark.parametrize("strategy", ["KFold", "StratifiedShuffleSplit"])
+def test_a_target_without_a_value_stops_no_check(strategy: str) -> None:
+    """Folds and draws alike, with gaps in a feature, and a date column that is empty, or is not."""
+    frame, _ = plain(n=200)
+    frame["gaps"] = frame["a"].where(frame.index >= 60)
+    frame["day"], frame["never"] = pd.date_range("2020", periods=200), pd.NaT
+    manifest = decide({"strategy": strategy, "columns": {"key": "id", "target": "y"}}, frame)
+    made = audit(manifest, frame.assign(y=pd.Series([None] * 200, dtype="string" if strategy == "KFold" else object)))
+    assert accounted_for(made)
+    assert made.not_asked["missing_classes"] == "no row has a class"
+    assert made.not_asked["constant_target"] == "no row has a target"
+    assert made.not_asked["target_like_features"] == "0 rows with a target are too few to tell a copy of it from chance"
+    if strategy == "KFold":
+        assert made.not_asked["class_deviation"] == "no row has a class"
+
+
+def test_a_date_column_without_a_value_stops_no_check_of_draws() -> None:
+    frame, _ = plain(n=200)
+    frame["never"] = pd.Series([pd.NaT] * 200, dtype="datetime64[ns]")
+    manifest = decide({"strategy": "ShuffleSplit", "columns": {"key": "id", "target": "y"}}, frame)
+    assert accounted_for(audit(manifest, frame))
+
+
+@pytest.mark.parametrize("values", [10**18 + np.arange(600) % 2, 1e-200 * np.arange(600), np.full(600, 3)])
+def test_numbers_that_floats_cannot_tell_apart_are_in_no_fit(values: Any) -> None:
+    """Their spread as floats is nothing, and dividing by it would make every number of a fit none."""
+    whole = values if values.dtype.kind == "i" else None
+    odd = Column("odd", "number", values.astype(np.float64), whole=whole)
+    even = Column("even", "number", np.arange(600.0) ** 2)
+    fits = Fits([odd, even], np.arange(600.0))
+    assert fits.names == ["even"]
+    assert np.isfinite(fits.explained[0])
+
+
+def test_a_check_that_stumbles_is_told_and_loses_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was not foreseen is a check that could not run; the sentence names the place and quotes no value."""
+
+    def stumbling(_: Any) -> None:
+        raise KeyError("Meier")
+
+    data = clean(100)
+    checks = {name: (lambda: None) for name in LIMITS} | {"class_deviation": lambda: stumbling(data)}
+    made = judged(LIMITS, checks, split(data), n_rows=100, features=[])
+    found = the("class_deviation", made)
+    assert (found.ran, found.figure, found.severity) == (False, None, "warning")
+    assert "could not run: KeyError in test_audit_odd_data.py, line " in found.message
+    assert "Meier" not in found.message
+    assert len(made.passed) == len(LIMITS) - 1
+
+
+def test_folds_that_follow_in_time_are_known_as_such_in_any_order_of_the_file() -> None:
+    """Rows are put in order by their time, not by which time the file happens to hold first."""
+    frame, random = plain(n=600)
+    hours, frame["id"] = np.arange(600), random.permutation(600)
+    frame["fold"], frame["t"] = hours // 120, pd.Timestamp("2024-01-01") + pd.to_timedelta(hours, unit="h")
+    frame["a"] += frame["fold"]
+    spec = {"strategy": "Predefined", "columns": {"key": "id", "target": "y", "fold": "fold"}}
+    manifest = decide(spec, frame)
+    only = {name: "off" for name in LIMITS if name != "other_populations"}
+    for rows in (frame, frame.sample(frac=1, random_state=1)):
+        made = audit(manifest, rows, time="t", gates=only)
+        assert made.not_asked["other_populations"] == "the folds follow one another in time"
+
+
+def test_every_empty_cell_of_class_and_split_is_counted_and_few_are_listed() -> None:
+    """Of 300 classes of four rows each lacks at least one of five folds, and the gate is held to all of them."""
+    frame = pd.DataFrame({"id": range(1200), "y": [f"c{i % 300}" for i in range(1200)]})
+    manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame)
+    tested = pd.crosstab(frame["y"], manifest.codes).to_numpy()
+    empty = int((tested == 0).sum() + (tested == 4).sum())
+    assert empty > 300
+    made = audit(manifest, frame, gates={name: "off" for name in LIMITS} | {"missing_classes": empty - 1})
+    found = the("missing_classes", made)
+    assert (made.failed, found.figure) == (["missing_classes"], empty)
+    assert len(found.figures["y/test"]) == 20
