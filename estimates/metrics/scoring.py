@@ -114,7 +114,7 @@ def _labels(metric: str, known: list[Any], y: NDArray[Any], classes: tuple[Any, 
         return known
     if "multi_class" not in scorer_of(metric)._kwargs:
         return list(classes)
-    labels = np.union1d(known, y).tolist()  # a class that neither is known nor has a row has no area
+    labels: list[Any] = np.union1d(known, y).tolist()  # a class that neither is known nor has a row has no area
     if labels != known and len(labels) > np.unique(y).size:
         raise ValueError("no row is of one of the classes that the model knows.")
     return labels
