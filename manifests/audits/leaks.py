@@ -66,7 +66,8 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
     """Look for rows whose features stand on the other side of a split too, target and key aside.
 
     The figure is 0 where features of few values repeat by chance: then at least as many pairs of rows differ in one
-    feature as in none. At most 200,000 rows are compared for that. Rows without any value repeat nothing.
+    feature as in none. The pairs that differ in none are counted in all rows, the others in at most 200,000 and in
+    proportion. Rows without any value repeat nothing.
     """
     ranked = np.sort(features.hashes)
     repeated = np.unique(ranked[1:][ranked[1:] == ranked[:-1]])
@@ -79,7 +80,8 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
     if not crossing.count:
         return None
     share, places = crossing.count / joined.n, crossing.places
-    if happen_by_chance([column_of(name, features.sample.column(name)) for name in features.sample.column_names]):
+    columns = [column_of(name, features.sample.column(name)) for name in features.sample.column_names]
+    if happen_by_chance(columns, ranked):
         sentence = f"{amount(crossing.count, 'row')} ({share:.1%}) {verb(crossing.count, 'has', 'have')} the features"
         why = "as many pairs of rows differ in a single feature, so features of so few values repeat by chance"
         return Found(0, f"{sentence} of another; {why}.", {"share": share, "folds": places})
