@@ -65,6 +65,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             test._hypothesis_internal_use_settings = hypothesis.settings(usual, max_examples=times * usual.max_examples)
 
 
+def pytest_sessionfinish() -> None:
+    """Leave what a worker still holds to the end of its process: pytest would look through all of it five times."""
+    gc.freeze()
+
+
 def _room(item: pytest.Item) -> str:
     return item.path.relative_to(Path(__file__).parent).parts[0]
 

@@ -15,7 +15,7 @@ from evenfold.manifests.audits.findings import Audit
 from evenfold.manifests.balance import measure as measure_rows
 from evenfold.manifests.engines.deciding import StreamedPlan
 from evenfold.manifests.engines.engine import EngineName, bytes_of_memory, engine_named, free_memory
-from evenfold.manifests.engines.sources import Source, source_of
+from evenfold.manifests.engines.sources import Source, is_stream, source_of
 from evenfold.manifests.engines.stored import StoredManifest, room_beside, write_streamed
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.figures import BalanceReport
@@ -134,7 +134,7 @@ def fits_whole(stored: StoredManifest, source: Source | None, memory: str | int 
     """Return whether a manifest and all columns of its data, or its own rows alone, fit into ``memory``."""
     if source is None:
         return stored.n * BYTES_OF_MEMBER * max(len(stored.column_names), 1) <= bytes_of_memory(memory)
-    if not isinstance(source.native, (str, Path)) and type(source.native).__module__.partition(".")[0] != "pandas":
+    if is_stream(source.native):
         return False
     return not stays_on_disk(stored, source, memory) and _holds(source, source.schema.names, memory)
 

@@ -16,6 +16,7 @@ from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 
+from .carried import as_carried, as_it_was, carried
 from .ordered import Canonical, ShardWriter
 from .sources import Source
 
@@ -64,8 +65,9 @@ class DuckDB:
 def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
     """Yield the rows of ``parts`` sorted by ``key``, out of core: at most ``memory`` bytes, the rest in ``folder``.
 
-    Of parts without rows the columns are yielded, once. Raises what a part raises, and SplitError for a part whose
-    columns have other types than those of the first.
+    Columns keep their types and values; an ordered category becomes its value. Of parts without rows the columns are
+    yielded, once. Raises what a part raises, and SplitError for a part whose columns have other types than those of the
+    first, and for a column that DuckDB cannot hold.
     """
     import duckdb
 
@@ -73,9 +75,8 @@ def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: in
     if first is None:
         return
     names, failed = first.column_names, list[Exception]()
-    # By number: DuckDB takes names that differ in case alone for one.
-    numbered = pa.schema([(str(i), arrow) for i, arrow in enumerate(first.schema.types)])
-    stream = pa.RecordBatchReader.from_batches(numbered, _batches(first, parts, numbered.names, failed))
+    numbered = carried(first.schema)
+    stream = pa.RecordBatchReader.from_batches(numbered, _batches(first, parts, numbered, failed))
     settings: dict[str, str | bool | int | float | list[str]] = {
         # What DuckDB holds besides its buffers, and our own batches, need as much again.
         "memory_limit": f"{max(memory // 2, 64 << 20) >> 20}MiB",
@@ -91,10 +92,10 @@ def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: in
         try:
             reader, rows = database.sql(f"select * from canonical order by {order}").to_arrow_reader(1 << 17), 0
             for batch in reader:
-                yield pa.Table.from_batches([batch]).rename_columns(names)
+                yield as_it_was(batch, first.schema)
                 rows += batch.num_rows
             if not rows:
-                yield reader.schema.empty_table().rename_columns(names)
+                yield as_it_was(pa.RecordBatch.from_pylist([], reader.schema), first.schema)
         except duckdb.Error as error:
             raise (failed[0] if failed else _unsorted(error, folder, memory)) from None
 
@@ -119,13 +120,13 @@ def _unsorted(error: Exception, folder: Path, memory: int) -> Exception:
 
 
 def _batches(
-    first: pa.Table, others: Iterator[pa.Table], names: list[str], failed: list[Exception]
+    first: pa.Table, others: Iterator[pa.Table], numbered: pa.Schema, failed: list[Exception]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of tables, their columns called ``names``; what goes wrong is kept as it was."""
+    """Yield the batches of tables in the columns of ``numbered``; what goes wrong is kept as it was."""
     try:
         for table in chain([first], others):
             _require_alike(first.schema, table.schema)
-            yield from table.rename_columns(names).to_batches()
+            yield from as_carried(table, numbered).to_batches()
     except Exception as error:
         failed.append(error)
         raise

@@ -60,12 +60,19 @@ def source_of(data: Any, types: dict[str, str] | None = None) -> Source:
         return data
     if isinstance(data, (str, Path)):
         return _from_address(str(data), types or {})
-    library = type(data).__module__.partition(".")[0].lstrip("_")
-    stream = _STREAMS.get(library)
-    if stream is not None and hasattr(data, stream[0]):
-        return stream[1](data)
+    if is_stream(data):
+        return _STREAMS[_library(data)][1](data)
     table = read_table(data)
     return Source(table.schema, lambda columns: _slices(table.select(columns)), table.num_rows, data)
+
+
+def is_stream(data: Any) -> bool:
+    """Return whether data are read batch by batch where they lie: a relation, a lazy frame, one of Dask or Spark."""
+    return hasattr(data, _STREAMS.get(_library(data), ("",))[0])
+
+
+def _library(data: Any) -> str:
+    return type(data).__module__.partition(".")[0].lstrip("_")
 
 
 def _slices(table: pa.Table) -> Iterator[pa.Table]:

@@ -22,7 +22,7 @@ from .kept import FOLDS, folds_of_kept, in_order_of, kept_keys, kept_rows, label
 from .parts import with_words
 from .positions import for_data_foundry, for_openml, for_torch
 from .samples import for_croissant, for_split_graph
-from .warehouse import warehouse_sql
+from .warehouse import normalizes, warehouse_sql
 
 
 class Exported(BaseModel):
@@ -102,6 +102,14 @@ NOTES = {
 
 def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
     folds = folds_of_kept(manifest, repeat, "sklearn", least=-1).astype(np.int64)
+    labels = labels_of(manifest, "sklearn")
+    if labels.parts and labels.n_bins > 1:
+        tested = listed(labels.code_name(code) for code in labels.tested)
+        raise SplitError(
+            f"{manifest.name} {manifest.version} tests {labels.n_bins} parts ({tested}), and PredefinedSplit trains on "
+            "every part but the one it tests; give scikit-learn as_cv(data), whose splits train on the train part "
+            "alone, or export to nnunet."
+        )
     require_data(data, "sklearn")
     note = "rows in the order of the data's rows; PredefinedSplit(numpy.load(...)) tests folds 0, 1, ... and never -1."
     return in_order_of(manifest, data, folds), note
@@ -142,7 +150,10 @@ def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
 
 
 def _for_sql(manifest: Manifest, dialect: Dialect, table: str) -> tuple[Content, str]:
-    return warehouse_sql(manifest, dialect, table), f"{dialect} SQL; its last statement selects the rows with folds."
+    text = "" if normalizes(dialect) else " Text in the table must be in Unicode's NFC form, which it cannot make."
+    return warehouse_sql(manifest, dialect, table), (
+        f"{dialect} SQL; its last statement selects the rows with folds: NULL for a group without one.{text}"
+    )
 
 
 def _tabled(to: str) -> Writer:

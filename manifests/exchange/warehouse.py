@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, islice
@@ -29,20 +28,22 @@ class Words:
     """How a dialect says what we need of it.
 
     ``text``: a column as text; ``bits``: the first 52 bits of SHA-256 of a text, as an integer; ``halved``: an
-    integer shifted right by 52. ``types`` are those of a table's columns; ``quote`` stands around names. Where
-    ``escapes``, a backslash within a text is written twice.
+    integer shifted right by 52. ``types`` are those of a table's columns; ``normal``: a text in Unicode's NFC form, or
+    the text itself where the dialect cannot make it. ``quote`` stands around names. Where ``escapes``, a backslash
+    within a text is written twice.
     """
 
     text: str
     bits: str
     halved: str
     types: dict[str, str]
+    normal: str = "{}"
     quote: str = '"'
     escapes: bool = False
 
 
-def _types(number: str, text: str, double: str, time: str) -> dict[str, str]:
-    return {"int": number, "text": text, "float": double, "timestamp": time, "date": "DATE", "bool": "BOOLEAN"}
+def _types(number: str, text: str, double: str) -> dict[str, str]:
+    return {"int": number, "text": text, "float": double, "date": "DATE", "bool": "BOOLEAN"}
 
 
 DIALECTS: dict[str, Words] = {
@@ -50,13 +51,14 @@ DIALECTS: dict[str, Words] = {
         "CAST({} AS VARCHAR)",
         "CAST('0x' || left(sha256({}), 13) AS BIGINT)",
         "({}) >> 52",
-        _types("BIGINT", "VARCHAR", "DOUBLE", "TIMESTAMPTZ"),
+        _types("BIGINT", "VARCHAR", "DOUBLE"),
+        "nfc_normalize({})",
     ),
     "spark": Words(
         "CAST({} AS STRING)",
         "CAST(conv(left(sha2({}, 256), 13), 16, 10) AS BIGINT)",
         "shiftright({}, 52)",
-        _types("BIGINT", "STRING", "DOUBLE", "TIMESTAMP"),
+        _types("BIGINT", "STRING", "DOUBLE"),
         quote="`",
         escapes=True,
     ),
@@ -64,7 +66,8 @@ DIALECTS: dict[str, Words] = {
         "CAST({} AS STRING)",
         "CAST(CONCAT('0x', SUBSTR(TO_HEX(SHA256({})), 1, 13)) AS INT64)",
         "({}) >> 52",
-        _types("INT64", "STRING", "FLOAT64", "TIMESTAMP") | {"bool": "BOOL"},
+        _types("INT64", "STRING", "FLOAT64") | {"bool": "BOOL"},
+        "NORMALIZE({}, NFC)",
         quote="`",
         escapes=True,
     ),
@@ -72,14 +75,15 @@ DIALECTS: dict[str, Words] = {
         "CAST({} AS VARCHAR)",
         "TO_NUMBER(LEFT(SHA2({}, 256), 13), 'XXXXXXXXXXXXX')",
         "BITSHIFTRIGHT({}, 52)",
-        _types("BIGINT", "VARCHAR", "DOUBLE", "TIMESTAMP_TZ"),
+        _types("BIGINT", "VARCHAR", "DOUBLE"),
         escapes=True,
     ),
     "postgres": Words(
         "CAST({} AS TEXT)",
         "CAST(CAST('x' || left(encode(sha256(convert_to({}, 'UTF8')), 'hex'), 13) AS BIT(52)) AS BIGINT)",
         "({}) >> 52",
-        _types("BIGINT", "TEXT", "DOUBLE PRECISION", "TIMESTAMPTZ"),
+        _types("BIGINT", "TEXT", "DOUBLE PRECISION"),
+        "normalize({}, NFC)",
     ),
 }
 
@@ -87,12 +91,13 @@ DIALECTS: dict[str, Words] = {
 def warehouse_sql(manifest: Manifest, dialect: Dialect, table: str = "rows") -> str:
     """Return SQL that gives each row of ``table`` its fold, in one SELECT at the end.
 
-    HashSplit is one expression of the key, the 52-bit rule of its docstring; text is hashed as it stands, so keys that
-    are not in Unicode's NFC form must be brought into it first. Strategies that keep groups whole become a table
-    ``<name>_folds`` of groups and folds (every repeat), and a join. Codes are the manifest's: -2 is locked.
-    Rows of groups that turned out to be one, where that was accepted, follow their group here.
-    Raises SplitError for splits that follow from neither, for keys without a text that all engines agree on, and for
-    rows that are quarantined, left out or waiting, which no rule knows.
+    HashSplit is one expression of the key, the 52-bit rule of its docstring. Strategies that keep groups whole become
+    a table ``<name>_folds`` of groups and folds (every repeat), and a join; a row whose group is not in it has NULL.
+    Text is compared in Unicode's NFC form; Spark and Snowflake cannot make it, so there the table must be in it.
+    Codes are the manifest's: -2 is locked. Rows of groups that turned out to be one, where that was accepted, follow
+    their group here.
+    Raises SplitError for splits that follow from neither, for keys without a text that all engines agree on, for groups
+    that are times, and for rows that are quarantined, left out or waiting, which no rule knows.
     """
     if dialect not in DIALECTS:
         raise SplitError(f"there is no dialect {dialect!r}; choose {listed(get_args(Dialect), most=9)}.")
@@ -111,23 +116,37 @@ def warehouse_sql(manifest: Manifest, dialect: Dialect, table: str = "rows") -> 
     )
 
 
+def normalizes(dialect: Dialect) -> bool:
+    """Return whether a dialect brings text into Unicode's NFC form."""
+    return DIALECTS[dialect].normal != Words.normal
+
+
 def _beyond_rules(rows: str) -> SplitError:
     return SplitError(f"the manifest holds {rows}, which no rule knows; export to csv and join by key.")
 
 
 def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -> str:
     columns = manifest.spec.columns.key
-    kinds = [manifest.types.get(name) for name in columns]
+    kinds = [manifest.types.get(name, "") for name in columns]
     if manifest.spec.key_encoding or set(kinds) - {"int", "text"}:
         raise SplitError("only keys of whole numbers and text have a text that every engine agrees on; export to csv.")
     assert manifest.keys is not None
     left_out = int(np.count_nonzero(manifest.codes != splitter.labels_of(key_values(manifest.keys))))
     if left_out:
         raise _beyond_rules(f"{amount(left_out, 'row')} whose fold is not that of the key")
-    parts = [words.text.format(_name(name, words)) for name in columns]
+    parts = [
+        words.text.format(_known(_name(name, words), kind, words)) for name, kind in zip(columns, kinds, strict=True)
+    ]
     parts = [_text(f"{splitter.salt}|", words), *_between(parts, _text("|", words))]
     bits = words.bits.format(f"CONCAT({', '.join(parts)})")
     return f"SELECT *, {_label(splitter, bits, words)} AS fold\nFROM {table};\n"
+
+
+def _known(column: str, kind: str, words: Words) -> str:
+    """Return a column as the manifest knows it, whatever type it has in the table."""
+    if kind == "int":
+        return f"CAST({column} AS {words.types['int']})"
+    return words.normal.format(words.text.format(column)) if kind == "text" else column
 
 
 def _between(parts: list[str], mark: str) -> list[str]:
@@ -150,6 +169,11 @@ def _by_group(manifest: Manifest, groups: pa.Table, words: Words, table: str) ->
     if column in manifest.spec.pseudonyms():
         raise SplitError(f"the groups of {column!r} are pseudonyms, which SQL cannot make; export to csv.")
     kind, folds = manifest.types[column], fold_columns(groups.column_names)
+    if kind not in LITERALS:
+        raise SplitError(
+            f"the groups of {column!r} are {kind}s, which a warehouse compares by the zone of its session; "
+            "export to csv, and join by key."
+        )
     place = _name(f"{manifest.name}_folds", words)
     columns = ", ".join([f"group_value {words.types[kind]}", *(f"{name} {words.types['int']}" for name in folds)])
     chosen = ", ".join(f"f.{name}" for name in folds)
@@ -157,7 +181,8 @@ def _by_group(manifest: Manifest, groups: pa.Table, words: Words, table: str) ->
         f"INSERT INTO {place} VALUES\n" + ",\n".join(rows) + ";\n"
         for rows in _batches(_rows(groups.select(["group", *folds]), kind, words))
     )
-    join = f"SELECT r.*, {chosen}\nFROM {table} AS r JOIN {place} AS f ON r.{_name(column, words)} = f.group_value;\n"
+    ours = _known(f"r.{_name(column, words)}", kind, words)
+    join = f"SELECT r.*, {chosen}\nFROM {table} AS r LEFT JOIN {place} AS f ON {ours} = f.group_value;\n"
     return f"CREATE TABLE {place} ({columns});\n{inserts}{join}"
 
 
@@ -183,16 +208,10 @@ def _text(value: str, words: Words) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _moment(value: Any, words: Words) -> str:
-    moment = f"'{value.astimezone(dt.UTC).isoformat(sep=' ', timespec='microseconds')}'"
-    return f"CAST({moment} AS {words.types['timestamp']})"
-
-
 LITERALS: dict[str, Callable[[Any, Words], str]] = {
     "int": lambda value, _: str(value),
     "text": _text,
     "float": lambda value, _: repr(float(value)),
     "bool": lambda value, _: str(bool(value)).upper(),
     "date": lambda value, _: f"DATE '{value.isoformat()}'",
-    "timestamp": _moment,
 }

@@ -19,6 +19,7 @@ from evenfold.reports.markdown import (
     page_note,
     split_report,
 )
+from evenfold.reports.pictures import scores_figures
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.lineage import require_client, tell_evaluation, tell_split
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
@@ -217,7 +218,9 @@ def _record_of(
     key, another = _identity_of(evaluation, work, label)
     partial = {"evenfold.partial": "true"} if evaluation.errors and evaluation.estimates else {}
     peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
-    page = _page(evaluation, work, split_report_from(evaluation.split, split_run))
+    scores = evaluation.scores or _scores_of_draws(evaluation)
+    page = _page(evaluation, work, scores, split_report_from(evaluation.split, split_run))
+    pictures = scores_figures(evaluation.estimates, scores) if evaluation.estimates else {}
     failure = _failure_of(evaluation)
     return EvaluationRecord(
         key=key,
@@ -232,9 +235,9 @@ def _record_of(
         estimates=evaluation.estimates,
         children=[
             FoldRecord(**vars(score), peak_memory_mb=peaks.get(score.name, 0.0), split=number)
-            for number, score in _numbered(evaluation, work)
+            for number, score in _numbered(evaluation, work, scores)
         ],
-        artifacts=_artifacts(evaluation) | {"report.html": page.html()},
+        artifacts=_artifacts(evaluation) | {"report.html": page.html()} | pictures,
         levels=_level_metrics(evaluation.levels) | confusion_metrics(evaluation.confusion),
         note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failure else "",
         tables={
@@ -251,13 +254,13 @@ def _failure_of(evaluation: Evaluated) -> str | None:
     return failure_of(evaluation.errors, evaluation.split.n_splits) if failed else None
 
 
-def _numbered(evaluation: Evaluated, work: Work) -> list[tuple[int, FoldScore]]:
+def _numbered(evaluation: Evaluated, work: Work, scores: Sequence[FoldScore]) -> list[tuple[int, FoldScore]]:
     """Return the score of each split with its number, which is the same where others failed; of few draws as well."""
     if evaluation.draws:
         few = work.manifest.n_splits <= MOST_FOLDS
-        return [(score.fold, score) for score in _scores_of_draws(evaluation)] if few else []
+        return [(score.fold, score) for score in scores] if few else []
     place = {work.manifest.membership.split_name(i): i for i in range(work.manifest.n_splits)}
-    return [(place[score.repeat, score.fold], score) for score in evaluation.scores]
+    return [(place[score.repeat, score.fold], score) for score in scores]
 
 
 def split_report_from(split: SplitRef, split_run: str) -> str:
@@ -285,11 +288,10 @@ def _level_metrics(levels: Sequence[LevelScore]) -> dict[str, float]:
     }
 
 
-def _page(evaluation: Evaluated, work: Work, of_split: str) -> Page:
+def _page(evaluation: Evaluated, work: Work, scores: Sequence[FoldScore], of_split: str) -> Page:
     """Return the page about what was evaluated, with the study of the number of folds where one was run."""
     title = f"Evaluation on {work.manifest.name} {work.manifest.version}"
     predictions = frame_of(evaluation.predictions) if evaluation.predictions else None
-    scores = evaluation.scores or _scores_of_draws(evaluation)
     study = kept_study(Home.here(), work.problem)
     split, data = evaluation.split, evaluation.split.data
     return evaluation_page(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 from evenfold.manifests import BalanceReport, digest_json
 from evenfold.reports.markdown import balance_table, figures_table, linked, page_note
-from evenfold.reports.pictures import scores_figures, split_pages
+from evenfold.reports.pictures import split_pages
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.results.files import write_aside
@@ -167,9 +167,6 @@ def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: di
         keep_model_of(tracker, run_id, evaluation.models.get("all rows"), evaluation.model["estimator"])
         for name, value in evaluation.artifacts.items():
             tracker.keep(run_id, name, value)
-        if evaluation.estimates:
-            for name, picture in scores_figures(evaluation.estimates, evaluation.children).items():
-                tracker.keep(run_id, name, picture)
         for name, files in evaluation.tables.items():
             if files:
                 tracker.keep_table(run_id, name, frame_of(files))

@@ -45,7 +45,7 @@ FRAMES = {
     "no-group": holed("date", 2),
     "no-key": rows().assign(id=pd.array([None, None, *range(58)], dtype="Int64")),
     "twice": rows().assign(id=[0, 1, 2, 3, 3, 3, *range(6, 60)]),
-    "infinite": rows().assign(delay=np.where(np.arange(60) == 5, np.inf, 1.5)),
+    "infinite": rows().assign(delay=np.where(np.arange(60) == 5, np.inf, 1.5), enormous=np.arange(60) * 1e200),
     "rare": rows().assign(late=["no"] * 58 + ["yes"] * 2),
     "lonely": rows().assign(late=["no"] * 59 + ["yes"]),
     "one-class": rows().assign(late="no"),
@@ -326,7 +326,7 @@ def test_a_row_number_among_the_features_is_said(
     assert re.search(r"warning: \d features? names? rows: .*rowname", out)
     run = re.search(r"^  run ([0-9a-f]{8}), 5 fits", out, re.M)
     assert run is not None
-    assert call("compare", run.group(1), run.group(1)) == 0
+    assert call("compare", run.group(1), run.group(1), "--engine", "plain") == 0
     assert "MAE" in capsys.readouterr().out
 
 
@@ -391,6 +391,6 @@ def test_flags_set_the_parameters_of_a_model_and_a_comparison_has_a_page(
     tuned = told(asked.replace("evaluate", "tune") + " --grid '{C: [0.1, 10]}'")
     assert [each["C"] for each in tuned["configurations"]] == [0.1, 10]  # type: ignore[attr-defined]
     pair = [str(each["run_id"])[:10] for each in (first, second)]
-    assert call("compare", *pair, "-o", "two.html") == 0
+    assert call("compare", *pair, "-o", "two.html", "--engine", "plain") == 0
     assert capsys.readouterr().out.endswith("page two.html\n")
     assert "LogisticRegression" in Path("two.html").read_text(encoding="utf-8")

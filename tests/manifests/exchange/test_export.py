@@ -96,6 +96,16 @@ def test_train_and_test_parts_are_what_scikit_learn_means_by_minus_one(tmp_path:
     assert (sorted(ours), sorted(theirs)) == (train.tolist(), test.tolist())
 
 
+def test_two_tested_parts_are_refused_where_one_would_be_trained_on_for_the_other(tmp_path: Path) -> None:
+    """PredefinedSplit trains on all that it does not test; the splits of the manifest train on the train part alone."""
+    frame = visits()
+    parts = {"parts": {"train": 0.6, "validation": 0.2, "calibration": 0.2}}
+    manifest = split(frame, strategy="HashSplit", params=parts)
+    with pytest.raises(SplitError, match=r"tests 2 parts \(validation and calibration\), and PredefinedSplit .* as_cv"):
+        export(manifest, "sklearn", tmp_path / "folds.npy", frame)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("tool", ["sklearn", "h2o", "spark"])
 def test_locked_rows_are_refused_where_there_is_no_word_for_them(tool: Any, tmp_path: Path) -> None:
     """PredefinedSplit would test -2 as a fold of its own; the others take 0..k-1 alone. Nothing is written."""

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,15 @@ def in_duckdb(sql: str, data: Path) -> dict[int, int]:
         return dict(folds.fetchall())
 
 
+def folds_in_duckdb(sql: str, frame: pd.DataFrame) -> dict[Any, Any]:
+    """Return the fold that DuckDB gives each ``id`` of a frame."""
+    with duckdb.connect() as database:
+        database.register("rows", frame)
+        *before, select = sql.rsplit("SELECT ", 1)
+        database.execute("".join(before) or "SELECT 1")
+        return dict(database.execute(f"SELECT id, fold FROM (SELECT {select.rstrip().rstrip(';')})").fetchall())
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     if not list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
@@ -126,6 +136,51 @@ def test_spark_comes_to_the_folds_of_the_manifest(tmp_path: Path) -> None:
             f"SELECT fold, count(*) AS n FROM (SELECT {select.rstrip().rstrip(';')}) GROUP BY fold"
         ).collect()
         assert {int(row["fold"]): row["n"] for row in found} == counts_of(manifest)
+
+
+@pytest.mark.parametrize("written", [lambda i: f"{i:04d}", float])
+def test_keys_declared_whole_numbers_are_hashed_as_such_however_they_are_written(written: Any) -> None:
+    """A column of text with zeros in front, or of doubles, is not hashed by its own text."""
+    frame = pd.DataFrame({"id": [written(i) for i in range(300)]})
+    manifest = decide({"columns": {"key": "id"}, "strategy": "HashSplit", "types": {"id": "int"}}, frame)
+    folds = folds_in_duckdb(warehouse_sql(manifest, "duckdb"), frame)
+    assert [folds[written(i)] for i in range(300)] == manifest.codes.tolist()
+
+
+def test_text_in_another_form_of_unicode_has_its_fold(server: int) -> None:
+    """Keys and groups are in NFC in the manifest; DuckDB and PostgreSQL bring those of the table into it."""
+    frame = pd.DataFrame({"id": [f"cafe\u0301 {i}" if i % 2 else f"caf\u00e9 {i}" for i in range(200)]})
+    frame["g"] = [f"cafe\u0301 {i % 20}" if i % 3 else f"caf\u00e9 {i % 20}" for i in range(200)]
+    values = ", ".join(f"('{key}', '{group}')" for key, group in frame.itertuples(index=False))
+    table = f'DROP TABLE IF EXISTS rows, "split_folds"; CREATE TABLE rows AS SELECT * FROM (VALUES {values}) v (id, g);'
+    for group, strategy in ((None, "HashSplit"), ("g", "BalancedGroupKFold")):
+        manifest = decide({"columns": {"key": "id", "group": group}, "strategy": strategy}, frame)
+        assert manifest.keys is not None
+        known = dict(zip(manifest.keys["id"].to_pylist(), manifest.codes.tolist(), strict=True))
+        folds = folds_in_duckdb(warehouse_sql(manifest, "duckdb"), frame)
+        assert {unicodedata.normalize("NFC", key): fold for key, fold in folds.items()} == known
+        *before, select = warehouse_sql(manifest, "postgres").rsplit("SELECT ", 1)
+        counting = f"SELECT fold, count(*) FROM (SELECT {select.rstrip().rstrip(';')}) AS s GROUP BY fold;"
+        told = psql(server, table + "".join(before) + counting)
+        assert {int(a): int(b) for a, b in (line.split("|") for line in told.split())} == counts_of(manifest)
+
+
+def test_a_row_of_no_known_group_is_seen_to_have_no_fold(tmp_path: Path) -> None:
+    """It is selected with NULL, never silently left out; where a dialect cannot make NFC, the note says it."""
+    manifest = decide(SPECS[3], rows())
+    more = pd.concat([rows(), rows(1).assign(id=-500, group="unheard of"), rows(1).assign(id=-501, group=None)])
+    folds = folds_in_duckdb(warehouse_sql(manifest, "duckdb"), more)
+    assert len(folds) == 502
+    assert {key for key, fold in folds.items() if fold is None} == {-500, -501}
+    assert "NFC" in export(manifest, "sql", tmp_path / "folds.sql", dialect="snowflake").note
+    assert "NFC" not in export(manifest, "sql", tmp_path / "folds.sql", dialect="postgres").note
+
+
+def test_groups_that_are_times_are_refused() -> None:
+    """A warehouse compares times with and without a zone by its session's own: rows got other folds, or none."""
+    frame = rows().assign(group=pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(500) // 9, unit="h"))
+    with pytest.raises(SplitError, match="groups of 'group' are timestamps, which a warehouse compares by the zone of"):
+        warehouse_sql(decide(SPECS[3], frame), "duckdb")
 
 
 def test_what_no_rule_says_is_refused(tmp_path: Path) -> None:

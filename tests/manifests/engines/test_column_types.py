@@ -1,0 +1,87 @@
+"""Columns beside the key go through an out-of-core sort as they are: type, zone and value."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pytest
+from evenfold.manifests import StoredManifest, decide, write_manifest
+from evenfold.manifests.anywhere.verbs import fits_whole
+from evenfold.manifests.engines.engine import in_order
+from evenfold.manifests.engines.sources import source_of
+from evenfold.splitters import SplitError
+
+COLUMNS = [
+    pa.array([3, None, 1], pa.timestamp("us", "Europe/Berlin")),
+    pa.array([3, None, 1], pa.timestamp("ns", "Asia/Tokyo")),
+    pa.array([3, None, 1], pa.timestamp("s")),
+    pa.array(["c", None, "a"]),
+    pa.array(["c", None, "a"], pa.large_string()),
+    pa.array(["c", None, "a"]).dictionary_encode(),
+    pa.array([5, None, 7]).dictionary_encode(),
+    pa.array([b"c", None, b"a"]),
+    pa.array([b"cc", None, b"aa"], pa.binary(2)),
+    pa.array([1, None, 2], pa.time32("s")),
+    pa.array([dt.date(2020, 1, 3), None, dt.date(2020, 1, 1)], pa.date64()),
+    pa.array([dt.timedelta(1), None, dt.timedelta(microseconds=1)]),
+    pa.array([1.5, None, 0.25], pa.float16()),
+    pa.array([1.5, None, -0.0], pa.float32()),
+    pa.array([decimal.Decimal(10) ** 40, None, decimal.Decimal(1)], pa.decimal256(50, 0)),
+    pa.array([decimal.Decimal("1.25"), None, decimal.Decimal(1)]),
+    pa.array([2**64 - 1, None, 1], pa.uint64()),
+    pa.array([[1, None], None, []], pa.list_(pa.int8())),
+    pa.array([{"a": 1}, None, {"a": 2}]),
+    pa.nulls(3),
+]
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_sort_out_of_core_changes_no_type_and_no_value(empty: bool, tmp_path: Path) -> None:
+    """Times keep their zone, whatever that of the machine; what the engine has no type for is carried as its bytes."""
+    rows = pa.table({"place": [3, 2, 1], **{str(i): column for i, column in enumerate(COLUMNS)}})
+    rows = rows.slice(0, 0) if empty else rows
+    in_place = pa.concat_tables(in_order(iter([rows]), ["place"], tmp_path, 1 << 28))
+    assert in_place.schema.equals(rows.schema)
+    assert in_place.to_pylist() == rows.to_pylist()[::-1]
+
+
+def test_an_ordered_category_is_its_value_after_a_sort(tmp_path: Path) -> None:
+    """Of parts with categories of their own no one order is known."""
+    column = pa.DictionaryArray.from_arrays([1, 0], ["low", "high"], ordered=True)
+    (sorted_rows,) = in_order(iter([pa.table({"place": [2, 1], "c": column})]), ["place"], tmp_path, 1 << 28)
+    assert sorted_rows.equals(pa.table({"place": [1, 2], "c": ["low", "high"]}))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int32())),
+        pa.array([(1, 2, 3), None], pa.month_day_nano_interval()),
+        pa.array([[1], None], pa.list_(pa.float16())),
+        pa.array([{"a": dt.timedelta(1)}, None]),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_what_no_sort_out_of_core_can_hold_is_refused_by_name(column: pa.Array, tmp_path: Path) -> None:
+    """Not in another library's words, and not changed."""
+    rows = pa.table({"place": [2, 1], "odd one": column})
+    with pytest.raises(
+        SplitError, match=r"column 'odd one' is .*, which cannot be sorted out of core; .* allow more mem"
+    ):
+        list(in_order(iter([rows]), ["place"], tmp_path, 1 << 28))
+
+
+def test_every_frame_in_memory_is_judged_by_its_size(tmp_path: Path) -> None:
+    """One that is small is joined in memory, whichever library it is of; a stream is not read whole."""
+    rows = pa.table({"id": range(40)})
+    stored = StoredManifest(write_manifest(decide({"columns": {"key": "id"}, "strategy": "KFold"}, rows), tmp_path))
+    for frame in (rows, rows.to_batches()[0], pl.from_arrow(rows), rows.to_pandas()):
+        assert fits_whole(stored, source_of(frame), "1GB")
+        assert not fits_whole(stored, source_of(frame), "1kB")
+    for stream in (pl.from_arrow(rows).lazy(), duckdb.from_arrow(rows)):
+        assert not fits_whole(stored, source_of(stream), "1GB")
