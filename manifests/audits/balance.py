@@ -146,16 +146,18 @@ def constant_target(joined: Joined) -> Outcome:
     name = joined.columns.target
     if name is None:
         return NotAsked("no target column is named")
-    values = joined.column(name).drop_null().unique().to_pylist()
+    known = joined.column(name).drop_null()
+    values = known.unique().to_pylist()
     if not values:
         return NotAsked("no row has a target")
     if len(values) > 1:
         return None
     value = shown(f"{values[0]:g}" if isinstance(values[0], float) else repr(values[0]))
+    of = amount(len(known), "row") + ("" if len(known) == joined.n else " that have one")
     return Found(
         1,
-        f"{name!r} is {value} in all {amount(joined.n, 'row')}, so nothing is shared out evenly and nothing can be "
-        "predicted; name another column as target.",
+        f"{name!r} is {value} in all {of}, so "
+        "nothing is shared out evenly and nothing can be predicted; name another column as target.",
     )
 
 

@@ -144,7 +144,7 @@ def happen_by_chance(columns: list[Column], hashes: NDArray[np.uint64]) -> bool:
     equal = _count_pairs(total)
     # Pairs that are equal without a column: those that differ in it alone, and the equal ones again.
     differ = sum(_count_pairs(total - own) - equal for own in own_hashes)
-    return differ * (hashes.size / total.size) ** 2 >= _count_pairs(hashes)
+    return bool(differ * (hashes.size / total.size) ** 2 >= _count_pairs(hashes))
 
 
 def nearly_equal_pairs(columns: list[Column]) -> Look:

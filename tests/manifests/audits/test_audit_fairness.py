@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
-from audited import clean, plain, split, the
-from evenfold.manifests import GATES, Audit, audit, decide
+from audited import asked, clean, plain, split, the
+from evenfold.manifests import decide
 from evenfold.manifests.audits import features
 from evenfold.manifests.audits.findings import Found
 from evenfold.manifests.audits.leaks import duplicate_rows
 from evenfold.manifests.joined import Joined
-
-
-def asked(manifest: Any, frame: pd.DataFrame, check: str, **how: Any) -> Audit:
-    """Return an audit of one check."""
-    return audit(manifest, frame, gates={name: "off" for name in GATES if name != check}, **how)
 
 
 @pytest.mark.parametrize(("made_of", "by_chance"), [("measured", False), ("coarse", True)])
