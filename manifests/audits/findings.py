@@ -211,7 +211,7 @@ def _require_limit(name: str, limit: Any) -> None:
     if limit == "off":
         return
     try:
-        fits = isinstance(limit, Real) and not isinstance(limit, bool) and float(limit) >= 0
+        fits = not isinstance(limit, bool) and isinstance(limit, Real) and float(limit) >= 0
     except OverflowError:
         raise SplitError(f"gate {name}: no float is so large; choose a limit of at least 0, or 'off'.") from None
     if not fits:
