@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.evidence import Declined
+from evenfold.estimates.intervals.evidence import Declined, per_row
 from evenfold.estimates.intervals.rows import cancels, scatter, standard_error, too_few
 from evenfold.estimates.intervals.splits import CorrectedT, corrected_resampled_t
 from evenfold.estimates.metrics.registry import influence_of, metric_of
@@ -87,23 +88,24 @@ def compare(
     ``on``: the columns that name a row (the key); rows of one frame only are left out, and counted in a note. Both are
     scored with the weights of A, or without any as A was, whatever B was scored with; a note says where that differs.
     ``groups``: a column of both frames whose rows err together; by default ``group``, where both frames have it.
-    ``classes``: the labels, or None for those in y; a metric of numbers has none. ``margin``: the difference that does
-    not matter, in the metric's units. ``stratified``: whether the folds are stratified on the target. ``ordered``:
-    whether rows follow one another in time and the folds are stretches of it; then each fold is one observation, in
-    place of groups, and fewer than 3 give no interval. ``n_train``: how many rows a model learnt from, on average;
-    without it, as in a k-fold, all rows that were tested in other folds.
+    ``classes``: the labels, or None for those in y, in either's predictions and of their probabilities; a metric of
+    numbers has none. ``margin``: the difference that does not matter, in the metric's units. ``stratified``: whether
+    the folds are stratified on the target. ``ordered``: whether rows follow one another in time and the folds are
+    stretches of it; then each fold is one observation, in place of groups, and fewer than 3 give no interval.
+    ``n_train``: how many rows a model learnt from, on average; without it, as in a k-fold, all rows that were tested
+    in other folds.
 
     The test: the difference over its standard error, from the rows' paired influences. Its variance is that of the
     fitted models' difference times 1/repeats + n/n_train (Nadeau and Bengio 2003), for other rows would have trained
     other models; with repeats it is at least the corrected t's. A paired comparison is sharper than two intervals:
     what is hard for both cancels out. Of recipes that are equal it calls one better or worse in at most .07 of the
     cases at level .95 in the settings of ``benchmarks/comparisons.py``.
-    Raises ModelError where no row is shared or the shared rows' targets differ, and where each of several repeats has
-    one fold and ``n_train`` is not given.
+    Raises ModelError where no row is shared, the shared rows' targets differ or the metric is undefined on them, and
+    where each of several repeats has one fold and ``n_train`` is not given.
     """
     metric = metric_of(metric).name
     a, b, notes = paired(predictions_a, predictions_b, list(on), names)
-    labels = _classes(metric, a) if classes is None else classes
+    labels = _classes(metric, a, b, names) if classes is None else classes
     values = [[score_of(metric, part, labels) for _, part in frame.groupby("repeat")] for frame in (a, b)]
     score_a, score_b = (float(np.mean(value)) for value in values)
     difference = score_b - score_a
@@ -112,11 +114,12 @@ def compare(
     elif groups is None and "group" in a and "group" in b:
         groups = "group"
     reason = too_few(a["fold"].nunique()) if ordered else ""
-    test = None if reason else _by_folds(metric, a, b, labels, stratified, level, n_train)
+    n_rows, tested = _n_rows(a, on), a.drop_duplicates([*on, "repeat"]).groupby("repeat").size()
+    test = None if reason else _by_folds(metric, a, b, labels, stratified, level, tested, n_train)
     of_rows = None if reason else _by_rows(metric, a, b, labels, groups, list(on))
     if isinstance(of_rows, Declined):
         reason, of_rows = of_rows.reason if test is None else "", None
-    training = _training(a, n_train)
+    training = _training(a, tested, n_train)
     se = _of_recipes(of_rows, training, test)
     method = "paired stretches of time" if ordered else "paired rows"
     interval = _interval(difference, se, level, "these recipes on new data", f"{method}, corrected for training")
@@ -124,17 +127,18 @@ def compare(
     if training.alone:
         interval = of_models
     p, verdict = None if se is None else _p(difference, *se), _verdict(interval, margin)
-    exact = exact_test(metric, a, b, labels, groups)
+    exact = exact_test(metric, a, b, labels, groups) if len(a) == n_rows else None
     if exact is not None:
         notes = (*notes, exact.words(names))
         if training.alone:  # one model each, on rows that nobody else was tested on: the exact test decides
             p, verdict = exact.p, _by_exact_test(verdict, exact.p, level)
     made = Comparison(
-        metric, score_a, score_b, difference, interval, test, _n_rows(a, on), "", notes, of_models, p, verdict, margin,
+        metric, score_a, score_b, difference, interval, test, n_rows, "", notes, of_models, p, verdict, margin,
         se, training.repeats, 2 * training.splits,
     )  # fmt: skip
     made = replace(made, words=_words(made, names, same_answers(a, b)))
-    further = (reason,) if reason else () if ordered else _of_repeats(made, training)  # a series has no other folds
+    again = not ordered and len(a) <= n_rows * training.repeats  # a series has no other folds, nor have combinations
+    further = (reason,) if reason else _of_repeats(made, training) if again else ()
     return replace(made, notes=(*made.notes, *further))
 
 
@@ -187,11 +191,10 @@ class _Training:
         return 1.0 if self.alone else 1 / self.repeats + self.ratio
 
 
-def _training(a: pd.DataFrame, n_train: float | None) -> _Training:
+def _training(a: pd.DataFrame, tested: pd.Series[int], n_train: float | None) -> _Training:
     sizes = a.groupby(["repeat", "fold"]).size()
-    n = len(a) / a["repeat"].nunique()
+    n, repeats = float(tested.mean()), len(tested)
     alone = len(sizes) == 1
-    repeats = int(a["repeat"].nunique())
     learnt = n_train or float(np.mean(n - sizes.to_numpy()))
     if not alone and learnt < 1:
         raise ModelError(
@@ -228,26 +231,45 @@ def _p(difference: float, se: float, df: float) -> float:
     return float(2 * stats.t.sf(abs(difference) / se, df))
 
 
-def _classes(metric: str, frame: pd.DataFrame) -> tuple[Any, ...]:
-    """Return the labels; a metric that is for numbers has none, and one that is for no task goes by y."""
-    y, task = frame["y"].to_numpy(), metric_of(metric).task
-    numbers = task == "regression" or (task is None and y.dtype.kind == "f")
-    return () if numbers else tuple(np.unique(y).tolist())
+def _classes(metric: str, a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[Any, ...]:
+    """Return the labels; a metric that is for numbers has none, and one that is for no task goes by y.
+
+    A model may know, and predict, a class that none of these rows is of.
+    """
+    y, task = a["y"].to_numpy(), metric_of(metric).task
+    if task == "regression" or (task is None and y.dtype.kind == "f"):
+        return ()
+    labels = set(np.unique(y).tolist())
+    for frame in (a, b):
+        labels |= set(frame["prediction"].dropna().unique().tolist())
+    if len({isinstance(label, str) for label in labels}) > 1:
+        raise ModelError(
+            f"y and the predictions of {' and '.join(names)} name classes by numbers and by text; name them alike."
+        )
+    read = next(type(label) for label in labels)
+    for name in (str(name) for frame in (a, b) for name in frame):
+        kind, _, said = name.partition("_")
+        if kind in ("proba", "decision") and said:
+            with suppress(ValueError):  # a column of somebody's own
+                labels.add(said == "True" if read is bool else read(said))
+    return tuple(sorted(labels))
 
 
 def _by_rows(
     metric: str, a: pd.DataFrame, b: pd.DataFrame, classes: tuple[Any, ...], groups: str | None, on: list[str]
 ) -> Spread | Declined | None:
     """Return the standard error of the fitted models' difference and its degrees of freedom, from paired rows."""
-    moved, value = np.empty(len(a)), 0.0
-    for places in a.groupby("repeat").indices.values():
+    keys = a.groupby(on, sort=False).ngroup().to_numpy().astype(np.int64)
+    parts = list(a.groupby("repeat").indices.values())
+    moved, value = [], 0.0
+    for places in parts:
         both = [influence_of(metric, answered(frame.iloc[places], classes)) for frame in (a, b)]
         if both[0] is None or both[1] is None:
             return None
         # Of the same rows: what is hard for both recipes cancels out here.
-        moved[places], value = both[1][1] - both[0][1], both[0][0]
-    keys = a.groupby(on, sort=False).ngroup().to_numpy().astype(np.int64)  # repeats of a row are averaged first
-    influence = np.bincount(keys, weights=moved) / np.bincount(keys)
+        moved.append(both[1][1] - both[0][1])
+        value = both[0][0]
+    influence = per_row([keys[places] for places in parts], moved, int(keys.max()) + 1)
     units = None if groups is None else _groups_of(a, groups, keys)
     if np.unique(keys if units is None else units).size < 2 or not np.all(np.isfinite(influence)):
         return None
@@ -270,12 +292,12 @@ def _by_folds(
     classes: tuple[Any, ...],
     stratified: bool,
     level: float,
+    n_tested: pd.Series[int],
     n_train: float | None,
 ) -> CorrectedT | None:
     if not np.array_equal(a["fold"].to_numpy(), b["fold"].to_numpy()):
         return None
     differences, tested, trained = [], [], []
-    of_repeat = a.groupby("repeat").size()
     for places in a.groupby(["repeat", "fold"]).indices.values():
         try:
             scores = [score_of(metric, frame.iloc[places], classes) for frame in (a, b)]
@@ -283,7 +305,7 @@ def _by_folds(
             return None
         differences.append(scores[1] - scores[0])
         tested.append(len(places))
-        trained.append(n_train or float(of_repeat[a["repeat"].iloc[places[0]]]) - len(places))
+        trained.append(n_train or float(n_tested[a["repeat"].iloc[places[0]]]) - len(places))
     if len(differences) < 2 or min(trained) < 1 or not np.all(np.isfinite(differences)):
         return None
     if not scatter(np.asarray(differences)):  # all alike: they say nothing of others

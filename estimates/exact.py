@@ -10,8 +10,10 @@ import pandas as pd
 from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.responses import replay
-from evenfold.estimates.metrics.scoring import score
+from evenfold.estimates.metrics.scoring import first_line, score
+from evenfold.estimates.results import ModelError
 from evenfold.splitters import Stream
+from evenfold.splitters.deployed import cause_of
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -23,9 +25,16 @@ def answered(part: pd.DataFrame, classes: tuple[Any, ...]) -> Answered:
 
 
 def score_of(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float:
-    """Return the metric of some predictions; raises what its scorer raises where it is undefined."""
-    rows = answered(part, classes)
-    return score(metric, rows.answers, rows.y, rows.weights)
+    """Return the metric of some predictions; raises ModelError where it is undefined."""
+    rows, loss = answered(part, classes), metric_of(metric).loss
+    try:
+        return score(metric, rows.answers, rows.y, rows.weights)
+    except ValueError as error:  # scikit-learn has no log loss of rows that lack a class, and each row has its own
+        mean = np.nan if loss is None or not classes else rows.mean(loss.of(rows))
+        if loss is None or not np.isfinite(mean):
+            said = f"{metric} is undefined on these {rows.n:,} rows: {first_line(error)} Choose another metric."
+            raise ModelError(said) from cause_of(error)
+        return loss.score(float(mean))
 
 
 def mcnemar(right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]) -> float:

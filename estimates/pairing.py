@@ -13,15 +13,16 @@ def paired(
 ) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
     """Return both frames' shared rows in one order, with the weights of A's, and what is to be said of them.
 
-    ``on``: the columns that name a row. Raises ModelError where a row is there twice, none is shared, their targets
-    differ, or the shared ones of a repeat weigh nothing.
+    ``on``: the columns that name a row. Of a row that several folds of a repeat test, the first test in A stands beside
+    the first in B, and so on. Raises ModelError where a row is in a fold twice, none is shared, their targets differ,
+    or the shared ones of a repeat weigh nothing.
     """
     by = [*on, "repeat"]
     for name, frame in zip(names, (a, b), strict=True):
-        twice = int(frame.duplicated(by).sum())
+        twice = int(frame.duplicated([*by, "fold"]).sum())
         if twice:
-            raise ModelError(f"{twice:,} rows of {name} have the same {', '.join(by)}; a key names one row.")
-    left, right = (frame.set_index(by).sort_index() for frame in (a, b))
+            raise ModelError(f"{twice:,} rows of {name} have the same {', '.join(by)}, fold; a key names one row.")
+    left, right = (_by_test(frame, by) for frame in (a, b))
     shared = left.index.intersection(right.index)
     if not len(shared):
         raise ModelError(f"{names[0]} and {names[1]} share no row by {', '.join(on)}; compare runs of the same split.")
@@ -43,7 +44,15 @@ def paired(
     if not np.array_equal(left["fold"].to_numpy(), right["fold"].to_numpy()):
         notes.append("The folds differ, so there is no test by folds, and the models had different training rows.")
     right, note = _weighed_as(left, right, names)
-    return left.reset_index(), right.reset_index(), (*note, *notes)
+    left, right = (frame.droplevel(-1).reset_index() for frame in (left, right))
+    return left, right, (*note, *notes)
+
+
+def _by_test(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return the rows in the order of ``by``, of which and of the number of a row's test the index is made."""
+    ordered = frame.sort_values("fold", kind="stable")
+    number = ordered.groupby(by, sort=False, dropna=False).cumcount().rename(None)
+    return ordered.set_index([*(ordered[name] for name in by), number]).drop(columns=by).sort_index()
 
 
 def _weighed_as(a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[pd.DataFrame, tuple[str, ...]]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.evidence import Evidence
+from evenfold.estimates.intervals.evidence import Evidence, per_row
 from evenfold.estimates.intervals.splits import corrected_resampled_t
+from evenfold.estimates.metrics.record import Floats, RowLoss
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.splitters import Stream
@@ -274,25 +275,34 @@ def _values(found: Sequence[Evidence]) -> NDArray[np.float64]:
 
 
 def _worth(found: Sequence[Evidence], tolerance: float, level: float, seed: int) -> BestOfMany:
-    """Return what the rule's choice is worth, as a score; a row's losses are averaged over repeats."""
+    """Return what the rule's choice is worth, as a score; a row that is drawn comes with all its tests."""
     first, loss = found[0], found[0].metric.loss
     options: dict[str, Any] = {"tolerance": tolerance, "inflation": _inflation(first), "level": level, "seed": seed}
     if loss is None:
 
         def scored(at: NDArray[np.int64], configuration: int) -> float:
             one = found[configuration]
-            return float(np.mean([one.score(part.iloc[at]) for part in one.parts]))
+            return float(np.mean([one.score(part) for part in one.drawn(at)]))
 
         worth = bias_corrected_best_score(scored, first.rows.size, len(found), first.units, **options)
         return replace(worth, interval=worth.interval.within(first.metric.low, first.metric.high))
-    losses = [np.mean([loss.of(one.answered(part)) for part in one.parts], axis=0) for one in found]
-    weights = first.answered(first.parts[0]).weights
-    worth = bias_corrected_best(np.column_stack(losses), first.units, weights=weights, **options)
+    losses, masses = zip(*(_lost(one, loss) for one in found), strict=True)
+    worth = bias_corrected_best(np.column_stack(losses), first.units, weights=masses[0], **options)
     # Low and high change places, as losses become scores.
     interval = replace(worth.interval, low=loss.score(worth.interval.high), high=loss.score(worth.interval.low))
     interval = interval.within(first.metric.low, first.metric.high)
     naive, value = loss.score(worth.naive), loss.score(worth.value)
     return replace(worth, naive=naive, value=value, bias=value - naive, interval=interval)
+
+
+def _lost(evidence: Evidence, loss: RowLoss) -> tuple[Floats, Floats]:
+    """Return the mean loss of each row over its tests, and how much it counts in the score of all of them."""
+    answered = [evidence.answered(part) for part in evidence.parts]
+    shares = [rows.mass / rows.mass.mean() for rows in answered]
+    mass = per_row(evidence.lines, shares, evidence.rows.size)
+    losses = [share * loss.of(rows) for share, rows in zip(shares, answered, strict=True)]
+    lost = per_row(evidence.lines, losses, evidence.rows.size)
+    return np.divide(lost, mass, out=np.zeros_like(lost), where=mass > 0), mass
 
 
 def _inflation(evidence: Evidence) -> float:

@@ -90,11 +90,12 @@ def resampled_interval(
 ) -> Interval:
     """Return the bootstrap interval of the pooled score of any metric; whole groups are drawn where there are some.
 
-    With repeats a resample holds the same rows of every repeat, and their scores are averaged.
+    With repeats a resample holds the same rows of every repeat, and their scores are averaged. A row that is drawn
+    comes with all its tests.
     """
 
     def statistic(drawn: NDArray[np.int64]) -> float:
-        return float(np.mean([evidence.score(part.iloc[drawn]) for part in evidence.parts]))
+        return float(np.mean([evidence.score(part) for part in evidence.drawn(drawn)]))
 
     return bootstrap_interval(
         statistic,
@@ -109,7 +110,7 @@ def resampled_interval(
 
 def _by(method: str) -> Callable[[Evidence, float], Made]:
     def make(evidence: Evidence, level: float) -> Made:
-        if any(part.shape[0] != evidence.rows.size for part in evidence.parts):
+        if any(np.unique(lines).size != evidence.rows.size for lines in evidence.lines):
             return Declined("the repeats do not test the same rows, so that they cannot be drawn together.")
         try:
             made = resampled_interval(evidence, level, method=method)

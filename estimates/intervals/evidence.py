@@ -76,28 +76,34 @@ class Evidence:
         return np.unique(np.concatenate([part["row"].to_numpy() for part in self.parts]))
 
     @cached_property
+    def lines(self) -> list[IntArray]:
+        """The position in ``rows`` of each line of each of ``parts``; a row that is tested twice has two lines."""
+        return [np.searchsorted(self.rows, part["row"].to_numpy()) for part in self.parts]
+
+    def drawn(self, at: IntArray) -> list[pd.DataFrame]:
+        """Return the lines in each of ``parts`` of the rows ``at`` these positions of ``rows``, which may repeat."""
+        return [
+            part.iloc[_lines_of(lines, at, self.rows.size)] for part, lines in zip(self.parts, self.lines, strict=True)
+        ]
+
+    @cached_property
     def units(self) -> Codes | None:
         """The group of each of ``rows``, as codes; None where each row stands for itself."""
         return self.problem.units(self.rows)
 
     @cached_property
     def influence(self) -> tuple[float, Floats, Codes | None] | None:
-        """The pooled score, each of ``rows``' influence on it (repeats averaged), and the units that err together.
+        """The pooled score, each of ``rows``' influence on it (of all its tests), and the units that err together.
 
         From the metric's own influence; else each of at most 200 blocks of units is left out once (the jackknife),
         and its rows share the effect. None where the metric is undefined without some block.
         """
         influences = [influence_of(self.metric.name, self.answered(part)) for part in self.parts]
-        if any(one is None for one in influences):
+        known = [one for one in influences if one is not None]
+        if len(known) < len(influences):
             return self._jackknifed()
-        moves = np.zeros(self.rows.size)
-        times = np.zeros(self.rows.size)
-        for part, one in zip(self.parts, influences, strict=True):
-            assert one is not None
-            at = np.searchsorted(self.rows, part["row"].to_numpy())
-            moves[at] += one[1]
-            times[at] += 1
-        return float(np.mean([one[0] for one in influences if one is not None])), moves / times, self.units
+        moves = per_row(self.lines, [one[1] for one in known], self.rows.size)
+        return float(np.mean([one[0] for one in known])), moves, self.units
 
     def _jackknifed(self) -> tuple[float, Floats, Codes | None] | None:
         units = np.arange(self.rows.size) if self.units is None else self.units
@@ -108,7 +114,7 @@ class Evidence:
         moves = np.empty(self.rows.size)
         for block in range(n_blocks):
             inside = blocks == block
-            left = [part[~inside[np.searchsorted(self.rows, part["row"].to_numpy())]] for part in self.parts]
+            left = [part[~inside[lines]] for part, lines in zip(self.parts, self.lines, strict=True)]
             without = float(np.mean([self.score(part) for part in left]))
             # In such units that standard_error over the blocks is the jackknife's: (b - 1) / b sum (whole - without)^2.
             moves[inside] = (n_blocks - 1) * (whole - without) * self.rows.size / n_blocks / inside.sum()
@@ -119,15 +125,36 @@ class Evidence:
     @cached_property
     def batches(self) -> Codes:
         """The fold of each of ``rows`` in the first repeat: stretches of time where the rows are ordered."""
-        part = self.parts[0]
         folds = np.zeros(self.rows.size, dtype=np.int64)
-        folds[np.searchsorted(self.rows, part["row"].to_numpy())] = part["fold"].to_numpy()
+        folds[self.lines[0]] = self.parts[0]["fold"].to_numpy()
         return folds
 
     @cached_property
     def train_ratio(self) -> float:
         """n / n_train: how many times as many rows are tested in all as a model is trained on."""
         return self.rows.size / float(np.mean([score.n_train for score in self.scores]))
+
+
+def per_row(lines: Sequence[IntArray], values: Sequence[Floats], n_rows: int) -> Floats:
+    """Return what rows have of some values of the lines of each repeat, in which a row may have several lines or none.
+
+    ``lines``: the row of each line, as codes below ``n_rows``. Repeats count alike, and so do the lines of each: the
+    mean over rows is the mean over repeats of the means over lines, and influences on the scores of repeats become
+    those on the mean of these scores.
+    """
+    found = np.zeros(n_rows)
+    for of_line, value in zip(lines, values, strict=True):
+        found += np.bincount(of_line, weights=value, minlength=n_rows) * (n_rows / of_line.size)
+    return found / len(lines)
+
+
+def _lines_of(lines: IntArray, at: IntArray, n_rows: int) -> IntArray:
+    """Return the places in the sorted ``lines`` that hold the rows ``at``: all of a row, each time that it is asked."""
+    counts = np.bincount(lines, minlength=n_rows)
+    times = counts[at]
+    # Each row's first line, then one further at a time.
+    first = (np.cumsum(counts) - counts)[at] - (np.cumsum(times) - times)
+    return np.asarray(np.repeat(first, times) + np.arange(times.sum()))
 
 
 Made = Interval | Declined

@@ -9,7 +9,11 @@ from math import inf
 from typing import Any, Literal
 
 import numpy as np
+from evenfold.estimates.results import ModelError
+from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
+
+from .scoring import describe_classes
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -134,9 +138,21 @@ class Metric:
 
 
 def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
-    """Return the position of each label in the sorted ``classes``."""
-    levels = np.asarray(classes)
-    return np.searchsorted(levels, np.asarray(labels, dtype=levels.dtype))
+    """Return the position of each label in the sorted ``classes``; ModelError where one is none of them."""
+    levels, given = np.asarray(classes), np.asarray(labels)
+    if levels.dtype.kind == "U":
+        given = given.astype(str)  # as long as it is: cut to the length of the classes, it may be one of them
+    elif given.dtype.kind not in "biuf":
+        given = given.astype(levels.dtype)
+    at = np.minimum(np.searchsorted(levels, given), levels.size - 1)
+    other = np.flatnonzero(levels[at] != given)
+    if other.size:
+        raise ModelError(
+            f"{other.size:,} of {given.size:,} labels {'is' if other.size == 1 else 'are'} not among "
+            f"{describe_classes(levels)}, such as {shown(repr(given[other[0]].item()))}; name every class that is "
+            "predicted, or use a model that predicts no others."
+        )
+    return at
 
 
 def all_classes(probabilities: NDArray[Any], known: NDArray[Any], classes: tuple[Any, ...]) -> Floats:

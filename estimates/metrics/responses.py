@@ -80,8 +80,10 @@ def replay(predictions: pd.DataFrame, classes: tuple[Any, ...] = ()) -> Replay:
     answers: dict[str, NDArray[Any]] = {"predict": predictions["prediction"].to_numpy()}
     for method, prefix in (("predict_proba", "proba"), ("decision_function", "decision")):
         names = [f"{prefix}_{label}" for label in classes]
-        if names and names[0] in predictions:
-            answers[method] = predictions[names].to_numpy()
+        if any(name in predictions for name in names):
+            # Of a class that the model does not know the probability is 0, and nobody knows a decision.
+            absent = 0.0 if prefix == "proba" else np.nan
+            answers[method] = predictions.reindex(columns=names, fill_value=absent).to_numpy()
     if "decision" in predictions:
         answers["decision_function"] = predictions["decision"].to_numpy()
     return Replay(answers, classes)

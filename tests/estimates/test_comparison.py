@@ -126,7 +126,7 @@ def test_groups_make_the_comparison_cluster_robust() -> None:
         (
             frame_of(list("ny"), list("ny")).assign(row=0),
             frame_of(list("ny"), list("ny")),
-            "1 rows of A have the same row, repeat; a key names one row.",
+            "1 rows of A have the same row, repeat, fold; a key names one row.",
         ),
         (
             frame_of(list("nyn"), list("nyn"), weight=[0.0, 0.0, 1.0]),

@@ -1,0 +1,85 @@
+"""Classes that only a model knows are classes all the same: no prediction is taken for another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.estimates import ModelError, compare
+from evenfold.estimates.metrics.record import codes_of
+
+
+def frame_of(y: Any, prediction: Any, **columns: Any) -> pd.DataFrame:
+    places = np.arange(len(y))
+    return pd.DataFrame({"row": places, "repeat": 0, "fold": places % 5, "y": y, "prediction": prediction, **columns})
+
+
+@pytest.mark.parametrize(
+    ("truth", "wrong", "said"),
+    [(["a", "c"], "c", "b"), (["no", "up"], "no", "not sure"), ([1, 3], 3, 2), ([1, 3], 1, 1.5), ([0, 1], 1, -1)],
+)
+def test_a_class_that_no_row_is_of_is_a_wrong_prediction(truth: list[Any], wrong: Any, said: Any) -> None:
+    """A is wrong on half of the rows, in a word that the target lacks, and B never."""
+    y = np.array(truth * 50)
+    wrong_half = pd.Series(y).astype(object).where(y != wrong, said).infer_objects()
+    made = compare(frame_of(y, wrong_half), frame_of(y, y), "accuracy")
+    assert (made.a, made.b) == (0.5, 1.0)
+    assert "A alone is right on 0 rows and B alone on 50" in made.notes[0]
+    assert made.se is not None
+    assert made.se[0] > 0.04
+
+
+def test_the_probabilities_of_a_class_that_no_row_is_of_count() -> None:
+    """Of three columns of probabilities one is of a class that the target lacks, and B does not know it at all."""
+    rng, y = np.random.default_rng(0), np.array(["a", "c"] * 50)
+    chances = rng.dirichlet([2, 2, 2], 100)
+    three = {f"proba_{label}": chances[:, j] for j, label in enumerate("abc")}
+    two = {"proba_a": chances[:, 0] + chances[:, 1], "proba_c": chances[:, 2]}
+    frames = frame_of(y, y, **three), frame_of(y, y, **two)
+    for metric in ("neg_log_loss", "neg_brier_score"):
+        found, given = (compare(*frames, metric, classes=each) for each in (None, ("a", "b", "c")))
+        assert (found.a, found.b, found.se) == (given.a, given.b, given.se)
+    lost = -np.log(np.where(y == "a", two["proba_a"], two["proba_c"]))
+    assert compare(*frames, "neg_log_loss").b == pytest.approx(-lost.mean())
+    with pytest.raises(
+        ModelError, match=r"roc_auc_ovr is undefined on these 100 rows: Number of classes in y_true not"
+    ):
+        compare(*frames, "roc_auc_ovr")
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "said"),
+    [
+        (
+            ["no", "not sure", "up"],
+            ("no", "up"),
+            "1 of 3 labels is not among 2 classes ('no', 'up'), such as 'not sure'",
+        ),
+        ([1.0, 1.5, np.nan], (1, 2), "2 of 3 labels are not among 2 classes (1, 2), such as 1.5"),
+    ],
+)
+def test_a_label_that_is_no_class_is_refused(labels: Any, classes: Any, said: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        codes_of(np.asarray(labels), classes)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (np.array([True, False], dtype=object), (False, True)),
+        (np.array([1.0, 0.0]), (0, 1)),
+        (np.array(["b", "a"], dtype=object), ("a", "b")),
+        (np.array([1, 0]), (False, True)),
+    ],
+)
+def test_a_label_is_the_class_that_it_equals(labels: Any, classes: Any) -> None:
+    assert codes_of(labels, classes).tolist() == [1, 0]
+
+
+def test_labels_of_two_kinds_are_refused() -> None:
+    y = np.array([0, 1] * 10)
+    with pytest.raises(ModelError, match="A and B name classes by numbers and by text"):
+        compare(frame_of(y, y.astype(str)), frame_of(y, y), "accuracy")

@@ -1,0 +1,95 @@
+"""Rows that several splits of one repeat test, as random splits do, are no further rows."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evaluations import CANCER, CANCER_FRAMES, DIABETES, DIABETES_FRAMES, DIABETES_SCORES
+from evenfold.estimates import (
+    METRICS,
+    Evidence,
+    Interval,
+    ModelError,
+    Problem,
+    choose,
+    compare,
+    interval_for,
+    resampled_interval,
+)
+from evenfold.estimates.intervals.rows import standard_error
+from evenfold.splitters import ShuffleSplit
+
+CANCER_ONCE = pd.concat(CANCER_FRAMES).query("row < 90")  # few rows are scored faster
+DIABETES_ONCE = pd.concat(DIABETES_FRAMES)
+MAE = "neg_mean_absolute_error"
+EVALUATED = [("roc_auc", CANCER, CANCER_ONCE), ("accuracy", CANCER, CANCER_ONCE), (MAE, DIABETES, DIABETES_ONCE)]
+
+
+def twice(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return predictions of which five more folds say the same again."""
+    return pd.concat([frame, frame.assign(fold=frame["fold"] + 5)])
+
+
+def worse(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return predictions of which every seventh is that of the row before."""
+    said = [name for name in frame if str(name).startswith(("prediction", "proba", "decision"))]
+    places = np.arange(len(frame))
+    return frame.assign(**frame[said].iloc[places - (places % 7 == 6)].set_index(frame.index))
+
+
+@pytest.mark.parametrize(("metric", "problem", "frame"), EVALUATED)
+def test_a_bootstrap_draws_a_row_with_all_its_tests(metric: str, problem: Problem, frame: pd.DataFrame) -> None:
+    about = (Evidence(METRICS[metric], problem, predictions=each) for each in (frame, twice(frame)))
+    once, again = (resampled_interval(evidence, method="percentile", n_resamples=9) for evidence in about)
+    assert (again.low, again.high) == pytest.approx((once.low, once.high))
+
+
+def test_rows_that_are_tested_twice_have_a_bootstrap_interval() -> None:
+    few = twice(DIABETES_ONCE[DIABETES_ONCE["row"] < 40])
+    assert isinstance(interval_for(Evidence(METRICS[MAE], DIABETES, predictions=few), "bootstrap"), Interval)
+
+
+def test_the_tests_of_a_row_err_together() -> None:
+    """Of random splits, which test some rows more often than others, by the cluster-robust formula with rows in it."""
+    rng, splits = np.random.default_rng(0), ShuffleSplit(8, train_size=0.5).split(DIABETES.X)
+    frame = pd.concat(
+        [DIABETES_ONCE.sort_values("row").iloc[test].assign(fold=i) for i, (_, test) in enumerate(splits)]
+    )
+    frame["prediction"] += 20 * rng.normal(size=len(frame))
+    lost = (frame["y"] - frame["prediction"]).abs()
+    se, df = standard_error((lost - lost.mean()).to_numpy(), pd.factorize(frame["row"])[0])
+    found: Any = Evidence(METRICS[MAE], DIABETES, DIABETES_SCORES, frame).influence
+    assert found[0] == pytest.approx(-lost.mean())
+    assert standard_error(found[1], found[2]) == (pytest.approx(se), df)
+
+
+@pytest.mark.parametrize(("metric", "problem", "frame"), EVALUATED)
+def test_a_choice_is_worth_the_same_however_often_its_rows_are_tested(
+    metric: str, problem: Problem, frame: pd.DataFrame
+) -> None:
+    tried = [worse(frame), frame]
+    once, again = (
+        choose(metric, problem, [each(one) for one in tried], np.zeros((2, 5))) for each in (pd.DataFrame, twice)
+    )
+    assert astuple(again)[2:6] == pytest.approx(astuple(once)[2:6])
+    assert once.chosen == 1
+
+
+@pytest.mark.parametrize(("metric", "problem", "frame"), EVALUATED)
+def test_a_comparison_is_of_rows_however_often_each_is_tested(
+    metric: str, problem: Problem, frame: pd.DataFrame
+) -> None:
+    once, again = (compare(each(frame), each(worse(frame)), metric) for each in (pd.DataFrame, twice))
+    assert (again.a, again.difference, again.p) == pytest.approx((once.a, once.difference, once.p))
+    assert again.se == pytest.approx(once.se)
+    assert again.n_rows == once.n_rows == len(frame)
+    assert not [note for note in again.notes if "McNemar" in note]  # it is of rows that were tested once
+
+
+def test_the_same_split_of_a_row_is_there_once() -> None:
+    with pytest.raises(ModelError, match=r"442 rows of A have the same row, repeat, fold; a key names one row\."):
+        compare(pd.concat([DIABETES_ONCE, DIABETES_ONCE]), DIABETES_ONCE, "mae")
