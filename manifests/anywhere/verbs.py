@@ -263,8 +263,14 @@ def _written(grown: Manifest, before: StoredManifest) -> StoredManifest:
 
 
 def read_whole(manifest: StoredManifest, memory: str | int | None = None) -> Manifest:
-    """Return a manifest that cannot be read row after row; SplitError where it takes more than ``memory``."""
+    """Return a manifest as what needs all of its rows at once takes it; SplitError beyond ``memory``."""
     limit, needed = bytes_of_memory(memory), manifest.n * BYTES_OF_MEMBER * max(len(manifest.column_names), 1)
+    if needed > limit and manifest.streams:
+        raise SplitError(
+            f"{manifest.name} {manifest.version} and its {manifest.n:,} rows take about {needed / 2**30:.1f} GB in "
+            f"memory, and {limit / 2**30:.1f} GB are allowed; allow more, or export to csv, h2o, autogluon or spark, "
+            "which are written row after row."
+        )
     if needed > limit:
         raise SplitError(
             f"{manifest.name} {manifest.version} holds {manifest.kind} that are made from all of its {manifest.n:,} "
