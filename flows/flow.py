@@ -26,7 +26,7 @@ from evenfold.tasks import parameters
 from evenfold.tasks.results.block import use_named_store
 from evenfold.tasks.results.files import asking, room
 from evenfold.tasks.runtime.home import Home, embedded_settings
-from evenfold.tasks.runtime.orphans import guard
+from evenfold.tasks.runtime.orphans import guarded
 from evenfold.tasks.runtime.runners import task_runner
 from evenfold.tasks.runtime.server import api_of, cancel_run, kept_server
 from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
@@ -144,13 +144,12 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
             if token.old_value is not True:  # _called has not checked this very call
                 given = inspect.signature(fn).bind(*args, **kwargs).arguments
                 check(**given)
-            guard()
             home = Home.here()
             home.make()
             left = left_to_another()
             if left is not None:
                 return cast(R, left)
-            with room(home), _marked():
+            with guarded(), room(home), _marked():
                 return through_outages(partial(fn, *args, **kwargs))
         except EvenfoldError as error:
             if FlowRunContext.get() is None:
@@ -267,8 +266,7 @@ class Flow(prefect.Flow[P, R]):
 
     def _started(self, home: Home, parameters: dict[str, Any]) -> Any:
         home.make()
-        guard()  # before the embedded server starts
-        with room(home), _quiet(), _served(home), _cancelled_at_stop():
+        with guarded(), room(home), _quiet(), _served(home), _cancelled_at_stop():
             under_prefect: Any = super().__call__
             state = under_prefect(return_state=True, **parameters)
         value: Any = state.result(raise_on_failure=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,8 @@ from evenfold.estimates.results import EvaluationError, ModelError
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of, shown
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, make_scorer
+
+from .responses import Replay, all_classes
 
 MOST_SHOWN_CLASSES = 5
 OF = " of "
@@ -38,8 +39,13 @@ def scorer_of(metric: str, classes: Sequence[Any] = ()) -> Any:
         raise ValueError(f"there is no class {label!r} among {describe_classes(np.asarray(classes))}.")
     if name == "specificity":
         positive = next(other for other in classes if other != positive)
+    return _with(scorer, pos_label=positive)
+
+
+def _with(scorer: Any, **more: Any) -> Any:
+    """Return the scorer with further arguments of its function."""
     sign = {"greater_is_better": scorer._sign > 0, "response_method": scorer._response_method}
-    return make_scorer(scorer._score_func, **{**scorer._kwargs, **sign, "pos_label": positive})
+    return make_scorer(scorer._score_func, **{**scorer._kwargs, **sign, **more})
 
 
 def _usual(classes: Sequence[Any]) -> Any:
@@ -76,11 +82,42 @@ def of_positive(metrics: Sequence[str], classes: tuple[Any, ...], given: Any) ->
     return tuple(f"{metric}{OF}{positive}" if metric in OF_ONE_CLASS else metric for metric in metrics)
 
 
-def score(metric: str, answers: Any, y: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
-    """Return the scorer's value, higher always better; ``answers`` is an estimator that knows its rows."""
-    scorer = scorer_of(metric, list(getattr(answers, "classes_", ())))
+def score(
+    metric: str,
+    answers: Any,
+    y: NDArray[Any],
+    weights: NDArray[Any] | None = None,
+    classes: tuple[Any, ...] = (),
+) -> float:
+    """Return the scorer's value, higher always better; ``answers`` is an estimator that knows its rows.
+
+    ``classes``: the problem's, sorted; the estimator may know fewer of them, and then gives the others probability 0.
+    Only the model's own are scored without them.
+    """
+    rows = np.empty((y.size, 0))
+    known = np.asarray(getattr(answers, "classes_", ())).tolist()
+    scorer, labels = scorer_of(metric, known), _labels(metric, known, y, classes)
+    if labels != known and hasattr(answers, "predict_proba"):
+        # Without their labels scikit-learn takes columns for the classes that happen to be in y.
+        wide = all_classes(answers.predict_proba(rows), np.asarray(known), tuple(labels))
+        answers, scorer = (
+            Replay({"predict_proba": wide}, tuple(labels)),
+            _with(scorer_of(metric, labels), labels=labels),
+        )
     given = {} if weights is None else {"sample_weight": weights}
-    return float(scorer(answers, np.empty((y.size, 0)), y, **given))
+    return float(scorer(answers, rows, y, **given))
+
+
+def _labels(metric: str, known: list[Any], y: NDArray[Any], classes: tuple[Any, ...]) -> list[Any]:
+    """Return the classes whose probabilities a scorer is to see; those ``known`` where it reads none."""
+    if known == list(classes) or not classes or method_of(metric) != ("predict_proba",):
+        return known
+    if "multi_class" not in scorer_of(metric)._kwargs:
+        return list(classes)
+    labels: list[Any] = np.union1d(known, y).tolist()  # a class that neither is known nor has a row has no area
+    if labels != known and len(labels) > np.unique(y).size:
+        raise ValueError("no row is of one of the classes that the model knows.")
+    return labels
 
 
 def method_of(metric: str) -> tuple[str, ...]:
@@ -89,16 +126,12 @@ def method_of(metric: str) -> tuple[str, ...]:
     return (method,) if isinstance(method, str) else tuple(method)
 
 
-def takes_weights(metric: str) -> bool:
-    """Return whether the scorer can weigh rows."""
-    return "sample_weight" in signature(scorer_of(metric)._score_func).parameters
-
-
 def scores_of(
     metrics: Sequence[str],
     answers: Any,
     y: NDArray[Any],
     weights: NDArray[Any] | None = None,
+    classes: tuple[Any, ...] = (),
     *,
     name: str,
     side: str,
@@ -106,14 +139,16 @@ def scores_of(
     """Return every metric's score; raises EvaluationError where one fails or is not a number.
 
     A single test row, as of leave-one-out, has no R2 and no AUC: such a metric is left out, and has the score of all
-    rows together. ``name`` is the split's (``fold 3``), ``side`` its rows' (``test`` or ``training``): an error is
-    about both.
+    rows together. ``classes``: as for ``score``. ``name`` is the split's (``fold 3``), ``side`` its rows' (``test`` or
+    ``training``): an error is about both.
     """
     scores: dict[str, float] = {}
     alone = y.size == 1 and side == "test"
     for metric in metrics:
         try:
-            value = score(metric, answers, y, weights)
+            value = score(metric, answers, y, weights, classes)
+        except EvaluationError:
+            raise
         except Exception as error:
             if alone and isinstance(error, ValueError):
                 continue

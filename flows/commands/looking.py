@@ -144,13 +144,13 @@ def ui(
 
 def _show_pages(home: Any, commands: dict[str, list[str]], port: int) -> None:
     """Start what serves the pages, say where they are once they answer, and wait until they are ended."""
-    from evenfold.tasks.runtime.orphans import guard
+    from evenfold.tasks.runtime.orphans import guard, marked_environment
     from evenfold.tasks.runtime.stopping import at_stop
 
     home.make()
     guard()  # neither server outlives this process, whatever ends it
     os.environ.setdefault("PREFECT_SERVER_UI_API_URL", _settings(home, port)["Prefect"]["PREFECT_SERVER_UI_API_URL"])
-    environment = {**os.environ, **_settings(home, port)["MLflow"]}
+    environment = {**marked_environment(), **_settings(home, port)["MLflow"]}
     pages = {"MLflow": f"http://127.0.0.1:{port}", "Prefect": f"http://127.0.0.1:{port + 1}"}
     health = {"MLflow": "/health", "Prefect": "/api/health"}
     started: dict[str, subprocess.Popen[bytes]] = {}

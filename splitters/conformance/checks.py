@@ -3,15 +3,58 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, Pair, Splitter
+from evenfold.splitters.base import LabelSplitter, Pair, Splitter, T
 from evenfold.splitters.kernels.random import MADE_UP, IntArray, Stream
 from evenfold.splitters.rows import Rows
 from numpy.typing import NDArray
+
+
+class Labelled:
+    """A container whose index labels are not its positions, as in a shuffled frame."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values)
+        self.index = np.arange(len(self))[::-1]
+
+    def __len__(self) -> int:
+        return int(self.values.shape[0])
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        return self.values if dtype is None else self.values.astype(dtype)
+
+    def __getitem__(self, label: Any) -> Any:
+        return self.values[::-1][label]
+
+
+def _narrow(values: Any) -> NDArray[Any]:
+    array = np.array(values)
+    return array.astype(np.int32) if array.dtype.kind == "i" else array
+
+
+# What the same rows may come in; every one is a copy.
+CONTAINERS: dict[str, Callable[[Any], Any]] = {
+    "array": copy.deepcopy,
+    "narrow": _narrow,
+    "list": lambda values: np.asarray(values).tolist(),
+    "labelled": lambda values: Labelled(np.array(values)),
+}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a splitter, as it is afterwards, did when it first split some rows: their pairs, and what it left alone."""
+
+    splitter: Splitter
+    pairs: list[Pair]
+    inputs_alone: bool
+    itself_alone: bool
+    global_alone: bool
 
 
 @dataclass(frozen=True)
@@ -22,50 +65,82 @@ class Data:
     y: Any = None
     groups: Any = None
     roles: Mapping[str, Any] = field(default_factory=dict)
-    _known: dict[tuple[type, str], list[Pair]] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[tuple[type, str, str], Any] = field(default_factory=dict, repr=False, compare=False)
+    X: Any = None
 
     def split(self, splitter: Splitter) -> list[Pair]:
         """Return all pairs of ``splitter`` on these rows, split anew."""
-        return list(splitter.split(np.zeros((self.n, 1)), self.y, self.groups, **self.roles))
+        return list(splitter.split(*self._given(), **self.roles))
 
     def pairs(self, splitter: Splitter) -> list[Pair]:
         """Return all pairs of ``splitter`` on these rows, split once for all checks that only look at them."""
-        name = type(splitter), repr(splitter)
-        if name not in self._known:
-            self._known[name] = self.copy().split(copy.deepcopy(splitter))
-        return self._known[name]
+        return self.seen(splitter).pairs
 
-    def copy(self) -> Data:
-        """Return these rows in containers of their own."""
-        return Data(self.n, *copy.deepcopy((self.y, self.groups, self.roles)), self._known)
+    def seen(self, splitter: Splitter, container: str = "array") -> Seen:
+        """Return what a copy of ``splitter`` does with these rows in containers of their own, done once for all."""
+        return self._once(splitter, container, lambda: _watch(copy.deepcopy(splitter), self.into(container)))
+
+    def into(self, container: str) -> Data:
+        """Return these rows in other containers, or in new ones of the same kind."""
+        put = CONTAINERS[container]
+        y, groups, X = (None if values is None else put(values) for values in (self.y, self.groups, self.X))
+        return Data(self.n, y, groups, {name: put(values) for name, values in self.roles.items()}, self._known, X)
 
     def count(self, splitter: Splitter) -> int:
         """Return how many pairs ``splitter`` says it yields of these rows."""
-        return splitter.get_n_splits(np.zeros((self.n, 1)), self.y, self.groups, **self.roles)
+        return splitter.get_n_splits(*self._given(), **self.roles)
 
     def rows(self, splitter: Splitter) -> Rows:
         """Return these rows as ``splitter`` may see them."""
-        return splitter.rows(np.zeros((self.n, 1)), self.y, self.groups, **self.roles)
+        return splitter.rows(*self._given(), **self.roles)
 
     def labels(self, splitter: Splitter) -> NDArray[Any]:
-        """Return the label that ``splitter``, which gives labels, gives each of these rows."""
+        """Return the label that ``splitter``, which gives labels, gives each of these rows, asked once for all."""
         assert isinstance(splitter, LabelSplitter), f"{splitter!r} gives no labels"
-        return splitter.assign(np.zeros((self.n, 1)), self.y, self.groups, **self.roles)
+        return self._once(splitter, "labels", lambda: splitter.assign(*self._given(), **self.roles))
+
+    def _given(self) -> tuple[Any, Any, Any]:
+        return np.zeros((self.n, 1)) if self.X is None else self.X, self.y, self.groups
+
+    def _once(self, splitter: Splitter, what: str, make: Callable[[], T]) -> T:
+        name = type(splitter), repr(vars(splitter)), what
+        if name not in self._known:
+            self._known[name] = make()
+        known: T = self._known[name]
+        return known
 
     def columns(self) -> dict[str, Any]:
         """Return what there is of y, groups and the roles, by name."""
         given = {"y": self.y, "groups": self.groups, **self.roles}
         return {name: values for name, values in given.items() if values is not None}
 
+    def everything(self) -> dict[str, Any]:
+        """Return all that a splitter is given, by name."""
+        return self.columns() | ({} if self.X is None else {"X": self.X})
+
     def having(self, **columns: Any) -> Data:
         """Return these rows with some columns replaced."""
         roles = {name: columns.get(name, values) for name, values in self.roles.items()}
-        return Data(self.n, columns.get("y", self.y), columns.get("groups", self.groups), roles)
+        return Data(self.n, columns.get("y", self.y), columns.get("groups", self.groups), roles, X=self.X)
 
     def take(self, rows: IntArray) -> Data:
         """Return some of these rows, in the order of ``rows``."""
-        y, groups = (None if values is None else values[rows] for values in (self.y, self.groups))
-        return Data(rows.size, y, groups, {name: values[rows] for name, values in self.roles.items()})
+        y, groups, X = (None if values is None else values[rows] for values in (self.y, self.groups, self.X))
+        return Data(rows.size, y, groups, {name: values[rows] for name, values in self.roles.items()}, X=X)
+
+
+def _watch(splitter: Splitter, data: Data) -> Seen:
+    inputs, itself, state = copy.deepcopy(data.everything()), repr(vars(splitter)), random_state()
+    pairs = data.split(splitter)
+    now = data.everything()
+    untouched = all(np.array_equal(np.asarray(inputs[name]), np.asarray(now[name])) for name in inputs)
+    return Seen(splitter, pairs, untouched, repr(vars(splitter)) == itself, random_state() == state)
+
+
+def random_state() -> tuple[Any, ...]:
+    """Return the state of the process's global sources of random numbers."""
+    name, keys, *rest = np.random.get_state()  # noqa: NPY002 - the legacy state is what must stay untouched
+    return random.getstate(), name, np.asarray(keys).tobytes(), rest
 
 
 @dataclass(frozen=True)
@@ -83,7 +158,7 @@ class Check:
     def holds(self, splitter: Splitter, data: Data) -> bool:
         """Return whether ``splitter`` does it on ``data``; an exception counts as a failure."""
         try:
-            return bool(self.run(copy.deepcopy(splitter), data.copy()))
+            return bool(self.run(copy.deepcopy(splitter), data.into("array")))
         except Exception:
             return False
 
@@ -125,6 +200,7 @@ def data_for(splitter: Splitter, n: int, seed: int = 0) -> Data:
     grouped = needs.groups is True or (needs.groups and ("groups_whole" in splitter.promises or not needs.time))
     return Data(
         n=n,
+        X=np.arange(float(n))[::-1].reshape(-1, 1),
         y={"ignored": None, "numbers": 1.0 / (1.0 - stream.uniform(n))}.get(needs.y, classes),
         groups=_entities(groups, seed) if "entities_apart" in splitter.promises else groups if grouped else None,
         roles={name: values for name, values in roles.items() if getattr(needs, name)},

@@ -24,6 +24,7 @@ from evenfold.splitters import EvenfoldError
 from evenfold.splitters.importing import import_beforehand
 from threadpoolctl import ThreadpoolController
 
+from .orphans import marked_environment
 from .settings import Settings
 
 R = TypeVar("R")
@@ -114,7 +115,7 @@ def _starter(_pid: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            env={**marked_environment(), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             start_new_session=True,
         )
     return started, ours

@@ -32,7 +32,7 @@ from prefect.states import Cancelled
 
 from .home import Home
 from .locks import locked
-from .orphans import MARK, mark_of
+from .orphans import MARK, mark_of, marked_environment
 from .progress import say
 from .stopping import at_work
 
@@ -211,7 +211,9 @@ def _started(home: Home, idle_seconds: float) -> tuple[str, subprocess.Popen[byt
 def _run(home: Home, port: int, idle_seconds: float, log: Path) -> subprocess.Popen[bytes]:
     settings = get_current_settings().to_environment_variables(exclude_unset=True)
     ours = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
-    env = {name: value for name, value in {**os.environ, **settings, **ours}.items() if name != "PREFECT_API_URL"}
+    env = {
+        name: value for name, value in {**marked_environment(), **settings, **ours}.items() if name != "PREFECT_API_URL"
+    }
     if idle_seconds:  # it outlives whoever starts it
         env.pop(MARK, None)
     with log.open("wb") as out:
