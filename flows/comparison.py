@@ -9,7 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import Comparison, EvaluationError, ModelError, compare
+from evenfold.estimates import Comparison, EvaluationError, ModelError, check_metrics, compare
+from evenfold.estimates.metrics.registry import ALIASES
+from evenfold.estimates.metrics.scoring import of_positive
+from evenfold.estimates.models.spec import Task
 from evenfold.splitters import SplitError
 from evenfold.tasks.parameters import Engine, Repeats
 from evenfold.tasks.record.reading import (
@@ -47,13 +50,14 @@ def compare_runs(
     the comparison says so. ``repeats="auto"`` fits both recipes again on up to 10 repeats of the folds, where these
     fits take up to a minute by the recorded seconds, and says why where it does not; a number takes so many. It is
     recorded beside the runs, with its page. Raises SplitError for runs of different splits, or without predictions,
-    and where a number of repeats cannot be had.
+    and where a number of repeats cannot be had; ModelError for a metric that cannot score their target, before any fit.
     """
     key = (run_a, run_b, repeats)
     pair, plan = _AHEAD.pop(key) if key in _AHEAD else _read(*key)
-    asked = metrics or [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b)]
-    if not asked:
+    shared = metrics or [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b)]
+    if not shared:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one with --metric.")
+    asked = named_metrics(pair.a, shared)
     with running(engine):
         a, b, repeat_notes = _repeated(pair, plan, repeats)
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
@@ -69,6 +73,21 @@ def compare_runs(
     made = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in made]
     record_comparison(pair.a, pair.b, made, level)
     return made
+
+
+def named_metrics(recorded: Recorded, metrics: Sequence[str]) -> list[str]:
+    """Return metrics, or their aliases, each once and as it is named for a recorded evaluation's target.
+
+    Raises ModelError where one is no metric, or cannot score that target.
+    """
+    y = recorded.predictions["y"].to_numpy()
+    told = recorded.params.get("model.task", "regression" if y.dtype.kind == "f" else "classification")
+    task: Task = "regression" if told == "regression" else "classification"
+    classes = () if task == "regression" else tuple(np.unique(y).tolist())
+    known = [ALIASES.get(metric.lower(), metric) for metric in metrics]
+    named = list(dict.fromkeys(of_positive(known, classes, recorded.params.get("model.positive"))))
+    check_metrics(named, task, classes)
+    return named
 
 
 def look_ahead(run_a: str, run_b: str, repeats: Repeats = "auto") -> tuple[bool, tuple[str, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from math import ceil, floor, isfinite, log10
+from sys import float_info
 from typing import Any
 from unicodedata import combining, east_asian_width
 
@@ -13,14 +14,17 @@ from .templates import macro, style
 
 WIDE, RIGHT, TOP, BOTTOM = 720, 18, 24, 44
 N_COLOURS = 7
+LARGEST = float_info.max
 
 Range = tuple[float, float]
 Ticks = Sequence[tuple[float, str]]
 
 
 def short(value: float, digits: int = 3) -> str:
-    """Return a number as a short text: thousands with commas, small numbers with the digits that matter."""
-    if value == int(value) and abs(value) < 1e15:
+    """Return a number as a short text: thousands with commas, small and enormous ones with the digits that matter."""
+    if not abs(value) < 1e15:
+        return f"{value:.{digits}g}"
+    if value == int(value):
         return f"{int(value):,}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
 
@@ -28,6 +32,8 @@ def short(value: float, digits: int = 3) -> str:
 def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[float]:
     """Return round numbers from ``low`` to ``high``: steps of 1, 2 or 5 times a power of ten."""
     span = high - low or 1.0
+    if not isfinite(span):
+        return [2 * tick for tick in ticks(low / 2, high / 2, most)]
     power = 10.0 ** floor(log10(span / most))
     step = next(power * m for m in (1, 2, 5, 10) if span / (power * m) <= most)
     step = max(1.0, round(step)) if whole else step
@@ -70,13 +76,11 @@ class Scale:
 
     def x(self, value: float) -> float:
         """Return where a value of the horizontal axis lies."""
-        low, high = self.x_range
-        return self.left + (value - low) / (high - low) * (self.right - self.left)
+        return self.left + _part(value, self.x_range) * (self.right - self.left)
 
     def y(self, value: float) -> float:
         """Return where a value of the vertical axis lies."""
-        low, high = self.y_range
-        return self.bottom - (value - low) / (high - low) * (self.bottom - self.top)
+        return self.bottom - _part(value, self.y_range) * (self.bottom - self.top)
 
 
 @dataclass
@@ -283,8 +287,9 @@ def ends(values: Any) -> Range:
 def around(values: Iterable[float], margin: float = 0.08) -> Range:
     """Return a range that holds every finite value with some room beside it."""
     finite = [value for value in values if value == value and abs(value) != float("inf")] or [0.0, 1.0]
-    room = (max(finite) - min(finite)) * margin or 0.05
-    return min(finite) - room, max(finite) + room
+    low, high = min(finite), max(finite)
+    room = (high / 2 - low / 2) * 2 * margin or 0.05
+    return max(low - room, -LARGEST), min(high + room, LARGEST)
 
 
 def cut(shown: int, of: int) -> str:
@@ -293,7 +298,18 @@ def cut(shown: int, of: int) -> str:
 
 
 def _wide(limits: Range) -> Range:
-    return limits if limits[1] > limits[0] else (limits[0] - 0.5, limits[0] + 0.5)
+    """Return limits that are apart: a value alone stands in the middle, with room that its size does not swallow."""
+    low, high = limits
+    if high / 2 - low / 2 > 1e-300:
+        return limits
+    room = max(0.5, abs(low) * 1e-3)
+    return max(low - room, -LARGEST), min(low + room, LARGEST)
+
+
+def _part(value: float, limits: Range) -> float:
+    """Return where a value lies between limits, 0 to 1; in halves, as a span may be beyond all numbers."""
+    low, high = limits
+    return (value / 2 - low / 2) / (high / 2 - low / 2)
 
 
 def _thinned(names: Ticks, crowded: float) -> Ticks:

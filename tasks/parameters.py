@@ -281,7 +281,9 @@ Level = Annotated[
     Flag(takes="SHARE", panel="Model"),
 ]
 Margin = Annotated[
-    float, Field(ge=0, description="Difference of scores that does not matter."), Flag(takes="NUMBER", panel="Model")
+    float,
+    Field(ge=0, allow_inf_nan=False, description="Difference of scores that does not matter."),
+    Flag(takes="NUMBER", panel="Model"),
 ]
 Repeats = Annotated[
     Literal["auto"] | int,

@@ -227,6 +227,7 @@ def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
     return Coded(codes, to_numpy(encoded.dictionary).tolist())
 
 
+ENORMOUS = 1e150  # of larger numbers no variance can be had: the largest float is about 1.8e308
 LET_WAIT = (
     "drop those rows, or let them wait outside of every split: with a key, --missing-target wait (missing_target: wait "
     "in a specification)."
@@ -234,19 +235,28 @@ LET_WAIT = (
 
 
 def require_complete(column: pa.ChunkedArray, name: str, target: str | None = None) -> None:
-    """Raise SplitError where a canonical column has missing or infinite values, counting them.
+    """Raise SplitError where a canonical column has missing, infinite or enormous values, counting them.
 
     Of the ``target`` the error says how rows without one are left out.
     """
     if column.null_count:
         mend = {"mend": LET_WAIT} if name == target else {}
         require_present(to_numpy(column), f"column {name!r}", **mend)
-    unbounded = pc.is_inf(column).to_numpy() if pa.types.is_floating(column.type) else np.zeros(0, dtype=np.bool_)
-    infinite = np.flatnonzero(unbounded)
+    if not pa.types.is_floating(column.type):
+        return
+    beyond = pc.or_(pc.greater(column, ENORMOUS), pc.less(column, -ENORMOUS))
+    enormous = np.flatnonzero(beyond.to_numpy())
+    infinite = enormous[np.isinf(to_numpy(column)[enormous])]
+    of = f"of {len(column):,} rows (first at"
     if infinite.size:
         raise SplitError(
-            f"column {name!r} is infinite in {infinite.size:,} of {len(column):,} rows (first at "
-            f"{_rows_listed(infinite)}); drop or correct those rows first."
+            f"column {name!r} is infinite in {infinite.size:,} {of} {_rows_listed(infinite)}); drop or correct those "
+            "rows first."
+        )
+    if enormous.size:
+        raise SplitError(
+            f"column {name!r} holds numbers beyond {ENORMOUS:g} in {enormous.size:,} {of} {_rows_listed(enormous)}), "
+            "and squares of those cannot be added up; divide the column, or correct those rows first."
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.results import Estimate, FoldScore, in_percent
-from evenfold.reports.charts import Picture, around
+from evenfold.reports.charts import Picture, around, cut
 from evenfold.reports.page import counted
 
 from .words import direction, headline, read_ends, written
@@ -44,7 +44,7 @@ def _strip(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimate]) 
     at = {name: len(rows) - i - 0.5 for i, name in enumerate(rows)}
     picture = Picture(
         _title(about), f"{reading.title} ({direction(reading)})", "", around(values), (0, len(rows)),
-        height=70 + 30 * len(rows), y_ticks=[(y, name) for name, y in at.items()],
+        height=70 + 30 * len(rows), y_ticks=[(y, name) for name, y in at.items()], caption=cut(len(shown), len(scores)),
     )  # fmt: skip
     for places, row, css in ((training, "training", "hollow"), (test, "test", 0)):
         hints = [(value, at[row], f"{score.name}, {row} rows: {written(value)}") for score, value in places]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 from evenfold.manifests import BalanceReport, digest_json
 from evenfold.reports.markdown import balance_table, figures_table, linked, page_note
-from evenfold.reports.pictures import scores_figures, split_pages
+from evenfold.reports.pictures import split_pages
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.results.files import write_aside
@@ -24,6 +24,7 @@ from pydantic import BaseModel
 from .datasets import data_input, split_input
 from .entries import (
     MOST_FOLDS,
+    PARTIAL,
     Entry,
     EvaluationRecord,
     child_entry,
@@ -161,15 +162,14 @@ def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: di
     tracker = tracker_of(split)
     split_run = _split_run(tracker, split, evaluation.split_run_id)
     shared = split_tags(split) | {"evenfold.split_run_id": split_run} | tags
+    if PARTIAL in evaluation.tags and _is_whole(tracker, evaluation.key):
+        evaluation = evaluation.model_copy(update={"key": run_key(kind="partial", of=evaluation.key)})
     with tracker.run(evaluation_entry(evaluation, split, shared)) as run_id:
         tracker.reads(run_id, data_input(split, evaluation.fingerprint, "training"), split_input(split, split_run))
         _keep_folds(tracker, run_id, split, evaluation)
         keep_model_of(tracker, run_id, evaluation.models.get("all rows"), evaluation.model["estimator"])
         for name, value in evaluation.artifacts.items():
             tracker.keep(run_id, name, value)
-        if evaluation.estimates:
-            for name, picture in scores_figures(evaluation.estimates, evaluation.children).items():
-                tracker.keep(run_id, name, picture)
         for name, files in evaluation.tables.items():
             if files:
                 tracker.keep_table(run_id, name, frame_of(files))
@@ -185,6 +185,13 @@ def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: di
     if evaluation.failure:
         tracker.fail(run_id, evaluation.failure)
     return run_id
+
+
+def _is_whole(tracker: Tracker, key: str) -> bool:
+    """Return whether the run that ``key`` names is complete and of every split: what is partial is not put over it."""
+    known = tracker.find(key)
+    run = tracker.client.get_run(known) if known else None
+    return run is not None and run.info.status == "FINISHED" and PARTIAL not in run.data.tags
 
 
 def _keep_folds(tracker: Tracker, run_id: str, split: SplitRef, evaluation: EvaluationRecord) -> None:

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import evenfold
-from evenfold.estimates import Comparison, compare
+from evenfold.estimates import Comparison, ModelError, compare
 from evenfold.flows import Evaluation, compare as compare_flow, comparison, evaluate, extend
-from evenfold.flows.comparison import compare_runs
+from evenfold.flows.comparison import compare_runs, named_metrics
 from evenfold.splitters import BalancedGroupKFold, Repeated, SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.record.reading import Recorded
 from evenfold.tasks.work import further_pairs, work_of
 from mlflow.tracking import MlflowClient
 from sklearn.linear_model import Ridge
@@ -81,6 +82,39 @@ def test_the_verdict_is_that_of_ten_repeats_of_the_strategy_and_their_fits_are_k
     assert "54 kept and 0 made now" in again.notes[0]
     (one,) = compare_runs(*runs, repeats=1)
     assert (one.repeats, one.n_fits) == (1, 6)
+
+
+def recorded(y: Any, **params: str) -> Recorded:
+    return Recorded("a", "a", {}, {f"model.{name}": value for name, value in params.items()}, pd.DataFrame({"y": y}))
+
+
+def test_a_comparison_asks_for_each_metric_once_as_its_target_names_it() -> None:
+    """An alias and its name are one; of text, what is of one class names it."""
+    numbers = recorded([0.5, 1.5, 2.5], task="regression")
+    assert named_metrics(numbers, ["mae", "r2", "neg_mean_absolute_error", "r2"]) == ["neg_mean_absolute_error", "r2"]
+    words = recorded(["no", "yes", "no"])
+    assert named_metrics(words, ["f1", "acc"]) == ["f1 of yes", "accuracy"]
+    assert named_metrics(recorded(["no", "yes"], positive="no"), ["recall"]) == ["recall of no"]
+    assert named_metrics(recorded([0, 1, 1], task="classification"), ["f1"]) == ["f1"]
+
+
+@pytest.mark.parametrize(
+    ("y", "metric", "said"),
+    [
+        ([0.5, 1.5, 2.5], "accuracy", "cannot score this regression target"),
+        (["no", "yes"], "r2", "cannot score this classification target"),
+        (["no", "yes"], "nonsense", "is not a scikit-learn scorer; choose one such as"),
+    ],
+)
+def test_a_metric_of_another_task_is_refused_before_any_fit(y: Any, metric: str, said: str) -> None:
+    with pytest.raises(ModelError, match=said):
+        named_metrics(recorded(y), [metric])
+
+
+def test_a_margin_is_a_number(home: Home) -> None:
+    """Nothing beyond all numbers reaches a JSON object."""
+    with pytest.raises(SplitError, match=r"margin: input should be a finite number"):
+        compare_flow("here", "there", margin=float("inf"), engine="plain")
 
 
 def test_no_repeat_parts_a_group_or_touches_a_locked_row(home: Home, data: Path) -> None:

@@ -20,6 +20,7 @@ from evenfold.flows import evaluate
 from evenfold.manifests import Audit
 from evenfold.reports import evaluation_page, fold_count_html
 from evenfold.reports.evaluations.calibration import Reliability, _counts
+from evenfold.reports.evaluations.pictures import score_pictures
 from evenfold.tasks import Home
 from evenfold.tasks.studies import keep_study, kept_study
 from pages import Page, require_silent
@@ -43,7 +44,8 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     frame = load_breast_cancer(as_frame=True).frame.assign(patient=range(569))
     frame["target"] = frame["target"].map({0: "<i>malignant</i>", 1: "benign"})
     columns = {"key": "patient", "target": "target"}
-    spec = {"name": "cells", "strategy": request.param, "params": {"n_splits": 5}, "columns": columns}
+    n_splits = 5 if request.param == "StratifiedKFold" else 101  # draws of more than 100 have no run each
+    spec = {"name": "cells", "strategy": request.param, "params": {"n_splits": n_splits}, "columns": columns}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EVENFOLD_HOME", str(home))
         outcome = evaluate(frame, spec=spec, model=MODEL, engine="plain")
@@ -68,7 +70,9 @@ def test_the_page_says_what_the_estimates_say(recorded: Any) -> None:
     told += [beside[name] for name in ("value", "difference") for beside in besides]
     told += [beside["interval"][side] for side in ("low", "high") for beside in besides if beside["interval"]]
     assert page.numbers["estimates"] == [value for value in told if value is not None]
-    assert (folder / "scores" / "accuracy.svg").read_text(encoding="utf-8").startswith("<svg xmlns=")
+    picture = (folder / "scores" / "accuracy.svg").read_text(encoding="utf-8")
+    assert picture.startswith("<svg xmlns=")
+    assert folds or "Of 101 draws." in picture
     said = " ".join(page.words)
     assert [note for each in outcome.estimates for note in each.notes if note not in said] == []
 
@@ -141,6 +145,13 @@ def judged(
 def page_of(problem: Problem, scores: list[FoldScore], predictions: pd.DataFrame, **more: Any) -> Page:
     estimates = aggregate(scores, predictions, problem, problem.model)
     return Page(evaluation_page(problem, scores, estimates, predictions, **more).html())
+
+
+def test_a_strip_that_does_not_show_every_split_says_so() -> None:
+    problem, scores, predictions = judged()
+    estimates = aggregate(scores, predictions, problem, problem.model)
+    (few,), (many,) = (score_pictures(shown, estimates).values() for shown in (scores, scores * 67))
+    assert (few.caption, many.caption) == ("", "The first 200 of 201.")
 
 
 def test_the_bars_of_calibration_are_wilsons_at_95_per_cent() -> None:

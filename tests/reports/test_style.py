@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.reports import Picture
-from evenfold.reports.charts import breadth, named, shortened, ticks
+from evenfold.reports.charts import around, breadth, ends, named, shortened, ticks
 from evenfold.reports.templates import scoped_style, style
 from pages import Page
 
@@ -115,6 +115,23 @@ def test_ticks_are_round_and_inside() -> None:
     assert ticks(0, 3, 12, whole=True) == [0, 1, 2, 3]
     assert ticks(1e-13, 3e-13, 4) == [1e-13, 1.5e-13, 2e-13, 2.5e-13, 3e-13]
     assert [name for _, name in named(ticks(0, 4e-13))] == ["0", "1e-13", "2e-13", "3e-13", "4e-13"]
+
+
+@pytest.mark.parametrize(
+    "values", [[1e17], [-1e300], [1e308, -1e308], [1.7e308], [5e-324, 1e-323], [0.0, 1e-320], [float("inf"), 1e16]]
+)
+def test_any_number_has_a_place_on_an_axis(values: list[float]) -> None:
+    """A constant of any size, and a span that no number holds, is drawn inside the axes with short ticks."""
+    for limits in (around(values), ends(np.array([value for value in values if np.isfinite(value)]))):
+        picture = Picture("x", "x", "y", limits, limits)
+        picture.dots([(value, value, "") for value in values if np.isfinite(value)], 0)
+        drawn = picture.svg()
+        places = [float(place) for place in re.findall(r'c[xy]="([^"]+)"', drawn)]
+        assert len(places) == 2 * sum(map(np.isfinite, values))
+        assert all(0 <= place <= 720 for place in places)
+        names = [words.replace(",", "") for words in re.findall(r'text-anchor="middle">([^<]+)', drawn)]
+        assert names
+        assert max(map(len, names)) <= 22
 
 
 def test_the_style_of_a_notebook_touches_nothing_else() -> None:

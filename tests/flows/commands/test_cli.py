@@ -45,7 +45,7 @@ FRAMES = {
     "no-group": holed("date", 2),
     "no-key": rows().assign(id=pd.array([None, None, *range(58)], dtype="Int64")),
     "twice": rows().assign(id=[0, 1, 2, 3, 3, 3, *range(6, 60)]),
-    "infinite": rows().assign(delay=np.where(np.arange(60) == 5, np.inf, 1.5)),
+    "infinite": rows().assign(delay=np.where(np.arange(60) == 5, np.inf, 1.5), enormous=np.arange(60) * 1e200),
     "rare": rows().assign(late=["no"] * 58 + ["yes"] * 2),
     "lonely": rows().assign(late=["no"] * 59 + ["yes"]),
     "one-class": rows().assign(late="no"),
