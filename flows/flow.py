@@ -253,7 +253,7 @@ class Flow(prefect.Flow[P, R]):
         __call__ = _called
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return values by their names; TypeError as Python raises it, save for names unknown, which ``read`` refuses."""
+        """Return values by their names; TypeError as Python's, save for names unknown, which ``read`` refuses."""
         signature = inspect.signature(self.fn)
         unnamed = [name for name, each in signature.parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
         if len(args) > len(unnamed):
