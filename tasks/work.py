@@ -282,7 +282,7 @@ def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] |
 
 
 def _number(i: object, most: int) -> bool:
-    return isinstance(i, (int, np.integer)) and not isinstance(i, bool) and 0 <= i <= most
+    return isinstance(i, (int, np.integer)) and not isinstance(i, bool) and 0 <= int(i) <= most
 
 
 def require_split(work: Work, i: int) -> None:
