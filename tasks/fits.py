@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypedDict, TypeVar
 
 import numpy as np
@@ -337,6 +337,16 @@ def _locked(work: Work) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def final_key(work: Work, i: int | None = None) -> str:
     """Return the key of the model of all rows, or of split ``i``."""
     return key_of_all(work) if i is None else key_of_split(work, i)
+
+
+def require_final(work: Work, model: FinalModel, name: str, splits: Iterable[int | None]) -> None:
+    """Raise EvaluationError where a kept model, given as ``name``, is of none of ``splits``; None is all rows."""
+    if not any(model.key == final_key(work, i) for i in splits):
+        on = f"{work.manifest.name} {work.manifest.version}"
+        raise EvaluationError(
+            f"the model that is given as {name} is not {work.problem.model.title} on these rows of {on}, but of "
+            "another recipe, split or rows; pass what fit_final(split, model) returns of the same."
+        )
 
 
 def _final_key(split: SplitRef, model: Any = None, i: int | None = None, **_: Any) -> str:

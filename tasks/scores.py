@@ -71,12 +71,14 @@ def aggregate(
     Folds give cross-validation with its pooled score and an interval of it (``interval``: one of
     ``evenfold.estimates.INTERVALS``; ``refits``: of ``fit_further``, where it asks for further fits); draws, which
     need ``apparent`` of ``fit_all``, out-of-bag, .632 and .632+.
+    Where results of some splits are not given and no ``errors`` say why, ``errors`` of the outcome says of how many
+    the estimates are: it is recorded as partial.
     Raises EvaluationError where results are of other data, models or splits than one, or one comes twice.
     """
     if not results:
         raise EvaluationError("there is no result to aggregate; fit at least one split.")
     work = _one_work(split, results, [*([apparent] if apparent else []), *refits], interval)
-    evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
+    evaluated = unaggregated(split, work.problem.model, results, apparent, errors or _missing(results, work))
     estimates = estimates_of(evaluated, work, refits, interval, level)
     levels = _levels_of(evaluated, work, level)
     files = evaluated.predictions
@@ -85,6 +87,12 @@ def aggregate(
         "estimates": estimates, "levels": levels, "interval": interval, "level": level, "confusion": confusion
     }  # fmt: skip
     return evaluated.model_copy(update=update)
+
+
+def _missing(results: Sequence[Result], work: Work) -> list[str]:
+    """Return of how many splits there are results, in a sentence; nothing where it is all of them."""
+    given, n_splits = sum(len(_splits_of(fit, work)) for fit in results), work.manifest.n_splits
+    return [f"{given} of {n_splits} splits are given, and the estimates are of these alone."] * (given < n_splits)
 
 
 def _levels_of(evaluated: Evaluated, work: Work, level: float) -> list[LevelScore]:

@@ -16,7 +16,7 @@ from evenfold.manifests.engines.engine import bytes_of_memory, in_order
 from evenfold.manifests.engines.ordered import Canonical, Ordered, ShardWriter
 from evenfold.manifests.engines.sources import Source, source_of
 from evenfold.manifests.engines.stored import StoredManifest, room_beside
-from evenfold.manifests.membership import NEVER_TESTED, Role, require_fold, require_role
+from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Role, require_fold, require_role
 from evenfold.manifests.store.write import appear
 from evenfold.manifests.tables.canonical import listed, require_columns
 from evenfold.manifests.tables.keys import key_names
@@ -122,8 +122,8 @@ def partition(
     manifest.require_labels()
     labels = labels_of(manifest)
     require_fold(0, len(labels.tested), repeat, labels.n_repeats, f"{manifest.name} {manifest.version}")
-    if manifest.n_splits > MOST_PARTS:
-        raise SplitError(f"{manifest.n_splits:,} folds make as many folders; export the folds instead.")
+    if len(labels.tested) > MOST_PARTS:
+        raise SplitError(f"{len(labels.tested):,} folds make as many folders; export the folds instead.")
     appear(Path(to), lambda aside: _fill(manifest, source, aside, bytes_of_memory(memory), repeat))
     return Partitions(Path(to))
 
@@ -169,31 +169,32 @@ def ordered_places(manifest: StoredManifest, source: Source, key: list[str], fol
 def _write(rows: Beside, source: Source, aside: Path, repeat: int) -> dict[int, int]:
     """Write every row of the table to the file of its fold, in the table's order; return the rows of each."""
     files = _Files(aside)
-    for table, codes in in_table_order(rows, source, repeat):
+    for table, codes, _ in in_table_order(rows, source, repeat):
         files.add(table, codes)
     return files.close()
 
 
-def in_table_order(rows: Beside, source: Source, repeat: int) -> Iterator[tuple[pa.Table, Any]]:
-    """Yield the table's rows in its own order, each with its rank in key order (``PLACE``), and their folds.
+def in_table_order(rows: Beside, source: Source, repeat: int) -> Iterator[tuple[pa.Table, Any, Any]]:
+    """Yield the table's rows in its own order, each with its rank in key order (``PLACE``), their folds and status.
 
-    Raises SplitError where a column of the table is called ``PLACE``.
+    A row that is in no split has code -3. Raises SplitError where a column of the table is called ``PLACE``.
     """
     if PLACE in source.schema.names:
         raise SplitError(f"the data have a column {PLACE!r}, and that name is ours; rename it.")
 
     def folds() -> Iterator[pa.Table]:
         place = 0
-        for codes, table in rows.stretches([POSITION]):
-            ranks = np.arange(place, place + len(codes))
-            yield pa.table({POSITION: table.column(POSITION), PLACE: ranks, "code": codes[:, repeat]})
+        for codes, status, table in rows.assigned([POSITION]):
+            ranks, used = np.arange(place, place + len(codes)), np.where(status == 0, codes[:, repeat], EXCLUDED)
+            yield pa.table({POSITION: table.column(POSITION), PLACE: ranks, "code": used, "status": status})
             place += len(codes)
 
     in_place = in_order(folds(), [POSITION], rows.folder, rows.memory) if rows.ordered.key else folds()
     held = _Held(in_place)
     for part in source.batches(source.schema.names):
         beside_it = held.take(part.num_rows)
-        yield part.append_column(PLACE, beside_it.column(PLACE)), beside_it.column("code").to_numpy()
+        placed = part.append_column(PLACE, beside_it.column(PLACE))
+        yield placed, beside_it.column("code").to_numpy(), beside_it.column("status").to_numpy()
 
 
 class _Held:

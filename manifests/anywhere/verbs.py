@@ -25,6 +25,7 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.plan import Plan, used_columns
 from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.store.write import write_manifest
+from evenfold.manifests.tables.canonical import require_columns
 from evenfold.splitters import SplitError
 
 from .auditing import audited
@@ -262,8 +263,14 @@ def _written(grown: Manifest, before: StoredManifest) -> StoredManifest:
 
 
 def read_whole(manifest: StoredManifest, memory: str | int | None = None) -> Manifest:
-    """Return a manifest that cannot be read row after row; SplitError where it takes more than ``memory``."""
+    """Return a manifest as what needs all of its rows at once takes it; SplitError beyond ``memory``."""
     limit, needed = bytes_of_memory(memory), manifest.n * BYTES_OF_MEMBER * max(len(manifest.column_names), 1)
+    if needed > limit and manifest.streams:
+        raise SplitError(
+            f"{manifest.name} {manifest.version} and its {manifest.n:,} rows take about {needed / 2**30:.1f} GB in "
+            f"memory, and {limit / 2**30:.1f} GB are allowed; allow more, or export to csv, h2o, autogluon or spark, "
+            "which are written row after row."
+        )
     if needed > limit:
         raise SplitError(
             f"{manifest.name} {manifest.version} holds {manifest.kind} that are made from all of its {manifest.n:,} "
@@ -311,5 +318,6 @@ def audit(
         )  # fmt: skip
     if impact:
         raise SplitError("what a leak costs is found by fitting models to rows in memory; pass manifest.read().")
+    require_columns([*(features or []), *exclude], source_of(data, dict(manifest.spec.types)).schema.names)
     with beside(manifest, data, memory, target=target, group=group, time=time) as rows:
         return audited(rows, gates=gates, ignore=ignore)

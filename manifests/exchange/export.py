@@ -135,8 +135,10 @@ def _for_groups(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, st
 def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
     if isinstance(manifest.membership, Draws):
         raise SplitError(f"nnunet has no word for {amount(manifest.n_splits, 'draw')}; export folds, parts or pairs.")
-    keys = np.arange(manifest.n) if manifest.keys is None else key_values(manifest.keys)
-    names = keys.astype(str).astype(object)
+    keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
+    # As import_nnunet makes text of them; numpy's text ends before a NUL.
+    values = key_values(keys) if keys.num_columns > 1 else keys.column(0).to_pylist()
+    names = np.array(list(map(str, values)), dtype=object)
     splits = [{"train": names[train].tolist(), "val": names[test].tolist()} for train, test in manifest.pairs()]
     note = "nnU-Net reads splits_final.json in its folder of preprocessed data."
     return json.dumps(splits, indent=1, ensure_ascii=False), f"{amount(len(splits), 'split')}; {note}"

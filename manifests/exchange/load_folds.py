@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.fields import Columns
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED
+from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, fold_columns
 from evenfold.manifests.plan import Plan
 from evenfold.manifests.tables.canonical import amount, canonical_table, column_types, key_order, listed, verb
 from evenfold.manifests.tables.keys import positions_in
@@ -44,9 +44,19 @@ def import_groups(
     """Return a manifest of ``data`` in which each row has the fold of its group in the table ``groups``.
 
     ``groups`` holds the columns group and fold, as ``export`` to groups writes them; no row is needed where they come
-    from. Raises SplitError for groups of the data that the table lacks.
+    from. Groups that are text in the data are text in a CSV, NA and 02 too. Raises SplitError for groups of the data
+    that the table lacks, and for a table of several repeats.
     """
-    table, known = read_table(data), canonical_table(read_table(groups), ["group", "fold"], {"fold": "int"})
+    table = read_table(data)
+    kind = column_types(canonical_table(table, [group], {}))[group]
+    texts = {"group": kind} if kind == "text" else {}
+    given = read_table(groups, types=texts)
+    repeats = fold_columns(given.column_names)
+    if len(repeats) > 1:
+        raise SplitError(
+            f"the table holds {len(repeats)} repeats ({listed(repeats)}); keep one of them, and call it fold."
+        )
+    known = canonical_table(given, ["group", "fold"], {"fold": "int"} | texts)
     types = column_types(known)
     folds_of = known.group_by("group").aggregate([("fold", "count_distinct")])
     torn = folds_of.filter(pc.greater(folds_of.column("fold_count_distinct"), 1))

@@ -114,5 +114,7 @@ def import_parts(
 def _stacked(frames: Mapping[str, Any], column: str) -> pa.Table:
     """Return frames below each other, with the name of each in a column."""
     tables = {part: read_table(frame) for part, frame in frames.items()}
+    if any(column in table.column_names for table in tables.values()):
+        raise SplitError(f"the frames have a column {column!r} already; rename it, or name another (column).")
     named = [table.append_column(column, pa.array([part] * table.num_rows)) for part, table in tables.items()]
     return pa.concat_tables(named, promote_options="permissive")

@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import EXCLUDED
 from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.tables.canonical import canonical_table, to_numpy
-from evenfold.manifests.tables.keys import key_values
+from evenfold.manifests.tables.keys import key_names, key_values, with_keys
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError
 
-from .kept import kept_keys, kept_rows, labels_of
+from .kept import folds_of_kept, kept_keys, kept_rows, labels_of
 from .load_folds import import_folds
 from .parts import COLUMN, PARTS, import_parts, parts_of
 
@@ -24,20 +25,24 @@ SPLIT_URLS = {"train": "cr:TrainingSplit", "validation": "cr:ValidationSplit", "
 
 
 def for_split_graph(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:
-    """Return splitGraph's split_spec of the data's rows (which belong together, in what order), and what is lost."""
+    """Return splitGraph's split_spec of the data's rows (which belong together, in what order), and what is lost.
+
+    Where the manifest holds pseudonyms of keys and groups, so does the file.
+    """
     columns = manifest.spec.columns
     if data is None or columns.group is None or manifest.keys is None:
         raise SplitError("splitgraph says which rows belong together; give data, and split with a key and a group.")
     table = read_table(data, types=manifest.spec.types)
     table = table.take(pa.array(manifest.positions(table)[kept_rows(manifest)]))
-    names = {"sample_id": columns.key, "group_id": [columns.group]}
-    rows = {field: _text(table, of, manifest.types) for field, of in names.items()}
+    plain = canonical_table(table, [*columns.key, columns.group], {**manifest.types, **manifest.spec.types})
+    named = with_keys(plain, manifest.spec, manifest.types)
+    rows = {"sample_id": _text(named, key_names(manifest.spec)), "group_id": _text(named, [columns.group])}
     if columns.time:
         times = to_numpy(canonical_table(table, [columns.time], manifest.types).column(columns.time))
         rows["order_rank"] = (np.unique(times, return_inverse=True)[1] + 1).tolist()
     stratum = columns.stratify[0] if columns.stratify else columns.target
     if stratum and manifest.types.get(stratum) in ("text", "bool"):
-        rows["stratum"] = _text(table, [stratum], manifest.types)
+        rows["stratum"] = _text(canonical_table(table, [stratum], manifest.types), [stratum])
     document = {
         "splitGraph_object": "split_spec",
         "schema_version": "0.3.0",
@@ -55,9 +60,8 @@ def for_split_graph(manifest: Manifest, data: Any, repeat: int) -> tuple[str, st
     return json.dumps(document, ensure_ascii=False), note
 
 
-def _text(table: pa.Table, names: list[str], types: dict[str, str]) -> list[str]:
-    values = key_values(canonical_table(table, names, {name: types[name] for name in names if name in types}))
-    return [str(value) for value in values.tolist()]
+def _text(table: pa.Table, names: list[str]) -> list[str]:
+    return [str(value) for value in key_values(table.select(names)).tolist()]
 
 
 def read_split_spec(path: str | Path, *, name: str = "imported") -> tuple[SplitSpec, pa.Table]:
@@ -84,12 +88,12 @@ def read_split_spec(path: str | Path, *, name: str = "imported") -> tuple[SplitS
 
 def for_croissant(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:
     """Return Croissant 1.1 JSON-LD with a record a row: its key, and its split (of parts) or its fold; what is lost."""
-    labels, kept = labels_of(manifest, "croissant"), kept_rows(manifest)
-    keys = kept_keys(manifest)
+    labels, keys = labels_of(manifest, "croissant"), kept_keys(manifest)
+    values, kind = folds_of_kept(manifest, repeat, "croissant", least=EXCLUDED).tolist(), "fold"
     if labels.n_splits == 1:
-        values, kind = parts_of(manifest, "croissant")[kept].tolist(), "split"
-    else:
-        values, kind = labels.column(repeat)[kept].tolist(), "fold"
+        values, kind = parts_of(manifest, "croissant")[kept_rows(manifest)].tolist(), COLUMN
+    if kind in keys.column_names:
+        raise SplitError(f"the key has a column {kind!r} already; rename it: records have their {kind} by that name.")
     fields = {name: _plain(keys.column(name)) for name in keys.column_names} | {kind: values}
     rows = [
         {f"rows/{name}": value for name, value in zip(fields, row, strict=True)}
@@ -97,7 +101,7 @@ def for_croissant(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]
         if row[-1] is not None
     ]
     described = [_field("rows", name, "sc:Integer" if _whole(column) else "sc:Text") for name, column in fields.items()]
-    if kind == "split":
+    if kind == COLUMN:
         described[-1] |= {"dataType": ["sc:Text", "cr:Split"], "references": {"field": {"@id": "splits/name"}}}
     rows_set = {"@type": "cr:RecordSet", "@id": "rows", "name": "rows", "field": described, "data": rows}
     used = [part for part in PARTS if part in values]

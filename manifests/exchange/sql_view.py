@@ -8,6 +8,8 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import Draws, Labels, fold_column
 from evenfold.splitters import SplitError
 
+ROW = "file_row_number"  # DuckDB's own name of a row's place in its file
+
 
 def openml_view(manifest: Manifest, name: str = "openml_splits") -> str:
     """Return DuckDB SQL that makes a view with the columns ``type``, ``rowid``, ``repeat`` and ``fold``.
@@ -15,7 +17,8 @@ def openml_view(manifest: Manifest, name: str = "openml_splits") -> str:
     One row for each side that a row of the data is on: type is TRAIN or TEST, rowid its key (several columns joined
     by '|'; the position where there is no key), repeat and fold count from 0, as in OpenML's files of splits. The
     view reads the Parquet files where they lie; rows that are deleted, quarantined, locked or excluded are in neither
-    type. Raises SplitError for draws, which are made anew and not stored, and for a manifest that was not written.
+    type. Raises SplitError for draws, which are made anew and not stored, for a manifest that was not written, and for
+    one that has grown whose key is called ``file_row_number``, as DuckDB calls what it reads.
     Source: OpenML's documentation of task splits (columns type, rowid, repeat, fold).
     """
     membership = manifest.membership
@@ -31,11 +34,17 @@ def openml_view(manifest: Manifest, name: str = "openml_splits") -> str:
 
 def _assigned(manifest: Manifest, folder: Path) -> str:
     files = [folder / f"assignments-{generation:04d}.parquet" for generation in range(manifest.generation + 1)]
-    key = _key(manifest)
-    rank = f"row_number() OVER (ORDER BY {', '.join(key)}) - 1" if key else "file_row_number"
-    rowid = f"concat_ws('|', {', '.join(key)})" if len(key) > 1 else key[0] if key else "file_row_number"
-    read = f"read_parquet([{', '.join(map(_text, files))}], file_row_number = true)"
-    return f"assigned AS (SELECT *, {rank} AS _rank, {rowid} AS _rowid FROM {read})"
+    key, repeats = _key(manifest), manifest.membership.n_repeats if isinstance(manifest.membership, Labels) else 0
+    rank = f"row_number() OVER (ORDER BY {', '.join(key)}) - 1" if key else ROW
+    rowid = f"concat_ws('|', {', '.join(key)})" if len(key) > 1 else key[0] if key else ROW
+    columns = [f"{rank} AS _rank", f"{rowid} AS _rowid", *_numbered(key), *map(fold_column, range(repeats))]
+    read = f"read_parquet([{', '.join(map(_text, files))}]{'' if key else f', {ROW} = true'})"
+    return f"assigned AS (SELECT {', '.join(columns)} FROM {read})"
+
+
+def _numbered(key: list[str]) -> list[str]:
+    """Return the key columns under names of the view's own, which those of the manifest may be called like."""
+    return [f"{name} AS _key{i}" for i, name in enumerate(key)]
 
 
 def _in_use(manifest: Manifest, folder: Path) -> list[str]:
@@ -43,13 +52,19 @@ def _in_use(manifest: Manifest, folder: Path) -> list[str]:
     generations = sorted({change.generation for change in manifest.changes})
     if not generations:
         return ["in_use AS (SELECT * FROM assigned)"]
+    names = _key(manifest)
+    if _name(ROW) in map(str.lower, names):
+        raise SplitError(
+            f"the key column {ROW!r} cannot be read beside changes of rows, for DuckDB gives that name to a row's "
+            "place in its file; export to openml, or use as_cv."
+        )
     files = [
-        f"SELECT *, {g} * 10000000000 + file_row_number AS _turn "
-        f"FROM read_parquet({_text(folder / f'status-{g:04d}.parquet')}, file_row_number = true)"
+        f"SELECT {', '.join(_numbered(names))}, status AS _status, {g} * 10000000000 + {ROW} AS _turn "
+        f"FROM read_parquet({_text(folder / f'status-{g:04d}.parquet')}, {ROW} = true)"
         for g in generations
     ]
-    key = ", ".join(_key(manifest))
-    newest = f"SELECT {key}, arg_max(status, _turn) AS _status FROM ({' UNION ALL '.join(files)}) GROUP BY {key}"
+    key = ", ".join(f"_key{i}" for i in range(len(names)))
+    newest = f"SELECT {key}, arg_max(_status, _turn) AS _status FROM ({' UNION ALL '.join(files)}) GROUP BY {key}"
     kept = f"SELECT * FROM assigned LEFT JOIN newest USING ({key}) WHERE coalesce(_status, 0) = 0"
     return [f"newest AS ({newest})", f"in_use AS ({kept})"]
 

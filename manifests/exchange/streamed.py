@@ -75,7 +75,7 @@ def write_join(
     limit, counted = bytes_of_memory(memory), [0]
 
     def taken(rows: Beside) -> Iterator[pa.Table]:
-        for table, codes in in_table_order(rows, source, repeat):
+        for table, codes, _ in in_table_order(rows, source, repeat):
             learnt = codes == -1 if labels.parts else (codes >= -1) & (codes != code)
             part = table.filter(pa.array(codes == code if role == "test" else learnt))
             counted[0] += part.num_rows
@@ -165,8 +165,9 @@ def _one_fold(manifest: StoredManifest, to: str, repeat: int) -> Iterator[pa.Tab
 def _beside_data(rows: Beside, source: Source, to: str, repeat: int) -> Iterator[pa.Table]:
     require_no_folds(source.schema.names)
     _tested(rows.manifest, rows.labels, 0, repeat)
-    for table, codes in in_table_order(rows, source, repeat):
-        yield table.append_column(FOLDS, _folds(codes, rows.labels, to))
+    for table, codes, status in in_table_order(rows, source, repeat):
+        kept = status != DELETED
+        yield table.filter(pa.array(kept)).append_column(FOLDS, _folds(codes[kept], rows.labels, to))
 
 
 def _folds(codes: Any, labels: Labels, to: str) -> pa.Array:

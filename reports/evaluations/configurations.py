@@ -74,7 +74,7 @@ def _tiles_of_choice(reading: Metric, choice: Choice, n_tried: int) -> list[Tile
     flattered = f"too good by {written(luck, half)}" if luck > 0 else "no luck was found in it"
     return [
         Tile(written(reading.shown(choice.value), half), f"{reading.title} to expect {interval}",
-             "corrected for having been chosen"),
+             f"{'corrected' if luck else 'nothing is taken off'} for having been chosen"),
         Tile(written(reading.shown(choice.naive), half), f"{reading.title} of the chosen one, as it scored",
              flattered),
         Tile(f"{n_tried:,}", "configurations tried", "each on every split"),

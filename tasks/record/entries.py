@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict
 JsonObject = dict[str, Any]
 Series = Mapping[str, Mapping[int, float]]
 MOST_FOLDS = 100  # above these a fold has no run, no model and no point in a chart; a table of scores holds them all
+PARTIAL = "evenfold.partial"  # the tag of an evaluation of some of the splits
 MOST_CLASSES = 10
 SHORT = 12  # digits of an identity that people read
 

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
-from evenfold.estimates import FoldScore, LevelScore
+from evenfold.estimates import EvaluationError, FoldScore, LevelScore
 from evenfold.manifests import BalanceReport, digest_json, held_manifest, measure
 from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
@@ -21,6 +21,7 @@ from evenfold.reports.markdown import (
 )
 from evenfold.reports.pictures import scores_figures
 from evenfold.tasks.audits import audit_of
+from evenfold.tasks.fits import require_final, split_title
 from evenfold.tasks.lineage import require_client, tell_evaluation, tell_split
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
@@ -37,6 +38,7 @@ from evenfold.tasks.work import Work, work_of
 
 from .entries import (
     MOST_FOLDS,
+    PARTIAL,
     EvaluationRecord,
     FoldRecord,
     KeptModel,
@@ -66,8 +68,15 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     """Record a split as a run ``<name> <version> split`` with its manifest, balance, audit and page.
 
     A record that is complete, of the same file and the same balance, is not made again. A table that takes more than
-    ``memory`` is measured and audited out of core, and its page has no pictures.
+    ``memory`` is measured and audited out of core, and its page has no pictures. Raises EvaluationError for the balance
+    of another split.
     """
+    if report is not None and report.split_id != split.split_id:
+        raise EvaluationError(
+            f"the balance is of {report.n_splits:,} splits of {report.n_rows:,} rows, and of another split than "
+            f"{split.name} {split.version} with its {split.n_splits:,} of {split.n_rows:,}; leave it out, and it is "
+            "measured."
+        )
     require_client()
     measured = report or balance_of(split, memory)
     limit = Settings.memory_of(memory) or ""
@@ -128,9 +137,13 @@ def record_evaluation(
 
     Up to 100 folds have a child run and a light model each, whose metrics name the split. The split is recorded too
     where it is not yet. Where fits failed and nothing was aggregated, the run is FAILED with the reason, and the
-    finished folds are kept. ``run_label``: another makes another run of the same evaluation. A record that is complete
+    finished folds are kept; an estimate of some of the splits is partial, and is put over none of all of them, but in a
+    run of its own. ``run_label``: another makes another run of the same evaluation. A record that is complete
     and of the same content is not made again.
+    Raises EvaluationError where the evaluation is of another split, or a model (by the name of its split, or "all
+    rows") is not that of the evaluation's recipe on these rows.
     """
+    _require_together(split, evaluation, models or {})
     split_run = split_run_id or Tracker(Home.here(), split.name).find(split_key(split)) or record_split.fn(split).run_id
     work = work_of(split, evaluation.model)
     content = _content_of(evaluation, work, split_run, models or {})
@@ -153,6 +166,26 @@ def record_evaluation(
         about = f"Scores of the newest evaluation on {split.name}."
         publish(f"estimate-{split.name}", f"{scores}\n\n{_where(run, 'The evaluation in MLflow')}", about)
     return run
+
+
+def _require_together(split: SplitRef, evaluation: Evaluated, models: dict[str, FinalModel]) -> None:
+    its = evaluation.split
+    if (its.split_id, its.plan_id) != (split.split_id, split.plan_id):
+        raise EvaluationError(
+            f"the evaluation is of {its.name} {its.version}, and {split.name} {split.version} is another split; record "
+            "it on its own: record_evaluation(evaluation.split, evaluation)."
+        )
+    if not models:
+        return
+    work = work_of(split, evaluation.model)
+    numbers: dict[str, int | None] = {"all rows": None} | {split_title(work.manifest, i): i for i in split.splits()}
+    for name, model in models.items():
+        if name not in numbers:
+            raise EvaluationError(
+                f"there is no {name!r} to keep a model of; name them 'all rows' or as splits are called: "
+                f"{split_title(work.manifest, 0)!r} and so on."
+            )
+        require_final(work, model, name, [numbers[name]])
 
 
 def _content_of(evaluation: Evaluated, work: Work, split_run: str, models: dict[str, FinalModel]) -> str:
@@ -216,7 +249,7 @@ def _record_of(
     models: dict[str, FinalModel],
 ) -> EvaluationRecord:
     key, another = _identity_of(evaluation, work, label)
-    partial = {"evenfold.partial": "true"} if evaluation.errors and evaluation.estimates else {}
+    partial = {PARTIAL: "true"} if evaluation.errors and evaluation.estimates else {}
     peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
     scores = evaluation.scores or _scores_of_draws(evaluation)
     page = _page(evaluation, work, scores, split_report_from(evaluation.split, split_run))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.estimates import Choice, Estimate, ModelSpec
@@ -37,15 +37,19 @@ if TYPE_CHECKING:
 
 
 @step(run_name=lambda split, **_: f"record a look at {split.name}")
-def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
+def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, reason: str) -> Look:
     """Record that somebody is about to look at the locked part, and return the run and the number of the look.
 
     The look is in the ledger and in the tracker before the rows are touched: where either cannot be written, where the
     ledger was tampered with or the holdout's budget is spent, nobody looks. Looks are counted by the rows that are
     locked, under whatever name the split goes, in this home's ledger or in the tracker, whichever knows more.
     ``evenfold.look_level`` is the level at which an interval of this look holds together with those of all others.
+    Raises SplitError without a reason, and where the tracker is lost once the look is in the ledger: that look is
+    spent, and is not tried again, for each try would spend another.
     """
-    tracker, manifest = tracker_of(split), split.manifest()
+    if not reason.strip():
+        raise SplitError("a look at the holdout needs a reason, which is recorded with it; pass reason.")
+    tracker, manifest, recipe = tracker_of(split), split.manifest(), ModelSpec.of(model)
     holdout, part = manifest.locked_digest, manifest.spec.holdout
     ledger = Ledger(tracker.home.path / "looks", holdout)
     with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{holdout}"):
@@ -57,16 +61,23 @@ def record_look(split: SplitRef, model: ModelSpec, reason: str) -> Look:
             by=by,
             when=datetime.now(UTC).isoformat(timespec="seconds"),
             reason=reason,
-            model=model.canonical(),
+            model=recipe.canonical(),
             budget=part.budget if part else None,
             elsewhere=len(known),
             policy=policy,
             known_as={run.data.tags.get("evenfold.look_policy", "refuse") for run in known},
         )
         sharing = ledger.sharing(opened)
-        entry = _look_entry(split, model, opened, sharing)
-        with tracker.run(entry) as run_id:
-            tracker.reads(run_id, data_input(split, manifest.fingerprint, "testing"), split_input(split, run_id))
+        entry = _look_entry(split, recipe, opened, sharing)
+        try:
+            with tracker.run(entry) as run_id:
+                tracker.reads(run_id, data_input(split, manifest.fingerprint, "testing"), split_input(split, run_id))
+        except Exception as error:
+            why = " ".join(str(error).split())[:300].rstrip(".")
+            raise SplitError(
+                f"look {opened['look']} is in the ledger and so it is spent, and MLflow could not record it ({why}); "
+                "see to that before the next look."
+            ) from error
     return Look(run_id=run_id, look=opened["look"], budget=opened["budget"], sharing=sharing)
 
 

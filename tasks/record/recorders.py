@@ -24,6 +24,7 @@ from pydantic import BaseModel
 from .datasets import data_input, split_input
 from .entries import (
     MOST_FOLDS,
+    PARTIAL,
     Entry,
     EvaluationRecord,
     child_entry,
@@ -161,6 +162,8 @@ def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: di
     tracker = tracker_of(split)
     split_run = _split_run(tracker, split, evaluation.split_run_id)
     shared = split_tags(split) | {"evenfold.split_run_id": split_run} | tags
+    if PARTIAL in evaluation.tags and _is_whole(tracker, evaluation.key):
+        evaluation = evaluation.model_copy(update={"key": run_key(kind="partial", of=evaluation.key)})
     with tracker.run(evaluation_entry(evaluation, split, shared)) as run_id:
         tracker.reads(run_id, data_input(split, evaluation.fingerprint, "training"), split_input(split, split_run))
         _keep_folds(tracker, run_id, split, evaluation)
@@ -182,6 +185,13 @@ def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: di
     if evaluation.failure:
         tracker.fail(run_id, evaluation.failure)
     return run_id
+
+
+def _is_whole(tracker: Tracker, key: str) -> bool:
+    """Return whether the run that ``key`` names is complete and of every split: what is partial is not put over it."""
+    known = tracker.find(key)
+    run = tracker.client.get_run(known) if known else None
+    return run is not None and run.info.status == "FINISHED" and PARTIAL not in run.data.tags
 
 
 def _keep_folds(tracker: Tracker, run_id: str, split: SplitRef, evaluation: EvaluationRecord) -> None:

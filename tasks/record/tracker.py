@@ -27,7 +27,7 @@ from evenfold.tasks.runtime.orphans import has_ended, process_mark
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
 
-from .entries import Entry, Judged, KeptModel, Point, allowed, news
+from .entries import PARTIAL, Entry, Judged, KeptModel, Point, allowed, news
 from .models.stored_models import load_skops, load_stored, signature_of
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Tracker:
         run_id = run.info.run_id
         self.client.update_run(run_id, status="RUNNING", name=entry.name)
         # What an earlier attempt said of its failure holds no more.
-        for tag in {"evenfold.failure", "evenfold.partial", NOTE} & set(run.data.tags):
+        for tag in {"evenfold.failure", PARTIAL, NOTE} & set(run.data.tags):
             self.client.delete_tag(run_id, tag)
         return run, True
 

@@ -65,8 +65,27 @@ class ByContent(CachePolicy):
         except EvenfoldError:
             return None
         if key is not None:
-            ready(key)
+            ready(key) if _chosen(task_ctx.task) is None else _drop_damaged(task_ctx.result_store.result_storage, key)
         return key
+
+
+def _chosen(task: Task[..., Any]) -> Any:
+    """Return the storage that a user chose for the results of a task, where one did."""
+    return vars(task).get("_chosen_storage")
+
+
+def _drop_damaged(storage: Any, key: str) -> None:
+    """Empty what a user's own storage holds under ``key`` where a file that it names is damaged or gone.
+
+    It is then no result to Prefect, which computes it again; what Prefect cannot read is none to it anyway.
+    """
+    ask: Any = prefect.results.call_explicitly_sync_block_method  # type: ignore[attr-defined]
+    try:
+        record: Any = prefect.results.ResultRecord.deserialize(ask(storage, "read_path", (key,), {}))  # type: ignore[attr-defined]
+    except Exception:
+        return
+    if isinstance(record.result, Outcome) and not record.result.intact():
+        ask(storage, "write_path", (key, b""), {})
 
 
 def ready(key: str) -> Outcome | None:
@@ -138,7 +157,7 @@ class Step(Task[P, R]):
     @property
     def result_storage(self) -> Any:
         """Where results lie: the home's folder."""
-        chosen = vars(self).get("_chosen_storage")
+        chosen = _chosen(self)
         if chosen is not None or self.key_of is None:
             return chosen
         return ResultFolder(basepath=str(Home.here().results))
@@ -150,12 +169,12 @@ class Step(Task[P, R]):
     def with_options(self, *args: Any, **options: Any) -> Step[P, R]:
         """Return the task with other options; see ``prefect.Task.with_options``."""
         # Prefect takes a folder by its path alone, and ours is asked for anew at each run.
-        chosen = self.key_of is None or vars(self).get("_chosen_storage") is not None
-        place: dict[str, Any] = {} if chosen else {"result_storage": Home.here().results}
+        ours = self.key_of is not None and _chosen(self) is None
+        place: dict[str, Any] = {"result_storage": Home.here().results} if ours else {}
         made = super().with_options(*args, **(place | options))
         # Prefect returns a plain Task; it becomes a step past __init__, which would wrap the function a second time.
         state = vars(made) | {"key_of": self.key_of, "run_tags": self.run_tags}
-        state["_chosen_storage"] = options.get("result_storage")
+        state["_chosen_storage"] = options.get("result_storage", _chosen(self))
         state.pop("result_storage", None)
         return _restored(type(self), state)
 
@@ -278,12 +297,16 @@ def _is_part_of_another() -> bool:
 
 
 def current_key(fn: Callable[..., Any]) -> str | None:
-    """Return the key under which the result of ``fn`` will be kept, where a task run of it is under way."""
+    """Return the key of ours under which the result of ``fn`` will be kept, where a task run of it is under way.
+
+    None where a user's own key or cache policy names it: that says nothing of the data that it was made of.
+    """
     if UNDER_KEY.get() is not None:
         return UNDER_KEY.get()
     run, transaction = TaskRunContext.get(), get_transaction()
     # A step that is called inside the task run of somebody's own must not keep its result under that one's key.
     mine = run is not None and getattr(run.task.fn, "__wrapped__", None) is fn
+    mine = mine and isinstance(run.task.cache_policy, ByContent)  # type: ignore[union-attr]
     return transaction.key if mine and transaction is not None else None
 
 

@@ -15,6 +15,10 @@ from evenfold.estimates import EvaluationError
 from evenfold.flows import evaluate, tune
 from evenfold.manifests import decide
 from evenfold.splitters import SplitError
+from evenfold.tasks import split
+from evenfold.tasks.record.looks import record_look
+from evenfold.tasks.runtime.step import worth_another_try
+from prefect.states import Failed
 
 
 def table(n: int = 400) -> pd.DataFrame:
@@ -126,6 +130,22 @@ def test_a_look_that_cannot_be_recorded_is_refused(home: Path) -> None:
         store.execute("create trigger no_looks before insert on runs begin select raise(abort, 'read only'); end")
     with pytest.raises(EvaluationError, match=r"could not be recorded, so the holdout stays closed: .*"):
         evaluate(table(), spec=SPEC, model=MODEL, engine="plain", on="holdout", reason="try")
+
+
+def test_one_look_spends_one_however_the_tracker_fails(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it is in the ledger the task is not tried again, for a second try would be a second look."""
+    guarded = {**SPEC, "holdout": {"fraction": 0.2, "budget": 3}}
+    made = split.fn(table(), guarded)
+    with pytest.raises(SplitError, match="a look at the holdout needs a reason"):
+        record_look.fn(made, MODEL, " ")
+    with sqlite3.connect(home / "mlflow.db") as store:
+        store.execute("create trigger no_looks before insert on runs begin select raise(abort, 'read only'); end")
+    with pytest.raises(SplitError, match=r"^look 1 is in the ledger and so it is spent, and MLflow ") as lost:
+        record_look.fn(made, MODEL, "one look")
+    assert not worth_another_try(None, None, Failed(data=lost.value))
+    with sqlite3.connect(home / "mlflow.db") as store:
+        store.execute("drop trigger no_looks")
+    assert record_look.fn(made, MODEL["estimator"], "another look").look == 2
 
 
 def test_tuning_looks_once_at_the_end_if_asked(home: Path) -> None:

@@ -17,6 +17,7 @@ from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.batches import typed_features
+from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Retraining, RolledBack, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
 from evenfold.tasks.record.entries import Entry, run_key, split_key, split_tags, unless_usual
@@ -156,8 +157,11 @@ def register_model(
 
     Who was champion becomes ``previous``. The evaluation of the recipe and its estimates are remembered at the version,
     for a refit is compared with them. One run registers one version, however often it is tried.
+    Raises EvaluationError where ``final`` is no model of this recipe on all rows of this split or on one of its splits.
     """
-    tracker, name, work = tracker_of(split), name or split.name, work_of(split, model)
+    name, work = name or split.name, work_of(split, model)
+    require_final(work, final, "final", [None, *split.splits()])
+    tracker = tracker_of(split)
     client, key = tracker.client, tracker.client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
     if not any(registered.name == name for registered in client.search_registered_models(f"name = '{_quoted(name)}'")):
         client.create_registered_model(name, description="Retrained by evenfold.")

@@ -362,3 +362,34 @@ def test_the_rows_of_a_csv_are_judged_by_how_tightly_its_beginning_is_packed(
     assert about_rows([file]) == pytest.approx(120_000, rel=0.5)
     plan = planned({"columns": {"key": "row"}, "strategy": "KFold"}, file, memory="1MB", to=tmp_path / "splits")
     assert isinstance(plan, StreamedPlan)
+
+
+def test_rows_that_were_deleted_and_are_still_in_the_data_leave_no_export(tmp_path: Path) -> None:
+    """As in memory they are left out; their place in the data is no reason to refuse the others."""
+    rows = shuffled(table())
+    rows.to_parquet(tmp_path / "rows.parquet")
+    stored = extend(kept(GROUPED, tmp_path / "splits", rows), rows[5:], max_missing=0.5).manifest
+    told = export(stored, "spark", tmp_path / "ours.parquet", tmp_path / "rows.parquet", memory="1kB")
+    known = export(stored.read(), "spark", tmp_path / "theirs.parquet", tmp_path / "rows.parquet")
+    assert told.rows == known.rows == 92
+    assert (tmp_path / "ours.parquet").read_bytes() == (tmp_path / "theirs.parquet").read_bytes()
+
+
+def test_a_form_that_needs_all_rows_says_which_do_not(tmp_path: Path) -> None:
+    """The folds of a manifest on disk are not made from all of its rows; scikit-learn's file is."""
+    stored = kept(GROUPED, tmp_path / "splits", table())
+    with pytest.raises(SplitError, match=r"97 rows take about .* in memory, .* export to csv, h2o, autogluon or spark"):
+        export(stored, "sklearn", tmp_path / "folds.npy", table(), memory="1kB")
+
+
+def test_the_folders_of_one_repeat_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the others are not made."""
+    rows = pd.DataFrame({"id": range(40)})
+    inner = {"strategy": "KFold", "params": {"n_splits": 4}}
+    spec = {"columns": {"key": "id"}, "strategy": "Repeated", "params": {"strategy": inner, "n_repeats": 3}}
+    stored = kept(spec, tmp_path / "splits", rows)
+    monkeypatch.setattr("evenfold.manifests.anywhere.joining.MOST_PARTS", 4)
+    assert partition(stored, rows, tmp_path / "parted", repeat=2).n_splits == 4
+    monkeypatch.setattr("evenfold.manifests.anywhere.joining.MOST_PARTS", 3)
+    with pytest.raises(SplitError, match="4 folds make as many folders"):
+        partition(stored, rows, tmp_path / "more")

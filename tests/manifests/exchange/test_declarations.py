@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from evenfold.manifests import (
     decide,
@@ -128,3 +129,23 @@ def test_a_file_that_is_no_split_spec_is_refused(tmp_path: Path) -> None:
             read_split_spec(tmp_path / "spec.json")
     with pytest.raises(SplitError, match="give data, and split with a key and a group"):
         export(split(visits()), "splitgraph", tmp_path / "out.json", visits())
+
+
+@pytest.mark.parametrize("key", [["id"], ["id", "site"]])
+def test_split_graph_names_rows_and_groups_by_pseudonyms_where_keys_are(
+    key: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Identifiers that a manifest does not hold do not leave with it."""
+    monkeypatch.setenv("EVENFOLD_KEY_SECRET", "a secret")
+    rows = pd.DataFrame(
+        {"id": [f"patient {i}" for i in range(40)], "site": "a", "g": [f"ward {i % 8}" for i in range(40)]}
+    )
+    manifest = decide({"columns": {"key": key, "group": "g"}, "key_encoding": "hmac"}, rows)
+    export(manifest, "splitgraph", tmp_path / "spec.json", rows)
+    text = (tmp_path / "spec.json").read_text()
+    assert "patient" not in text
+    assert "ward" not in text
+    assert manifest.keys is not None
+    samples = json.loads(text)["sample_data"]
+    assert [row["sample_id"] for row in samples] == list(map(str, manifest.keys["row_key"].to_pylist()))
+    assert len({row["group_id"] for row in samples}) == 8

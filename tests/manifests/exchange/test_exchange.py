@@ -349,3 +349,24 @@ def test_what_is_named_twice_is_refused(tmp_path: Path) -> None:
     assert import_groups(known, frame, "id", "g").n_splits == 2
     with pytest.raises(SplitError, match=r"1 group of the table has several folds \(first group 'a'\)"):
         import_groups(known.assign(fold=[0, 1, 1]), frame, "id", "g")
+
+
+def test_croissant_needs_its_own_name_and_a_repeat_that_there_is(tmp_path: Path) -> None:
+    """A key called as the split was overwritten by it; repeat 7 of 3 was another library's error."""
+    frame = visits().rename(columns={"id": "split"})
+    with pytest.raises(SplitError, match="the key has a column 'split' already; rename it"):
+        export(
+            split(frame, strategy="HashSplit", params=PARTS, columns={"key": "split"}), "croissant", tmp_path / "c.json"
+        )
+    with pytest.raises(SplitError, match="there is no repeat 7; choose 0 to 2"):
+        export(split(visits(), strategy="Repeated", params=REPEATED), "croissant", tmp_path / "c.json", repeat=7)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_frames_that_have_a_column_of_parts_already_are_refused() -> None:
+    """Which of the two says the part is not for us to guess."""
+    frame = visits().assign(split="x")
+    frames = {"train": frame[:200], "test": frame[200:]}
+    with pytest.raises(SplitError, match=r"frames have a column 'split' already; rename it, or name another .column."):
+        import_parts(frames, "id")
+    assert import_parts(frames, "id", "part").n == 300

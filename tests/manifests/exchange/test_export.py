@@ -326,3 +326,42 @@ def test_groups_travel_without_rows(tmp_path: Path) -> None:
         import_groups(written.path, frame.assign(g=frame["g"].replace("g3", "new")), "id", "g")
     with pytest.raises(SplitError, match="keeps no groups whole"):
         export(decide({"columns": {"key": "id"}, "strategy": "KFold"}, frame), "groups", tmp_path / "g.parquet")
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [["NA", "null", "nan", "x", "y", "z"], ["01", "1", "02", "2", "3", "4"], ["1e5", "100000", "1", "2", "3", "4"]],
+)
+def test_groups_that_are_text_stay_text_through_a_csv(groups: list[str], tmp_path: Path) -> None:
+    """A group called NA is one, and 02 and 2 are two, as they are in the data."""
+    frame = pd.DataFrame({"id": range(60), "g": groups * 10})
+    manifest = decide({"columns": {"key": "id", "group": "g"}, "params": {"n_splits": 2}}, frame)
+    export(manifest, "groups", tmp_path / "groups.csv")
+    assert import_groups(tmp_path / "groups.csv", frame, "id", "g").codes.tolist() == manifest.codes.tolist()
+
+
+def test_a_table_of_groups_with_several_repeats_is_not_half_taken(tmp_path: Path) -> None:
+    """The first of two was taken without a word."""
+    frame = pd.DataFrame({"id": range(60), "g": [f"g{i % 12}" for i in range(60)]})
+    inner = {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}
+    spec = {"columns": {"key": "id", "group": "g"}, "strategy": "Repeated"}
+    manifest = decide(spec | {"params": {"strategy": inner, "n_repeats": 2}}, frame)
+    export(manifest, "groups", tmp_path / "groups.parquet")
+    with pytest.raises(SplitError, match=r"holds 2 repeats \(fold and fold_r2\); keep one of them, and call it fold"):
+        import_groups(tmp_path / "groups.parquet", frame, "id", "g")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pd.date_range("2026-01-01", periods=30, freq="37min", tz="Europe/Berlin"),
+        [f"a{i // 2}" + "\0" * (i % 2) for i in range(30)],
+    ],
+    ids=["times", "NUL"],
+)
+def test_nnunet_names_rows_as_it_reads_them(keys: Any, tmp_path: Path) -> None:
+    """Times came back as unknown keys, and two keys that differ in a NUL at the end left as one."""
+    frame = pd.DataFrame({"id": keys})
+    manifest = decide({"columns": {"key": "id"}, "strategy": "KFold"}, frame)
+    export(manifest, "nnunet", tmp_path / "splits_final.json")
+    assert import_nnunet(tmp_path / "splits_final.json", frame, "id").split_id == manifest.split_id

@@ -103,6 +103,28 @@ def test_the_sql_view_says_what_the_manifest_says(spec: dict[str, Any], tmp_path
     assert sides_by_view(manifest) == sides_of(manifest)
 
 
+@pytest.mark.parametrize("key", ["position", "split", "role", "file_row_number", "_rank", "_rowid", "code", "tested"])
+@pytest.mark.parametrize("strategy", ["KFold", "ForwardChaining"])
+def test_the_sql_view_takes_a_key_of_any_name(key: str, strategy: str, tmp_path: Path) -> None:
+    """Also one that the view's own tables have, of folds and of pairs."""
+    columns = {"key": key} | ({"time": "day"} if strategy == "ForwardChaining" else {})
+    frame = visits().rename(columns={"number": key})
+    manifest = read_manifest(write_manifest(split(frame, strategy=strategy, columns=columns), tmp_path))
+    assert sides_by_view(manifest) == sides_of(manifest)
+
+
+def test_the_sql_view_of_a_grown_manifest_needs_the_number_of_a_row_in_its_file(tmp_path: Path) -> None:
+    """Which of two changes is newer stands nowhere else."""
+    frame = visits().rename(columns={"number": "file_row_number"})
+    manifest = split(frame, strategy="KFold", columns={"key": "file_row_number"})
+    write_manifest(manifest, tmp_path)
+    grown = read_manifest(write_manifest(extend(manifest, frame[5:]).manifest, tmp_path))
+    with pytest.raises(
+        SplitError, match=r"key column 'file_row_number' .* DuckDB gives that name to .*; export to openml"
+    ):
+        openml_view(grown)
+
+
 def test_the_sql_view_leaves_out_rows_that_are_deleted(grown: Manifest) -> None:
     """Through all generations, with the newest status of each row."""
     back = extend(grown, pd.concat([visits(340).query("number >= 35")])).manifest

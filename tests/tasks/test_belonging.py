@@ -1,0 +1,90 @@
+"""What is given to a task belongs together: results to their split, records to what they are of, models to recipes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evenfold.estimates import EvaluationError
+from evenfold.manifests import measure
+from evenfold.tasks import Home, SplitRef, aggregate, fit_all, fit_draws, fit_final, fit_fold, split
+from evenfold.tasks.record.evaluations import record_evaluation, record_split
+from evenfold.tasks.record.models.registry import register_model
+from mlflow.tracking import MlflowClient
+from small import named, small
+
+RIDGE: dict[str, Any] = {"estimator": "sklearn.linear_model:Ridge", "features": ["a", "b"], "metrics": ["r2"]}
+LASSO = RIDGE | {"estimator": "sklearn.linear_model:Lasso"}
+
+
+@pytest.fixture
+def path(home: Home, tmp_path: Path) -> str:
+    """Return a file of 120 rows."""
+    small().to_parquet(tmp_path / "rows.parquet")
+    return str(tmp_path / "rows.parquet")
+
+
+def folds_of(path: str, n_splits: int = 3, **more: Any) -> SplitRef:
+    return split.fn(path, key="id", target="y", strategy="KFold", n_splits=n_splits, **more)
+
+
+def test_an_estimate_of_some_splits_says_so_and_takes_no_record_of_all_away(path: str, home: Home) -> None:
+    """Whoever leaves failed folds out gets what the others come to, recorded as partial and in a run of its own."""
+    made, client = folds_of(path), MlflowClient(home.tracking_store)
+    fits = [fit_fold.fn(made, i, RIDGE) for i in made.splits()]
+    some = aggregate.fn(made, fits[:2])
+    assert some.errors == ["2 of 3 splits are given, and the estimates are of these alone."]
+    assert aggregate.fn(made, fits[:2], errors=["fold 2: lost"]).errors == ["fold 2: lost"]
+    whole = aggregate.fn(made, fits)
+    assert whole.errors == []
+    before = record_evaluation.fn(made, some).run_id
+    assert client.get_run(before).data.tags["evenfold.partial"] == "true"
+    full = record_evaluation.fn(made, whole).run_id
+    assert full == before
+    apart = record_evaluation.fn(made, some).run_id
+    kept, other = client.get_run(full), client.get_run(apart)
+    assert kept.data.metrics["value/r2"] == whole.estimates[0].value != some.estimates[0].value
+    assert (kept.info.status, "evenfold.partial" in kept.data.tags) == ("FINISHED", False)
+    assert (other.info.status, other.data.tags["evenfold.partial"]) == ("FINISHED", "true")
+    assert record_evaluation.fn(made, some).run_id == apart
+    assert (record_evaluation.fn(made, whole).run_id, len(named(home, " @ "))) == (full, 2)
+
+
+def test_draws_that_are_left_out_are_told_too(path: str) -> None:
+    drawn = split.fn(path, key="id", target="y", strategy="Bootstrap", n_splits=6)
+    some = aggregate.fn(drawn, [fit_draws.fn(drawn, (0, 4), RIDGE)], apparent=fit_all.fn(drawn, RIDGE))
+    assert some.errors == ["4 of 6 splits are given, and the estimates are of these alone."]
+
+
+def test_what_is_of_another_split_or_recipe_is_not_recorded(path: str) -> None:
+    """Neither an evaluation, nor a balance, nor a model, kept or to be registered; and nothing is written."""
+    made, other = folds_of(path), folds_of(path, 5, name="other")
+    evaluation = aggregate.fn(made, [fit_fold.fn(made, i, RIDGE) for i in made.splits()])
+    with pytest.raises(EvaluationError, match=r"^the evaluation is of rows 1\.0, and other 1\.0 is another split; "):
+        record_evaluation.fn(other, evaluation)
+    with pytest.raises(EvaluationError, match=r"^the balance is of 3 splits of 120 rows, .* other 1\.0 with its 5 "):
+        record_split.fn(other, measure(made.stored(), made.data))
+    final, third = fit_final.fn(made, LASSO), fit_final.fn(made, RIDGE, 2)
+    wrong = r"^the model that is given as .* is not Ridge on these rows of rows 1\.0, but of another "
+    for models in ({"all rows": final}, {"fold 1": third}):
+        with pytest.raises(EvaluationError, match=wrong):
+            record_evaluation.fn(made, evaluation, models=models)
+    with pytest.raises(EvaluationError, match=r"^there is no 'fold 7' to keep a model of; "):
+        record_evaluation.fn(made, evaluation, models={"fold 7": third})
+    with pytest.raises(EvaluationError, match=wrong):
+        register_model.fn(made, RIDGE, final, run_id="", name="wrong")
+    client = MlflowClient(Home.here().tracking_store)
+    assert [each.name for each in client.search_experiments()] == ["Default"]
+    assert client.search_registered_models() == []
+
+
+def test_a_model_of_all_rows_or_of_one_split_is_kept_and_registered(path: str, home: Home) -> None:
+    made = folds_of(path)
+    evaluation = aggregate.fn(made, [fit_fold.fn(made, i, RIDGE) for i in made.splits()])
+    final, third = fit_final.fn(made, RIDGE), fit_final.fn(made, RIDGE, 2)
+    run = record_evaluation.fn(made, evaluation, models={"all rows": final, "fold 2": third}).run_id
+    for version, model in (("1", final), ("2", third)):
+        client = MlflowClient(home.tracking_store)
+        its = run if version == "1" else client.create_run(client.get_run(run).info.experiment_id).info.run_id
+        assert register_model.fn(made, RIDGE, model, run_id=its).version == version
