@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -190,17 +191,19 @@ class Joined:
         sides = [[_class_counts(codes[rows], n_classes) for rows in pair] for pair in self.splits()]
         return np.array([train for train, _ in sides]), np.array([test for _, test in sides])
 
-    def crossing(self, units: NDArray[np.int64]) -> tuple[NDArray[np.bool_], dict[str, int]]:
-        """Return which rows have another row of their unit on the other side of a split, and how many are where."""
+    def crossing(self, *of: NDArray[np.int64]) -> tuple[NDArray[np.bool_], dict[str, int]]:
+        """Return which rows have another row of one of their units across a split, and how many are where."""
         rows, places = np.zeros(self.n, dtype=np.bool_), {}
         for place, (train, test) in self.sides():
-            trained, tested = (_marked(units, side) for side in (train, test))
-            both = np.append(trained & tested, False)  # the last for units of -1
-            crossing = test[both[units[test]]]
-            rows[crossing] = True
-            rows[train[both[units[train]]]] = True
-            if crossing.size:
-                places[place] = int(crossing.size)
+            here = np.zeros(test.size, dtype=np.bool_)
+            for units in of:
+                trained, tested = (_marked(units, side) for side in (train, test))
+                both = np.append(trained & tested, False)  # the last for units of -1
+                here |= both[units[test]]
+                rows[train[both[units[train]]]] = True
+            rows[test[here]] = True
+            if here.any():
+                places[place] = int(np.count_nonzero(here))
         return rows, places
 
     def units(self, name: str) -> NDArray[np.int64] | None:
@@ -307,17 +310,16 @@ class JoinedLabels(Joined):
         cells, counts = np.unique(codes[rows] * max(len(names), 1) + groups[rows], return_counts=True)
         return cells % max(len(names), 1), cells // max(len(names), 1), counts
 
-    def crossing(self, units: NDArray[np.int64]) -> tuple[NDArray[np.bool_], dict[str, int]]:
-        """Return which rows have a row of their unit in another fold; a unit crosses where its codes differ."""
+    def crossing(self, *of: NDArray[np.int64]) -> tuple[NDArray[np.bool_], dict[str, int]]:
+        """Return which rows have a row of one of their units in another fold; a unit crosses where its codes differ."""
         rows = np.zeros(self.n, dtype=np.bool_)
-        n_units = units.max(initial=-1) + 1
-        for codes in self.codes.T:
-            placed = np.flatnonzero((units >= 0) & (codes >= LOCKED))
-            of, code = units[placed], codes[placed].astype(np.int64)
+        for units, codes in product(of, self.codes.T):
+            n_units, placed = units.max(initial=-1) + 1, np.flatnonzero((units >= 0) & (codes >= LOCKED))
+            unit, code = units[placed], codes[placed].astype(np.int64)
             least, most = np.full(n_units, code.max(initial=0)), np.full(n_units, LOCKED)
-            np.minimum.at(least, of, code)
-            np.maximum.at(most, of, code)
-            rows[placed[least[of] < most[of]]] = True
+            np.minimum.at(least, unit, code)
+            np.maximum.at(most, unit, code)
+            rows[placed[least[unit] < most[unit]]] = True
         places, counts = np.unique(self.codes[rows, 0], return_counts=True)
         return rows, {self.labels.code_name(int(c)): int(n) for c, n in zip(places, counts, strict=True)}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.manifests import Audit, Finding, Manifest, audit, decide
+from evenfold.manifests import GATES, Audit, Finding, Manifest, audit, decide
 
 SPEC = {"columns": {"key": "id", "target": "y", "group": "patient"}, "seed": 3}
 FEATURES = ["dose", "age"]
@@ -60,6 +60,11 @@ def plain(seed: int = 0, n: int = N) -> tuple[pd.DataFrame, np.random.Generator]
 def audited(frame: pd.DataFrame, **roles: str) -> Audit:
     manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame)
     return audit(manifest, frame, **roles)
+
+
+def asked(manifest: Any, frame: pd.DataFrame, check: str, **how: Any) -> Audit:
+    """Return an audit of one check."""
+    return audit(manifest, frame, gates={name: "off" for name in GATES if name != check}, **how)
 
 
 def alarms(made: Audit) -> dict[str, str]:

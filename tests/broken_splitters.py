@@ -239,6 +239,21 @@ class ByWidth(BalancedGroupKFold):
         return iter(pairs[::-1] if np.asarray(groups).dtype == np.int32 else pairs)
 
 
+class BySet(BalancedGroupKFold):
+    """Deals the groups in the order of a set, which follows PYTHONHASHSEED where their names are text."""
+
+    def labels(self, rows: Rows, stream: Any) -> Any:
+        place = {level: i for i, level in enumerate(set(rows.group_levels))}
+        return np.array([place[level] % self.n_splits for level in rows.group_levels])[rows.groups]
+
+
+class Relabelled(KFold):
+    """Gives a caller who asks for labels others than it splits by."""
+
+    def assign(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Any:
+        return super().assign(X, y, groups, **roles)[::-1]
+
+
 class ByThreads(KFold):
     """Makes other folds where other numbers of threads are set."""
 

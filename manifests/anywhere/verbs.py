@@ -25,6 +25,7 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.plan import Plan, used_columns
 from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.store.write import write_manifest
+from evenfold.manifests.tables.canonical import require_columns
 from evenfold.splitters import SplitError
 
 from .auditing import audited
@@ -317,5 +318,6 @@ def audit(
         )  # fmt: skip
     if impact:
         raise SplitError("what a leak costs is found by fitting models to rows in memory; pass manifest.read().")
+    require_columns([*(features or []), *exclude], source_of(data, dict(manifest.spec.types)).schema.names)
     with beside(manifest, data, memory, target=target, group=group, time=time) as rows:
         return audited(rows, gates=gates, ignore=ignore)

@@ -94,7 +94,7 @@ def audit(
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
     names = feature_names(joined, features, exclude)
     sample = cache(partial(read_sample, joined, features, tuple(exclude)))
-    checks = _checks(joined, names, sample)
+    checks = _checks(joined, names, sample, tells_copies=limits[target_like_features.__name__] is not None)
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
     made = judged(
         limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,
@@ -104,7 +104,9 @@ def audit(
     return made.model_copy(update={"beside": beside})
 
 
-def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotAsked]) -> dict[str, Check]:
+def _checks(
+    joined: Joined, names: list[str], sample: Callable[[], Sample | NotAsked], tells_copies: bool
+) -> dict[str, Check]:
     """Return what runs each check. The features are read once, by the first check that wants them."""
 
     @cache
@@ -121,7 +123,7 @@ def _checks(joined: Joined, names: list[str], sample: Callable[[], Sample | NotA
     def no_copies(sample: Sample) -> Outcome:
         found: Outcome = None
         with suppress(Exception):  # which that check tells of itself
-            found = copies()
+            found = copies() if tells_copies else None
         return giveaway_features(sample, found.figures["features"] if isinstance(found, Found) else ())
 
     def learning(check: Callable[[Sample], Outcome]) -> Outcome:

@@ -146,16 +146,18 @@ def constant_target(joined: Joined) -> Outcome:
     name = joined.columns.target
     if name is None:
         return NotAsked("no target column is named")
-    values = joined.column(name).drop_null().unique().to_pylist()
+    known = joined.column(name).drop_null()
+    values = known.unique().to_pylist()
     if not values:
         return NotAsked("no row has a target")
     if len(values) > 1:
         return None
     value = shown(f"{values[0]:g}" if isinstance(values[0], float) else repr(values[0]))
+    of = amount(len(known), "row") + ("" if len(known) == joined.n else " that have one")
     return Found(
         1,
-        f"{name!r} is {value} in all {amount(joined.n, 'row')}, so nothing is shared out evenly and nothing can be "
-        "predicted; name another column as target.",
+        f"{name!r} is {value} in all {of}, so "
+        "nothing is shared out evenly and nothing can be predicted; name another column as target.",
     )
 
 
@@ -183,7 +185,8 @@ def balance_out_of_reach(joined: Joined) -> Outcome:
     """Say why folds of whole groups cannot be even: one group is larger than a share, or too few hold a class.
 
     Both are bounds that no packing of whole groups can pass. A group of the share s of all rows of a class has to lie
-    in some fold, so some fold deviates by at least s - (the largest share) of them.
+    in some fold, so some fold deviates by at least s - (the largest share) of them. A fold without any of a class
+    deviates by its share; where some must be, they may be those of the smallest shares. Locked rows take a share too.
     """
     name, folds = joined.columns.group, _sharing(joined)
     if isinstance(folds, NotAsked) or name is None:
@@ -192,26 +195,27 @@ def balance_out_of_reach(joined: Joined) -> Outcome:
 
 
 def _bounds(joined: JoinedLabels, group: str) -> Iterator[Found]:
-    names, share, n_folds = joined.levels(group), max(joined.shares().values()), len(joined.shares())
-    groups, _, rows = joined.group_table(group)
-    yield from _too_large(groups, rows, names, "all rows", share)
+    names, (groups, _, rows) = joined.levels(group), joined.group_table(group)
+    yield from _too_large(groups, rows, names, "all rows", joined)
     for column in _class_columns(joined):
         levels, (groups, codes, rows) = joined.levels(column), joined.group_table(group, column)
         for code in np.flatnonzero(np.bincount(codes, weights=rows, minlength=len(levels)) >= LEAST_EXPECTED):
             held = codes == code
             of = f"class {shown(repr(levels[code]))} of {column!r}"
-            yield from _too_large(groups[held], rows[held], names, f"all rows of {of}", share)
-            yield from _too_few(int(np.count_nonzero(held)), of, n_folds, share)
+            yield from _too_large(groups[held], rows[held], names, f"all rows of {of}", joined)
+            yield from _too_few(int(np.count_nonzero(held)), of, joined)
 
 
-def _too_large(groups: Counts, rows: Counts, names: list[Any], of: str, share: float) -> Iterator[Found]:
+def _too_large(groups: Counts, rows: Counts, names: list[Any], of: str, joined: JoinedLabels) -> Iterator[Found]:
     if not groups.size:
         return
-    largest = int(groups[rows.argmax()])
+    shares, folds = joined.shares(), joined.labels
+    largest, share = int(groups[rows.argmax()]), max(shares.values())
     held = int(rows.max()) / int(rows.sum())
     best = float(held - share)
     if best > 0:
-        most = int(1 / held)
+        unlocked = sum(shares[code] for code in folds.tested)  # which any number of folds shares out among them
+        most = 0 if folds.parts else int(unlocked / held + 1e-9)
         remedy = f"choose n_splits of at most {most}, or a finer group column" if most > 1 else "name a finer column"
         message = (
             f"group {shown(repr(names[largest]))} holds {held:.1%} of {of}, and the largest share of a fold is "
@@ -221,13 +225,22 @@ def _too_large(groups: Counts, rows: Counts, names: list[Any], of: str, share: f
         yield Found(best, message, figures)
 
 
-def _too_few(holders: int, of: str, n_folds: int, share: float) -> Iterator[Found]:
-    if holders < n_folds:
-        hold = f"{amount(holders, 'group')} {verb(holders, 'holds', 'hold')}"
-        sentence = f"only {hold} {of}, and there are {n_folds} folds"
-        remedy = f"choose n_splits of at most {holders}" if holders > 1 else "no split can both train on it and test it"
-        message = f"{sentence}: the best reachable deviation is {share:.1%}, a fold without any; {remedy}."
-        yield Found(share, message, {"groups": holders, "folds": n_folds, "best": share})
+def _too_few(holders: int, of: str, joined: JoinedLabels) -> Iterator[Found]:
+    shares, parts, n_folds = joined.shares(), joined.labels.parts, len(joined.labels.tested)
+    lacking = len(shares) - holders
+    if lacking <= 0:
+        return
+    best, locked = sorted(shares.values())[lacking - 1], 0 if parts else len(shares) - n_folds
+    places = f"{len(shares)} parts" if parts else f"{n_folds} folds{' and the locked rows' if locked else ''}"
+    if holders == 1:
+        remedy = "no split can both train on it and test it"
+    elif parts or holders - locked < 2:
+        remedy = f"choose {'fewer parts, or ' if parts and len(parts) > 2 else ''}a finer group column"
+    else:
+        remedy = f"choose n_splits of at most {holders - locked}"
+    sentence = f"only {amount(holders, 'group')} {verb(holders, 'holds', 'hold')} {of}, and there are {places}"
+    message = f"{sentence}: the best reachable deviation is {best:.1%}, a {'part' if parts else 'fold'} without any"
+    yield Found(best, f"{message}; {remedy}.", {"groups": holders, "folds": len(shares), "best": best})
 
 
 def _sharing(joined: Joined) -> JoinedLabels | NotAsked:

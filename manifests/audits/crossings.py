@@ -31,14 +31,12 @@ class Crossings:
 
 def where(places: Collection[str]) -> str:
     """Return in words where rows are, of the names of folds, splits and parts."""
-    nouns = dict.fromkeys(place.partition(" ")[0] for place in places if place[-1].isdigit())
-    named = [_all_of(noun, [place for place in places if place.startswith(noun + " ")]) for noun in nouns]
-    return listed([*named, *(place for place in places if not place[-1].isdigit())])
-
-
-def _all_of(noun: str, places: list[str]) -> str:
-    numbers = [place.removeprefix(noun + " ") for place in places]
-    return f"{noun}{'s' if len(numbers) > 1 else ''} {listed(numbers, most=8)}"
+    numbers: dict[str, list[str]] = {}
+    for noun, _, number in (place.rpartition(" ") for place in places):
+        if noun and number.isdigit():
+            numbers.setdefault(noun, []).append(number)
+    named = [f"{noun}{'s' if len(of) > 1 else ''} {listed(of, most=8)}" for noun, of in numbers.items()]
+    return listed([*named, *(place for place in places if not (" " in place and place.rpartition(" ")[2].isdigit()))])
 
 
 def crossings(joined: Joined, units: NDArray[np.int64]) -> Crossings:

@@ -174,8 +174,9 @@ def target_like_features(joined: Joined, features: Features) -> Outcome:
     """Look for features that order the rows as the target does: |rank correlation| or AUC of at least 0.999.
 
     Of several classes the AUC is the mean over all pairs of the ten largest classes (Hand and Till, 2001, A simple
-    generalisation of the area under the ROC curve). A category stands for the mean rank of its target. That a value
-    is missing counts as a feature of its own.
+    generalisation of the area under the ROC curve). A category stands for the mean rank of the target of its other
+    rows, the own row left out, so that a level of few rows follows nothing by chance; levels of one row tell nothing.
+    That a value is missing counts as a feature of its own.
     """
     name = joined.columns.target
     if name is None:
@@ -223,29 +224,41 @@ class Target:
         """Return how like the target a feature, or its being missing, is: 0 to 1."""
         missing = pc.is_null(feature, nan_is_null=True).to_numpy()
         use = self.present & ~missing
-        found = self._of(_numbers(feature, self.ranks, use), use) if np.count_nonzero(use) >= LEAST_ROWS else 0.0
+        found = 0.0
+        if np.count_nonzero(use) >= LEAST_ROWS:
+            category = pa.types.is_large_string(feature.type)
+            found = self._of_levels(feature, use) if category else self._of(_numbers(feature), use)
         some = min(np.count_nonzero(missing), np.count_nonzero(~missing)) >= LEAST_ROWS
         return max(found, self._of(missing.astype(np.float64), self.present)) if some else found
 
     def _of(self, numbers: NDArray[np.float64], use: NDArray[np.bool_]) -> float:
         if self.classes is None:
-            return _correlation(ranks_of(numbers[use]), ranks_of(self.ranks[use]))
+            return abs(_correlation(ranks_of(numbers[use]), ranks_of(self.ranks[use])))
         return mean_auc(numbers[use], self.classes[use])
 
+    def _of_levels(self, feature: pa.ChunkedArray, use: NDArray[np.bool_]) -> float:
+        encoded = feature.combine_chunks().dictionary_encode()
+        levels = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)[use]
+        rows = np.bincount(levels, minlength=len(encoded.dictionary))
+        several = rows[levels] > 1
+        if levels.size < ROWS_A_VALUE * rows.size or np.count_nonzero(several) < LEAST_ROWS:
+            return 0.0
+        sums = np.bincount(levels, weights=self.ranks[use])
+        levels, ranks = levels[several], self.ranks[use][several]
+        others = (sums[levels] - ranks) / (rows[levels] - 1)
+        # The higher the own rank, the lower is what the others of the level are left with. So only what goes up with
+        # the target counts: of sets with one case each, the others' mean tells the case, turned round.
+        if self.classes is None:
+            return max(_correlation(ranks_of(others), ranks_of(ranks)), 0.0)
+        return mean_auc(others, self.classes[use][several], levels)
 
-def _numbers(feature: pa.ChunkedArray, ranks: NDArray[np.float64], use: NDArray[np.bool_]) -> NDArray[np.float64]:
-    if not pa.types.is_large_string(feature.type):
-        if pa.types.is_date32(feature.type):
-            feature = feature.cast(pa.int32())
-        elif pa.types.is_timestamp(feature.type):
-            feature = feature.cast(pa.int64())
-        return to_numpy(feature.fill_null(False) if pa.types.is_boolean(feature.type) else feature).astype(np.float64)
-    encoded = feature.combine_chunks().dictionary_encode()
-    codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    rows = np.maximum(np.bincount(codes[use], minlength=len(encoded.dictionary)), 1)
-    means = np.bincount(codes[use], weights=ranks[use], minlength=rows.size) / rows
-    followed = means if np.count_nonzero(use) >= ROWS_A_VALUE * rows.size else np.zeros(rows.size)
-    return np.asarray(followed[codes])
+
+def _numbers(feature: pa.ChunkedArray) -> NDArray[np.float64]:
+    if pa.types.is_date32(feature.type):
+        feature = feature.cast(pa.int32())
+    elif pa.types.is_timestamp(feature.type):
+        feature = feature.cast(pa.int64())
+    return to_numpy(feature.fill_null(False) if pa.types.is_boolean(feature.type) else feature).astype(np.float64)
 
 
 def ranks_of(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -258,11 +271,17 @@ def ranks_of(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     a, b = a - a.mean(), b - b.mean()
     scale = float(np.sqrt((a * a).sum() * (b * b).sum()))
-    return abs(float((a * b).sum())) / scale if scale else 0.0
+    return float((a * b).sum()) / scale if scale else 0.0
 
 
-def mean_auc(numbers: NDArray[np.float64], classes: NDArray[np.int64]) -> float:
-    """Return the mean over all pairs of classes of the AUC with which ``numbers`` tell the two apart, 0.5 to 1."""
+def mean_auc(
+    numbers: NDArray[np.float64], classes: NDArray[np.int64], levels: NDArray[np.int64] | None = None
+) -> float:
+    """Return the mean over all pairs of classes of the AUC with which ``numbers`` tell the two apart, 0.5 to 1.
+
+    Where the numbers are what the others of a row's level come to, for classes numbered from 0, higher numbers speak
+    for the class of the higher number, 0 to 1; two rows of one level are a tie.
+    """
     if np.unique(classes).size < 2:
         return 0.0
     order = stable_order(numbers)
@@ -270,11 +289,16 @@ def mean_auc(numbers: NDArray[np.float64], classes: NDArray[np.int64]) -> float:
     last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), numbers.size - 1)
     present = np.unique(classes)
     below = np.stack([np.cumsum(classes[order] == level)[last] for level in present]).astype(np.float64)
+    held = np.zeros((present.size, 1))
+    if levels is not None:
+        held = np.stack([np.bincount(levels[classes == level], minlength=levels.max() + 1) for level in present])
     areas: list[Any] = []
     for i in range(present.size):
         step = np.diff(below[i], prepend=0.0)
         for j in range(i):
             # Of the rows of class i at each value: all of class j below it, and half of those at it.
-            wins = (step * (np.append(0.0, below[j][:-1]) + below[j]) / 2.0).sum() / (below[i][-1] * below[j][-1])
-            areas.append(max(wins, 1.0 - wins))
+            wins = (step * (np.append(0.0, below[j][:-1]) + below[j]) / 2.0).sum()
+            # In one level the row of the higher class is left with the lower number: all are lost, and half is due.
+            wins = (wins + float(held[i] @ held[j]) / 2.0) / (below[i][-1] * below[j][-1])
+            areas.append(max(wins, 1.0 - wins) if levels is None else wins)
     return float(np.mean(areas)) if areas else 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 from evenfold.splitters.display import Displayed
@@ -207,6 +208,11 @@ def _require_gate(name: str) -> None:
 
 
 def _require_limit(name: str, limit: Any) -> None:
-    number = isinstance(limit, (int, float)) and not isinstance(limit, bool)
-    if limit != "off" and not (number and limit >= 0):
+    if limit == "off":
+        return
+    try:
+        fits = not isinstance(limit, bool) and isinstance(limit, Real) and float(limit) >= 0
+    except OverflowError:
+        raise SplitError(f"gate {name}: no float is so large; choose a limit of at least 0, or 'off'.") from None
+    if not fits:
         raise SplitError(f"gate {name}={limit!r}; choose a limit of at least 0, or 'off'.")

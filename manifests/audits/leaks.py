@@ -27,7 +27,7 @@ def group_in_two_folds(joined: Joined) -> Outcome:
     names = joined.columns.grouped
     if not names:
         return NotAsked("no group column is named")
-    sentences, total, n_rows, all_places = [], 0, 0, dict[str, int]()
+    sentences, total, n_rows, folds = [], 0, 0, dict[str, int]()
     for name in names:
         split, rows, places = joined.crossing_groups(name)
         if not rows:
@@ -38,14 +38,17 @@ def group_in_two_folds(joined: Joined) -> Outcome:
             f"{amount(split.size, 'group')} of {name!r} ({named}) {verb(split.size, 'has', 'have')} rows "
             f"{joined.apart}: {amount(rows, 'row')} in {where(places)}{joined.looked_at}"
         )
-        total, n_rows, all_places = total + int(split.size), n_rows + rows, places
+        total, n_rows, folds = total + int(split.size), rows, places
     if not sentences:
         return None
+    if len(sentences) > 1:  # a row may cross by several
+        crosses, folds = joined.crossing(*(joined.encoded(name)[0] for name in names))
+        n_rows = int(np.count_nonzero(crosses))
     ours = names == joined.manifest.spec.columns.grouped
     remedy = "run `evenfold extend`, which quarantines them" if ours else f"split by group {listed(map(repr, names))}"
     units = joined.units(names[0]) if len(names) == 1 else joined.together()
     kept = None if units is None else Together(units)
-    return Found(total, f"{'; '.join(sentences)}; {remedy}.", {"rows": n_rows, "folds": all_places}, kept)
+    return Found(total, f"{'; '.join(sentences)}; {remedy}.", {"rows": n_rows, "folds": folds}, kept)
 
 
 def constant_groups(joined: Joined) -> Outcome:
@@ -54,9 +57,11 @@ def constant_groups(joined: Joined) -> Outcome:
     if not names:
         return NotAsked("no group column is named")
     for name in names:
-        groups = len(joined.levels(name))
-        if not 1 < groups < joined.n:
-            what = "every row is its own group" if groups > 1 else f"all {joined.n:,} rows are one group"
+        groups, known = len(joined.levels(name)), int(joined.level_rows(name).sum())
+        if not 1 < groups < known:
+            one = "" if known == joined.n else " that have one"
+            what = f"all {known:,} rows{one} are one group" if known else "no row has a group"
+            what = f"every row{one.replace('have', 'has')} is its own group" if groups > 1 else what
             message = f"{what} in {name!r}, so groups keep nothing together; name another column."
             return Found(1, message, {"groups": groups})
     return None
@@ -66,7 +71,8 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
     """Look for rows whose features stand on the other side of a split too, target and key aside.
 
     The figure is 0 where features of few values repeat by chance: then at least as many pairs of rows differ in one
-    feature as in none. At most 200,000 rows are compared for that. Rows without any value repeat nothing.
+    feature as in none. The pairs that differ in none are counted in all rows, the others in at most 200,000 and in
+    proportion. Rows without any value repeat nothing.
     """
     ranked = np.sort(features.hashes)
     repeated = np.unique(ranked[1:][ranked[1:] == ranked[:-1]])
@@ -79,7 +85,8 @@ def duplicate_rows(joined: Joined, features: Features) -> Outcome:
     if not crossing.count:
         return None
     share, places = crossing.count / joined.n, crossing.places
-    if happen_by_chance([column_of(name, features.sample.column(name)) for name in features.sample.column_names]):
+    columns = [column_of(name, features.sample.column(name)) for name in features.sample.column_names]
+    if happen_by_chance(columns, ranked):
         sentence = f"{amount(crossing.count, 'row')} ({share:.1%}) {verb(crossing.count, 'has', 'have')} the features"
         why = "as many pairs of rows differ in a single feature, so features of so few values repeat by chance"
         return Found(0, f"{sentence} of another; {why}.", {"share": share, "folds": places})
@@ -164,17 +171,20 @@ def time_overlap(joined: Joined) -> Outcome:
         return None
     total, gap = sum(found.values()), made.get_params(deep=False).get("gap", 0)
     purged = "purged" in strategy.promises
-    splits = [place.removeprefix("split ") for place in found]
+    splits = {place.removeprefix("split "): count for place, count in found.items()}
+    tested = [place for place in splits if place.isdigit()]
+    of = [f"{amount(len(tested), 'split')} ({listed(tested)})"] if tested else []
+    of += [place for place in splits if not place.isdigit()]
     what = f"overlap a tested one in {name!r}" if purged else f"are not before every tested {name!r}"
     known = "" if rows.label_end is None or purged else " with a target that was known"
     remedy = "split again by time"
     if not made.needs.time:
         remedy += f" (--strategy ForwardChaining --time {name})"
     message = (
-        f"{amount(total, 'training row')} of {amount(len(found), 'split')} ({listed(splits)}) {what}{known}"
+        f"{amount(total, 'training row')} of {' and of '.join(of)} {what}{known}"
         f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; {remedy}."
     )
-    return Found(total, message, {"splits": dict(zip(splits, found.values(), strict=True))}, ByTime(name))
+    return Found(total, message, {"splits": splits}, ByTime(name))
 
 
 def _in_time(joined: Joined, name: str) -> Rows:

@@ -9,6 +9,7 @@ from evenfold.manifests.manifest import DELETED, QUARANTINED
 from evenfold.manifests.membership import EXCLUDED
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
+from numpy.typing import NDArray
 
 from .findings import Found, NotAsked, Outcome
 
@@ -51,7 +52,7 @@ def repeated_keys(joined: Joined) -> Outcome:
         return NotAsked("rows are joined by position")
     # Each key has a number: its place in the manifest, or beyond them all that of its first row. Equal ones repeat.
     number, new = joined.place.copy(), np.flatnonzero(joined.place < 0)
-    fresh = joined.keys.take(new)
+    fresh = canonical_table(joined.keys.take(new), joined.manifest.spec.columns.key, joined.manifest.types)
     number[new] = joined.manifest.n + positions_in(fresh, fresh)
     counts = np.bincount(number)
     repeated = int((counts[counts > 1] - 1).sum())
@@ -72,7 +73,7 @@ def fractional_keys(joined: Joined) -> Outcome:
         return NotAsked("rows are joined by position")
     keys = canonical_table(joined.keys, joined.manifest.spec.columns.key, joined.manifest.types)
     fractions = {
-        name: np.flatnonzero(np.mod(to_numpy(keys.column(name)), 1))
+        name: _with_fraction(to_numpy(keys.column(name)))
         for name in keys.column_names
         if pa.types.is_floating(keys.schema.field(name).type)
     }
@@ -86,6 +87,10 @@ def fractional_keys(joined: Joined) -> Outcome:
         f"{rows[0]}), and a key is compared to its last bit: 0.1 + 0.2 is not 0.3; name a column of whole numbers or "
         "text.",
     )
+
+
+def _with_fraction(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.flatnonzero(np.isfinite(values) & (np.floor(values) != values))
 
 
 def empty_folds(joined: Joined) -> Outcome:

@@ -103,7 +103,7 @@ class Data:
         return np.zeros((self.n, 1)) if self.X is None else self.X, self.y, self.groups
 
     def _once(self, splitter: Splitter, what: str, make: Callable[[], T]) -> T:
-        name = type(splitter), repr(splitter), what
+        name = type(splitter), repr(vars(splitter)), what
         if name not in self._known:
             self._known[name] = make()
         known: T = self._known[name]

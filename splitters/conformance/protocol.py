@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import DrawSplitter, Pair, Splitter
+from evenfold.splitters.base import DrawSplitter, LabelSplitter, Pair, Splitter, pairs_of_labels
 from evenfold.splitters.errors import SplitError
 
 from . import promises as promises  # registers a check for each promise
@@ -96,6 +96,15 @@ def _alone(splitter: Splitter, data: Data) -> bool:
     return same(data.pairs(splitter), [splitter.pair(rows, i) for i in range(len(data.pairs(splitter)))])
 
 
+@check("splits as its labels say")
+def _labelled(splitter: Splitter, data: Data) -> bool:
+    if not isinstance(splitter, LabelSplitter):
+        return True
+    labels, parts = data.labels(splitter), splitter.part_codes()
+    tested = [code for code in parts.values() if code >= 0] if parts else np.unique(labels[labels >= 0]).tolist()
+    return same(data.pairs(splitter), list(pairs_of_labels(labels, tested, parts=bool(parts))))
+
+
 @check("has a row to train on and a row to test in every pair")
 def _both_sides(splitter: Splitter, data: Data) -> bool:
     return all(train.size > 0 and test.size > 0 for train, test in data.pairs(splitter))
@@ -121,22 +130,14 @@ def _repeats(splitter: Splitter, data: Data) -> bool:
 @check("obeys the seed")
 def _seed(splitter: Splitter, data: Data) -> bool:
     given = splitter.get_params(deep=False)
-    if "random_state" not in given:
-        return True
-    own = given["random_state"]
-
-    def drawn(rows: Data, seed: int) -> list[Pair]:
-        return rows.split(copy.deepcopy(splitter).set_params(random_state=seed))
-
-    if not same(data.pairs(splitter), drawn(data, own)):
-        return False
-    if not splitter.portable or splitter.needs.time:  # time may leave nothing to draw
+    if "random_state" not in given or not splitter.portable or splitter.needs.time:  # time may leave nothing to draw
         return True
     # Few rows may allow one good split alone; and other names for the same folds are the same split.
+    others = [copy.deepcopy(splitter).set_params(random_state=given["random_state"] + more) for more in (1, 2)]
     return any(
-        _unnamed(some.pairs(splitter)) != _unnamed(drawn(some, own + more))
+        _unnamed(some.pairs(splitter)) != _unnamed(some.split(other))
         for some in chain([data], (data_for(splitter, times * data.n) for times in (2, MORE)))
-        for more in (1, 2)
+        for other in others
     )
 
 

@@ -235,9 +235,10 @@ def _beyond_features(candidate: Candidate, column: Column | None, sample: Sample
 
 
 def _units(outcomes: Array, codes: Codes, groups: Codes | None) -> tuple[Array, Codes]:
-    """Return one observation for each level of each named group, or each row where no group is named."""
+    """Return one observation for each level of each named group, or each row where it is of none."""
     if groups is None:
         return outcomes, codes
+    groups = np.where(groups < 0, int(groups.max(initial=0)) + 1 + np.arange(groups.size), groups)
     # One number for a group and a level; levels are moved up by 1, so that -1 (none) is one of them.
     both = groups * (int(codes.max(initial=0)) + 2) + codes + 1
     _, first, units = np.unique(both, return_index=True, return_inverse=True)

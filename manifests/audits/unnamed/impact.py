@@ -65,6 +65,8 @@ def _scores(sample: Sample, as_split: Array, remedy: Remedy) -> tuple[str, float
             mended = predict_from_all(columns, target.outcomes, whole)
         case ByTime():
             rows, mended = _from_the_past(sample, sample.clock(remedy.column), columns)
+            if not rows.size:  # all rows are of one stretch of time, which has no past
+                return None
     shown = target.take(rows)
     return target.measure, shown.score(as_split[rows]), shown.score(mended[rows])
 

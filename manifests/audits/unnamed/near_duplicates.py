@@ -126,22 +126,25 @@ def _units(pairs: Pairs, n: int) -> Codes:
     return np.where(paired, units, -1).astype(np.int64)
 
 
-def happen_by_chance(columns: list[Column]) -> bool:
+def happen_by_chance(columns: list[Column], hashes: NDArray[np.uint64]) -> bool:
     """Return whether equal rows are what columns of so few values bring forth.
 
     Then there are at least as many pairs of rows that differ in exactly one column as pairs that differ in none, or
     one combination of coarse values alone is that of a hundredth of the rows. Of one column nothing can be said.
+    ``hashes`` are of all rows, of which the columns may hold some, drawn at random: among few rows that are drawn no
+    pair may be left of those that are equal, so these are counted in all rows and the others in proportion.
     """
     if len(columns) == 1:
         return True
-    hashes = _column_hashes(columns)
-    total = hashes.sum(axis=0, dtype=np.uint64)
+    own_hashes = _column_hashes(columns)
+    total = own_hashes.sum(axis=0, dtype=np.uint64)
     coarse = not any(_is_fine(column) for column in columns)
     if coarse and np.unique(total, return_counts=True)[1].max() >= 0.01 * total.size:
         return True
     equal = _count_pairs(total)
     # Pairs that are equal without a column: those that differ in it alone, and the equal ones again.
-    return sum(_count_pairs(total - own) - equal for own in hashes) >= equal
+    differ = sum(_count_pairs(total - own) - equal for own in own_hashes)
+    return bool(differ * (hashes.size / total.size) ** 2 >= _count_pairs(hashes))
 
 
 def nearly_equal_pairs(columns: list[Column]) -> Look:

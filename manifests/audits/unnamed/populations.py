@@ -16,6 +16,7 @@ from .sample import Codes, Sample, auc
 TOLD_APART = 0.57  # an AUC that a drawn fold does not reach, for large samples
 ERRORS = 5.0  # and how many standard errors of an AUC without any difference it must lie above .5
 NEW_ROWS_DIFFER = 0.65  # a generation may drift; this far is another population
+NO_FEATURE = "no column is a feature to tell rows apart by"
 MOST_ROWS, LEAST_SIDE, PARTS, MOST_FOLDS = 8_000, 20, 3, 10
 
 
@@ -35,7 +36,9 @@ def other_populations(sample: Sample) -> Outcome:
         return NotAsked("the folds follow one another in time")
     codes = joined.codes[sample.rows, 0].astype(np.int64)
     folds = [fold for fold in np.unique(codes).tolist() if np.count_nonzero(codes == fold) >= LEAST_SIDE][:MOST_FOLDS]
-    if len(folds) < 2 or not is_usable(sample.feature_columns()):
+    if not is_usable(sample.feature_columns()):
+        return NotAsked(NO_FEATURE)
+    if len(folds) < 2:
         return NotAsked("fewer than two folds have the rows that a comparison needs")
     compared = folds if len(folds) > 2 else folds[-1:]
     if not any(_raises_alarm(*_separation(sample, codes == fold, until_clear=True)) for fold in compared):
@@ -61,8 +64,11 @@ def other_generation(sample: Sample) -> Outcome:
     if manifest.born is None or not manifest.generation:
         return NotAsked("the manifest has not grown")
     new = manifest.born[sample.joined.place[sample.rows]] == manifest.generation
-    if min(np.count_nonzero(new), np.count_nonzero(~new)) < LEAST_SIDE or not is_usable(sample.feature_columns()):
-        return NotAsked(f"the newest generation has {np.count_nonzero(new)} rows, too few to compare")
+    if not is_usable(sample.feature_columns()):
+        return NotAsked(NO_FEATURE)
+    fewest = min(np.count_nonzero(new), np.count_nonzero(~new))
+    if fewest < LEAST_SIDE:
+        return NotAsked(f"the newest generation or those before it have {fewest} rows, too few to compare")
     value, error = _separation(sample, new)
     message = (
         f"a small model tells the {np.count_nonzero(new):,} rows of generation {manifest.generation} from the older "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -115,7 +115,7 @@ class Sample:
 
     ``rows`` are positions in the data, in key order. ``blocks`` are the manifest's folds, several to a block where
     there are over five, or five parts drawn at random (groups whole) where there are fewer than three or rows have
-    none. Locked and excluded rows are not in it: an audit is no look at the holdout.
+    none. Locked and excluded rows are not in it: an audit is no look at the holdout. ``drawn``: there were more rows.
     """
 
     joined: Joined
@@ -125,19 +125,21 @@ class Sample:
     features: tuple[str, ...]
     target: Target | None
     groups: Codes | None
+    drawn: bool
 
     @property
     def looked_at(self) -> str:
         """A remark for sentences where not all rows are in the sample."""
         few = self.joined.n > self.rows.size + np.count_nonzero(self.joined.codes[:, 0] < NEVER_TESTED)
-        return f" (in {self.rows.size:,} of {self.joined.n:,} rows, drawn at random)" if few else ""
+        how = "drawn at random" if self.drawn else "those with a target to learn from"
+        return f" (in {self.rows.size:,} of {self.joined.n:,} rows, {how})" if few else ""
 
     @cached_property
     def learned(self) -> Sample:
         """At most 20,000 rows that have a target, for small models to learn from."""
         present = np.arange(self.rows.size) if self.target is None else np.flatnonzero(self.target.present)
         kept = present[np.sort(Stream(0, AUDITING, 1).permutation(present.size)[:MOST_LEARNED])]
-        return self.take(kept)
+        return replace(self.take(kept), drawn=self.drawn or kept.size < present.size)
 
     def take(self, kept: NDArray[Any]) -> Sample:
         """Return a part of the sample."""
@@ -149,6 +151,7 @@ class Sample:
             self.features,
             None if self.target is None else self.target.take(kept),
             None if self.groups is None else self.groups[kept],
+            self.drawn,
         )
 
     def feature_columns(self) -> list[Column]:
@@ -195,6 +198,7 @@ def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequenc
         tuple(names if features is None else features),
         None if target is None else target_of(target, joined.column(target).take(pa.array(rows))),
         None if groups is None else groups[rows],
+        rows.size < usable.size,
     )
 
 
