@@ -103,7 +103,7 @@ def _interval(ours: Evidence, other: Evidence, difference: float, level: float) 
 
 def _spread(ours: Evidence, other: Evidence) -> tuple[float, float] | None:
     """Return the standard error of the difference and its degrees of freedom."""
-    mine = ours.influence
+    mine = None if ours.metric.of_single_rows else ours.influence
     if mine is None:
         return None
     moves, units = mine[1], mine[2]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.evidence import Declined, per_row
-from evenfold.estimates.intervals.rows import cancels, scatter, standard_error, too_few
+from evenfold.estimates.intervals.rows import cancels, moves, scatter, standard_error, too_few
 from evenfold.estimates.intervals.splits import CorrectedT, corrected_resampled_t
 from evenfold.estimates.metrics.registry import influence_of, metric_of
 from evenfold.splitters.display import Displayed
@@ -20,7 +20,7 @@ from scipy import stats
 
 from .exact import answered, exact_test, score_of
 from .pairing import paired, same_answers
-from .results import Interval, ModelError, in_percent, rounded
+from .results import Interval, ModelError, in_percent, require_level, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
 
@@ -100,9 +100,10 @@ def compare(
     other models; with repeats it is at least the corrected t's. A paired comparison is sharper than two intervals:
     what is hard for both cancels out. Of recipes that are equal it calls one better or worse in at most .07 of the
     cases at level .95 in the settings of ``benchmarks/comparisons.py``.
-    Raises ModelError where no row is shared, the shared rows' targets differ or the metric is undefined on them, and
-    where each of several repeats has one fold and ``n_train`` is not given.
+    Raises ModelError for a level outside of (0, 1), where no row is shared, the shared rows' targets differ or the
+    metric is undefined on them, and where each of several repeats has one fold and ``n_train`` is not given.
     """
+    require_level(level)
     metric = metric_of(metric).name
     a, b, notes = paired(predictions_a, predictions_b, list(on), names)
     labels = _classes(metric, a, b, names) if classes is None else classes
@@ -204,9 +205,7 @@ def _training(a: pd.DataFrame, tested: pd.Series[int], n_train: float | None) ->
     return _Training(repeats, 0.0 if alone else n / learnt, alone, len(sizes))
 
 
-SAME_DIFFERENCE = (
-    "every group or stretch of time shows the same difference, so nothing says how far another sample would be off."
-)
+SAME_DIFFERENCE = "every {} shows the same difference, so nothing says how far another sample would be off."
 Spread = tuple[float, float]  # a standard error and its degrees of freedom
 
 
@@ -261,20 +260,22 @@ def _by_rows(
     """Return the standard error of the fitted models' difference and its degrees of freedom, from paired rows."""
     keys = a.groupby(on, sort=False).ngroup().to_numpy().astype(np.int64)
     parts = list(a.groupby("repeat").indices.values())
-    moved, value = [], 0.0
+    moved, value, difference = [], 0.0, 0.0
     for places in parts:
         both = [influence_of(metric, answered(frame.iloc[places], classes)) for frame in (a, b)]
         if both[0] is None or both[1] is None:
             return None
         # Of the same rows: what is hard for both recipes cancels out here.
         moved.append(both[1][1] - both[0][1])
-        value = both[0][0]
+        value, difference = both[0][0], both[1][0] - both[0][0]
     influence = per_row([keys[places] for places in parts], moved, int(keys.max()) + 1)
     units = None if groups is None else _groups_of(a, groups, keys)
     if np.unique(keys if units is None else units).size < 2 or not np.all(np.isfinite(influence)):
         return None
     if cancels(influence, units, value):
-        return Declined(SAME_DIFFERENCE)
+        return Declined(SAME_DIFFERENCE.format("group or stretch of time"))
+    if difference and not moves(influence, value):
+        return Declined(SAME_DIFFERENCE.format("row"))
     return standard_error(influence, units)
 
 

@@ -168,15 +168,16 @@ def _scores(
                 losses[metric.name] = lost
                 scores[metric.name] = metric.loss.score(answered.mean(lost))
         elif metric.quick is not None and weights is None:
-            scores[metric.name] = metric.quick(answered)
+            quick = metric.quick(answered)
+            scores[metric.name] = quick if np.isfinite(quick) else float("nan")
         else:
-            scores[metric.name] = _score_or_nan(metric.name, answers, answered.y, weights)
+            scores[metric.name] = _score_or_nan(metric.name, answered)
     return scores, losses
 
 
-def _score_or_nan(metric: str, answers: Any, y: Any, weights: Any) -> float:
+def _score_or_nan(metric: str, rows: Answered) -> float:
     try:
-        return score(metric, answers, y, weights)
+        return score(metric, rows.answers, rows.y, rows.weights, rows.classes)
     except Exception:  # undefined here; counted and reported by the estimate
         return float("nan")
 

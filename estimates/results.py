@@ -16,6 +16,12 @@ def in_percent(level: float) -> str:
     return f"{100 * level:.6g} %"
 
 
+def require_level(level: float) -> None:
+    """Raise ModelError for a level outside of (0, 1)."""
+    if not 0 < level < 1:
+        raise ModelError(f"level={level:g} is not a share of cases; choose a number between 0 and 1, such as 0.95.")
+
+
 def rounded(value: float, digits: int) -> str:
     """Return a number with so many digits that mean something, as people write it: ``0.052``, ``-130``, ``1,200``."""
     told = f"{value:.{digits}g}"

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.evidence import Evidence, per_row
+from evenfold.estimates.intervals.evidence import Declined, Evidence
+from evenfold.estimates.intervals.registry import interval_for
 from evenfold.estimates.intervals.splits import corrected_resampled_t
-from evenfold.estimates.metrics.record import Floats, RowLoss
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.splitters import Stream
 from numpy.typing import ArrayLike, NDArray
 
 from .draws import MOST_FAILED, DrawScores
-from .results import Interval, ModelError
+from .results import FoldScore, Interval, ModelError
 
 # The purpose of the stream, so that these resamples share no numbers with any split.
 SELECTION = 2018
@@ -228,27 +228,30 @@ def choose(
 
     ``predictions``: out-of-fold predictions of each, on the same rows; weighed where the problem has weights.
     ``scores``: test scores of each (configurations x splits), for the standard error. With ``one_standard_error`` the
-    configurations count as ordered from simple to complex.
+    configurations count as ordered from simple to complex. Where nothing can be corrected (fewer than 5 rows or
+    groups), or splits have no score to take a standard error of, a note says so.
     """
     evidences = [Evidence(metric_of(metric), problem, predictions=frame) for frame in predictions]
     values = _values(evidences)
     best = chosen = int(np.argmax(values))
-    tolerance = 0.0
-    if one_standard_error and np.shape(scores)[1] > 1:
-        chosen, tolerance = simplest_near_best(scores, range(len(values)), values)
-    worth = _worth(evidences, tolerance, level, seed)
-    low, high = worth.interval.low, worth.interval.high
-    notes = (*worth.notes, *_simpler(best, chosen, tolerance))
-    return Choice(best, chosen, float(values[chosen]), worth.value, low, high, notes, level)
+    tolerance, table = 0.0, np.asarray(scores, dtype=np.float64)
+    lacking = int(np.sum(~np.all(np.isfinite(table), axis=0))) if one_standard_error else 0
+    if one_standard_error and table.shape[1] > 1 and not lacking:
+        chosen, tolerance = simplest_near_best(table, range(len(values)), values)
+    try:
+        worth = _worth(evidences, tolerance, level, seed)
+    except ModelError as error:  # every configuration is fitted by now, and one of them is the best
+        worth = _uncorrected(evidences[chosen], float(values[chosen]), str(error), level)
+    none = f"{lacking:,} of {table.shape[1]:,} splits lack a score of some configuration: there is no standard error."
+    notes = (*worth.notes, *([none] if lacking else ()), *_simpler(best, chosen, tolerance))
+    ends = worth.interval.low, worth.interval.high
+    return Choice(best, chosen, float(values[chosen]), worth.value, *ends, notes, level)
 
 
 def _simpler(best: int, chosen: int, tolerance: float) -> tuple[str, ...]:
-    if chosen == best:
-        return ()
-    return (
-        f"Configuration {chosen + 1} is the first within one standard error ({tolerance:.3g}) of the best, "
-        f"{best + 1}; value and interval are what this rule is worth.",
-    )
+    near = f"is the first within one standard error ({tolerance:.3g}) of the best, {best + 1}"
+    said = f"Configuration {chosen + 1} {near}; value and interval are what this rule is worth."
+    return () if chosen == best else (said,)
 
 
 def chosen_inside(
@@ -276,8 +279,9 @@ def _values(found: Sequence[Evidence]) -> NDArray[np.float64]:
 
 def _worth(found: Sequence[Evidence], tolerance: float, level: float, seed: int) -> BestOfMany:
     """Return what the rule's choice is worth, as a score; a row that is drawn comes with all its tests."""
-    first, loss = found[0], found[0].metric.loss
-    options: dict[str, Any] = {"tolerance": tolerance, "inflation": _inflation(first), "level": level, "seed": seed}
+    first, loss = _with_sizes(found[0]), found[0].metric.loss
+    inflation = 1.0 + first.train_ratio if len(first.scores) > 1 else 1.0
+    options: dict[str, Any] = {"tolerance": tolerance, "inflation": inflation, "level": level, "seed": seed}
     if loss is None:
 
         def scored(at: NDArray[np.int64], configuration: int) -> float:
@@ -286,7 +290,7 @@ def _worth(found: Sequence[Evidence], tolerance: float, level: float, seed: int)
 
         worth = bias_corrected_best_score(scored, first.rows.size, len(found), first.units, **options)
         return replace(worth, interval=worth.interval.within(first.metric.low, first.metric.high))
-    losses, masses = zip(*(_lost(one, loss) for one in found), strict=True)
+    losses, masses = zip(*(one.lost(loss) for one in found), strict=True)
     worth = bias_corrected_best(np.column_stack(losses), first.units, weights=masses[0], **options)
     # Low and high change places, as losses become scores.
     interval = replace(worth.interval, low=loss.score(worth.interval.high), high=loss.score(worth.interval.low))
@@ -295,21 +299,19 @@ def _worth(found: Sequence[Evidence], tolerance: float, level: float, seed: int)
     return replace(worth, naive=naive, value=value, bias=value - naive, interval=interval)
 
 
-def _lost(evidence: Evidence, loss: RowLoss) -> tuple[Floats, Floats]:
-    """Return the mean loss of each row over its tests, and how much it counts in the score of all of them."""
-    answered = [evidence.answered(part) for part in evidence.parts]
-    shares = [rows.mass / rows.mass.mean() for rows in answered]
-    mass = per_row(evidence.lines, shares, evidence.rows.size)
-    losses = [share * loss.of(rows) for share, rows in zip(shares, answered, strict=True)]
-    lost = per_row(evidence.lines, losses, evidence.rows.size)
-    return np.divide(lost, mass, out=np.zeros_like(lost), where=mass > 0), mass
+def _with_sizes(evidence: Evidence) -> Evidence:
+    """Return the evidence and how many rows its folds test, and train on: all others."""
+    tested, n = evidence.parts[0].groupby("fold").size().tolist(), evidence.rows.size
+    return replace(evidence, scores=[FoldScore("", 0, 0, {}, {}, n - size, size, 0.0, 0.0) for size in tested])
 
 
-def _inflation(evidence: Evidence) -> float:
-    """Return 1 + n / n_train of the folds."""
-    tested = evidence.parts[0].groupby("fold").size().to_numpy()
-    n = evidence.rows.size
-    return 1.0 + n / float(np.mean(n - tested)) if tested.size > 1 else 1.0
+def _uncorrected(evidence: Evidence, value: float, why: str, level: float) -> BestOfMany:
+    """Return the score of the chosen one as it is, with its own interval where it has one."""
+    made = interval_for(_with_sizes(evidence), "corrected_wald", level)
+    said = f"The score is not corrected for having been chosen: {why}"
+    if isinstance(made, Declined):
+        said, made = f"{said} There is no interval: {made.reason}", Interval(value, value, level, "none")
+    return BestOfMany(0, value, value, 0.0, made.holding(value), (), (said,))
 
 
 TEST_ROWS_ALONE = (
@@ -355,8 +357,7 @@ def choose_by_draws(
         name, table, chosen, sizes, level
     )
     value = float(means[chosen]) + bias
-    moved = Interval(interval.low, interval.high, level, interval.method).holding(value)
-    made = moved.within(metric_of(metric).low, metric_of(metric).high)
+    made = replace(interval, notes=()).holding(value).within(metric_of(metric).low, metric_of(metric).high)
     left_out = (f"{lacking}, which are left out.",) if undefined else ()
     notes = (*left_out, *((note,) if note else ()), *_simpler(best, chosen, tolerance))
     return Choice(best, chosen, float(means[chosen]), value, made.low, made.high, notes, level)
@@ -365,7 +366,7 @@ def choose_by_draws(
 def _of_rows(
     name: str, problem: Problem, draws: Sequence[DrawScores], tolerance: float, level: float, seed: int
 ) -> tuple[float, Interval, str] | None:
-    """Return what is to be added to the choice's score, and the interval, by the losses of rows; None without any."""
+    """Return what is to be added to the choice's score, and the interval, by losses; None where those are too few."""
     loss = metric_of(name).loss
     if loss is None or any(name not in draw.totals for draw in draws):
         return None
@@ -374,10 +375,12 @@ def _of_rows(
     losses = np.column_stack([total.sums[seen] / total.counts[seen] for total in totals])
     groups, weights = (None if of is None else of[seen] for of in (problem.groups, problem.weights))
     table = draws[0].table
-    worth = bias_corrected_best(
-        losses, groups, weights=weights, tolerance=tolerance, level=level, seed=seed,
-        inflation=1.0 + float(np.mean(table["n_test"] / table["n_train"])),
-    )  # fmt: skip
+    how: dict[str, Any] = {"tolerance": tolerance, "level": level, "seed": seed}
+    how["inflation"] = 1.0 + float(np.mean(table["n_test"] / table["n_train"]))
+    try:
+        worth = bias_corrected_best(losses, groups, weights=weights, **how)
+    except ModelError:  # too few rows or groups to leave some out
+        return None
     ends = loss.score(worth.interval.high), loss.score(worth.interval.low)
     return -worth.bias, Interval(*ends, level, worth.interval.method), ""
 

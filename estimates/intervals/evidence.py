@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.metrics.record import Answered, Codes, Floats, Metric
+from evenfold.estimates.metrics.record import Answered, Codes, Floats, Metric, RowLoss
 from evenfold.estimates.metrics.registry import influence_of
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import score
@@ -85,6 +85,15 @@ class Evidence:
         return [
             part.iloc[_lines_of(lines, at, self.rows.size)] for part, lines in zip(self.parts, self.lines, strict=True)
         ]
+
+    def lost(self, loss: RowLoss) -> tuple[Floats, Floats]:
+        """Return the mean loss of each of ``rows`` over its tests, and how much it counts in the score of all."""
+        answered = [self.answered(part) for part in self.parts]
+        shares = [rows.mass / rows.mass.mean() for rows in answered]
+        mass = per_row(self.lines, shares, self.rows.size)
+        losses = [share * loss.of(rows) for share, rows in zip(shares, answered, strict=True)]
+        lost = per_row(self.lines, losses, self.rows.size)
+        return np.divide(lost, mass, out=np.zeros_like(lost), where=mass > 0), mass
 
     @cached_property
     def units(self) -> Codes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from evenfold.estimates.results import ModelError
+from evenfold.estimates.results import ModelError, require_level
 
 from . import bootstrap, nested, rows, splits
 from .evidence import Declined, Evidence, IntervalMethod, Made, Need, Pair
@@ -24,12 +24,12 @@ def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) 
     """Return the interval of a metric's value by a method, or why there is none and what would give one.
 
     ``auto``: stretches of time where rows are ordered, else ``corrected_wald``, which costs no fit and holds for any
-    metric, weights, groups and stratified folds. Raises ModelError for an unknown name or a level outside of (0, 1).
+    metric that does not hang on single rows, weights, groups and stratified folds. Raises ModelError for an unknown
+    name or a level outside of (0, 1).
     """
     if method not in INTERVALS:
         raise ModelError(f"interval {method!r} is unknown; choose {', '.join(INTERVALS)}.")
-    if not 0 < level < 1:
-        raise ModelError(f"level={level:g} is not a share of cases; choose a number between 0 and 1, such as 0.95.")
+    require_level(level)
     if method == "none":
         return Declined("")
     chosen = METHODS[_default(evidence) if method == "auto" else method]

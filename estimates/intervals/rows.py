@@ -74,9 +74,12 @@ def within_range(metric: Metric, value: float, se: float, df: float, level: floa
 
     Shares of rows: Wilson (1927), with as many rows as the standard error is worth. Scores with two ends: the logit.
     Scores that cannot exceed an end (errors, R2): the logarithm of the distance from it. Others: the score itself.
-    So no interval leaves the metric's range, and one of positive errors reaches further up than down.
+    So no interval leaves the metric's range, and one of positive errors reaches further up than down. A score at an
+    end itself has its own interval, cut off there.
     """
     quantile = float(stats.t.ppf(0.5 + level / 2, df))
+    if not metric.low < value < metric.high:
+        return max(value - quantile * se, metric.low), min(value + quantile * se, metric.high)
     if metric.loss is not None and metric.loss.share:
         return wilson(value, value * (1 - value) / se**2, quantile)
     if np.isfinite(metric.low) and np.isfinite(metric.high):
@@ -150,6 +153,8 @@ def _of_certain(evidence: Evidence, value: float, units: Codes | None, inflation
 
 def _from_rows(evidence: Evidence, level: float, name: str, inflation: float, units: Codes | None = None) -> Made:
     """Return the interval of the pooled score, its variance times ``inflation``."""
+    if evidence.metric.of_single_rows:
+        return Declined(evidence.metric.of_single_rows)
     pooled = evidence.influence
     if pooled is None:
         return Declined(

@@ -7,6 +7,7 @@ from math import sqrt
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.metrics.record import Codes
 from evenfold.estimates.results import Interval, ModelError
 from evenfold.splitters import Stream
 from numpy.typing import ArrayLike
@@ -91,8 +92,7 @@ HALVING = 2003
 def halves(evidence: Evidence) -> list[Pair]:
     """Return the fits of the conservative z: 5 folds in each half of the rows (whole groups), halved 10 times."""
     pairs = []
-    units = np.arange(evidence.rows.size) if evidence.units is None else evidence.units
-    n_units = int(units.max()) + 1
+    units, n_units = _units(evidence)
     for number in range(HALVINGS):
         place = np.argsort(Stream(evidence.seed, HALVING, number).permutation(n_units))[units]
         # Dealt in turn, so that halves, and the folds in each, differ by at most one unit.
@@ -105,11 +105,21 @@ def halves(evidence: Evidence) -> list[Pair]:
     return pairs
 
 
-def in_time_order(evidence: Evidence) -> str:
-    """Return why halves drawn at random are not for rows in time order."""
-    return (
-        "random halves would mix the past with the future; choose stretches or corrected_t." if evidence.ordered else ""
-    )
+def _units(evidence: Evidence) -> tuple[Codes, int]:
+    """Return the row or group of each of the rows, and how many there are."""
+    units = np.arange(evidence.rows.size) if evidence.units is None else evidence.units
+    return units, int(units.max()) + 1
+
+
+def not_halvable(evidence: Evidence) -> str:
+    """Return why halves drawn at random are not for such evidence: rows in time order, and few rows or groups."""
+    if evidence.ordered:
+        return "random halves would mix the past with the future; choose stretches or corrected_t."
+    n_units, least = _units(evidence)[1], 2 * FOLDS_OF_A_HALF
+    return "" if n_units >= least else (
+        f"each of {FOLDS_OF_A_HALF} folds of both halves needs a row or group, and there are {n_units}, fewer than "
+        f"{least}; choose corrected_wald."
+    )  # fmt: skip
 
 
 def conservative_z(evidence: Evidence, level: float) -> Made:
@@ -141,7 +151,7 @@ METHODS = (
         of="the recipe, trained on other rows like these, on new rows",
         make=conservative_z,
         splits=halves,
-        unfit=in_time_order,
+        unfit=not_halvable,
     ),
     IntervalMethod(
         name="corrected_t",

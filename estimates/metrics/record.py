@@ -13,6 +13,7 @@ from evenfold.estimates.results import ModelError
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 
+from .responses import all_classes
 from .scoring import describe_classes
 
 Floats = NDArray[np.float64]
@@ -113,7 +114,8 @@ class Metric:
     ``no_information``: the score of predictions that are paired with the targets at random; None where only
     permutations can say. ``needs``: what a fold must hold for its own score to mean anything.
     ``one_sided``: whether naming one class for every row scores best or worst, whatever the other class comes to.
-    ``ranks``: whether it ranks rows, so that pooling mixes the scales of different models.
+    ``ranks``: whether it ranks rows, so that pooling mixes the scales of different models. ``of_single_rows``: why
+    leaving rows out does not tell how it scatters, and what would; "" where it does, as of all that many rows make up.
     """
 
     name: str
@@ -131,6 +133,7 @@ class Metric:
     needs: FoldNeed = "nothing"
     ranks: bool = False
     one_sided: bool = False
+    of_single_rows: str = field(default="", repr=False)
 
     def shown(self, score: float) -> float:
         """Return a score as people read it: an error is positive."""
@@ -153,12 +156,3 @@ def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
             "predicted, or use a model that predicts no others."
         )
     return at
-
-
-def all_classes(probabilities: NDArray[Any], known: NDArray[Any], classes: tuple[Any, ...]) -> Floats:
-    """Return probabilities with a column for each of ``classes``, 0 for those not ``known`` to the estimator."""
-    if len(known) == len(classes):
-        return probabilities
-    wide = np.zeros((len(probabilities), len(classes)))
-    wide[:, codes_of(np.asarray(known), classes)] = probabilities
-    return wide

@@ -117,11 +117,13 @@ METRICS: dict[str, Metric] = {
         _numbers("neg_mean_gamma_deviance", "mean gamma deviance", losses.gamma),
         Metric(
             name="neg_median_absolute_error", title="median absolute error", task="regression", lower_is_better=True,
-            unit="target", high=0.0,
+            unit="target", high=0.0, of_single_rows="leaving out rows does not tell how far the median absolute error "
+            "of another sample would be off, however many rows there are; choose interval: bootstrap.",
         ),
         Metric(
             name="neg_max_error", title="greatest error", task="regression", lower_is_better=True, unit="target",
-            high=0.0,
+            high=0.0, of_single_rows="the greatest error of some rows does not tell that of others; choose the median "
+            "or MAE for an interval.",
         ),
     )
 }  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.results import EvaluationError
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, RegressorTags
@@ -19,22 +20,29 @@ class Responses:
 
     It has the methods, tags and attributes of the estimator and no others, so scikit-learn's scorers take it for the
     estimator itself and give the same scores; each of ``predict``, ``predict_proba`` and ``decision_function`` runs at
-    most once.
+    most once. Of an estimator that does not sort its classes the answers are those of one that does, for scorers know
+    no other order. Predictions in a column are one per row; raises EvaluationError where there are several.
     """
 
     def __init__(self, fitted: Any, X: Any) -> None:
         self._fitted = fitted
         self._X = X
         self._answers: dict[str, NDArray[Any]] = {}
+        known = np.asarray(getattr(fitted, "classes_", ()))
+        order = np.argsort(known, kind="stable") if known.ndim == 1 else np.arange(0)
+        self._order = None if np.array_equal(order, np.arange(order.size)) else order
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._fitted, name)
+        if name == "classes_" and self._order is not None:
+            return np.asarray(value)[self._order]
         if name not in METHODS:
             return value
 
         def answer(X: Any) -> Any:
             if name not in self._answers:
-                self._answers[name] = value(self._X)
+                said = value(self._X)
+                self._answers[name] = _one_a_row(said, len(self._X)) if name == "predict" else self._sorted(said)
             return self._answers[name]
 
         answer.__name__ = name  # scikit-learn tells probabilities from decisions by the method's name
@@ -43,9 +51,27 @@ class Responses:
     def __sklearn_tags__(self) -> Any:
         return self._fitted.__sklearn_tags__()
 
+    def _sorted(self, said: Any) -> Any:
+        """Return what was said of the classes as they are, in sorted order."""
+        if self._order is None:
+            return said
+        return said[:, self._order] if said.ndim == 2 else -said  # the decision of two is that for the second
+
     def say(self, method: str) -> Any:
         """Return the answer of ``method`` for the rows, or None where the estimator lacks it."""
         return getattr(self, method)(self._X) if hasattr(self._fitted, method) else None
+
+
+def _one_a_row(said: Any, n: int) -> Any:
+    shape = np.shape(said)
+    if shape == (n, 1):
+        return np.asarray(said).reshape(-1)
+    if len(shape) != 1:
+        raise EvaluationError(
+            f"predict returned an array of shape {shape}, and 1 value for each of {n:,} rows is needed; predict one "
+            "target."
+        )
+    return said
 
 
 class Replay(BaseEstimator):  # type: ignore[misc]
@@ -87,3 +113,13 @@ def replay(predictions: pd.DataFrame, classes: tuple[Any, ...] = ()) -> Replay:
     if "decision" in predictions:
         answers["decision_function"] = predictions["decision"].to_numpy()
     return Replay(answers, classes)
+
+
+def all_classes(probabilities: NDArray[Any], known: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.float64]:
+    """Return probabilities with a column for each of ``classes``, 0 for those not ``known`` to the estimator."""
+    if np.array_equal(known, classes):
+        return probabilities
+    wide = np.zeros((len(probabilities), len(classes)))
+    levels = np.asarray(classes)
+    wide[:, np.searchsorted(levels, np.asarray(known, dtype=levels.dtype))] = probabilities
+    return wide

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,8 @@ from evenfold.estimates.results import EvaluationError, ModelError
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of, shown
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, make_scorer
+
+from .responses import Replay, all_classes
 
 MOST_SHOWN_CLASSES = 5
 OF = " of "
@@ -38,8 +39,13 @@ def scorer_of(metric: str, classes: Sequence[Any] = ()) -> Any:
         raise ValueError(f"there is no class {label!r} among {describe_classes(np.asarray(classes))}.")
     if name == "specificity":
         positive = next(other for other in classes if other != positive)
+    return _with(scorer, pos_label=positive)
+
+
+def _with(scorer: Any, **more: Any) -> Any:
+    """Return the scorer with further arguments of its function."""
     sign = {"greater_is_better": scorer._sign > 0, "response_method": scorer._response_method}
-    return make_scorer(scorer._score_func, **{**scorer._kwargs, **sign, "pos_label": positive})
+    return make_scorer(scorer._score_func, **{**scorer._kwargs, **sign, **more})
 
 
 def _usual(classes: Sequence[Any]) -> Any:
@@ -76,11 +82,42 @@ def of_positive(metrics: Sequence[str], classes: tuple[Any, ...], given: Any) ->
     return tuple(f"{metric}{OF}{positive}" if metric in OF_ONE_CLASS else metric for metric in metrics)
 
 
-def score(metric: str, answers: Any, y: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
-    """Return the scorer's value, higher always better; ``answers`` is an estimator that knows its rows."""
-    scorer = scorer_of(metric, list(getattr(answers, "classes_", ())))
+def score(
+    metric: str,
+    answers: Any,
+    y: NDArray[Any],
+    weights: NDArray[Any] | None = None,
+    classes: tuple[Any, ...] = (),
+) -> float:
+    """Return the scorer's value, higher always better; ``answers`` is an estimator that knows its rows.
+
+    ``classes``: the problem's, sorted; the estimator may know fewer of them, and then gives the others probability 0.
+    Only the model's own are scored without them.
+    """
+    rows = np.empty((y.size, 0))
+    known = np.asarray(getattr(answers, "classes_", ())).tolist()
+    scorer, labels = scorer_of(metric, known), _labels(metric, known, y, classes)
+    if labels != known and hasattr(answers, "predict_proba"):
+        # Without their labels scikit-learn takes columns for the classes that happen to be in y.
+        wide = all_classes(answers.predict_proba(rows), np.asarray(known), tuple(labels))
+        answers, scorer = (
+            Replay({"predict_proba": wide}, tuple(labels)),
+            _with(scorer_of(metric, labels), labels=labels),
+        )
     given = {} if weights is None else {"sample_weight": weights}
-    return float(scorer(answers, np.empty((y.size, 0)), y, **given))
+    return float(scorer(answers, rows, y, **given))
+
+
+def _labels(metric: str, known: list[Any], y: NDArray[Any], classes: tuple[Any, ...]) -> list[Any]:
+    """Return the classes whose probabilities a scorer is to see; those ``known`` where it reads none."""
+    if known == list(classes) or not classes or method_of(metric) != ("predict_proba",):
+        return known
+    if "multi_class" not in scorer_of(metric)._kwargs:
+        return list(classes)
+    labels: list[Any] = np.union1d(known, y).tolist()  # a class that neither is known nor has a row has no area
+    if labels != known and len(labels) > np.unique(y).size:
+        raise ValueError("no row is of one of the classes that the model knows.")
+    return labels
 
 
 def method_of(metric: str) -> tuple[str, ...]:
@@ -89,16 +126,12 @@ def method_of(metric: str) -> tuple[str, ...]:
     return (method,) if isinstance(method, str) else tuple(method)
 
 
-def takes_weights(metric: str) -> bool:
-    """Return whether the scorer can weigh rows."""
-    return "sample_weight" in signature(scorer_of(metric)._score_func).parameters
-
-
 def scores_of(
     metrics: Sequence[str],
     answers: Any,
     y: NDArray[Any],
     weights: NDArray[Any] | None = None,
+    classes: tuple[Any, ...] = (),
     *,
     name: str,
     side: str,
@@ -106,14 +139,16 @@ def scores_of(
     """Return every metric's score; raises EvaluationError where one fails or is not a number.
 
     A single test row, as of leave-one-out, has no R2 and no AUC: such a metric is left out, and has the score of all
-    rows together. ``name`` is the split's (``fold 3``), ``side`` its rows' (``test`` or ``training``): an error is
-    about both.
+    rows together. ``classes``: as for ``score``. ``name`` is the split's (``fold 3``), ``side`` its rows' (``test`` or
+    ``training``): an error is about both.
     """
     scores: dict[str, float] = {}
     alone = y.size == 1 and side == "test"
     for metric in metrics:
         try:
-            value = score(metric, answers, y, weights)
+            value = score(metric, answers, y, weights, classes)
+        except EvaluationError:
+            raise
         except Exception as error:
             if alone and isinstance(error, ValueError):
                 continue
@@ -136,16 +171,36 @@ def describe_classes(y: NDArray[Any]) -> str:
 def _undefined(metric: str, y: NDArray[Any], answers: Any, name: str, side: str, because: str) -> str:
     start = f"{name}: {metric} is undefined: its {y.size:,} {side} {'row holds' if y.size == 1 else 'rows hold'}"
     classes = getattr(answers, "classes_", None)
+    if bad := _not_finite(metric, answers, y.size):
+        return (
+            f"{name}: {metric} is undefined: the model's answers for {bad:,} of its {y.size:,} {side} rows are not "
+            "finite numbers. Use a model that answers every row with one, or exclude the features that it overflows on."
+        )
     if classes is None:
         ends = [shown(f"{end:g}") for end in (y.min(), y.max())]
         held = f"the one value {ends[0]}" if y.min() == y.max() else f"values of {ends[0]} to {ends[1]}"
-        return f"{start} {held}; {because} Use fewer folds, or another metric such as neg_mean_absolute_error."
+        return f"{start} {held}; {because} Use fewer folds{_another(metric, 'neg_mean_absolute_error')}."
     if np.unique(y).size < len(classes):
         return (
             f"{start} {describe_classes(y)} of the model's {len(classes)}; {because} "
-            "Use a strategy that stratifies, fewer folds, or another metric such as accuracy."
+            f"Use a strategy that stratifies, fewer folds{_another(metric, 'accuracy')}."
         )
-    return f"{start} {describe_classes(y)}; {because} Choose another metric such as accuracy."
+    advice = "Use a model that predicts these" if metric == "accuracy" else "Choose another metric such as accuracy"
+    return f"{start} {describe_classes(y)}; {because} {advice}."
+
+
+def _another(metric: str, such_as: str) -> str:
+    return "" if metric == such_as else f", or another metric such as {such_as}"
+
+
+def _not_finite(metric: str, answers: Any, n: int) -> int:
+    """Return for how many of n rows what the metric reads of a model is NaN or infinite."""
+    method = next((name for name in method_of(metric) if hasattr(answers, name)), None)
+    try:
+        said = np.asarray(getattr(answers, str(method))(np.empty((n, 0))))
+    except Exception:  # there are no answers, and their error is told
+        return 0
+    return int(np.sum(~np.isfinite(said.reshape(n, -1)).all(axis=1))) if said.dtype.kind == "f" else 0
 
 
 def first_line(error: Exception) -> str:

@@ -41,7 +41,7 @@ def fit_in_batches(
     estimator, rows = fitted_in_batches(model, problem, batches, seed=seed, name=name)
     between, answers = perf_counter(), Responses(estimator, problem.X)
     metrics = model.completed(problem.task, len(problem.classes)).metrics
-    tested = scores_of(metrics, answers, problem.y, name=name, side="test")
+    tested = scores_of(metrics, answers, problem.y, classes=problem.classes, name=name, side="test")
     every = pd.RangeIndex(problem.n).to_numpy()
     predictions = predictions_of(problem, every, answers, repeat, fold)
     seconds = between - started, perf_counter() - between

@@ -117,7 +117,9 @@ def plain_numbers(column: pd.Series) -> NDArray[Any]:
 
 
 def plain_or_objects(column: pd.Series) -> NDArray[Any]:
-    """Return a column as an array: NumPy numbers where it holds numbers, else objects."""
+    """Return a column as an array: NumPy numbers where it holds numbers, as they are or as categories, else objects."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(column.cat.categories.dtype if column.notna().all() else object)
     return plain_numbers(column) if kind_of(column) == "number" else column.to_numpy(dtype=object)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from time import perf_counter
@@ -179,7 +180,7 @@ def inner_pairs(problem: Problem, train: IntArray, seed: int, inner: Splitter | 
 
 
 # Raise it when a change here can change a score: it is part of every score key.
-FIT_VERSION = 4
+FIT_VERSION = 5
 
 
 def fit_and_score(
@@ -199,7 +200,8 @@ def fit_and_score(
     """Fit on the rows ``train``, score on ``test`` and on ``train``, and return the scores and test predictions.
 
     Positions in ``train`` may repeat. Pure: the same arguments give the same result, times aside. Scores equal those
-    of scikit-learn's ``cross_validate`` with ``assemble(model, problem, seed)`` on the same pair.
+    of scikit-learn's ``cross_validate`` with ``assemble(model, problem, seed)`` on the same pair, where training knows
+    every class.
 
     ``inner``: the strategy of the cross-validation inside the training rows, for ``threshold: tuned``. ``validation``:
     the rows that ``eval_set: validation`` hands to an estimator that stops early. ``importance``: measure it, see
@@ -217,9 +219,9 @@ def fit_and_score(
     metrics = model.completed(problem.task, len(problem.classes)).metrics
     answers = Responses(estimator, problem.X.iloc[test])
     with hearing() if len(test) == 1 else nullcontext():  # what one row has no score of is not worth a warning each
-        on_test = scores_of(metrics, answers, problem.y[test], _part(problem.weights, test), name=name, side="test")
+        on_test = _scores(metrics, problem, test, answers, name, "test")
     known = Responses(estimator, problem.X.iloc[train])
-    on_train = scores_of(metrics, known, problem.y[train], _part(problem.weights, train), name=name, side="training")
+    on_train = _scores(metrics, problem, train, known, name, "training")
     predictions = predictions_of(problem, test, answers, repeat, fold)
     uses = {}
     if importance and model.importance == "auto":
@@ -347,8 +349,11 @@ def take(X: Any, rows: IntArray) -> Any:
     return X.iloc[rows] if isinstance(X, pd.DataFrame) else X.T.take(rows, axis=1).T
 
 
-def _part(values: NDArray[Any] | None, rows: IntArray) -> NDArray[Any] | None:
-    return None if values is None else values[rows]
+def _scores(
+    metrics: Sequence[str], problem: Problem, rows: IntArray, answers: Responses, name: str, side: str
+) -> dict[str, float]:
+    weights = None if problem.weights is None else problem.weights[rows]
+    return scores_of(metrics, answers, problem.y[rows], weights, problem.classes, name=name, side=side)
 
 
 def predictions_of(

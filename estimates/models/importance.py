@@ -71,7 +71,7 @@ def _said(fitted: Any, X: pd.DataFrame) -> Replay:
     responses = Responses(fitted, X)
     answers = {method: np.asarray(responses.say(method)) for method in METHODS if method != "predict_log_proba" and
                hasattr(fitted, method)}  # fmt: skip
-    return Replay(answers, tuple(getattr(fitted, "classes_", ())))
+    return Replay(answers, tuple(getattr(responses, "classes_", ())))
 
 
 def _score(problem: Problem, answers: Replay, rows: IntArray, block: int) -> float:
@@ -79,7 +79,7 @@ def _score(problem: Problem, answers: Replay, rows: IntArray, block: int) -> flo
     own = Replay({name: values[part] for name, values in answers.answers.items()}, answers.classes)
     weights: NDArray[Any] | None = None if problem.weights is None else problem.weights[rows]
     try:
-        return score(problem.model.metrics[0], own, problem.y[rows], weights)
+        return score(problem.model.metrics[0], own, problem.y[rows], weights, problem.classes)
     except ValueError:  # as of one class among the rows
         return np.nan
 

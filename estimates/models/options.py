@@ -47,6 +47,16 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
             ) from None
 
 
+def can_weigh(metric: str, task: Task, classes: tuple[Any, ...]) -> bool:
+    """Return whether a scorer that can score such a target can weigh its rows: tried on invented ones as well."""
+    answers, y = _perfect(task, classes)
+    try:
+        score(metric, answers, y, np.ones(y.size))
+    except Exception:  # a scorer raises what it likes
+        return False
+    return True
+
+
 def _perfect(task: Task, classes: tuple[Any, ...]) -> tuple[Replay, NDArray[Any]]:
     if task == "regression":
         y = np.arange(1.0, 5.0) + 0.5  # fractions, which scorers of classes refuse
@@ -244,7 +254,9 @@ def _check_eval_set(model: ModelSpec, estimator: Any) -> None:
             f"eval_set: {model.estimator!r} takes no weights of validation rows, and weights are asked for; "
             "leave one of the two out."
         )
-    around = [name for name in ("balance", "threshold", "target_transform") if getattr(model, name) is not None]
+    around = [
+        name for name in ("balance", "threshold", "target_transform", "impute") if getattr(model, name) is not None
+    ]
     if around:
         raise ModelError(
             f"eval_set and {around[0]} do not go together: validation rows would pass it by; use one of them."

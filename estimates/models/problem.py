@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.metrics.registry import ALIASES
-from evenfold.estimates.metrics.scoring import of_positive, positive_class, takes_weights
+from evenfold.estimates.metrics.scoring import of_positive, positive_class
 from evenfold.estimates.results import ModelError
 from evenfold.splitters.deployed import reason_of, shown
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from .columns import (
     require_columns,
 )
 from .encoding import encodings, read_by_itself, text_for
-from .options import by_column, check_metrics, check_options
+from .options import by_column, can_weigh, check_metrics, check_options
 from .spec import ModelSpec, Task, infer_task, named_estimator
 
 
@@ -260,7 +260,7 @@ class Problem:
             left_out=left_out,
             columns_read=tuple(sorted(read)),
             groups=_group_codes(table, groups),
-            weights=_weights(table, completed),
+            weights=_weights(table, completed, task, classes),
             columns={name: plain_or_objects(table[name]) for name in by_column(model.fit_params).values()},
             own=read_by_itself(model, table, kinds),
         )
@@ -311,7 +311,7 @@ def _group_codes(table: pd.DataFrame, groups: Any) -> IntArray | None:
     return np.asarray(codes, dtype=np.int64)
 
 
-def _weights(table: pd.DataFrame, model: ModelSpec) -> NDArray[np.float64] | None:
+def _weights(table: pd.DataFrame, model: ModelSpec, task: Task, classes: tuple[Any, ...]) -> NDArray[np.float64] | None:
     if model.weights is None:
         return None
     if kind_of(table[model.weights]) != "number":
@@ -324,6 +324,6 @@ def _weights(table: pd.DataFrame, model: ModelSpec) -> NDArray[np.float64] | Non
             f"rows (first at {first_rows(bad)}); weights are numbers of at least 0."
         )
     for metric in model.metrics:
-        if not takes_weights(metric):
+        if not can_weigh(metric, task, classes):
             raise ModelError(f"metric {metric!r} cannot weigh rows; leave weights out, or choose another metric.")
     return weights

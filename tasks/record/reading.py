@@ -282,7 +282,9 @@ def score_stored(split: SplitRef, champion: Champion, metric: str) -> StoredScor
         model = tracker_of(split).load_model(f"models:/{champion.name}/{champion.version}", estimator or "")
         answers = Responses(model, features_of(split, work, rows))
         weights = None if work.problem.weights is None else work.problem.weights[rows]
-        return StoredScore(score=score(metric, answers, work.problem.y[rows], weights), rows=int(rows.size))
+        return StoredScore(
+            score=score(metric, answers, work.problem.y[rows], weights, work.problem.classes), rows=int(rows.size)
+        )
     except Exception as error:  # whatever keeps a stored model from loading or scoring is told, and decides nothing
         reason = str(error).splitlines()[0][:300]
         return StoredScore(why=f"it no longer loads or scores ({type(error).__name__}: {reason})")

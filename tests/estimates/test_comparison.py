@@ -366,6 +366,11 @@ def test_the_same_score_is_not_said_of_every_row_where_rows_differ() -> None:
         assert made.words == "A and B score alike on every row."
 
 
+def test_a_level_in_percent_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"^level=95 is not a share of cases; choose a number between 0 and 1"):
+        compare(frame_of([0, 1], [0, 1]), frame_of([0, 1], [1, 1]), "accuracy", level=95)
+
+
 def test_repeats_of_one_fold_ask_for_the_training_rows() -> None:
     """Their own rows do not say how many others a model learnt from; told, the comparison goes on."""
     y = np.arange(40) % 2

@@ -180,6 +180,23 @@ def test_a_year_of_weekly_looks_has_a_bound_at_each() -> None:
     assert all(0 < bound - look.bound < 1 for look, bound in zip(looks[1:], apart[1:], strict=True))
 
 
+@pytest.mark.parametrize(("metric", "n"), [("accuracy", 4), ("mae", 40)])
+def test_rows_that_all_show_the_same_difference_promote_nobody(metric: str, n: int) -> None:
+    """Four rows in two folds, each wrong of one and right of the other: a standard error of 0 passed any bound."""
+    y = np.arange(n) % 2 if metric == "accuracy" else np.arange(n) / 4
+    champion, candidate = (
+        pd.DataFrame({"row": range(n), "repeat": 0, "fold": np.arange(n) % 2, "y": y, "prediction": said})
+        for said in (1 - y if metric == "accuracy" else y + 1, y)
+    )
+    found = compare_predictions(champion, candidate, metric, ["row"], stratified=False)
+    assert (found.difference, found.se) == (1.0, None)
+    assert decide(metric, found, newer=True, error=0.05).winner == "champion"
+    (note,) = [note for note in compare(champion, candidate, metric).notes if "the same difference" in note]
+    assert note == "every row shows the same difference, so nothing says how far another sample would be off."
+    same = compare_predictions(champion, champion, metric, ["row"], stratified=False)
+    assert (same.se, same.words) == (0.0, "the champion and the candidate score alike on every row.")
+
+
 def test_a_chain_of_looks_is_of_one_pair_and_ends_with_a_promotion() -> None:
     """Other recipes start anew, and so does the pair after the candidate was promoted; old records have no chain."""
     looks = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from evenfold.estimates import (
     score_draws,
     simplest_near_best,
 )
-from evenfold.estimates.selection import chosen_inside
+from evenfold.estimates.selection import TEST_ROWS_ALONE, chosen_inside
 from evenfold.splitters import Bootstrap, ShuffleSplit, Stream
 
 
@@ -254,3 +255,47 @@ def test_scores_that_are_not_finite_are_no_choice() -> None:
     for scores in ([[0.8, np.nan], [0.7, 0.6]], [[0.8, 0.9], [np.nan, 0.1]]):
         with pytest.raises(ModelError, match="scores of 1 configurations are not finite"):
             simplest_near_best(scores, [1, 2])
+
+
+def test_a_choice_by_few_groups_is_not_corrected_and_says_so() -> None:
+    """Of four sites none can be left out often enough; the choice stands, with the interval that its score has."""
+    y = normals(100)
+    problem, frames = frames_of(y, [y + 0.5 * normals(100, 1), y + 0.45 * normals(100, 2)])
+    sites = np.arange(100) % 4
+    problem = replace(problem, groups=sites)
+    made = choose("mse", problem, [frame.assign(fold=sites) for frame in frames], np.zeros((2, 4)))
+    losses = np.square(frames[1]["y"] - frames[1]["prediction"])
+    assert made.chosen == 1
+    assert made.value == made.naive == pytest.approx(-losses.mean())
+    assert made.low < made.value < made.high
+    assert made.notes[-1] == (
+        "The score is not corrected for having been chosen: a resample needs rows or groups left out, and there are 4; "
+        "5 is the least."
+    )
+    one = choose("mse", replace(problem, groups=np.zeros(100, dtype=np.int64)), frames, np.zeros((2, 5)))
+    assert one.low == one.value == one.high
+    assert one.notes[-1].endswith(
+        "There is no interval: an interval needs 2 independent rows or groups, and there is 1."
+    )
+
+
+def test_folds_without_a_score_have_no_standard_error_to_choose_by() -> None:
+    """Leave-one-out has no R2 of a fold; the best of all rows together is chosen, and a note says why."""
+    y = normals(30)
+    problem, frames = frames_of(y, [y + 0.5, y + 0.4])
+    frames = [frame.assign(fold=np.arange(30)) for frame in frames]
+    made = choose("r2", problem, frames, np.full((2, 30), np.nan), one_standard_error=True)
+    assert made.chosen == made.best == 1
+    assert made.notes == ("30 of 30 splits lack a score of some configuration: there is no standard error.",)
+
+
+def test_a_choice_by_draws_of_few_groups_goes_by_the_draws() -> None:
+    table = pd.DataFrame({"x": np.arange(80.0), "z": normals(80), "site": np.arange(80) % 4, "y": np.arange(80) % 2})
+    tried = []
+    for name in ("x", "z"):
+        model = ModelSpec(estimator=LOGISTIC, features=[name], metrics=["accuracy"])
+        seen = Problem.of(table, model, "y", groups="site")
+        tried.append(score_draws(seen.model, seen, enumerate(ShuffleSplit(6).split(seen.X)), seed=0))
+    made = choose_by_draws("accuracy", seen, tried)
+    assert made.value <= made.naive
+    assert TEST_ROWS_ALONE in made.notes

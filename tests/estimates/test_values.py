@@ -22,16 +22,19 @@ from evenfold.estimates import (
     Problem,
     aggregate,
     fit_and_score,
+    further_splits,
     influence_of,
     interval_for,
     level_scores_of_draws,
     nested_cv_interval,
 )
-from evenfold.estimates.draws import RowTotals
+from evenfold.estimates.draws import RowTotals, score_answers
 from evenfold.estimates.intervals.draws import interval_of_draws
+from evenfold.estimates.intervals.rows import within_range
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.results import rounded
+from scipy import stats
 from sklearn.datasets import load_diabetes
 from sklearn.metrics import r2_score
 
@@ -183,7 +186,8 @@ def three_classes(seed: int) -> tuple[Any, Any]:
     return y, np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
 
 
-OF_NUMBERS = [name for name, metric in METRICS.items() if metric.task == "regression" and name != "neg_max_error"]
+OF_SINGLE_ROWS = {"neg_median_absolute_error", "neg_max_error"}
+OF_NUMBERS = [name for name, metric in METRICS.items() if metric.task == "regression" and name not in OF_SINGLE_ROWS]
 OF_CLASSES = [name for name, metric in METRICS.items() if metric.task == "classification"]
 BINARY = {"f1", "precision", "recall", "jaccard", "roc_auc", "average_precision", "sensitivity", "specificity"}
 
@@ -197,8 +201,8 @@ def test_the_value_lies_in_its_interval_and_the_interval_in_the_metrics_range(me
         "groups": np.arange(90) // 3 if how == "groups" else None,
         "weights": np.linspace(0.5, 2, 90) if how == "weights" else None,
     }
-    if how == "weights" and metric in ("neg_median_absolute_error", "roc_auc_ovo", "roc_auc_ovo_weighted"):
-        more["weights"] = None  # scikit-learn's scorer weighs no rows here, or only for two classes
+    if how == "weights" and metric in ("roc_auc_ovo", "roc_auc_ovo_weighted"):
+        more["weights"] = None  # scikit-learn's scorer weighs rows only for two classes
     seed = ["plain", "groups", "weights"].index(how)
     y, proba = three_classes(seed)
     if metric in OF_NUMBERS:
@@ -220,6 +224,41 @@ def test_the_value_lies_in_its_interval_and_the_interval_in_the_metrics_range(me
         metric, replay(frame, problem.classes), problem.y, None if problem.weights is None else problem.weights
     )
     assert made.value == pytest.approx(together)
+
+
+@pytest.mark.parametrize(
+    ("metric", "advice"),
+    [("neg_median_absolute_error", "choose interval: bootstrap"), ("neg_max_error", "choose the median or MAE")],
+)
+@pytest.mark.parametrize("most", [0.0, 1.0], ids=["most are right", "none is"])
+def test_an_error_that_hangs_on_single_rows_has_no_interval_from_leaving_rows_out(
+    metric: str, advice: str, most: float
+) -> None:
+    """However many rows there are, that does not settle; and with 11 of 21 right it was divided by 0."""
+    y = np.arange(21.0)
+    problem = problem_of(y)
+    frame = frame_of(problem, y + np.r_[np.full(11, most), np.arange(1, 11)], np.arange(21) % 5)
+    made = estimated(problem, frame, metric)
+    assert made.interval is None
+    assert any(METRICS[metric].title in note and advice in note for note in made.notes)
+    if metric == "neg_median_absolute_error":
+        drawn = interval_for(Evidence(METRICS[metric], problem, predictions=frame), "bootstrap")
+        assert isinstance(drawn, Interval)
+
+
+def test_a_score_at_the_end_of_its_range_has_an_interval_that_ends_there() -> None:
+    """On no scale is there room beyond it: on that side it ends, on the other it goes as far as the score's own."""
+    half = stats.t.ppf(0.95, 9) * 0.5
+    assert within_range(METRICS["neg_median_absolute_error"], 0.0, 0.5, 9, 0.9) == pytest.approx((-half, 0.0))
+    assert within_range(METRICS["f1"], 1.0, 0.05, 9, 0.9) == pytest.approx((1 - half / 10, 1.0))
+    assert within_range(METRICS["accuracy"], 0.0, 0.05, 9, 0.9) == pytest.approx((0.0, half / 10))
+
+
+@pytest.mark.parametrize("metric", ["neg_root_mean_squared_error", "r2", "neg_mean_absolute_error"])
+def test_an_infinite_prediction_has_no_score_in_a_draw(metric: str) -> None:
+    """It is undefined there, which is counted; an infinite score made a mean of it and an interval of NaN."""
+    problem = problem_of([1.0, 2.0, 3.0])
+    assert np.isnan(score_answers([metric], problem, frame_of(problem, [1.0, np.inf, 3.0], 0))[metric])
 
 
 def test_nested_cross_validation_weighs_rows() -> None:
@@ -247,3 +286,24 @@ def test_influences_are_of_the_score_whatever_the_two_classes_are_called(metric:
     made = influence_of(metric, Answered(answers, labels, classes))
     assert made is not None
     assert made[0] == pytest.approx(score(metric, answers, labels), abs=1e-12)
+
+
+@pytest.mark.parametrize(("groups", "enough"), [(6, False), (9, False), (10, True)])
+def test_halves_of_so_few_groups_that_a_fold_would_be_empty_are_declined_before_any_fit(
+    groups: int, enough: bool
+) -> None:
+    table = pd.DataFrame({"x": normals(120), "y": normals(120, 1), "site": np.arange(120) % groups})
+    problem = Problem.of(table, ModelSpec(estimator="sklearn.linear_model:Ridge"), "y", groups="site")
+    frame = pd.DataFrame({"row": np.arange(120), "repeat": 0, "fold": 0, "y": problem.y, "prediction": 0.0})
+    evidence = Evidence(METRICS["r2"], problem, predictions=frame)
+    pairs, made = further_splits(evidence, "conservative_z"), interval_for(evidence, "conservative_z")
+    assert isinstance(made, Declined)
+    if enough:
+        assert all(side.size for pair in pairs for side in pair)
+        assert made.reason == "conservative_z needs refits, which this evaluation does not have."
+    else:
+        assert not pairs
+        assert made.reason == (
+            f"each of 5 folds of both halves needs a row or group, and there are {groups}, fewer than 10; "
+            "choose corrected_wald."
+        )

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, aggregate, assemble, fit_and_score
+from evenfold.estimates.metrics.responses import Replay
+from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.results import warned
 from evenfold.splitters import Bootstrap, KFold, StratifiedKFold
 from pydantic import TypeAdapter
@@ -123,7 +125,6 @@ class Counting:
 def test_several_metrics_ask_the_estimator_once() -> None:
     """Ten metrics of probabilities cost one predict_proba, and a method that is absent stays absent."""
     from evenfold.estimates.metrics.responses import Responses
-    from evenfold.estimates.metrics.scoring import scores_of
 
     proba = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
     counting = Counting({"predict_proba": proba})
@@ -178,6 +179,28 @@ def test_an_undefined_metric_says_which_fold_and_why() -> None:
         "fold 3: roc_auc is undefined: its 40 test rows hold one class ('benign') of the model's 2; "
         "the score is not a number. Use a strategy that stratifies, fewer folds, or another metric such as accuracy."
     )
+
+
+@pytest.mark.parametrize(("metric", "value"), [("neg_mean_absolute_error", np.nan), ("r2", np.inf)])
+def test_predictions_that_are_no_numbers_are_what_is_wrong(metric: str, value: float) -> None:
+    """Not the target's values, and the metric that failed is no advice."""
+    answers = Replay({"predict": np.array([1.0, value, value])})
+    with pytest.raises(EvaluationError) as raised:
+        scores_of([metric], answers, np.arange(3.0), name="fold 1", side="training")
+    assert str(raised.value) == (
+        f"fold 1: {metric} is undefined: the model's answers for 2 of its 3 training rows are not finite numbers. "
+        "Use a model that answers every row with one, or exclude the features that it overflows on."
+    )
+
+
+def test_the_metric_that_failed_is_no_advice() -> None:
+    answers = Replay({"predict": np.array(["a", "b"])}, ("a", "b"))
+    with pytest.raises(EvaluationError, match=r"Choose another metric such as accuracy\.$") as other:
+        scores_of(["neg_log_loss"], answers, np.array(["a", "b"]), name="fold 1", side="test")
+    with pytest.raises(EvaluationError, match=r"Use a model that predicts these\.$") as same:
+        scores_of(["accuracy"], answers, np.array([0, 1]), name="fold 1", side="test")
+    assert "2 classes" in str(other.value)
+    assert "2 classes" in str(same.value)
 
 
 def test_a_single_row_has_no_r2_and_all_of_them_together_have() -> None:

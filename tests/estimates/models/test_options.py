@@ -314,6 +314,13 @@ MESSAGES: list[tuple[str, Any, str]] = [
         "eval_set: 'sklearn.linear_model:LogisticRegression' takes no validation rows when it is fitted; leave it out.",
     ),
     (
+        "validation rows that nobody fills",
+        lambda: problem(
+            estimator="sklearn.ensemble:HistGradientBoostingClassifier", eval_set="validation", impute="mean"
+        ),
+        "eval_set and impute do not go together: validation rows would pass it by; use one of them.",
+    ),
+    (
         "a threshold of one",
         lambda: ModelSpec.of({"threshold": 1.5}),
         "model field 'threshold' is '1.5'; choose 'tuned', 'prevalence' or a number between 0 and 1.",

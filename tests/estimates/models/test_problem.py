@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import ModelError, ModelSpec, Problem, infer_task, score_key
+from evenfold.estimates import ModelError, ModelSpec, Problem, fit_and_score, infer_task, score_key
 from evenfold.estimates.models.batches import fitted_in_batches
 
 N = 40
@@ -348,6 +348,18 @@ def test_metrics_have_short_names() -> None:
         "neg_root_mean_squared_error",
         "r2",
     )
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64, np.bool_, np.str_, object, "Int64", "boolean"])
+def test_classes_of_a_category_are_those_of_its_values(kind: Any) -> None:
+    """scikit-learn takes an array of objects for classes only where they are text."""
+    values = pd.array([0, 1] * (N // 2), dtype="Int64").astype(kind)
+    table = TABLE.assign(kept=pd.Categorical(values))
+    seen = problem(ModelSpec(estimator="sklearn.dummy:DummyClassifier"), "kept", table)
+    assert (seen.task, seen.classes) == ("classification", ("0", "1") if kind is np.str_ else (0, 1))
+    score, frame = fit_and_score(seen.model, seen, np.arange(N), np.arange(N), seed=0, name="fold 0")
+    assert score.test[seen.model.metrics[0]] == 0.5
+    assert set(frame["prediction"]) <= set(seen.classes)
 
 
 @pytest.mark.parametrize("odd", [float("inf"), 1e19])

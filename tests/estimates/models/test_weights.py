@@ -200,6 +200,16 @@ def test_weights_of_validation_rows_go_by_the_estimators_own_name_or_are_refused
         Problem.of(table, ModelSpec(estimator=f"{__name__}:StopsUnweighed", **options), "target")
 
 
+def test_a_metric_that_weighs_rows_of_two_classes_only_is_refused_for_three() -> None:
+    """Before anything is fitted; it was found in fold 0."""
+    table = RARE.assign(y=np.resize(["a", "b", "c"], len(RARE)))
+    model = ModelSpec(estimator=UNSCALED, metrics=["roc_auc_ovo"], features=["a", "b"])
+    assert Problem.of(table, model, "y").classes == ("a", "b", "c")
+    with pytest.raises(ModelError, match=r"^metric 'roc_auc_ovo' cannot weigh rows; leave weights out, or choose"):
+        Problem.of(table, model.model_copy(update={"weights": "w"}), "y")
+    assert problem(estimator=UNSCALED, metrics=["roc_auc_ovo"], weights="w").weights is not None
+
+
 def test_draws_take_every_option() -> None:
     """Thousands of draws go the same way as folds."""
     pairs = list(enumerate(Bootstrap(2).split(RARE)))

@@ -1,0 +1,104 @@
+"""What fitted models answer is read by the classes that they know, in whatever order and shape they give it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evaluations import CANCER_ROWS, LOGISTIC, WINE_ROWS
+from evenfold.estimates import Answered, EvaluationError, ModelSpec, Problem, fit_and_score, score_draws
+from evenfold.estimates.metrics.responses import Responses
+from evenfold.estimates.metrics.scoring import score, scores_of
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+
+
+def test_training_and_test_may_lack_different_classes() -> None:
+    """Three classes are known and three are tested, so scikit-learn took each column for another class."""
+    y = np.array(["a", "b", "c"] * 40)
+    y[::5] = ["a", "b", "d"] * 8
+    table = pd.DataFrame({"x": np.arange(120) % 7, "y": y})
+    metrics = ("neg_log_loss", "neg_brier_score")
+    problem = Problem.of(table, ModelSpec(estimator=LOGISTIC, metrics=metrics), "y")
+    test = np.arange(0, 120, 5)
+    train = np.setdiff1d(np.arange(120), test)
+    made, frame = fit_and_score(problem.model, problem, train, test, seed=0, name="fold 0")
+    said = frame[["proba_a", "proba_b", "proba_c", "proba_d"]]
+    assert made.test["neg_log_loss"] == pytest.approx(-log_loss(frame["y"], said, labels=problem.classes))
+    assert made.test["neg_brier_score"] == pytest.approx(-brier_score_loss(frame["y"], said, labels=problem.classes))
+    assert made.test["neg_log_loss"] < -12, "a class that was never seen has probability 0"
+    drawn = score_draws(problem.model, problem, [(0, (train, test))], seed=0)
+    assert {metric: drawn.table[metric][0] for metric in metrics} == pytest.approx(made.test)
+
+
+@pytest.mark.parametrize("metric", ["roc_auc_ovr", "roc_auc_ovo_weighted"])
+def test_an_area_of_a_class_that_training_lacks_counts_it_as_unknown(metric: str) -> None:
+    """Its column is 0, in a fold as in a draw; where the test lacks a class that training knows, there is no area."""
+    y = np.array(["a", "b", "c", "d"] * 30)
+    problem = Problem.of(
+        pd.DataFrame({"x": np.arange(120) % 7, "y": y}), ModelSpec(estimator=LOGISTIC, metrics=(metric,)), "y"
+    )
+    test = np.r_[np.arange(0, 60), np.flatnonzero(y == "d")[15:]]
+    train = np.setdiff1d(np.arange(120), test)
+    made, frame = fit_and_score(problem.model, problem, train, test, seed=0, name="fold 0")
+    how = {"multi_class": "ovr"} if metric == "roc_auc_ovr" else {"multi_class": "ovo", "average": "weighted"}
+    said = frame[[f"proba_{label}" for label in "abcd"]]
+    assert made.test[metric] == pytest.approx(roc_auc_score(frame["y"], said, labels=["a", "b", "c", "d"], **how))
+    drawn = [(0, (train, test)), (1, (train, test[y[test] != "c"]))]
+    assert score_draws(problem.model, problem, drawn, seed=0).table[metric].tolist() == pytest.approx(
+        [made.test[metric], float("nan")], nan_ok=True
+    )
+
+
+class Backwards(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Lists its classes from the last to the first, and answers in that order."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        self.inner_ = LogisticRegression().fit(X, y)
+        self.classes_ = self.inner_.classes_[::-1]
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.inner_.predict(X)
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.inner_.predict_proba(X)[:, ::-1]
+
+    def decision_function(self, X: Any) -> Any:
+        said = self.inner_.decision_function(X)
+        return -said if said.ndim == 1 else said[:, ::-1]
+
+
+@pytest.mark.parametrize("table", [CANCER_ROWS, WINE_ROWS], ids=["two classes", "three"])
+def test_an_estimator_may_list_its_classes_in_any_order(table: pd.DataFrame) -> None:
+    """Columns are of the classes that it names: it scores as one that sorts them."""
+    X, y = table.drop(columns="target").to_numpy(), table["target"].to_numpy()
+    X, classes = (X - X.mean(axis=0)) / X.std(axis=0), tuple(np.unique(y).tolist())
+    sorts, other = (Responses(kind().fit(X, y), X) for kind in (LogisticRegression, Backwards))
+    metrics = ["neg_log_loss", "neg_brier_score", *(["roc_auc"] if len(classes) == 2 else ["roc_auc_ovr"])]
+    assert [score(metric, other, y) for metric in metrics] == pytest.approx([score(m, sorts, y) for m in metrics])
+    wanted, made = (Answered(answers, y, classes).probabilities for answers in (sorts, other))
+    np.testing.assert_allclose(made, wanted)
+    np.testing.assert_allclose(other.say("decision_function"), sorts.say("decision_function"))
+
+
+class Says(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Predicts what it was told."""
+
+    def __init__(self, said: Any) -> None:
+        self.said = said
+
+    def predict(self, X: Any) -> Any:
+        return self.said
+
+
+def test_predictions_may_be_a_column_and_no_table() -> None:
+    """As of estimators that were made for several targets: n x 1 is one value per row, n x 2 is not."""
+    assert Responses(Says(np.ones((3, 1))), np.empty((3, 0))).say("predict").tolist() == [1.0, 1.0, 1.0]
+    refused = r"^predict returned an array of shape \(3, 2\), and 1 value for each of 3 rows is needed; predict one"
+    answers = Responses(Says(np.ones((3, 2))), np.empty((3, 0)))
+    with pytest.raises(EvaluationError, match=refused):
+        scores_of(["r2"], answers, np.arange(3.0), name="fold 0", side="test")
