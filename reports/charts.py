@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from math import ceil, floor, isfinite, log10
 from sys import float_info
 from typing import Any
 from unicodedata import combining, east_asian_width
 
-from .templates import macro, style
+from .templates import escaped, macro, style
 
 WIDE, RIGHT, TOP, BOTTOM = 720, 18, 24, 44
 N_COLOURS = 7
@@ -171,7 +170,7 @@ class Picture:
         self.marks.append(
             lambda at: (
                 f'<text class="{css}" x="{at.x(x):.1f}" y="{at.y(y) + 4:.1f}" text-anchor="{anchor}">'
-                f"{escape(words)}</text>"
+                f"{escaped(words)}</text>"
             )
         )
 
@@ -182,7 +181,7 @@ class Picture:
 
     def svg(self, width: int = WIDE, css: str = "") -> str:
         """Return the picture alone, laid out for a width in pixels; its colours come from the page's style sheet."""
-        label = escape(f"{self.title}. {self.caption}".strip(), quote=True)
+        label = escaped(f"{self.title}. {self.caption}".strip())
         scale = self._scale(width)
         head = f'<svg class="{css}" viewBox="0 0 {width} {self.height}" role="img" aria-label="{label}">'
         return f"{head}{self._axes(scale)}{''.join(mark(scale) for mark in self.marks)}</svg>"
@@ -193,14 +192,14 @@ class Picture:
 
     def _titled(self, y: float) -> tuple[str, float]:
         """Return the picture with its title and legend above it, ``y`` pixels down, and where it ends."""
-        parts = [f'<text class="strong" x="8" y="{y + 22:.0f}">{escape(shortened(self.title, WIDE - 16))}</text>']
+        parts = [f'<text class="strong" x="8" y="{y + 22:.0f}">{escaped(shortened(self.title, WIDE - 16))}</text>']
         x, y = 8.0, y + 42
         for words, swatch in self.legend:
             label = shortened(words, WIDE / 2)
             if x > 8 and x + breadth(label) + 24 > WIDE:
                 x, y = 8.0, y + 18
             parts.append(f'<g transform="translate({x:.0f} {y - 10:.0f})">{swatch}</g>')
-            parts.append(f'<text x="{x + 24:.0f}" y="{y:.0f}">{escape(label)}</text>')
+            parts.append(f'<text x="{x + 24:.0f}" y="{y:.0f}">{escaped(label)}</text>')
             x += breadth(label) + 44
         y += 8
         parts.append(self.svg().replace("<svg ", f'<svg y="{y:.0f}" width="{WIDE}" height="{self.height}" ', 1))
@@ -249,7 +248,7 @@ def stacked(pictures: Sequence[Picture]) -> str:
     for picture in pictures:
         part, y = picture._titled(y)
         parts.append(part)
-    label = escape(". ".join(picture.title for picture in pictures), quote=True)
+    label = escaped(". ".join(picture.title for picture in pictures))
     size = f'width="{WIDE}" height="{y:.0f}" viewBox="0 0 {WIDE} {y:.0f}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}"><style>{style()}</style>'
@@ -319,13 +318,13 @@ def _thinned(names: Ticks, crowded: float) -> Ticks:
 
 def _text(x: float, y: float, words: str, room: float, anchor: str, css: str = "") -> str:
     shown = shortened(words, room)
-    hint = f"<title>{escape(words)}</title>" if shown != words else ""
+    hint = f"<title>{escaped(words)}</title>" if shown != words else ""
     css = f' class="{css}"' if css else ""
-    return f'<text{css} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(shown)}{hint}</text>'
+    return f'<text{css} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escaped(shown)}{hint}</text>'
 
 
 def _with_hint(tag: str, attributes: str, hint: str) -> str:
-    return f"<{tag} {attributes}><title>{escape(hint)}</title></{tag}>" if hint else f"<{tag} {attributes}/>"
+    return f"<{tag} {attributes}><title>{escaped(hint)}</title></{tag}>" if hint else f"<{tag} {attributes}/>"
 
 
 def _swatch(mark: str, css: str) -> str:

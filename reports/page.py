@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
-from html import escape
 from importlib.metadata import version
 from typing import Any, Protocol
 
-from .templates import macro, rendered, scoped_style
+from .templates import escaped, macro, rendered, scoped_style
 
 
 class Verdict(Enum):
@@ -63,7 +62,7 @@ class Paragraph:
     css: str = ""
 
     def __html__(self) -> str:
-        return f'<p class="{self.css}">{escape(self.words)}</p>'
+        return f'<p class="{self.css}">{escaped(self.words)}</p>'
 
 
 @dataclass(frozen=True)

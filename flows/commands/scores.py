@@ -224,19 +224,12 @@ def _of(titles: list[str], note: str, n_metrics: int) -> str:
 
 def show_tuning(console: Words, outcome: Tuning) -> None:
     """Print the choice and what to expect of it without its luck, then every configuration's score."""
-    metric, half = metric_of(outcome.metric), (outcome.high - outcome.low) / 2
-    low, high = sorted((metric.shown(outcome.low), metric.shown(outcome.high)))
-    split = outcome.split
+    metric, half, split = metric_of(outcome.metric), (outcome.high - outcome.low) / 2, outcome.split
     tried = counted(len(outcome.configurations), "configuration")
     of = amount(split, read_header(Path(split.uri)))
     console.styled("[bold]{}[/] on [bold]{} {}[/]   {}\n", tried, split.name, split.version, of)
     console.say(f"  take {_params(outcome, outcome.chosen)}", hang=2)
-    value, scored = (written(metric.shown(v), half) for v in (outcome.value, outcome.scores[outcome.chosen]))
-    interval = f"{in_percent(outcome.level)} interval {written(low, half)} to {written(high, half)}"
-    flattered = ", which flatters it" if outcome.scores[outcome.chosen] > outcome.value else ""
-    console.say(
-        f"  expect {metric.title} {value}, {interval}; it scored {scored} where it was chosen{flattered}", hang=2
-    )
+    console.say(f"  {worth_of(outcome)}", hang=2)
     if outcome.nested:
         inside = next(estimate for estimate in outcome.nested.estimates if estimate.metric == outcome.metric)
         winners = ", ".join(f"{number + 1}" for number in outcome.nested.chosen)
@@ -263,6 +256,17 @@ def show_tuning(console: Words, outcome: Tuning) -> None:
     if outcome.look:
         console.print()
         show_evaluation(console, outcome.look)
+
+
+def worth_of(outcome: Tuning) -> str:
+    """Return what to expect of the chosen configuration, and what choosing did to its score, in a sentence."""
+    metric, half = metric_of(outcome.metric), (outcome.high - outcome.low) / 2
+    low, high = sorted((metric.shown(outcome.low), metric.shown(outcome.high)))
+    value, scored = (written(metric.shown(v), half) for v in (outcome.value, outcome.scores[outcome.chosen]))
+    interval = f"{in_percent(outcome.level)} interval {written(low, half)} to {written(high, half)}"
+    flattered = ", which flatters it" if outcome.scores[outcome.chosen] > outcome.value else ""
+    chosen = f"it scored {scored} where it was chosen{flattered}" if len(outcome.scores) > 1 else "nothing was chosen"
+    return f"expect {metric.title} {value}, {interval}; {chosen}"
 
 
 def _params(outcome: Tuning, number: int) -> str:

@@ -68,6 +68,9 @@ def _tiles_of_choice(reading: Metric, choice: Choice, n_tried: int) -> list[Tile
     low, high = sorted((reading.shown(choice.low), reading.shown(choice.high)))
     interval = f"{in_percent(choice.level)} [{written(low, half)}, {written(high, half)}]"
     luck = choice.naive - choice.value
+    if n_tried == 1:
+        value = written(reading.shown(choice.value), half)
+        return [Tile(value, f"{reading.title} to expect {interval}", "one configuration: nothing was chosen")]
     flattered = f"too good by {written(luck, half)}" if luck > 0 else "no luck was found in it"
     return [
         Tile(written(reading.shown(choice.value), half), f"{reading.title} to expect {interval}",
@@ -106,11 +109,9 @@ def _configurations_picture(
     order: Sequence[int],
 ) -> Picture:
     shown = list(order[:MOST_CONFIGURATIONS])
-    near = sum(scores[i] >= scores[choice.best] - (spreads[choice.best] or 0.0) for i in range(len(scores)))
-    close = f"{counted(near, 'configuration')} of {len(scores):,} within one sd of the best"
     ends = [reading.shown(scores[i] + side * (spreads[i] or 0.0)) for i in shown for side in (-1, 1)]
     picture = Picture(
-        f"A close race: {close}" if near > 1 else "One configuration is ahead of all others by more than its sd",
+        _race(scores, spreads, choice),
         f"{reading.title} ({direction(reading)}), and the sd of the splits", "", around(ends), (-len(shown) + 0.4, 0.6),
         height=64 + 22 * len(shown), y_ticks=[(-i, _values(configurations[at])) for i, at in enumerate(shown)],
     )  # fmt: skip
@@ -121,6 +122,19 @@ def _configurations_picture(
         picture.dots([(value, -i, f"{_params(configurations[at])}: {written(value)}")], 1 if at == choice.chosen else 0)
     picture.name("chosen", 1, "dot")
     return picture
+
+
+def _race(scores: Sequence[float], spreads: Sequence[float | None], choice: Choice) -> str:
+    """Return how far ahead the best is, by its sd over the splits where that is known."""
+    if len(scores) == 1:
+        return "One configuration was tried, so nothing was chosen"
+    sd = spreads[choice.best]
+    near = sum(score >= scores[choice.best] - (sd or 0.0) for score in scores)
+    if near > 1:
+        where = "that score as well as the best" if sd is None else "within one sd of the best"
+        return f"A close race: {counted(near, 'configuration')} of {len(scores):,} {where}"
+    apart = "; how far splits scatter is not known" if sd is None else " by more than its sd"
+    return f"One configuration is ahead of all others{apart}"
 
 
 def _search(reading: Metric, configurations: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> list[Section]:

@@ -247,19 +247,19 @@ def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Secti
         recall, precision = per_class.loc[truth, "recall"], per_class.loc[truth, "precision"]
         shares = [number(sum(counts)), *(_percent(v) for v in (recall, precision))]
         rows.append((shortened(str(truth), MOST_OF_A_CLASS), shaded, shares))
-    right = sum(int(pooled[label, label]) for label in problem.classes)
-    worst = per_class["recall"].idxmin()
-    title = (
-        f"{right / max(int(pooled.sum()), 1):.0%} of the rows are classified correctly; {worst} is found least often"
-    )
+    n, repeats, found = int(pooled.sum()), predictions["repeat"].nunique(), per_class["recall"].dropna()
+    right = sum(int(pooled[label, label]) for label in problem.classes) / max(n, 1)
+    least = f"; {found.idxmin()} is found least often" if found.nunique() > 1 else ""
+    what = f"{counted(n, 'prediction')} of {repeats} repeats" if repeats > 1 else "the rows"
+    title = f"{right:.0%} of {what} are {'correct' if repeats > 1 else 'classified correctly'}{least}"
     head = [
         "true class",
         *(f"called {shortened(str(label), MOST_OF_A_CLASS)}" for label in problem.classes),
-        "rows",
+        "rows" if repeats == 1 else "predictions",
         "found (recall)",
         "right (precision)",
     ]
-    note = "Rows of all test sets together; the stronger the colour, the larger the share of the true class."
+    note = "All test sets together; the stronger the colour, the larger the share of the true class."
     return [Section("confusion", title, [Matrix("Confusion matrix", head, rows, note)])]
 
 

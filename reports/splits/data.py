@@ -48,7 +48,8 @@ class SplitData:
 
     ``rows``: the ranks of the rows that are in a split or locked: figures are of these. ``order``: the rows of the map,
     by time, else by fold and group, else so many that stand for all; ``tested`` and ``unused``: of each split shown,
-    the share of each bin's rows. ``tests``: the test rows of the first splits.
+    the share of each bin's rows. ``tests``: the test rows of the first splits. ``in_time``: whether those that were
+    seen test what comes after all of their training rows.
     """
 
     manifest: Manifest
@@ -64,6 +65,7 @@ class SplitData:
     inclusion: Floats = field(default_factory=lambda: np.zeros(MOST_COUNT))
     picks: Positions | None = None
     tests: list[Positions] = field(default_factory=list)
+    in_time: bool = True
     n_seen: int = 0
 
     @cached_property
@@ -130,6 +132,8 @@ def _add_split(seen: SplitData, i: int) -> None:
     manifest = seen.manifest
     train, test = manifest.pair(i)
     seen.n_seen += 1
+    if seen.time is not None and train.size and test.size:
+        seen.in_time &= bool(seen.time.values[train].max() < seen.time.values[test].min())
     if isinstance(manifest.in_use, Draws):
         eligible = np.bincount(train, minlength=manifest.n)[manifest.in_use.eligible]
         seen.inclusion += np.bincount(np.minimum(eligible, MOST_COUNT - 1), minlength=MOST_COUNT) / eligible.size
@@ -155,43 +159,51 @@ MISSED = 0.05  # the share of random sets that may lie outside
 def random_share(share: float, rows: float, of: int, sets: int = 1) -> float:
     """Return how far from a class share ``sets`` random sets of ``rows`` of ``of`` rows all stay, in 95 % of cases.
 
-    By a normal law, drawn without replacement; several sets by Bonferroni's bound, which is wide where they depend.
+    By a normal law, drawn without replacement; several sets by Bonferroni's bound, which is wide where they depend. No
+    share is further off than one of 0 or 1.
     """
-    return float(ndtri(1 - MISSED / (2 * sets))) * sqrt(share * (1 - share) / max(rows, 1.0) * max(1 - rows / of, 0.0))
+    spread = sqrt(share * (1 - share) / max(rows, 1.0) * max(1 - rows / of, 0.0))
+    return min(float(ndtri(1 - MISSED / (2 * sets))) * spread, max(share, 1 - share))
 
 
 def random_distance(rows: float, of: int, sets: int = 1) -> float:
     """Return the Kolmogorov-Smirnov distance from all rows that ``sets`` random sets all keep, in 95 % of cases.
 
-    By the two-sided bound 2 exp(-2 rows d^2) of Kolmogorov's law, drawn without replacement.
+    By the two-sided bound 2 exp(-2 rows d^2) of Kolmogorov's law, drawn without replacement; at most 1.
     """
-    return sqrt(log(2 * sets / MISSED) / 2 * max(1.0 - rows / of, 0.0) / max(rows, 1.0))
+    return min(sqrt(log(2 * sets / MISSED) / 2 * max(1.0 - rows / of, 0.0) / max(rows, 1.0)), 1.0)
 
 
 @dataclass(frozen=True)
 class TargetGap:
-    """The largest distance of a split's target from that of all rows (0 to 1), and what random splits stay within."""
+    """The largest distance of the target of a fold or part from that of all rows (0 to 1), beside random ones.
+
+    ``random``: what the sets of 95 % of random splits stay within. ``within``: whether each set of this one is no
+    further off than random sets of its size, which may be less for a large part than for a small one.
+    """
 
     worst: float
     random: float
-
-    @property
-    def within(self) -> bool:
-        """Whether the split is no worse than 95 % of random ones."""
-        return self.worst <= self.random
+    within: bool
 
 
 def target_gap(balance: BalanceReport) -> TargetGap | None:
-    """Return the largest gap of class shares, or of the distribution of a number; None without a target."""
-    rows, sets = float(np.median([fold.rows for fold in balance.folds])), len(balance.folds)
-    distances = [fold.ks for fold in balance.folds if fold.ks is not None]
-    if distances:
-        return TargetGap(max(distances), random_distance(rows, balance.n_rows, sets))
-    if balance.shares is None:
+    """Return the largest gap of class shares, or of the distribution of a number; None without a target.
+
+    Of every fold and part: what is locked and what is only trained on are parts.
+    """
+    places, n = [place for place in balance.measured if place.rows], balance.n_rows
+    gaps = [(place.ks, random_distance(place.rows, n, len(places))) for place in places if place.ks is not None]
+    if not gaps and balance.shares is not None:
+        shares = balance.shares
+        sets = len(places) * max(len(shares) - 1, 1)  # of two classes one says it all
+        off = [[abs(a - b) for a, b in zip(place.shares or shares, shares, strict=True)] for place in places]
+        limits = [max(random_share(share, place.rows, n, sets) for share in shares) for place in places]
+        gaps = [(max(each), limit) for each, limit in zip(off, limits, strict=True)]
+    if not gaps:
         return None
-    gaps = [abs(a - b) for fold in balance.folds for a, b in zip(fold.shares or (), balance.shares, strict=False)]
-    sets *= max(len(balance.shares) - 1, 1)  # of two classes one says it all
-    return TargetGap(max(gaps), max(random_share(share, rows, balance.n_rows, sets) for share in balance.shares))
+    worst, random = (max(column) for column in zip(*gaps, strict=True))
+    return TargetGap(worst, random, all(gap <= limit for gap, limit in gaps))
 
 
 # ---------------------------------------------------------------- the target, groups, draws and generations
@@ -249,7 +261,9 @@ def part_figures(seen: SplitData) -> tuple[list[str], list[list[Any]]]:
 
 
 def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:
-    """Return the sizes of the groups in each fold or part, largest first; None where groups have no fold.
+    """Return the sizes of the groups in each fold, or in each part, largest first; None where groups have no fold.
+
+    Groups that are locked, or never tested, are in no fold.
 
     Without the rows they are known of generation 0 alone: a group that rows joined, or that came later, is not counted.
     """
@@ -266,7 +280,9 @@ def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:
     else:
         folds = manifest.group_table.column("fold").to_numpy()
         rows = manifest.group_table.column("rows").fill_null(0).to_numpy()
-    return {int(fold): sorted(rows[folds == fold].tolist(), reverse=True) for fold in np.unique(folds)}
+    named = manifest.membership.parts.values()
+    held = [fold for fold in np.unique(folds).tolist() if (fold in named if named else fold >= 0)]
+    return {fold: sorted(rows[folds == fold].tolist(), reverse=True) for fold in held} or None
 
 
 @dataclass(frozen=True)
@@ -354,6 +370,27 @@ def split_names(manifest: Manifest) -> list[str]:
     """Return a short name for each split."""
     names = map(manifest.membership.split_name, range(manifest.n_splits))
     return [f"{repeat}.{fold}" if manifest.membership.n_repeats > 1 else str(fold) for repeat, fold in names]
+
+
+def places_of(seen: SplitData) -> list[str]:
+    """Return what every fold and part that is measured is called, in the order of ``BalanceReport.measured``."""
+    membership, names = seen.manifest.membership, split_names(seen.manifest)
+    folds = [
+        membership.code_name(fold.split) if seen.parts else f"{unit_of(seen)} {names[fold.split]}"
+        for fold in seen.balance.folds
+    ]
+    return [*folds, *(part.name for part in seen.balance.parts)]
+
+
+def each_of(seen: SplitData) -> str:
+    """Return of which sets a figure is: every fold, or the first 200 draws, as no more are measured."""
+    unit = unit_of(seen)
+    return f"every {unit}" if measured_all(seen) else f"the first {seen.balance.n_measured:,} {unit}s"
+
+
+def measured_all(seen: SplitData) -> bool:
+    """Return whether every split is measured."""
+    return seen.balance.n_measured == seen.balance.n_splits
 
 
 def unit_of(seen: SplitData) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from evenfold.estimates.results import rounded
 from evenfold.reports.charts import Picture, cut, ends, short
 from evenfold.reports.page import counted
 
@@ -17,7 +18,7 @@ def group_piles(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
     names = [seen.manifest.membership.code_name(code).removeprefix("fold ") for code in shown]
     top = max(map(sum, shown.values())) * 1.05
     picture = Picture(
-        _groups_title(groups), unit_of(seen), "rows", (-0.5, len(shown) - 0.5), (0, top), height=260,
+        _groups_title(seen, groups), unit_of(seen), "rows", (-0.5, len(shown) - 0.5), (0, top), height=260,
         x_ticks=list(enumerate(names)), caption=cut(len(shown), len(groups)),
     )  # fmt: skip
     for i, sizes in enumerate(shown.values()):
@@ -30,14 +31,20 @@ def group_piles(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
     return picture
 
 
-def _groups_title(groups: dict[int, list[int]]) -> str:
-    largest = max(sizes[0] for sizes in groups.values() if sizes)
-    fold = sum(map(sum, groups.values())) / len(groups)
+def _groups_title(seen: SplitData, groups: dict[int, list[int]]) -> str:
+    largest, share = largest_group(seen, groups)
     n = sum(map(len, groups.values()))
-    return f"{counted(n, 'group')}; the largest has {counted(largest, 'row')}, {100 * largest / fold:.2g} % of a fold"
+    return ", ".join(filter(None, [f"{counted(n, 'group')}; the largest has {counted(largest, 'row')}", share]))
 
 
-def group_histogram(groups: dict[int, list[int]]) -> Picture:
+def largest_group(seen: SplitData, groups: dict[int, list[int]]) -> tuple[int, str]:
+    """Return the rows of the largest group, and which share of a fold they are; nothing for parts, which differ."""
+    largest = max(sizes[0] for sizes in groups.values())
+    fold = sum(map(sum, groups.values())) / len(groups)
+    return largest, "" if seen.parts else f"{rounded(100 * largest / fold, 2)} % of a fold"
+
+
+def group_histogram(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
     """Draw how many groups have how many rows: too many groups to show one by one."""
     sizes = np.array([size for fold in groups.values() for size in fold])
     low, high = int(sizes.min()), int(sizes.max())
@@ -45,7 +52,7 @@ def group_histogram(groups: dict[int, list[int]]) -> Picture:
     edges = np.arange(low, high + step + 1, step)
     counts, _ = np.histogram(sizes, bins=edges)
     picture = Picture(
-        _groups_title(groups), "rows in a group", "groups", (float(edges[0]) - 0.5, float(edges[-1]) - 0.5),
+        _groups_title(seen, groups), "rows in a group", "groups", (float(edges[0]) - 0.5, float(edges[-1]) - 0.5),
         (0, float(counts.max()) * 1.08), height=200,
     )  # fmt: skip
     for count, left in zip(counts.tolist(), edges.tolist(), strict=False):

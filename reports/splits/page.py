@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from evenfold.estimates.results import in_percent, rounded
 from evenfold.manifests.audits.findings import GATES, Audit
 from evenfold.manifests.engines.stored import StoredManifest
 from evenfold.manifests.figures import BalanceReport, Reach, points
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import EXCLUDED, Labels
+from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels
 from evenfold.manifests.store.write import counts
 from evenfold.manifests.tables.keys import key_names
 from evenfold.reports.page import (
@@ -31,7 +32,8 @@ from evenfold.reports.page import (
 )
 from markupsafe import Markup
 
-from .data import SplitData, group_sizes, part_figures, see, split_names, target_gap, unit_of
+from .data import SplitData, each_of, group_sizes, measured_all, part_figures, see, split_names, target_gap, unit_of
+from .groups import largest_group
 from .pictures import split_pictures
 
 MOST_ROWS = 100
@@ -171,7 +173,8 @@ def _size_tile(seen: SplitData) -> Tile | None:
         return Tile(f"{low:,}", f"{'row' if low == 1 else 'rows'} in every {where}", "as even as can be")
     bound = seen.balance.reachable.get("size")
     even = bound is not None and seen.balance.worst["size"] <= bound + 1e-12
-    note = "as even as can be" if even else f"up to {100 * seen.balance.worst['size']:.2g} % from what was asked"
+    off = f"up to {rounded(100 * seen.balance.worst['size'], 2)} % from what was asked"
+    note = "as even as can be" if even else off
     return Tile(f"{low:,} to {high:,}", f"rows in a {where}", note)
 
 
@@ -180,7 +183,8 @@ def _target_tile(seen: SplitData) -> Tile | None:
     if gap is None:
         return None
     random = f"95 % of random splits: {points(gap.random)}"
-    return Tile(points(gap.worst), f"largest gap of {seen.balance.target}", random)
+    label = f"largest gap of {seen.balance.target}" + ("" if measured_all(seen) else f" in {each_of(seen)}")
+    return Tile(points(gap.worst), label, random)
 
 
 def _group_tile(seen: SplitData) -> Tile | None:
@@ -189,11 +193,11 @@ def _group_tile(seen: SplitData) -> Tile | None:
     if name is None or seen.manifest.group_table is None or seen.manifest.spec.columns.entities:
         return None
     if sizes is None:
-        return Tile(f"{seen.manifest.group_table.num_rows:,}", f"values of {name}, each in one fold")
-    largest = max(group for fold in sizes.values() for group in fold)
-    n = sum(map(len, sizes.values()))
-    fold = sum(map(sum, sizes.values())) / max(len(sizes), 1)
-    return Tile(f"{n:,}", f"values of {name}, each in one fold", f"the largest: {100 * largest / fold:.2g} % of a fold")
+        return Tile(f"{seen.manifest.group_table.num_rows:,}", f"values of {name}, each in one {unit_of(seen)}")
+    n, (largest, share) = sum(map(len, sizes.values())), largest_group(seen, sizes)
+    locked = 0 if seen.parts else int(np.count_nonzero(seen.manifest.group_table.column("fold").to_numpy() == LOCKED))
+    notes = [f"the largest: {share or counted(largest, 'row')}", f"{locked:,} more locked" if locked else ""]
+    return Tile(f"{n:,}", f"values of {name}, each in one {unit_of(seen)}", "; ".join(filter(None, notes)))
 
 
 def _audit_tile(audit: Audit | None) -> Tile:
@@ -366,7 +370,7 @@ def _asked_of(manifest: Manifest | StoredManifest) -> Table:
     if spec.crossed:
         rows.append(("groups in different folds", "their rows are left out (group_mode: cross)"))
     if spec.holdout:
-        rows.append(("locked holdout", f"{spec.holdout.fraction:.0%} of the rows, seed {spec.holdout.seed}"))
+        rows.append(("locked holdout", f"{in_percent(spec.holdout.fraction)} of the rows, seed {spec.holdout.seed}"))
     rows += [(f"gate {name}", limit) for name, limit in spec.gates.items()]
     idea = (type(manifest.splitter).__doc__ or "").strip().splitlines()
     return facts("What was asked", [*rows, *([("what it makes", idea[0])] if idea else [])])

@@ -19,9 +19,12 @@ from .data import (
     MOST_SPLITS,
     SplitData,
     cumulative,
+    each_of,
     evenness,
     generations,
     group_sizes,
+    measured_all,
+    places_of,
     random_distance,
     random_share,
     split_names,
@@ -40,7 +43,9 @@ def split_pictures(seen: SplitData) -> dict[str, Picture]:
     """Return every picture that this split has something to show in, by its name, the most important first."""
     pictures: dict[str, Picture] = {}
     if seen.manifest.born is not None:
-        pictures |= {"generations": joined(seen), "growth": grown_balance(seen)}
+        pictures["generations"] = joined(seen)
+        if not seen.parts:  # which were never to be of one size
+            pictures["growth"] = grown_balance(seen)
     if seen.balance.classes is not None and seen.balance.shares is not None:
         pictures["classes"] = class_deviations(seen)
     if (differences := target_differences(seen)) is not None:
@@ -55,7 +60,7 @@ def split_pictures(seen: SplitData) -> dict[str, Picture]:
     groups = group_sizes(seen)
     if groups is not None:
         few = sum(map(len, groups.values())) <= MOST_GROUPS
-        pictures["groups"] = group_piles(seen, groups) if few else group_histogram(groups)
+        pictures["groups"] = group_piles(seen, groups) if few else group_histogram(seen, groups)
     if seen.picks is not None:
         pictures["picks"] = group_picks(seen)
     if "out_of_bag" in seen.manifest.splitter.promises:
@@ -97,17 +102,18 @@ def class_deviations(seen: SplitData) -> Picture:
     """Draw, a line a class, how far each split's share of it is from that of all rows, over what random folds give."""
     report = seen.balance
     assert report.classes is not None and report.shares is not None  # noqa: PT018
-    shares, folds, names = report.shares, report.folds, split_names(seen.manifest)
+    shares = report.shares
+    folds = [(name, place) for name, place in zip(places_of(seen), report.measured, strict=True) if place.shares]
     shown = sorted(range(len(report.classes)), key=lambda c: -shares[c])[:MOST_CLASSES]
-    rows = float(np.median([fold.rows for fold in folds]))
+    rows = float(np.median([fold.rows for _, fold in folds]))
     band = {c: random_share(shares[c], rows, report.n_rows) * 100 for c in shown}
-    gaps = {c: [(fold.shares[c] - shares[c]) * 100 for fold in folds if fold.shares] for c in shown}
+    gaps = {c: [(fold.shares[c] - shares[c]) * 100 for _, fold in folds if fold.shares] for c in shown}
     reach = max(max(band.values()), *(abs(gap) for line in gaps.values() for gap in line), 1e-9) * 1.08
     gap = target_gap(report)
     assert gap is not None
     left = len(report.classes) - len(shown)
     picture = Picture(
-        f"In every {unit_of(seen)} the shares of {report.target} are within {points(gap.worst)} of the whole",
+        f"In {each_of(seen)} the shares of {report.target} are within {points(gap.worst)} of the whole",
         "test rows minus all rows (points)", f"{report.target}, share of all rows",
         (-reach, reach), (-len(shown) + 0.4, 0.6), height=86 + 30 * len(shown),
         y_ticks=[(-i, f"{report.classes[c]} {shares[c]:.1%}") for i, c in enumerate(shown)],
@@ -116,8 +122,8 @@ def class_deviations(seen: SplitData) -> Picture:
     for i, c in enumerate(shown):
         picture.bar(-band[c], band[c], -i - 0.32, -i + 0.32, "band")
         dots = [
-            (value, -i, f"{report.classes[c]} in split {names[fold.split]}: {_count(fold.shares[c], fold.rows)}")
-            for value, fold in zip(gaps[c], folds, strict=True)
+            (value, -i, f"{report.classes[c]} in {name}: {_count(fold.shares[c], fold.rows)}")
+            for value, (name, fold) in zip(gaps[c], folds, strict=True)
             if fold.shares
         ]
         picture.dots(dots, 0)
@@ -141,10 +147,12 @@ def target_differences(seen: SplitData) -> Picture | None:
     sizes = [part.size for part in seen.parts.values()] or [fold.rows for fold in seen.balance.folds]
     band = random_distance(float(np.median(sizes)), seen.balance.n_rows) * 100
     high = max(band, *(float(np.abs(line).max()) for line in lines)) * 1.1 or 1.0
-    times = gap.random / gap.worst if gap.worst else 0.0
+    chosen = seen.manifest.splitter.needs.y != "ignored"  # what is random itself is no closer than random folds
+    times = gap.random / gap.worst if gap.worst and chosen else 0.0
+    every = f"Every {unit_of(seen)} is" if measured_all(seen) else f"{each_of(seen).capitalize()} are"
     closer = f", {times:.0f} times closer than random folds" if times >= 2 else ""
     picture = Picture(
-        f"Every {unit_of(seen)} is within {points(gap.worst)} of the distribution of {seen.target.name}{closer}",
+        f"{every} within {points(gap.worst)} of the distribution of {seen.target.name}{closer}",
         seen.target.name, "rows up to that value, test minus all (points)", ends(curves.values), (-high, high),
         caption=cut(len(lines), seen.manifest.n_splits) if not seen.parts else "",
     )  # fmt: skip
@@ -211,11 +219,13 @@ def row_map(seen: SplitData) -> Picture:
 def _map_title(seen: SplitData) -> str:
     promises = seen.manifest.splitter.promises
     if seen.time is not None:
-        if "past_before_future" in promises:
+        if "past_before_future" in promises or (seen.in_time and seen.n_seen == seen.manifest.n_splits):
             return "Every split is tested on what comes after its training rows"
         if "purged" in promises:
             return "Splits test stretches of time, and train on neither what overlaps them nor is near them"
-        return f"Splits test rows from all of {seen.time.name}, and train on later ones, too"
+        if all(quarter.any() for tested in seen.tested for quarter in np.array_split(tested, 4)):
+            return f"Splits test rows from all of {seen.time.name}, and train on later ones, too"
+        return f"Which rows each split tests and trains on, by {seen.time.name}"
     if seen.group is not None and "groups_whole" in promises:
         return f"Each {seen.group.name} is on one side of a split"
     return "Which rows each split tests and trains on"

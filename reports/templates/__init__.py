@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from html import escape
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+
+NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def escaped(words: str) -> str:
+    """Return words as they stand in HTML and in XML alike: what XML 1.0 forbids, as control characters, is U+FFFD."""
+    return escape(NO_XML.sub("\ufffd", words))
 
 
 @cache

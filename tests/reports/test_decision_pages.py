@@ -116,10 +116,13 @@ def test_a_tuning_shows_one_number_for_the_winner_and_what_its_luck_was_worth() 
     assert len(two.sections) == 1
 
 
+CHOICE = Choice(0, 0, 0.5, 0.5, 0.4, 0.6, (), 0.95)
+
+
 def test_configurations_of_several_parameters_are_told_apart_in_a_narrow_window() -> None:
     """Their values stand beside the dots, and the names once above them; the title says of what and where."""
     tried = [{"learning_rate": rate, "max_leaf_nodes": n} for rate in (0.02, 0.1) for n in (4, 31)]
-    choice = Choice(0, 0, 0.5, 0.5, 0.4, 0.6, (), 0.95)
+    choice = CHOICE
     made = tuning_page("r2", tried, [0.5, 0.4, 0.3, 0.2], [0.1] * 4, choice, what="Forest on flights 1.0")
     assert made.title == "Tuning Forest on flights 1.0"
     unlucky = tuning_page("r2", tried, [0.5, 0.4, 0.3, 0.2], [0.1] * 4, replace(choice, value=0.51))
@@ -130,6 +133,24 @@ def test_configurations_of_several_parameters_are_told_apart_in_a_narrow_window(
     assert isinstance(picture, Picture)
     narrow = picture.svg(360)
     assert all(f">{words}</text>" in narrow for words in ("0.02, 4", "0.1, 31", "learning_rate, max_leaf_nodes"))
+
+
+@pytest.mark.parametrize(
+    ("scores", "spreads", "title", "first"),
+    [
+        ([0.6], [0.1], "One configuration was tried, so nothing was chosen", "one configuration: nothing was chosen"),
+        ([0.6, 0.1], [None, None], "One configuration is ahead of all others; how far splits scatter is not known", ""),
+        ([0.6, 0.6], [None, None], "A close race: 2 configurations of 2 that score as well as the best", ""),
+        ([0.6, 0.1], [0.1, 0.1], "One configuration is ahead of all others by more than its sd", ""),
+    ],
+)
+def test_a_race_of_one_or_without_sds_is_not_told_as_one(
+    scores: list[float], spreads: list[float | None], title: str, first: str
+) -> None:
+    made = tuning_page("r2", [{"a": i} for i in range(len(scores))], scores, spreads, CHOICE)
+    assert made.sections[0].title == title
+    assert made.tiles[0].note == (first or "corrected for having been chosen")
+    assert len(made.tiles) == (1 if first else 3)
 
 
 @pytest.mark.parametrize("promote", [True, False])

@@ -154,6 +154,20 @@ def test_a_strip_that_does_not_show_every_split_says_so() -> None:
     assert (few.caption, many.caption) == ("", "The first 200 of 201.")
 
 
+def test_a_confusion_matrix_counts_what_it_says() -> None:
+    """With repeats a row has a prediction in each; a class is found least often only where another is found more."""
+    problem, scores, predictions = judged()
+    (title,) = [said for said in page_of(problem, scores, predictions).headings if "classified" in said]
+    assert re.fullmatch(r"\d\d% of the rows are classified correctly; \w+ is found least often", title)
+    again = pd.concat([predictions, predictions.assign(repeat=1)], ignore_index=True)
+    perfect = again.assign(prediction=again["y"])
+    estimates = aggregate(scores, predictions, problem, problem.model)
+    made = Page(evaluation_page(problem, scores, estimates, perfect).html())
+    assert "100% of 800 predictions of 2 repeats are correct" in made.headings
+    assert "called no" in made.words
+    assert "predictions" in made.words
+
+
 def test_the_bars_of_calibration_are_wilsons_at_95_per_cent() -> None:
     """As the page says: at 90 % they would be a sixth shorter."""
     probability = np.repeat([0.05, 0.35, 0.95], [7, 40, 25])

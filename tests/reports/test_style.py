@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import combinations
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -132,6 +133,15 @@ def test_any_number_has_a_place_on_an_axis(values: list[float]) -> None:
         names = [words.replace(",", "") for words in re.findall(r'text-anchor="middle">([^<]+)', drawn)]
         assert names
         assert max(map(len, names)) <= 22
+
+
+def test_a_picture_is_xml_whatever_a_class_is_called() -> None:
+    """Control characters and halves of pairs have no place in XML 1.0, and no browser would show the file."""
+    picture = Picture("a\x01", "x\x00", "y", (0, 1), (0, 1), y_ticks=[(0.5, "b\x1b<&")])
+    picture.name("c\ud800\ufffe\t", 0)
+    file = picture.file()
+    file.encode()
+    assert "b\ufffd<&" in "".join(ElementTree.fromstring(file).itertext())
 
 
 def test_the_style_of_a_notebook_touches_nothing_else() -> None:

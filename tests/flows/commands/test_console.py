@@ -16,9 +16,9 @@ import pytest
 from evenfold.estimates import Comparison, Estimate, FoldScore, ModelSpec
 from evenfold.estimates.results import Interval
 from evenfold.flows.commands.console import Words, consoles, first_that_fits, lined_up
-from evenfold.flows.commands.scores import remarks, score_tables, show_comparisons, show_later
+from evenfold.flows.commands.scores import remarks, score_tables, show_comparisons, show_later, worth_of
 from evenfold.flows.commands.show import Left, progress, show_balance
-from evenfold.flows.outcomes import LaterScore
+from evenfold.flows.outcomes import LaterScore, Tuning
 from evenfold.manifests import decide, extend, measure, write_manifest
 from evenfold.reports import Page, Verdict, beside_promises
 from evenfold.reports.evaluations.page import score_tiles
@@ -235,6 +235,15 @@ def test_the_time_of_what_is_done_stands_still() -> None:
     bar.update(task, completed=10)
     now[0] = 90.0
     assert str(Left().render(bar.tasks[0])) == "0:10"
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [([0.5], "; nothing was chosen"), ([0.5, 0.4], "; it scored 0.500 where it was chosen, which flatters it")],
+)
+def test_a_grid_of_one_configuration_chose_nothing(scores: list[float], said: str) -> None:
+    outcome = Tuning.model_construct(metric="r2", scores=scores, chosen=0, value=0.45, low=0.4, high=0.5)
+    assert worth_of(outcome) == f"expect R2 0.450, 95 % interval 0.400 to 0.500{said}"
 
 
 def test_long_names_lose_their_middle_in_tables() -> None:

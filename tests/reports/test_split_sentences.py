@@ -1,0 +1,140 @@
+"""What the page of a split says in titles and tiles is so, of parts, locked rows, many draws and time as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.manifests import decide, extend, measure
+from evenfold.manifests.figures import points
+from evenfold.reports.page import Page
+from evenfold.reports.splits.data import SplitData, group_sizes, random_distance, random_share, see, target_gap
+from evenfold.reports.splits.page import split_page
+from evenfold.reports.splits.pictures import split_pictures
+
+PARTS = {"strategy": "HashSplit", "params": {"parts": {"train": 0.8, "validation": 0.1, "test": 0.1}}}
+
+
+def rows(n: int = 200) -> pd.DataFrame:
+    draw = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "id": range(n),
+            "class": draw.choice(list("aab"), n),
+            "amount": draw.normal(size=n),
+            "ward": draw.integers(1, 20, n),
+            "when": pd.date_range("2024-01-01", periods=n, freq="h"),
+            "year": np.arange(n) * 4 // n,
+        }
+    )
+
+
+def seen(data: pd.DataFrame, target: str = "class", **spec: Any) -> SplitData:
+    spec["columns"] = {"key": "id", "target": target} | spec.get("columns", {})
+    manifest = decide(spec, data)
+    return see(manifest, measure(manifest, data), data)
+
+
+def tiles(page: Page) -> dict[str, tuple[str, str]]:
+    return {tile.label: (tile.value, tile.note) for tile in page.tiles}
+
+
+@pytest.mark.parametrize("target", ["class", "amount"])
+def test_the_gap_of_parts_is_that_of_the_part_that_is_furthest_off(target: str) -> None:
+    """The title, the tile and the figures say one number; each part has its dots."""
+    look = seen(rows(), target, **PARTS)
+    gap, pictures = target_gap(look.balance), split_pictures(look)
+    assert gap is not None
+    assert gap.worst == pytest.approx(look.balance.worst["class_share" if target == "class" else "ks"])
+    said = points(gap.worst)
+    assert said in pictures["classes" if target == "class" else "target"].title
+    assert tiles(split_page(look))[f"largest gap of {target}"][0] == said
+    assert target == "amount" or "a in test: " in pictures["classes"].svg()
+
+
+def test_a_figure_of_the_first_draws_says_so() -> None:
+    """Of 300 draws 200 are measured."""
+    look = seen(rows(), strategy="Bootstrap", params={"n_splits": 300})
+    page = split_page(look)
+    assert page.sections[0].title.startswith("In the first 200 draws the shares of class are within ")
+    assert "largest gap of class in the first 200 draws" in tiles(page)
+    numbers = seen(rows(), "amount", strategy="Bootstrap", params={"n_splits": 300})
+    assert split_page(numbers).sections[0].title.startswith("The first 200 draws are within ")
+
+
+def test_no_share_is_further_off_than_all_rows() -> None:
+    """Folds of one row: a band beyond 100 points would be nonsense."""
+    assert random_distance(1, 1000, 200) == 1.0
+    assert random_share(0.3, 1, 1000, 200) == 0.7
+    assert random_share(0.3, 100, 1000) < 0.1
+
+
+def test_random_folds_are_no_closer_than_random_folds() -> None:
+    """KFold does not read the target; what stratifies says how much closer it is."""
+    single = seen(rows(), "amount", strategy="KFold", params={"n_splits": 190})
+    assert "closer" not in split_pictures(single)["target"].title
+    chosen = seen(rows(), "amount", strategy="SortedStratifiedKFold")
+    assert "times closer than random folds" in split_pictures(chosen)["target"].title
+
+
+def test_locked_groups_are_no_fold() -> None:
+    """The size of a fold is that of those that are tested, and the locked groups are counted apart."""
+    look = seen(rows(), columns={"group": "ward"}, holdout={"fraction": 0.3})
+    sizes = group_sizes(look)
+    assert sizes is not None
+    assert sorted(sizes) == [0, 1, 2, 3, 4]
+    locked = 19 - sum(map(len, sizes.values()))
+    (value, note) = tiles(split_page(look))["values of ward, each in one fold"]
+    assert value == str(19 - locked)
+    assert note.endswith(f"% of a fold; {locked} more locked")
+
+
+def test_the_largest_group_of_parts_is_no_share_of_a_fold() -> None:
+    """Parts are of different sizes."""
+    look = seen(rows(), columns={"group": "ward"}, strategy="BalancedGroupSplit")
+    assert "fold" not in split_pictures(look)["groups"].title
+    assert "values of ward, each in one part" in tiles(split_page(look))
+    assert sorted(group_sizes(look) or {}) == sorted(look.manifest.membership.parts.values())
+
+
+def test_a_group_as_large_as_a_fold_is_written_as_people_write_it() -> None:
+    """1e+02 % is no way to say 100."""
+    data = rows().assign(ward=lambda frame: np.minimum(frame["ward"], 2))
+    look = seen(data, columns={"group": "ward"}, strategy="BalancedGroupKFold", params={"n_splits": 2})
+    assert "e+" not in split_pictures(look)["groups"].title
+    assert "e+" not in " ".join(map(str, split_page(look).tiles))
+
+
+def test_parts_that_grew_are_not_said_to_be_even() -> None:
+    """They were never to be of one size."""
+    manifest = decide(PARTS | {"columns": {"key": "id", "target": "class"}}, rows().head(100))
+    grown = extend(manifest, rows()).manifest
+    pictures = split_pictures(see(grown, measure(grown, rows()), rows()))
+    assert "generations" in pictures
+    assert "growth" not in pictures
+
+
+@pytest.mark.parametrize(
+    ("spec", "title"),
+    [
+        ({"strategy": "KFold"}, "Splits test rows from all of when, and train on later ones, too"),
+        ({"strategy": "LeaveOneGroupOut", "columns": {"group": "year"}}, "Which rows each split tests and trains on"),
+        ({"strategy": "ForwardChaining"}, "Every split is tested on what comes after its training rows"),
+        (
+            {"strategy": "FromSklearn", "params": {"splitter": "sklearn.model_selection:TimeSeriesSplit"}},
+            "Every split is tested on what comes after its training rows",
+        ),
+    ],
+)  # fmt: skip
+def test_the_map_by_time_is_called_what_its_pairs_are(spec: dict[str, Any], title: str) -> None:
+    """A strategy that promises nothing may keep to time all the same, or test one stretch of it."""
+    spec = spec | {"columns": {"time": "when"} | spec.get("columns", {})}
+    assert split_pictures(seen(rows(), "amount", **spec))["map"].title.startswith(title)
+
+
+def test_the_share_of_a_holdout_is_not_rounded() -> None:
+    """An eighth is 12.5 %."""
+    html = split_page(seen(rows(), holdout={"fraction": 0.125})).html()
+    assert "12.5 % of the rows, seed" in html
