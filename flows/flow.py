@@ -231,7 +231,7 @@ class Flow(prefect.Flow[P, R]):
 
         Bad input raises before anything is started or written.
         """
-        given: Any = dict(zip(self.asked.model_fields, args, strict=False)) | kwargs
+        given: Any = self._named(args, kwargs)
         home = Home.here()
         # A frame becomes a file, for parameters travel as JSON; where the request is refused, the file goes again.
         with asking(given["data"], home) if "data" in given else contextlib.nullcontext(None) as path:
@@ -251,6 +251,21 @@ class Flow(prefect.Flow[P, R]):
 
     if not TYPE_CHECKING:  # its type is that of Prefect's own, which knows the parameters
         __call__ = _called
+
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return values by their names; TypeError as Python's, save for names unknown, which ``read`` refuses."""
+        signature = inspect.signature(self.fn)
+        unnamed = [name for name, each in signature.parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
+        if len(args) > len(unnamed):
+            raise TypeError(
+                f"{self.fn.__name__} takes {len(unnamed)} values without a name ({', '.join(unnamed)}) and was given "
+                f"{len(args)}; name the others."
+            )
+        known = {name: value for name, value in kwargs.items() if name in signature.parameters}
+        try:
+            return signature.bind_partial(*args, **known).arguments | kwargs
+        except TypeError as error:
+            raise TypeError(f"{self.fn.__name__}: {error}") from None
 
     def read(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return every parameter as the flow takes it, of those given; raises SplitError or ModelError for bad ones."""

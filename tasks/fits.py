@@ -32,6 +32,7 @@ from .runtime.running import finished_here
 from .runtime.settings import Settings
 from .runtime.step import current_key, refreshing, step
 from .work import (
+    Block,
     Work,
     further_pairs,
     key_of,
@@ -44,7 +45,6 @@ from .work import (
     work_of,
 )
 
-Block = tuple[int, int]
 R = TypeVar("R")
 
 
@@ -129,8 +129,14 @@ def _about(work: Work) -> _About:
     return {"split_id": work.manifest.split_id, "fingerprint": work.fingerprint, "model": work.problem.model}
 
 
+def _resampled(apparent: str) -> bool:
+    if apparent not in ("full", "resample"):
+        raise SplitError(f"apparent={apparent!r} is unknown; choose full or resample.")
+    return apparent == "resample"
+
+
 def _block_key(split: SplitRef, block: Block, model: Any = None, apparent: str = "full", **_: Any) -> str:
-    return f"score/{key_of_block(work_of(split, model), *block, apparent == 'resample')}"
+    return f"score/{key_of_block(work_of(split, model), block, _resampled(apparent))}"
 
 
 @step(
@@ -147,8 +153,8 @@ def fit_draws(
     alone. Raises EvaluationError, ModelError or SplitError.
     """
     work = work_of(split, model)
-    resampled = apparent == "resample"
-    key = _unchanged(fit_draws, key_of_block(work, *block, resampled))
+    resampled = _resampled(apparent)
+    key = _unchanged(fit_draws, key_of_block(work, block, resampled))
     name = f"draws {block[0]}-{block[1] - 1}"
     return _in_time(time_limit, name, _fit_draws, split, block, model, resampled, key)
 
@@ -178,7 +184,7 @@ def _named(block: Block) -> str:
 def fit_folds(split: SplitRef, block: Block, model: Model = None, *, time_limit: TimeLimit = None) -> FoldsResult:
     """Fit a model on each fold of a block of very many, and keep their predictions in one file. Raises as fit_fold."""
     work = work_of(split, model)
-    key = _unchanged(fit_folds, key_of_block(work, *block))
+    key = _unchanged(fit_folds, key_of_block(work, block))
     return _in_time(time_limit, f"folds {block[0]}-{block[1] - 1}", _fit_folds, split, block, model, key)
 
 

@@ -48,6 +48,7 @@ from .work import Work, further_pairs, key_of_all, key_of_block, key_of_pair, ke
 Result = FoldResult | FoldsResult | DrawsResult
 
 MOST_SINGLE_FOLDS = 1_000
+NO_SPLIT = ("all rows", "holdout")  # the names of what fit_all and fit_holdout return
 
 
 def in_blocks(split: SplitRef) -> bool:
@@ -77,6 +78,7 @@ def aggregate(
     """
     if not results:
         raise EvaluationError("there is no result to aggregate; fit at least one split.")
+    _require_fits(results, apparent)
     work = _one_work(split, results, [*([apparent] if apparent else []), *refits], interval)
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors or _missing(results, work))
     estimates = estimates_of(evaluated, work, refits, interval, level)
@@ -87,6 +89,20 @@ def aggregate(
         "estimates": estimates, "levels": levels, "interval": interval, "level": level, "confusion": confusion
     }  # fmt: skip
     return evaluated.model_copy(update=update)
+
+
+def _require_fits(results: Sequence[Result], apparent: FoldResult | None) -> None:
+    """Raise EvaluationError for what is no result of a fit, and for an apparent score that is not of all rows."""
+    strange = [type(fit).__name__ for fit in results if not isinstance(fit, Result)]
+    if strange:
+        raise EvaluationError(
+            f"a {strange[0]} is no result of a fit; pass a list of what fit_fold, fit_folds or fit_draws return."
+        )
+    of_all = [fit.score.name for fit in results if isinstance(fit, FoldResult) and fit.score.name in NO_SPLIT]
+    if of_all:
+        raise EvaluationError(f"what is called {of_all[0]!r} is no result of a split; pass what fit_fold returns.")
+    if apparent is not None and apparent.score.name != "all rows":
+        raise EvaluationError(f"apparent is of {apparent.score.name!r}; pass what fit_all(split, model) returns.")
 
 
 def _missing(results: Sequence[Result], work: Work) -> list[str]:
@@ -204,13 +220,13 @@ def _keys_of(fit: Any, work: Work, interval: str) -> Iterator[str]:
     if isinstance(fit, FoldResult):
         yield from (key_of_all(work), key_of_split(work, splits.start))
     else:
-        yield from (key_of_block(work, splits.start, splits.stop, apparent) for apparent in (False, True))
+        yield from (key_of_block(work, (splits.start, splits.stop), apparent) for apparent in (False, True))
 
 
 def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:
     """Return the predictions of every fold, or the scores of every draw, that an evaluation has kept."""
     if in_blocks(split):
-        keys = [key_of_block(work, *block) for block in split.blocks(BLOCK)]
+        keys = [key_of_block(work, block) for block in split.blocks(BLOCK)]
     else:
         keys = [key_of_split(work, i) for i in split.splits()]
     files = [Home.here().scores / f"{key}.parquet" for key in keys]

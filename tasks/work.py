@@ -47,6 +47,7 @@ from .outcomes import SplitRef
 from .splits import stamp
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
+Block = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,8 @@ class Work:
 
 def work_of(split: SplitRef, model: Any = None) -> Work:
     """Return the loaded data of a split and model; the last two are kept in memory."""
+    if not isinstance(split, SplitRef):
+        raise SplitError(f"a {type(split).__name__} is no split; pass what split returns, or load_split(reference).")
     if not split.data:
         raise SplitError(f"{split.name} {split.version} names no table; say which: load_split(reference, data=...).")
     # A file that was written again is another table, and another manifest may lie where one was removed.
@@ -278,8 +281,28 @@ def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] |
     return made.prepared(Rows.of(needs=Needs(coordinates=True), coordinates=read)).groups
 
 
+def _number(i: object, most: int) -> bool:
+    return isinstance(i, (int, np.integer)) and not isinstance(i, bool) and 0 <= int(i) <= most
+
+
+def require_split(work: Work, i: int) -> None:
+    """Raise SplitError where there is no split ``i``."""
+    made, last = work.manifest, work.manifest.n_splits - 1
+    if not _number(i, last):
+        raise SplitError(f"{made.name} {made.version} has no split {i!r}; its {last + 1:,} are called 0 to {last}.")
+
+
+def require_block(work: Work, block: Block) -> None:
+    """Raise SplitError where ``block`` is not (first, last + 1) of splits that there are."""
+    n, title = work.manifest.n_splits, f"{work.manifest.name} {work.manifest.version}"
+    given = isinstance(block, (tuple, list)) and len(block) == 2 and all(_number(i, n) for i in block)
+    if not (given and block[0] < block[1]):
+        raise SplitError(f"{title} has no block {block!r}; give (first, last + 1) of its {n:,} splits, as (0, {n}).")
+
+
 def key_of_split(work: Work, i: int) -> str:
     """Return the score key of split ``i``: other splits, and columns that the model does not read, leave it alone."""
+    require_split(work, i)
     return key_of(work, _of_split(work, i))
 
 
@@ -293,12 +316,14 @@ def _of_split(work: Work, i: int) -> str:
 
 def key_of_inner(work: Work, i: int) -> str:
     """Return the score key of the inner folds of split ``i``, which are those of the split's own strategy."""
+    require_split(work, i)
     return key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner!r}")
 
 
-def key_of_block(work: Work, first: int, last: int, apparent: bool = False) -> str:
-    """Return the score key of the splits first..last-1 (``apparent``: of draws that score their own rows as well)."""
-    splits = digest_json([_of_split(work, i) for i in range(first, last)])  # more draws leave finished blocks alone
+def key_of_block(work: Work, block: Block, apparent: bool = False) -> str:
+    """Return the score key of a block of splits (``apparent``: of draws that score their own rows as well)."""
+    require_block(work, block)
+    splits = digest_json([_of_split(work, i) for i in range(*block)])  # more draws leave finished blocks alone
     return key_of(work, f"apparent {splits}" if apparent else splits)
 
 

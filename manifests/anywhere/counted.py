@@ -14,7 +14,7 @@ from evenfold.manifests.engines.engine import in_order
 from evenfold.manifests.engines.groups import counted, is_numeric
 from evenfold.manifests.figures import Figures
 from evenfold.manifests.membership import LOCKED, fold_column
-from evenfold.manifests.tables.canonical import require_columns, require_complete, to_numpy, whole
+from evenfold.manifests.tables.canonical import require_columns, to_numpy, whole
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
@@ -170,12 +170,13 @@ class Counted:
         return {name: _distances(self, name) for name in sorted(self.numeric)}
 
     def require_complete(self, names: list[str]) -> None:
-        """Raise SplitError where one of the columns is absent, or has holes."""
-        require_columns(names, self.beside.ordered.types)
+        """Raise SplitError where one of the columns is absent, or has holes; which rows of the data is not known."""
+        ordered = self.beside.ordered
+        require_columns(names, ordered.types)
         for name in names:
-            for table in self.beside.ordered.scan([name]):
-                if table.column(name).null_count:
-                    require_complete(pa.chunked_array([self.beside.ordered.columns([name]).column(name)]), name)
+            holes = sum(table.column(name).null_count for table in ordered.scan([name]))
+            if holes:
+                raise SplitError(ordered.faulty(name, "missing", holes))
 
 
 @dataclass(frozen=True)

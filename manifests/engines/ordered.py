@@ -125,16 +125,18 @@ class Ordered:
                 repeats += int(same.sum())
                 last = keys.slice(keys.num_rows - 1)
         for (name, fault), rows in faults.items():
-            kind = "key column" if name in self.key else "column"
-            raise SplitError(
-                f"{kind} {name!r} is {fault} in {rows:,} of {self.n:,} rows; drop, fill or correct those rows first."
-            )
+            raise SplitError(self.faulty(name, fault, rows))
         if repeats:
             raise SplitError(
                 f"key {'+'.join(self.key)} is not unique: {repeats:,} of {self.n:,} rows "
                 f"{'repeats' if repeats == 1 else 'repeat'} an earlier key (first {first!r}); "
                 "name a unique key, or several columns that are unique together."
             )
+
+    def faulty(self, name: str, fault: str, rows: int) -> str:
+        """Return what is said of a column that has a fault in some rows: not in which, for they were sorted."""
+        kind = "key column" if name in self.key else "column"
+        return f"{kind} {name!r} is {fault} in {rows:,} of {self.n:,} rows; drop, fill or correct those rows first."
 
     def _count_faults(self, table: pa.Table, faults: dict[tuple[str, str], int]) -> None:
         for name in table.column_names:

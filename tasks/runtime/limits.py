@@ -43,11 +43,13 @@ def within(seconds: float | None, name: str, function: Callable[..., R], *argume
 
     The process has this one's environment and folder, and ends with this one, however that ends. Imports, some 3
     seconds for the first where nothing else runs, do not count, and 2,000,000 seconds or more are no limit. Raises
-    EvaluationError, which names the step, when the time is up, or the process dies or does not start, and the errors
-    of ours that the function raises.
+    EvaluationError, which names the step, when the time is up, or is none at all, or the process dies or does not
+    start, and the errors of ours that the function raises.
     """
     if seconds is None:
         return function(*arguments)
+    if not seconds > 0:
+        raise EvaluationError(f"{name}: time_limit={seconds} is no time to fit in; give more than 0 seconds, or None.")
     request = pickle.dumps((function, arguments))
     ours, theirs = socket.socketpair()
     with tempfile.TemporaryFile() as output, ours:

@@ -42,6 +42,7 @@ REFRESHING: ContextVar[bool] = ContextVar("evenfold_refreshing", default=False) 
 P = ParamSpec("P")
 R = TypeVar("R")
 RETRY_SECONDS = (2, 8, 30)
+MISTAKES = (ValueError, TypeError, LookupError, AttributeError)  # the same however often they are tried
 UNDER_KEY: ContextVar[str | None] = ContextVar("evenfold_under_key", default=None)  # where no task run says it
 
 
@@ -339,7 +340,7 @@ def worth_another_try(task: Any, run: Any, state: Any) -> bool:
     # Ours says what went wrong; what caused it says whether that may pass.
     if isinstance(error, EvaluationError):
         error = error.__cause__
-    return isinstance(error, Exception) and not isinstance(error, (ValueError, TypeError))
+    return isinstance(error, Exception) and not isinstance(error, MISTAKES)
 
 
 def flow_run_tags() -> dict[str, str]:

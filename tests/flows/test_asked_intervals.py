@@ -65,9 +65,9 @@ def test_a_tuning_on_other_values_is_another_run(home: Home, data: Path) -> None
     """The split reads no feature and stays the same; the record of the first tuning stays as it was."""
     grid = {"alpha": [0.001, 1e4]}
     model = RIDGE | {"features": ["a"]}
-    one = tune(data, SPEC, model, grid, engine="plain")
+    one = tune(data, SPEC, model, grid=grid, engine="plain")
     pd.read_parquet(data).assign(a=lambda rows: rows["b"]).to_parquet(data)
-    two = tune(data, SPEC, model, grid, engine="plain")
+    two = tune(data, SPEC, model, grid=grid, engine="plain")
     assert one.split.split_id == two.split.split_id
     client = MlflowClient(home.tracking_uri)
     for outcome in (one, two):

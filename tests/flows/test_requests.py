@@ -132,3 +132,18 @@ def test_a_tuning_chooses_by_the_metric_that_is_named(home: Home, metrics: list[
     alone = asked(tune, key="id", target="y", metrics=["mae"])
     assert tuned.scores == alone.scores
     assert tuned.chosen == alone.chosen
+
+
+def test_values_without_names_are_those_that_the_signature_takes_so(home: Home) -> None:
+    """More of them, and a value given twice, were dropped; what asks for its name was taken without."""
+    with pytest.raises(
+        TypeError, match=r"^split takes 2 values without a name \(data, spec\) and was given 3; name the "
+    ):
+        split(rows(60), None, "y", engine="plain")  # type: ignore[misc]
+    with pytest.raises(TypeError, match=r"^split: multiple values for argument 'data'$"):
+        split("nowhere.csv", data=rows(60), key="id", target="y", engine="plain")  # type: ignore[misc]
+    with pytest.raises(SplitError, match="there is no field 'keys' in the request"):
+        split(rows(60), None, keys="id", engine="plain")  # type: ignore[call-arg]
+    assert (
+        split(rows(60), {"strategy": "KFold", "name": "made"}, key="id", target="y", engine="plain").split.n_splits == 5
+    )

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import measure
-from evenfold.tasks import Home, SplitRef, aggregate, fit_all, fit_draws, fit_final, fit_fold, split
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home, SplitRef, aggregate, fit_all, fit_draws, fit_final, fit_fold, fit_folds, split
 from evenfold.tasks.record.evaluations import record_evaluation, record_split
 from evenfold.tasks.record.models.registry import register_model
+from evenfold.tasks.runtime.step import worth_another_try
 from mlflow.tracking import MlflowClient
+from prefect.states import Failed
 from small import named, small
 
 RIDGE: dict[str, Any] = {"estimator": "sklearn.linear_model:Ridge", "features": ["a", "b"], "metrics": ["r2"]}
@@ -88,3 +91,56 @@ def test_a_model_of_all_rows_or_of_one_split_is_kept_and_registered(path: str, h
         client = MlflowClient(home.tracking_store)
         its = run if version == "1" else client.create_run(client.get_run(run).info.experiment_id).info.run_id
         assert register_model.fn(made, RIDGE, model, run_id=its).version == version
+
+
+def test_a_split_that_there_is_not_is_refused(path: str) -> None:
+    """Before anything is fitted or a key is made; fit_final kept a model of other rows for -1."""
+    made = folds_of(path)
+    for i in (-1, 3, "0", 1.0, True):
+        for asked in (fit_fold.fn, fit_fold.key_of):
+            with pytest.raises(SplitError, match=rf"^rows 1\.0 has no split {i!r}; its 3 are called 0 to 2\.$"):
+                asked(made, i, RIDGE)
+        with pytest.raises(SplitError, match=rf"^rows 1\.0 has no split {i!r};"):
+            fit_final.fn(made, RIDGE, i)
+
+
+def test_a_block_that_there_is_not_is_refused(path: str) -> None:
+    """Of three numbers the third was taken for something else, and one fold of three was fitted."""
+    made, says = (
+        folds_of(path),
+        r"^rows 1\.0 has no block .*; give \(first, last \+ 1\) of its 3 splits, as \(0, 3\)\.$",
+    )
+    for block in ((0, 0), (2, 1), (0, 9), (-1, 2), (0.0, 2.0), (0, 1, 2), ("0", "2"), 2, None):
+        for task in (fit_folds, fit_draws):
+            with pytest.raises(SplitError, match=says):
+                task.fn(made, block, RIDGE)
+    assert len(fit_folds.fn(made, [0, 2], RIDGE).scores) == 2
+
+
+def test_what_is_no_split_no_limit_or_no_fit_is_told_in_a_sentence(path: str) -> None:
+    made = folds_of(path)
+    with pytest.raises(SplitError, match=r"^a str is no split; pass what split returns, or load_split\(reference"):
+        fit_fold.fn("rows", 0, RIDGE)
+    for seconds in (0, -1, float("nan")):
+        with pytest.raises(EvaluationError, match=r"^fold 0: time_limit=.* is no time to fit in; give more than 0 sec"):
+            fit_fold.fn(made, 0, RIDGE, time_limit=seconds)
+    with pytest.raises(SplitError, match=r"^apparent='resmple' is unknown; choose full or resample\.$"):
+        fit_draws.fn(made, (0, 3), RIDGE, apparent="resmple")
+    fold, whole = fit_fold.fn(made, 0, RIDGE), fit_all.fn(made, RIDGE)
+    with pytest.raises(EvaluationError, match=r"^what is called 'all rows' is no result of a split; pass "):
+        aggregate.fn(made, [whole])
+    with pytest.raises(
+        EvaluationError, match=r"^apparent is of 'fold 0'; pass what fit_all\(split, model\) returns\.$"
+    ):
+        aggregate.fn(made, [fold], apparent=fold)
+    for strange, kind in (({"a": fold}, "str"), (fold, "tuple"), ([None], "NoneType")):
+        with pytest.raises(EvaluationError, match=rf"^a {kind} is no result of a fit; pass a list of what fit_fold, "):
+            aggregate.fn(made, strange)
+
+
+def test_a_mistake_in_a_program_is_not_tried_again() -> None:
+    """It is the same the next time; what the network or the machine is to blame for may not be."""
+    for error in (IndexError("7"), KeyError("x"), AttributeError("data"), TypeError("str"), ValueError("no")):
+        assert not worth_another_try(None, None, Failed(data=error))
+    for error in (ConnectionError("away"), OSError("full"), RuntimeError("killed")):
+        assert worth_another_try(None, None, Failed(data=error))
