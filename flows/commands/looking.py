@@ -41,9 +41,12 @@ def show(
     Example: evenfold show .evenfold/splits/flights/1.0
     """
     from evenfold.manifests import prove_files, read_header
+    from evenfold.splitters import SplitError
 
     from .console import consoles
 
+    if data is not None and report is None:
+        raise SplitError("--data is for the page that --report writes; give --report FILE.html too, or leave it out.")
     with busy(f"reading {manifest}"), _folder(manifest) as folder:
         header = read_header(folder)
         prove_files(header, folder)
@@ -91,6 +94,8 @@ def _folder(manifest: str) -> Iterator[Path]:
 
 
 def _print_look(out: Any, header: Header) -> None:
+    from evenfold.estimates.results import in_percent
+
     from .console import lined_up
 
     spec = header["spec"]
@@ -100,7 +105,7 @@ def _print_look(out: Any, header: Header) -> None:
     columns = [f"{role} {'+'.join(v) if isinstance(v, list) else v}" for role, v in spec.get("columns", {}).items()]
     params = ", ".join(f"{name}={value}" for name, value in spec.get("params", {}).items()) or "default parameters"
     held = spec.get("holdout")
-    locked = f"; holdout {held.get('fraction', 0.2):.0%}" if held is not None else ""
+    locked = f"; holdout {in_percent(held.get('fraction', 0.2))}" if held is not None else ""
     locked = f"; group_mode {spec['group_mode']}{locked}" if spec.get("group_mode", "merge") != "merge" else locked
     asked = f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}{locked}"
     out.print(asked)

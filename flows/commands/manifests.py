@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from evenfold.manifests import Verification
 
 GATE_FAILED = 1
+OF_ONE_REPEAT = ("sklearn", "h2o", "autogluon", "spark")
 
 commands = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -81,9 +82,12 @@ def audit(
     """
     from evenfold.manifests import audit as run_audit, read_manifest, write_whole
     from evenfold.manifests.audits.formats import formatted
+    from evenfold.splitters import SplitError
 
     from .show import show_audit
 
+    if as_json and kind not in (None, "json"):
+        raise SplitError(f"--json and --format {kind} are two forms, and one is printed; leave one out.")
     with busy(f"auditing {manifest} on {data}"):
         audited = read_manifest(manifest)
         made = run_audit(
@@ -190,9 +194,15 @@ def export(
     Example: evenfold export .evenfold/splits/flights/1.0 --to spark -o folds.parquet
     """
     from evenfold.manifests import StoredManifest, export as run_export
+    from evenfold.splitters import SplitError
 
     from .show import show_export
 
+    if to != "sql" and (dialect, table) != ("duckdb", "rows"):
+        raise SplitError(f"--table and --dialect are for --to sql, and this is an export to {to}; leave them out.")
+    if repeat and to not in OF_ONE_REPEAT:
+        which = "sklearn, h2o, autogluon and spark, which hold one"
+        raise SplitError(f"--repeat is for {which}; an export to {to} holds all that there are: leave it out.")
     with busy(f"writing {output}"):
         made = run_export(
             StoredManifest(manifest).prove(), to, output, data, repeat=repeat, dialect=dialect,

@@ -140,7 +140,7 @@ def leaderboard(
     metric: Annotated[
         str | None, typer.Option(help="The score to rank by; by default the first of the newest.")
     ] = None,
-    most: Annotated[int, typer.Option(help="How many models to list.")] = 20,
+    most: Annotated[int, typer.Option(min=1, help="How many models to list.")] = 20,
     as_json: Json = False,
 ) -> None:
     """Rank every model that was ever judged on a split, whichever project recorded it.

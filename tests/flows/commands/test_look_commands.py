@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 from commands import evenfold
 from evenfold.flows import split
+from evenfold.flows.commands.console import Words
+from evenfold.flows.commands.looking import _print_look
 from pages import Page
 
 
@@ -35,6 +39,17 @@ def test_show_says_what_a_manifest_holds(made: tuple[Path, str, str], tmp_path: 
     for said in ("few 1.0: StratifiedKFold, 40 rows, 5 splits", header["split_id"], "locked", "key id, target kind"):
         assert said in done.stdout
     assert "balance" in Page((tmp_path / "page.html").read_text(encoding="utf-8")).sections
+
+
+def test_the_share_of_a_holdout_is_not_rounded() -> None:
+    """An eighth is 12.5 %."""
+    names = ("name", "version", "kind", "split_id", "plan_id", "fingerprint", "parent_split_id")
+    header: Any = dict.fromkeys(names, "")
+    spec = {"holdout": {"fraction": 0.125}}
+    header |= {"spec": spec, "algorithm": {"name": "KFold"}, "n_rows": 8, "n_splits": 2}
+    console = Words(file=io.StringIO(), width=140, color_system=None)
+    _print_look(console, header | {"parts": [], "counts": {}, "generations": []})
+    assert "holdout 12.5 %" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_show_fetches_a_manifest_from_its_record(made: tuple[Path, str, str]) -> None:

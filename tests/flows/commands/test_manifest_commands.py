@@ -194,6 +194,12 @@ def test_folds_travel_by_group_without_any_row(place: Place) -> None:
         ("verify nowhere", "holds no manifest.json"),
         ("diff trial/1.0 nowhere", "holds no manifest.json"),
         ("export trial/1.0 --to spark -o folds.csv", "name it with .parquet"),
+        ("export trial/1.0 --to spark -o f.parquet --table t", "--table and --dialect are for --to sql"),
+        ("export trial/1.0 --to csv -o f.csv --dialect postgres", "--table and --dialect are for --to sql"),
+        ("export trial/1.0 --to csv -o f.csv --repeat 1", "--repeat is for sklearn, h2o, autogluon and spark"),
+        ("export trial/1.0 --to spark -o f.parquet --repeat 1", "there is no repeat 1"),
+        ("audit trial/1.0 data.parquet --format sarif --json", "--json and --format sarif are two forms"),
+        ("show trial/1.0 --data data.parquet", "--data is for the page that --report writes"),
         (
             "join data.parquet trial/1.0 --fold 5 --role test -o out.csv",
             "there is no fold 5 in trial 1.0; choose 0",
