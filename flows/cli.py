@@ -114,8 +114,10 @@ def main() -> None:
     sys.path.append(os.getcwd())
     # Of a home that is not there yet, which a step makes when it writes.
     warnings.filterwarnings("ignore", message="Failed to create the Prefect home directory")
+    from evenfold.tasks.runtime.redaction import CALLED_WITH
     from evenfold.tasks.runtime.stopping import stoppable
 
+    CALLED_WITH[:] = sys.argv[1:]
     try:
         code: Any = stoppable(partial(app, prog_name="evenfold", standalone_mode=False))
     except Exception as error:

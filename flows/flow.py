@@ -32,7 +32,13 @@ from evenfold.tasks.runtime.server import api_of, cancel_run, kept_server
 from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
 from evenfold.tasks.runtime.stopping import at_stop, halt_where_stopping
 from prefect.context import FlowRunContext, get_settings_context
-from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_UI_URL, temporary_settings
+from prefect.settings import (
+    PREFECT_API_URL,
+    PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+    PREFECT_UI_URL,
+    get_current_settings,
+    temporary_settings,
+)
 from prefect.states import Failed
 from prefect.types.entrypoint import EntrypointType
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -54,6 +60,8 @@ _NAMES = {
 }
 _CHECKED: ContextVar[bool] = ContextVar("evenfold_checked", default=False)
 BEGIN_SECONDS = 1.0
+_COUNTING = threading.Lock()
+_HUSHED: list[Callable[[], None]] = []  # one way back, as often as flows are under way
 
 
 class _Begun:
@@ -233,7 +241,7 @@ class Flow(prefect.Flow[P, R]):
         """
         given: Any = self._named(args, kwargs)
         home = Home.here()
-        # A frame becomes a file, for parameters travel as JSON; where the request is refused, the file goes again.
+        # A frame becomes a file, for parameters travel as JSON.
         with asking(given["data"], home) if "data" in given else contextlib.nullcontext(None) as path:
             parameters = self.read(given if path is None else given | {"data": path})
             if FlowRunContext.get() is not None or return_state:  # as any flow
@@ -328,8 +336,23 @@ def _served(home: Home) -> Iterator[None]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep Prefect's lines off the terminal, unless the user has asked for them: mistakes are told in a sentence."""
-    ours = os.environ.get("PREFECT_LOGGING_LEVEL") in (None, EMBEDDED["PREFECT_LOGGING_LEVEL"])
-    logged = [name for name in LOGGED.values() if ours and name not in os.environ]
+    with _COUNTING:
+        _HUSHED.append(_hush() if not _HUSHED else _HUSHED[0])
+    try:
+        yield
+    finally:
+        with _COUNTING:
+            restore = _HUSHED.pop()
+            if not _HUSHED:  # the last of the flows that run in threads
+                restore()
+
+
+def _hush() -> Callable[[], None]:
+    """Keep Prefect's lines off the terminal, and return what puts everything back as it was."""
+    set_anywhere = get_current_settings().to_environment_variables(exclude_unset=True) | os.environ
+    ours = set_anywhere.get("PREFECT_LOGGING_LEVEL") in (None, EMBEDDED["PREFECT_LOGGING_LEVEL"])
+    before = {logging.getLogger(logger): logging.getLogger(logger).level for logger in LOGGED}
+    logged = [name for name in LOGGED.values() if ours and name not in set_anywhere]
     os.environ.update(dict.fromkeys(logged, "INFO"))  # for processes that import Prefect later
     for logger, name in LOGGED.items():  # Prefect's setup_logging would read every setting for it, a tenth of a second
         if name in os.environ:
@@ -338,13 +361,16 @@ def _quiet() -> Iterator[None]:
     shown = [handler for handler in handlers if isinstance(handler, logging.StreamHandler)]
     for handler in shown:  # by a filter: what is logged goes to Prefect's page, not to the terminal
         handler.addFilter(_only_critical)
-    try:
-        yield
-    finally:
+
+    def restore() -> None:
         for handler in shown:
             handler.removeFilter(_only_critical)
         for name in logged:
             os.environ.pop(name, None)
+        for logger, level in before.items():
+            logger.setLevel(level)
+
+    return restore
 
 
 def _only_critical(record: logging.LogRecord) -> bool:

@@ -14,6 +14,7 @@ from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.fields import GateLimits
 
 from .outcomes import SplitAudit, SplitRef
+from .runtime.limits import unlogged
 from .runtime.running import finished_here
 from .runtime.settings import Settings
 from .runtime.step import step
@@ -54,15 +55,20 @@ def audit_split(
     tried again.
     """
     named, limit = _named_features(split, features), Settings.memory_of(memory)
+    with unlogged():
+        return SplitAudit(**dict(_found(split, named, exclude, gates, limit)))
+
+
+def _found(
+    split: SplitRef, named: list[str] | None, exclude: tuple[str, ...], gates: GateLimits | None, limit: str | None
+) -> Audit:
     if exclude or gates or split.gates is not None:
         held = held_manifest(split.uri, split.data, limit)
         if split.gates is not None:
             held = asked_again(held, split.gates, split.ignore or {})
-        audited = audit(held, split.data, features=named, exclude=exclude, gates=gates, memory=limit)
-    else:
-        content = stamp(split.data), split.split_id
-        audited = _audit(split.uri, split.data, content, None if named is None else tuple(named), limit)
-    return SplitAudit(**dict(audited))
+        return audit(held, split.data, features=named, exclude=exclude, gates=gates, memory=limit)
+    content = stamp(split.data), split.split_id
+    return _audit(split.uri, split.data, content, None if named is None else tuple(named), limit)
 
 
 def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None) -> Audit:

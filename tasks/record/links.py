@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.redaction import redacted
+from evenfold.tasks.runtime.redaction import CALLED_WITH, redacted
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.step import flow_run_tags
 from prefect.context import FlowRunContext
@@ -52,8 +52,8 @@ def command() -> str:
     Files stand without their folders: MLflow's page shows what follows the last slash.
     """
     flow, program = FlowRunContext.get(), Path(sys.argv[0])
-    if program.stem in ("evenfold", "-c") and len(sys.argv) > 1:
-        return re.sub(r"[^\s=']*/", "", redacted(f"evenfold {shlex.join(sys.argv[1:])}"))[:500]
+    if CALLED_WITH:  # not what a script of the user's was called with, which may hold anything
+        return re.sub(r"[^\s=']*/", "", redacted(f"evenfold {shlex.join(CALLED_WITH)}"))[:500]
     if flow is not None and flow.flow_run is not None and flow.flow_run.deployment_id is not None and flow.flow:
         return f"deployment of {flow.flow.name}"
     if program.name in ("ipykernel_launcher.py", "colab_kernel_launcher.py"):

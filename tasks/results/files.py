@@ -104,15 +104,15 @@ def data_reference(data: Any, home: Home) -> str:
 
 @contextmanager
 def asking(data: Any, home: Home) -> Iterator[str]:
-    """Yield a path that names ``data``; where the block refuses them, nothing is left of a frame's file."""
-    known = set(home.data.glob("*"))
+    """Yield a path that names ``data``; where the block refuses them, no empty folder is left.
+
+    A frame's file stays: by its content it is another flow's too, which may have asked meanwhile. ``clean`` removes it.
+    """
     made = [folder for folder in (home.data, home.path, *home.path.parents) if not folder.exists()]
     path = data_reference(data, home)
     try:
         yield path
     except BaseException:
-        if Path(path).parent == home.data and Path(path) not in known and not isinstance(data, (str, Path)):
-            Path(path).unlink(missing_ok=True)
         with suppress(OSError):  # others may have written there meanwhile
             for folder in made:
                 folder.rmdir()

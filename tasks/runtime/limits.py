@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -35,7 +35,8 @@ ALONE: ContextVar[bool] = ContextVar("evenfold_alone", default=False)
 # they are loaded here; others may start threads, which a fork would not have.
 PRELOADED = ("evenfold.tasks.fits",)
 PRELOADED_PACKAGES = ("sklearn", "imblearn")
-_STARTING = threading.Lock()
+_STARTING, _COUNTING = threading.Lock(), threading.Lock()
+_UNLOGGED: list[AbstractContextManager[Any]] = []  # one context, as often as blocks hold it
 
 
 def within(seconds: float | None, name: str, function: Callable[..., R], *arguments: Any) -> R:
@@ -190,14 +191,42 @@ def _pools() -> ThreadpoolController:
     return ThreadpoolController()  # looking for the loaded libraries takes milliseconds, and draws are many
 
 
-def limited(threads: int) -> AbstractContextManager[Any]:
-    """Return a context in which a fit uses ``threads`` OpenMP threads and one BLAS thread.
+@contextlib.contextmanager
+def limited(threads: int) -> Iterator[None]:
+    """Let a fit use ``threads`` OpenMP threads and one BLAS thread inside the block, ``unlogged``.
 
     Parallel fits with a full set of threads each would wait for one another; and one BLAS thread gives the same
     rounding whatever else runs.
     """
-    limits: AbstractContextManager[Any] = _pools().limit(limits={"openmp": threads, "blas": 1})
-    return limits
+    with _pools().limit(limits={"openmp": threads, "blas": 1}), unlogged():
+        yield
+
+
+@contextlib.contextmanager
+def unlogged() -> Iterator[None]:
+    """Keep fits of ours out of the user's runs, where MLflow's autologging is on in this process.
+
+    MLflow can only turn it off for the whole process: it is on again when the last block that overlaps ends.
+    """
+    with _COUNTING:
+        if not _UNLOGGED:
+            autologging: Any = sys.modules.get("mlflow.utils.autologging_utils")
+            # To leave MLflow's own block would turn it on inside one of the user's.
+            off = autologging is None or getattr(autologging, "_AUTOLOGGING_GLOBALLY_DISABLED", False)
+            context: AbstractContextManager[Any] = (
+                contextlib.nullcontext() if off else autologging.disable_autologging()
+            )
+            context.__enter__()
+        else:
+            context = _UNLOGGED[0]
+        _UNLOGGED.append(context)
+    try:
+        yield
+    finally:
+        with _COUNTING:
+            _UNLOGGED.pop()
+            if not _UNLOGGED:
+                context.__exit__(None, None, None)
 
 
 def fair_threads() -> int:

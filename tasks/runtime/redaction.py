@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 _USERINFO = re.compile(r"(?<!\bgithub)(://)([^\s'\"<>]*)@")
 _NAMED = re.compile(r"(?i)\b([\w.-]*(?:password|passwd|pwd|token|secret|signature|credential)[\w.-]*=)([^\s'\"&<>]+)")
 _SHOWN = "***"
+CALLED_WITH: list[str] = []  # the words of our own command line, where this process is one
 
 
 def redacted(text: str) -> str:

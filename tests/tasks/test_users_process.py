@@ -1,0 +1,118 @@
+"""A flow is a guest in the user's process: what the user logs, asks for and sets stays the user's."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from evenfold.flows import evaluate
+from evenfold.flows.flow import _quiet
+from evenfold.tasks import Home
+from evenfold.tasks.results.files import asking
+from evenfold.tasks.runtime.limits import limited
+from evenfold.tasks.runtime.settings import LOGGED
+from mlflow.tracking import MlflowClient
+from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeRegressor
+
+ROWS = pd.DataFrame({"id": range(40), "a": [float(i % 7) for i in range(40)], "y": [float(i) for i in range(40)]})
+SPLIT: Any = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 2, "name": "rows", "engine": "plain"}
+
+
+@pytest.fixture
+def logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Turn MLflow's autologging on, with a store of the user's; return what counts its runs."""
+    import mlflow
+
+    monkeypatch.chdir(tmp_path)
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'users.db'}")
+    os.environ.pop("MLFLOW_TRACKING_URI")  # a home of its own
+    mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
+    try:
+        yield lambda: len(MlflowClient(f"sqlite:///{tmp_path / 'users.db'}").search_runs(["0"]))
+    finally:
+        mlflow.sklearn.autolog(disable=True, silent=True)
+        mlflow.set_tracking_uri(before)
+        os.environ.pop("MLFLOW_TRACKING_URI", None)
+
+
+@pytest.mark.usefixtures("home")
+def test_fits_of_ours_are_not_in_the_users_runs(logged: Any) -> None:
+    """Neither those of folds nor of all rows; what the user fits before and afterwards is."""
+    Ridge().fit(ROWS[["a"]], ROWS["y"])
+    assert logged() == 1
+    evaluate(ROWS, model="sklearn.linear_model:Ridge", log_models="final", **SPLIT)
+    assert logged() == 1
+    Ridge().fit(ROWS[["a"]], ROWS["y"])
+    assert logged() == 2
+
+
+def test_of_two_fits_at_once_the_first_to_end_logs_nothing_of_the_other(logged: Any) -> None:
+    """Nor does it end the user's own block in which nothing is logged."""
+    from mlflow.utils.autologging_utils import disable_autologging
+
+    first, second = limited(1), limited(1)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    DecisionTreeRegressor().fit(ROWS[["a"]], ROWS["y"])
+    second.__exit__(None, None, None)
+    with disable_autologging():
+        with limited(1):
+            pass
+        DecisionTreeRegressor().fit(ROWS[["a"]], ROWS["y"])
+    assert logged() == 0
+
+
+def test_a_refused_flow_leaves_the_frame_of_another(home: Home) -> None:
+    """Both name one file by what is in it: the first to be refused must not take it from the one that is under way."""
+    with contextlib.suppress(ZeroDivisionError), asking(ROWS, home) as first:
+        with asking(ROWS.copy(), home) as second:  # is accepted meanwhile
+            assert first == second
+        raise ZeroDivisionError
+    assert Path(second).exists()
+
+
+def test_logging_is_as_it_was_after_the_last_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Levels and filters, also where flows overlap: until the last has ended, Prefect's lines stay off the terminal."""
+    monkeypatch.delenv("PREFECT_LOGGING_LEVEL", raising=False)
+    handler = logging.StreamHandler()
+    logging.getLogger().addHandler(handler)
+    before = {name: logging.getLogger(name).level for name in LOGGED}
+    for name in LOGGED:
+        logging.getLogger(name).setLevel("ERROR")
+    try:
+        first, second = _quiet(), _quiet()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert len(handler.filters) == 1
+        assert {logging.getLogger(name).level for name in LOGGED} == {logging.INFO}
+        second.__exit__(None, None, None)
+        assert handler.filters == []
+        assert {logging.getLogger(name).level for name in LOGGED} == {logging.ERROR}
+        assert not set(LOGGED.values()) & set(os.environ)
+    finally:
+        logging.getLogger().removeHandler(handler)
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
+
+
+def test_a_level_in_a_profile_is_the_users_wish(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only one in the environment: then Prefect's lines are shown."""
+    from prefect.settings import PREFECT_LOGGING_LEVEL, temporary_settings
+
+    monkeypatch.delenv("PREFECT_LOGGING_LEVEL", raising=False)
+    handler = logging.StreamHandler()
+    logging.getLogger().addHandler(handler)
+    try:
+        with temporary_settings({PREFECT_LOGGING_LEVEL: "DEBUG"}), _quiet():
+            assert handler.filters == []
+    finally:
+        logging.getLogger().removeHandler(handler)
