@@ -241,7 +241,7 @@ class Flow(prefect.Flow[P, R]):
         """
         given: Any = self._named(args, kwargs)
         home = Home.here()
-        # A frame becomes a file, for parameters travel as JSON.
+        # A frame becomes a file, for parameters travel as JSON; where the request is refused, the file goes again.
         with asking(given["data"], home) if "data" in given else contextlib.nullcontext(None) as path:
             parameters = self.read(given if path is None else given | {"data": path})
             if FlowRunContext.get() is not None or return_state:  # as any flow

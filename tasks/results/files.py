@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -96,7 +97,9 @@ def data_reference(data: Any, home: Home) -> str:
     pq.write_table(table, sink, compression="zstd")
     content = memoryview(sink.getvalue())
     path = home.data / f"{hashlib.sha256(content).hexdigest()[:32]}.parquet"
-    if not path.exists():
+    try:
+        os.utime(path, ns=(time.time_ns(), time.time_ns()))  # somebody else's, who leaves it to us by this
+    except FileNotFoundError:
         home.make()
         write_aside(path, lambda aside: aside.write_bytes(content))
     return str(path)
@@ -104,16 +107,27 @@ def data_reference(data: Any, home: Home) -> str:
 
 @contextmanager
 def asking(data: Any, home: Home) -> Iterator[str]:
-    """Yield a path that names ``data``; where the block refuses them, no empty folder is left.
+    """Yield a path that names ``data``; where the block refuses them, nothing is left of a frame's file.
 
-    A frame's file stays: by its content it is another flow's too, which may have asked meanwhile. ``clean`` removes it.
+    Unless somebody else has named the same frame meanwhile: by its content the file is theirs too.
     """
+    known = set(home.data.glob("*"))
     made = [folder for folder in (home.data, home.path, *home.path.parents) if not folder.exists()]
     path = data_reference(data, home)
+    own = not isinstance(data, (str, Path)) and Path(path) not in known
+    written = _written(path) if own else None
     try:
         yield path
     except BaseException:
+        if own and _written(path) == written:
+            Path(path).unlink(missing_ok=True)
         with suppress(OSError):  # others may have written there meanwhile
             for folder in made:
                 folder.rmdir()
         raise
+
+
+def _written(path: str) -> int | None:
+    with suppress(OSError):
+        return os.stat(path).st_mtime_ns
+    return None
