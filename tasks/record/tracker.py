@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -28,7 +27,7 @@ from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
 
 from .entries import PARTIAL, Entry, Judged, KeptModel, Point, allowed, news
-from .models.stored_models import load_skops, load_stored, signature_of
+from .models.stored_models import keep_stored, load_skops, load_stored, signature_of
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Param, RunTag
@@ -289,50 +288,22 @@ class Tracker:
             table.to_parquet(path, index=False)
             self.client.log_artifact(run_id, str(path))
 
-    @contextmanager
-    def process_wide(self) -> Iterator[None]:
-        """Make this store the process's one inside the block, for the calls of MLflow that take no store.
-
-        MLflow writes that to the environment, where it would decide about every later home: it is put back.
-        """
-        import mlflow
-
-        if mlflow.get_tracking_uri() == self.home.tracking_store:
-            yield
-            return
-        before = mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else None
-        named = os.environ.get("MLFLOW_TRACKING_URI")
-        mlflow.set_tracking_uri(self.home.tracking_store)
-        try:
-            yield
-        finally:
-            mlflow.set_tracking_uri(before)
-            if named is not None:
-                os.environ["MLFLOW_TRACKING_URI"] = named
-
     def keep_model(
         self, run_id: str, model: Any, trusted: list[str], requirements: list[str], example: pd.DataFrame | None = None
     ) -> str:
         """Log a model without pickles and return its URI; naming what it requires saves MLflow a subprocess.
 
-        With an ``example`` of what it reads, the model has a signature and shows it.
+        With an ``example`` of what it reads, the model has a signature and shows it. The metrics that the run holds
+        are the model's too.
         """
-        import mlflow.sklearn
-        from mlflow.models import Model
-
-        # Left to itself MLflow puts the model into its own default experiment, below the working directory.
-        made = self.client.create_logged_model(self.experiment_id, "model", source_run_id=run_id).model_id
-        kept = {"sk_model": model, "pip_requirements": requirements, "skops_trusted_types": trusted}
+        how: dict[str, Any] = {"pip_requirements": requirements, "skops_trusted_types": trusted}
         if example is not None:
-            kept |= {"signature": signature_of(model, example), "input_example": example}
-        with self.process_wide():
-            Model.log(None, mlflow.sklearn, name="model", run_id=run_id, model_id=made, **kept)
-        return f"models:/{made}"
+            how |= {"signature": signature_of(model, example), "input_example": example}
+        return keep_stored(self.client, self.experiment_id, run_id, model, how)
 
     def load_model(self, uri: str, estimator: str = "") -> Any:
         """Return the scikit-learn model that a URI such as models:/flights@champion names; see ``load_stored``."""
-        with self.process_wide():
-            return load_stored(uri, estimator)
+        return load_stored(self.client, uri, estimator)
 
     def text(self, run_id: str, name: str) -> str:
         """Return the text of an artifact."""

@@ -32,7 +32,7 @@ from evenfold.tasks.runtime.step import flow_run_tags, step
 from evenfold.tasks.work import work_of
 
 from .promoting import scores_tag
-from .stored_models import typical_row
+from .stored_models import location_of, typical_row
 from .tags import DECISION, EVALUATION, MODEL, OPENED, SCORES, decision_in, recipe_in
 
 OUTCOME = "retrain.json"
@@ -301,10 +301,10 @@ def _new_version(
     decided = _decided(tracker, run_id)
     what = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
     description = f"{what} {decided.why.capitalize()}." if decided is not None and decided.why else what
-    # A server checks that the source belongs to the run, or to the logged model that the URI names.
+    # A server checks that the source belongs to the logged model. MLflow would look the model's URI up in the store of
+    # the process, which is the user's.
     source = {"run_id": run_id, "model_id": uri.rpartition("/")[2], "tags": tags, "description": description}
-    with tracker.process_wide():
-        return str(tracker.client.create_model_version(name, uri, **source).version)
+    return str(tracker.client.create_model_version(name, location_of(tracker.client, uri), **source).version)
 
 
 @step(run_name=lambda split, **_: f"record retrain {split.name}")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.splitters import UntrustedNameError
 from evenfold.splitters.importing import is_trusted_part
+
+if TYPE_CHECKING:
+    from mlflow.entities import Metric
+    from mlflow.tracking import MlflowClient
 
 
 def load_skops(file: str | Path, estimator: str = "") -> tuple[Any, list[str]]:
@@ -53,8 +57,43 @@ def signature_of(model: Any, example: pd.DataFrame) -> Any:
         return infer_signature(example, model.predict(example))
 
 
-def load_stored(uri: str, estimator: str = "") -> Any:
-    """Return the scikit-learn model that an MLflow URI names, of the process's store, as ``load_skops`` does.
+def keep_stored(client: MlflowClient, experiment_id: str, run_id: str, model: Any, how: dict[str, Any]) -> str:
+    """Log a scikit-learn model to a run of the client's store, saved as ``how`` says, and return its URI.
+
+    MLflow's own ``log_model`` would log to the store of the process, which is the user's; this asks the client alone.
+    """
+    import mlflow.sklearn
+    from mlflow.entities import LoggedModelOutput
+    from mlflow.models import Model
+
+    made = client.create_logged_model(experiment_id, "model", source_run_id=run_id)
+    try:
+        client.log_outputs(run_id, [LoggedModelOutput(made.model_id, step=0)])
+        client.log_batch(run_id, _metrics_of(client, run_id, made.model_id))
+        named = {"run_id": run_id, "model_id": made.model_id, "model_uuid": made.model_id}
+        with tempfile.TemporaryDirectory() as folder:
+            place = str(Path(folder) / "model")
+            header = Model(artifact_path=made.artifact_location, **named)
+            mlflow.sklearn.save_model(model, place, mlflow_model=header, **how)
+            client.log_model_artifacts(made.model_id, place)
+    except BaseException:
+        client.finalize_logged_model(made.model_id, "FAILED")
+        raise
+    client.finalize_logged_model(made.model_id, "READY")
+    return f"models:/{made.model_id}"
+
+
+def _metrics_of(client: MlflowClient, run_id: str, model_id: str) -> list[Metric]:
+    """Return what a run says of its model: its metrics without a step that are no other model's."""
+    from mlflow.entities import Metric
+
+    names, own = client.get_run(run_id).data.metrics, {"model_id": model_id, "run_id": run_id}
+    points = [point for name in names for point in client.get_metric_history(run_id, name)]
+    return [Metric(**{**dict(point), **own}) for point in points if point.step == 0 and point.model_id is None]
+
+
+def load_stored(client: MlflowClient, uri: str, estimator: str = "") -> Any:
+    """Return the scikit-learn model that an MLflow URI names, of the client's store, as ``load_skops`` does.
 
     MLflow would unpickle what the stored model's own header calls a pickle, and trust the types that it lists: here
     the header is not asked.
@@ -62,11 +101,23 @@ def load_stored(uri: str, estimator: str = "") -> Any:
     import mlflow.artifacts
 
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, dst_path=folder))
-        files = sorted(place.rglob("*.skops"))
+        # MLflow looks a models:/ URI up in the store of the process, which is the user's.
+        where = location_of(client, uri) if uri.startswith("models:/") else uri
+        fetched = mlflow.artifacts.download_artifacts(where, dst_path=folder, tracking_uri=client.tracking_uri)
+        files = sorted(Path(fetched).rglob("*.skops"))
         if len(files) != 1:
             raise UntrustedNameError(
                 f"{uri} holds {len(files)} skops files, and a model of evenfold's is one; other formats run what they "
                 "hold."
             )
         return load_skops(files[0], estimator)[0]
+
+
+def location_of(client: MlflowClient, uri: str) -> str:
+    """Return where the files of the model lie that a URI such as models:/flights@champion names."""
+    from mlflow.store.artifact.utils.models import get_model_name_and_version
+
+    named = get_model_name_and_version(client, uri)
+    if len(named) == 1:
+        return str(client.get_logged_model(*named).artifact_location)
+    return str(client.get_model_version_download_uri(*named))

@@ -1,0 +1,61 @@
+"""Keeping, registering and loading a model leaves MLflow's store of the process to the user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import mlflow
+import pandas as pd
+import pytest
+from evenfold.splitters import UntrustedNameError
+from evenfold.tasks import Home
+from evenfold.tasks.record.tracker import Tracker
+from mlflow.entities import LoggedModelStatus
+from sklearn.linear_model import Ridge
+
+ROWS = pd.DataFrame({"a": [1.0, 2.0, 3.0]})
+
+
+class Witness(Ridge):
+    """Notes which store is the process's whenever it is looked at: to be written, to be asked, to be checked."""
+
+    seen: ClassVar[set[str]] = set()
+
+    def __getattribute__(self, name: str) -> Any:
+        Witness.seen.add(mlflow.get_tracking_uri())
+        return super().__getattribute__(name)
+
+
+def test_the_store_of_the_process_stays_the_users(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a model is kept and loaded as well as afterwards: other threads log to it; nothing of ours lands there."""
+    monkeypatch.chdir(tmp_path)
+    users, tracker = mlflow.get_tracking_uri(), Tracker(home, "rows")
+    assert users != home.tracking_store
+    run_id = tracker.client.create_run(tracker.experiment_id).info.run_id
+    tracker.measured(run_id, {"r2": 0.5})
+    model = Witness().fit(ROWS, [1, 2, 4])
+    Witness.seen.clear()
+    uri = tracker.keep_model(run_id, model, [f"{__name__}.Witness"], ["scikit-learn", "skops"], ROWS[:1])
+    assert Witness.seen == {users}
+    kept = tracker.client.get_logged_model(uri.rpartition("/")[2])
+    assert (kept.status, kept.source_run_id) == (LoggedModelStatus.READY, run_id)
+    assert [(metric.key, metric.value) for metric in kept.metrics] == [("r2", 0.5)]
+    tracker.client.create_registered_model("rows")
+    tracker.client.create_model_version("rows", str(kept.artifact_location), run_id, model_id=kept.model_id)
+    tracker.client.set_registered_model_alias("rows", "champion", "1")
+    for named in (uri, "models:/rows/1", "models:/rows@champion"):
+        with pytest.raises(UntrustedNameError, match="Witness, which may not be loaded"):  # so it was found
+            tracker.load_model(named)
+    assert mlflow.get_tracking_uri() == users
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+def test_a_model_that_cannot_be_written_is_marked_as_failed(home: Home) -> None:
+    """And what was wrong is raised."""
+    tracker = Tracker(home, "rows")
+    run_id = tracker.client.create_run(tracker.experiment_id).info.run_id
+    with pytest.raises(Exception, match="Witness"):
+        tracker.keep_model(run_id, Witness().fit(ROWS, [1, 2, 4]), [], ["scikit-learn", "skops"])
+    (kept,) = tracker.client.search_logged_models([tracker.experiment_id])
+    assert kept.status == LoggedModelStatus.FAILED
