@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,8 @@ from evenfold.manifests import read_table
 from evenfold.manifests.tables.addresses import from_everywhere, is_address
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.home import Home
+
+_NAMING = threading.Lock()  # of processes only a moment is left, between a look at the time and the deletion
 
 
 def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
@@ -111,16 +114,18 @@ def asking(data: Any, home: Home) -> Iterator[str]:
 
     Unless somebody else has named the same frame meanwhile: by its content the file is theirs too.
     """
-    known = set(home.data.glob("*"))
     made = [folder for folder in (home.data, home.path, *home.path.parents) if not folder.exists()]
-    path = data_reference(data, home)
-    own = not isinstance(data, (str, Path)) and Path(path) not in known
-    written = _written(path) if own else None
+    with _NAMING:  # else two that both find it new would each take it for their own
+        known = set(home.data.glob("*"))
+        path = data_reference(data, home)
+        own = not isinstance(data, (str, Path)) and Path(path) not in known
+        written = _written(path) if own else None
     try:
         yield path
     except BaseException:
-        if own and _written(path) == written:
-            Path(path).unlink(missing_ok=True)
+        with _NAMING:
+            if own and _written(path) == written:
+                Path(path).unlink(missing_ok=True)
         with suppress(OSError):  # others may have written there meanwhile
             for folder in made:
                 folder.rmdir()
