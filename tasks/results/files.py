@@ -22,6 +22,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.home import Home
 
 _NAMING = threading.Lock()  # of processes only a moment is left, between a look at the time and the deletion
+TICK_SECONDS = 0.1  # the clocks of file systems tick far more often
 
 
 def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
@@ -92,7 +93,10 @@ def from_anywhere(data: str) -> str:
 
 
 def data_reference(data: Any, home: Home) -> str:
-    """Return a path that names ``data``: a path as it is, a frame as a Parquet file below the home, by content."""
+    """Return a path that names ``data``: a path as it is, a frame as a Parquet file below the home, by content.
+
+    A file that is there already is not written again, nor does its time of writing move: what was kept of it counts.
+    """
     if isinstance(data, (str, Path)):
         return str(data)
     table = read_table(data).replace_schema_metadata(None)
@@ -101,7 +105,7 @@ def data_reference(data: Any, home: Home) -> str:
     content = memoryview(sink.getvalue())
     path = home.data / f"{hashlib.sha256(content).hexdigest()[:32]}.parquet"
     try:
-        os.utime(path, ns=(time.time_ns(), time.time_ns()))  # somebody else's, who leaves it to us by this
+        _claim(path)  # somebody else's, who leaves it to us by this
     except FileNotFoundError:
         home.make()
         write_aside(path, lambda aside: aside.write_bytes(content))
@@ -119,12 +123,12 @@ def asking(data: Any, home: Home) -> Iterator[str]:
         known = set(home.data.glob("*"))
         path = data_reference(data, home)
         own = not isinstance(data, (str, Path)) and Path(path) not in known
-        written = _written(path) if own else None
+        changed = _changed(path) if own else None
     try:
         yield path
     except BaseException:
         with _NAMING:
-            if own and _written(path) == written:
+            if own and _changed(path) == changed:
                 Path(path).unlink(missing_ok=True)
         with suppress(OSError):  # others may have written there meanwhile
             for folder in made:
@@ -132,7 +136,20 @@ def asking(data: Any, home: Home) -> Iterator[str]:
         raise
 
 
-def _written(path: str) -> int | None:
+def _claim(path: Path) -> None:
+    """Move when the file's entry, not its content, was last changed; raises FileNotFoundError where there is none.
+
+    That time moves when a file is touched or renamed, but not when it is read, as its maker does.
+    """
+    before, until = path.stat(), time.monotonic() + TICK_SECONDS
+    while path.stat().st_ctime_ns == before.st_ctime_ns and time.monotonic() < until:
+        try:
+            os.utime(path, ns=(time.time_ns(), before.st_mtime_ns))
+        except PermissionError:  # another user's, who alone may take it back
+            return
+
+
+def _changed(path: str) -> int | None:
     with suppress(OSError):
-        return os.stat(path).st_mtime_ns
+        return os.stat(path).st_ctime_ns
     return None

@@ -13,9 +13,10 @@ import pytest
 from evenfold.flows import evaluate
 from evenfold.flows.flow import _quiet
 from evenfold.tasks import Home
-from evenfold.tasks.results.files import asking
+from evenfold.tasks.results.files import asking, data_reference
 from evenfold.tasks.runtime.limits import limited
 from evenfold.tasks.runtime.settings import LOGGED
+from evenfold.tasks.splits import stamp
 from mlflow.tracking import MlflowClient
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
@@ -77,6 +78,26 @@ def test_a_refused_flow_leaves_the_frame_of_another(home: Home) -> None:
             assert first == second
         raise ZeroDivisionError
     assert Path(second).exists()
+
+
+def test_a_frame_that_is_named_again_is_no_other_frame(home: Home) -> None:
+    """Its file's stamp is as it was, so a second evaluation takes everything that was kept, and records nothing."""
+    first = evaluate(ROWS, model="sklearn.linear_model:Ridge", **SPLIT)
+    path = data_reference(ROWS, home)
+    before = stamp(path)
+    assert data_reference(ROWS.copy(), home) == path
+    assert stamp(path) == before
+    kept = {file: file.stat().st_mtime_ns for file in home.results.rglob("*") if file.is_file()}
+    again = evaluate(ROWS.copy(), model="sklearn.linear_model:Ridge", **SPLIT)
+    assert (again.run_id, again.n_cached) == (first.run_id, first.n_fits)
+    assert {file: file.stat().st_mtime_ns for file in home.results.rglob("*") if file.is_file()} == kept
+
+
+def test_a_refused_flow_that_has_read_its_frame_leaves_nothing(home: Home) -> None:
+    with contextlib.suppress(ZeroDivisionError), asking(ROWS, home) as path:
+        assert Path(path).read_bytes()
+        raise ZeroDivisionError
+    assert not Path(path).exists()
 
 
 def test_logging_is_as_it_was_after_the_last_flow(monkeypatch: pytest.MonkeyPatch) -> None:
